@@ -1,0 +1,1 @@
+"""Programs that measure: one file per question. ``python -m benchmarks --help``."""

@@ -1,0 +1,512 @@
+"""Approximate extreme points of one subset: the paper's DeriveAE, with a bound that holds.
+
+The subset's rows are known through their Gram block ``K`` alone. A set ``S`` of
+representatives is wanted such that every row lies within ``tol`` of their convex hull in
+kernel space,
+
+    f(i, S) = min_mu  K_ii - 2 sum_t mu_t K_it + sum_ts mu_t mu_s K_ts  <=  tol,
+              mu >= 0,  sum_t mu_t = 1,  t, s in S,
+
+together with one feasible ``mu`` per row. The phases, by the paper's steps:
+
+sphere (1, 2)  the hard-margin SVDD (smallest enclosing ball) gives the first
+               representatives and the order, farthest from its centre first;
+absorb (3)     CheckPoint on each row in that order: a row outside the hull joins;
+prune (4)      CheckPoint on each joined row against the others; a row inside leaves, and
+               is gone for the rows checked after it;
+cover (5, 6)   a row that leaned on one that left is checked again, and joins if it is now
+               outside. The paper leaves such rows beyond ``tol``; here none is.
+
+CheckPoint moves weight between two representatives at a time (pairwise Frank-Wolfe with
+exact steps) and stops as soon as either answer is certain. With ``v = z_i - u`` the
+current residual vector, ``p = |v|^2`` bounds f from above, and the hyperplane normal to
+``v`` bounds it from below:
+
+    f >= max(0, <v, z_i> - max_t <v, z_t>)^2 / p.
+
+Any feasible ``mu`` with ``p <= tol`` serves the paper's theorems, so the first one is kept.
+
+Where ``tol`` allows it the search runs in single precision, which halves the memory that
+every move reads. Nothing is believed of it: a combination is accepted when its residual,
+computed afresh from the Gram block in double precision, is within ``tol``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.ball import enclosing_ball
+from aesvm.jit import jit, minimum
+
+# Rows handled by one jitted call: at a thousand rows a call lasts a few milliseconds, so
+# that an interrupt is answered promptly whatever the subset's size.
+_CHUNK = 256
+
+# Moves after which CheckPoint answers "outside", which is always safe. Sooner while rows are
+# absorbed: most rows inside are found so within five moves, the others are pruned later.
+_ABSORB_MOVES = 25
+_CHECK_MOVES = 100
+
+# The search is in single precision where tol is this many of its roundings.
+_ROUNDINGS = 1000
+
+# Vectors are padded to a multiple of this, and scanned in pieces of it.
+_LANE = 64
+
+# Out of reach of any gradient; finite, since the jitted code assumes finite numbers.
+_FAR = 1e30
+
+# Smallest squared distance of two members that the choice of a target distinguishes.
+_TINY = 1e-12
+
+
+class Hull(NamedTuple):
+    """Representatives of a subset, by position in it, and how each row leans on them."""
+
+    selected: NDArray[np.intp]  #: representatives, ascending
+    indptr: NDArray[np.intp]  #: row i leans on indices[indptr[i]:indptr[i + 1]]
+    indices: NDArray[np.intp]  #: positions in the subset, each of them selected
+    coefs: NDArray[np.float64]  #: convex weights, summing to one over each row
+    residuals: NDArray[np.float64]  #: squared distance of each row to its combination
+
+
+def approximate_extreme_points(gram: NDArray, tol: float) -> Hull:
+    """Select rows whose convex hull in kernel space is within ``tol`` of every row.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The kernel matrix of the subset, float32 or float64, C-contiguous and symmetric.
+    tol : float
+        Largest squared distance allowed between a row and its convex combination.
+
+    Returns
+    -------
+    Hull
+
+    Examples
+    --------
+    Of five points on a line, the two ends span the rest:
+
+    >>> import numpy as np
+    >>> from aesvm.hull import approximate_extreme_points
+    >>> x = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
+    >>> hull = approximate_extreme_points(x @ x.T, tol=1e-9)
+    >>> hull.selected
+    array([0, 4])
+    >>> hull.coefs[hull.indptr[2] : hull.indptr[3]]
+    array([0.5, 0.5])
+    """
+    n = gram.shape[0]
+    center, distances = enclosing_ball(gram)
+    on_sphere = center > 0
+    order = np.lexsort((np.arange(n), -distances))
+    candidates = order[~on_sphere[order]]
+
+    single = _ROUNDINGS * np.finfo(np.float32).eps * np.abs(gram.diagonal()).max()
+    members = _no_members(n, np.float32 if tol >= single else gram.dtype)
+    members = _with_room(members, int(on_sphere.sum()))
+    for i in np.flatnonzero(on_sphere):
+        _join(gram, members, i)
+    ledger = _empty_ledger(n)
+    scratch = _Scratch(np.empty(n), np.empty(n, dtype=np.intp))
+    for phase in (_absorb, _prune, _cover):
+        rows = candidates[members.place[candidates] >= 0] if phase is _prune else candidates
+        for start in range(0, rows.size, _CHUNK):
+            chunk = rows[start : start + _CHUNK]
+            members = _with_room(members, chunk.size)
+            while chunk.size:
+                done = phase(gram, members, ledger, scratch, chunk, tol)
+                chunk = chunk[done:]
+                if chunk.size:
+                    ledger = _twice_as_long(ledger)
+    return _hull(gram, members, ledger)
+
+
+class _Members(NamedTuple):
+    """The rows that represent, and their Gram block."""
+
+    packed: NDArray  # Gram block of the members; its last row is zero
+    diag: NDArray  # its diagonal
+    rows: NDArray[np.intp]  # the members, in its order
+    place: NDArray[np.intp]  # of every row among them, -1 for those that are not
+    size: NDArray[np.intp]  # how many there are, in an array of one
+    work: NDArray  # two vectors over the members
+
+
+class _Ledger(NamedTuple):
+    """For every row checked, the combination reached."""
+
+    start: NDArray[np.intp]  # row i: entries start[i] to start[i] + length[i]
+    length: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    coefs: NDArray[np.float64]
+    used: NDArray[np.intp]  # entries, in an array of one
+
+
+class _Scratch(NamedTuple):
+    """The combination being worked on: members ``support``, their weights in ``mu``."""
+
+    mu: NDArray[np.float64]
+    support: NDArray[np.intp]
+
+
+def _no_members(n: int, dtype) -> _Members:
+    padded = -(-n // _LANE) * _LANE
+    return _Members(
+        packed=np.zeros((0, 0), dtype=dtype),
+        diag=np.ones(padded, dtype=dtype),
+        rows=np.empty(n, dtype=np.intp),
+        place=np.full(n, -1, dtype=np.intp),
+        size=np.zeros(1, dtype=np.intp),
+        work=np.empty((2, padded), dtype=dtype),
+    )
+
+
+def _with_room(members: _Members, more: int) -> _Members:
+    """The Gram block just large enough for some more: compact, it stays in cache."""
+    size = members.size[0]
+    if size + more < members.packed.shape[0]:
+        return members
+    side = -(-(size + more) // _LANE) * _LANE
+    # Eight more columns: at a stride of a power of two, rows would evict each other. One more
+    # row, of zeros: the place from which a combination is started.
+    packed = np.zeros((side + 1, side + 8), dtype=members.packed.dtype)
+    packed[:size, :size] = members.packed[:size, :size]
+    return members._replace(packed=packed)
+
+
+def _empty_ledger(n: int) -> _Ledger:
+    return _Ledger(
+        start=np.zeros(n, dtype=np.intp),
+        length=np.zeros(n, dtype=np.intp),
+        rows=np.empty(16 * n, dtype=np.intp),
+        coefs=np.empty(16 * n),
+        used=np.zeros(1, dtype=np.intp),
+    )
+
+
+def _twice_as_long(ledger: _Ledger) -> _Ledger:
+    return ledger._replace(
+        rows=np.concatenate([ledger.rows, np.empty_like(ledger.rows)]),
+        coefs=np.concatenate([ledger.coefs, np.empty_like(ledger.coefs)]),
+    )
+
+
+def _hull(gram: NDArray, members: _Members, ledger: _Ledger) -> Hull:
+    represents = members.place >= 0
+    indptr = np.zeros(len(represents) + 1, dtype=np.intp)
+    np.cumsum(np.where(represents, 1, ledger.length), out=indptr[1:])
+    indices = np.empty(indptr[-1], dtype=np.intp)
+    coefs = np.empty(indptr[-1])
+    residuals = np.empty(len(represents))
+    _write_out(gram, members, ledger, indptr, indices, coefs, residuals)
+    return Hull(np.flatnonzero(represents), indptr, indices, coefs, residuals)
+
+
+@jit
+def _absorb(gram, members, ledger, scratch, rows, tol):
+    """Rows outside the hull of the members join them. Returns how many rows were done."""
+    for at in range(rows.size):
+        if ledger.used[0] + members.size[0] > ledger.rows.size:
+            return at
+        i = rows[at]
+        size, inside = _check(gram, members, scratch, 0, i, tol, _ABSORB_MOVES)
+        _record(members, ledger, scratch, size, i)
+        if not inside:
+            _join(gram, members, i)
+    return rows.size
+
+
+@jit
+def _prune(gram, members, ledger, scratch, rows, tol):
+    """Members inside the hull of the others leave. Returns how many rows were done."""
+    for at in range(rows.size):
+        if ledger.used[0] + members.size[0] > ledger.rows.size:
+            return at
+        i = rows[at]
+        size, _ = _recall(members, ledger, scratch, i)
+        size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES)
+        if inside:
+            _record(members, ledger, scratch, size, i)
+            _leave(members, i)
+    return rows.size
+
+
+@jit
+def _cover(gram, members, ledger, scratch, rows, tol):
+    """Rows that leaned on one that left find other members, or join them."""
+    for at in range(rows.size):
+        if ledger.used[0] + members.size[0] > ledger.rows.size:
+            return at
+        i = rows[at]
+        if members.place[i] >= 0:
+            continue
+        size, intact = _recall(members, ledger, scratch, i)
+        if intact:
+            continue
+        size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES)
+        if inside:
+            _record(members, ledger, scratch, size, i)
+        else:
+            _join(gram, members, i)
+    return rows.size
+
+
+@jit
+def _join(gram, members, i):
+    last = members.size[0]
+    for t in range(last):
+        k = gram[i, members.rows[t]]
+        members.packed[last, t] = k
+        members.packed[t, last] = k
+    members.packed[last, last] = gram[i, i]
+    members.diag[last] = gram[i, i]
+    members.rows[last] = i
+    members.place[i] = last
+    members.size[0] = last + 1
+
+
+@jit
+def _leave(members, i):
+    """The last member takes the place of the one that leaves."""
+    last = members.size[0] - 1
+    at = members.place[i]
+    for t in range(last + 1):
+        members.packed[at, t] = members.packed[last, t]
+    for t in range(last + 1):
+        members.packed[t, at] = members.packed[t, last]
+    members.diag[at] = members.diag[last]
+    members.rows[at] = members.rows[last]
+    members.place[members.rows[at]] = at
+    members.place[i] = -1
+    members.size[0] = last
+
+
+@jit
+def _record(members, ledger, scratch, size, i):
+    used = ledger.used[0]
+    ledger.start[i] = used
+    ledger.length[i] = size
+    for a in range(size):
+        ledger.rows[used + a] = members.rows[scratch.support[a]]
+        ledger.coefs[used + a] = scratch.mu[scratch.support[a]]
+    ledger.used[0] = used + size
+
+
+@jit
+def _recall(members, ledger, scratch, i):
+    """Row i's recorded combination, without the rows that have left: size, and if intact."""
+    mu, support = scratch.mu, scratch.support
+    size = 0
+    total = 0.0
+    for e in range(ledger.start[i], ledger.start[i] + ledger.length[i]):
+        t = members.place[ledger.rows[e]]
+        if t >= 0:
+            support[size] = t
+            mu[t] = ledger.coefs[e]
+            total += ledger.coefs[e]
+            size += 1
+    for a in range(size):
+        mu[support[a]] /= total
+    return size, size == ledger.length[i]
+
+
+@jit
+def _check(gram, members, scratch, size, i, tol, moves):
+    """CheckPoint: is row i within tol of the hull of the members other than itself?
+
+    On entry ``scratch`` holds a combination of ``size`` members to start from (none: start
+    at the nearest member); on return the one reached after at most so many moves. Returns
+    its size, and the answer.
+    """
+    packed, diag, rows = members.packed, members.diag, members.rows
+    mu, support = scratch.mu, scratch.support
+    g, gains = members.work[0], members.work[1]  # half gradient: sum_s mu_s K_ts - K_it
+    real = g.dtype.type
+    m = members.size[0]
+    lanes = (m + _LANE - 1) // _LANE * _LANE
+    nowhere = packed.shape[0] - 1
+    k_ii = float(gram[i, i])
+    for t in range(m):
+        g[t] = -gram[i, rows[t]]
+    for t in range(m, lanes):
+        g[t] = real(_FAR)
+    if members.place[i] >= 0:
+        g[members.place[i]] = real(_FAR)
+    # The start is a move too: from nowhere to the nearest member, or none at all.
+    step = 0.0
+    target = source = nowhere
+    if size == 0:
+        nearest = _nearest(g, diag, gains, lanes)
+        if g[nearest] >= 0.5 * _FAR:
+            return 0, False
+        support[0] = nearest
+        mu[nearest] = 1.0
+        size = 1
+        step = 1.0
+        target = nearest
+    else:
+        for a in range(size):
+            weight = real(mu[support[a]])
+            for t in range(m):
+                g[t] += weight * packed[support[a], t]
+    dot = 0.0  # <z_i, u>
+    for a in range(size):
+        dot += mu[support[a]] * gram[i, rows[support[a]]]
+    p = _residual(gram, rows, mu, support, size, i)
+
+    for _ in range(moves):
+        # The gradient on the support alone tells where weight is next taken from; one pass
+        # then moves the whole gradient and finds where that weight should go.
+        high = 0
+        top = -_FAR
+        for a in range(size):
+            s = support[a]
+            slope = g[s] + step * (packed[target, s] - packed[source, s])
+            if slope > top:
+                top = slope
+                high = a
+        least, target = _shift(
+            g, gains, packed, diag, lanes, step, target, source, top, support[high]
+        )
+        source = support[high]
+        if p <= tol:
+            p = _residual(gram, rows, mu, support, size, i)
+            if p <= tol:
+                return size, True
+        reach = k_ii - dot + least  # <v, z_i> - max_t <v, z_t>
+        if reach > 0.0 and reach * reach > tol * p:
+            return size, False
+        slope = float(g[source]) - float(g[target])
+        curvature = float(diag[source]) + float(diag[target]) - 2.0 * packed[source, target]
+        step = mu[source]
+        if slope < step * curvature:
+            step = slope / curvature
+        gain = step * (2.0 * slope - step * curvature)
+        if slope <= 0.0 or gain <= 1e-9 * p:
+            return size, False
+        p -= gain
+        dot += step * (float(gram[i, rows[target]]) - float(gram[i, rows[source]]))
+        size = _add(mu, support, size, target, step)
+        if step == mu[source]:
+            size -= 1
+            support[high] = support[size]
+        else:
+            mu[source] -= step
+    return size, False
+
+
+@jit
+def _add(mu, support, size, t, weight):
+    for a in range(size):
+        if support[a] == t:
+            mu[t] += weight
+            return size
+    support[size] = t
+    mu[t] = weight
+    return size + 1
+
+
+@jit
+def _residual(gram, rows, mu, support, size, i):
+    """Squared distance of row i to its combination, from the Gram block itself."""
+    p = float(gram[i, i])
+    for a in range(size):
+        s = rows[support[a]]
+        cross = -2.0 * gram[i, s]
+        for b in range(size):
+            cross += mu[support[b]] * gram[s, rows[support[b]]]
+        p += mu[support[a]] * cross
+    return p
+
+
+@jit
+def _nearest(g, diag, distance, lanes):
+    """The member nearest to the row: where diag / 2 - K_it is least (g is -K_it)."""
+    half = g.dtype.type(0.5)
+    far = g.dtype.type(2.0 * _FAR)
+    least = far
+    at = 0
+    for b in range(0, lanes, _LANE):
+        g_b = g[b : b + _LANE]
+        diag_b = diag[b : b + _LANE]
+        distance_b = distance[b : b + _LANE]
+        low = far
+        for c in range(_LANE):
+            distance_b[c] = half * diag_b[c] + g_b[c]
+            low = minimum(low, distance_b[c])
+        if low < least:
+            least = low
+            at = b
+    while distance[at] != least:
+        at += 1
+    return at
+
+
+@jit
+def _shift(g, gain, packed, diag, lanes, step, to, from_, top, source):
+    """Move g for a step of weight between two members, and choose the next target.
+
+    Returns the least g, and the member to which moving weight from the next source (whose
+    g will be ``top``) lowers the residual most: (g_s - g_t)^2 / |z_s - z_t|^2 is largest.
+    """
+    real = g.dtype.type
+    move, top, source_diag = real(step), real(top), diag[source]
+    zero, two, tiny = real(0.0), real(2.0), real(_TINY)
+    least = real(_FAR)
+    best = zero
+    at = 0
+    for b in range(0, lanes, _LANE):
+        g_b = g[b : b + _LANE]
+        to_b = packed[to, b : b + _LANE]
+        from_b = packed[from_, b : b + _LANE]
+        row_b = packed[source, b : b + _LANE]
+        diag_b = diag[b : b + _LANE]
+        gain_b = gain[b : b + _LANE]
+        low = real(_FAR)
+        lowest_gain = zero
+        for c in range(_LANE):
+            g_b[c] += move * (to_b[c] - from_b[c])
+            low = minimum(low, g_b[c])
+            slope = minimum(g_b[c] - top, zero)
+            curvature = minimum(two * row_b[c] - diag_b[c] - source_diag, -tiny)
+            gain_b[c] = slope * slope / curvature
+            lowest_gain = minimum(lowest_gain, gain_b[c])
+        least = min(least, low)
+        if lowest_gain < best:
+            best = lowest_gain
+            at = b
+    while gain[at] != best:
+        at += 1
+    return least, at
+
+
+@jit
+def _write_out(gram, members, ledger, indptr, indices, coefs, residuals):
+    """Copy the combinations out, normalised, with their residuals computed afresh."""
+    for i in range(residuals.size):
+        at = indptr[i]
+        if members.place[i] >= 0:
+            indices[at] = i
+            coefs[at] = 1.0
+            residuals[i] = 0.0
+            continue
+        total = 0.0
+        for e in range(ledger.start[i], ledger.start[i] + ledger.length[i]):
+            total += ledger.coefs[e]
+        size = ledger.length[i]
+        for a in range(size):
+            indices[at + a] = ledger.rows[ledger.start[i] + a]
+            coefs[at + a] = ledger.coefs[ledger.start[i] + a] / total
+        p = float(gram[i, i])
+        for a in range(size):
+            s = indices[at + a]
+            cross = -2.0 * gram[i, s]
+            for b in range(size):
+                cross += coefs[at + b] * gram[s, indices[at + b]]
+            p += coefs[at + a] * cross
+        residuals[i] = p

@@ -1,0 +1,53 @@
+"""How this package compiles: on first use, without the GIL, cached on disk.
+
+``error_model="numpy"`` and ``fastmath`` let loops vectorise; jitted code assumes finite
+numbers and checks its divisors itself. Where no cache can be written (a read-only install
+and home), functions are compiled anew in every process, and one warning says so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numba as nb
+from llvmlite import ir
+from numba.extending import intrinsic
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
+
+_warned = False
+
+
+def jit(function: Callable) -> Callable:
+    """Compile a function of arrays and scalars when it is first called."""
+    global _warned
+    try:
+        return nb.njit(function, cache=True, **_OPTIONS)
+    except RuntimeError as error:
+        if not _warned:
+            _warned = True
+            warnings.warn(
+                f"aesvm cannot cache its compiled code ({error}): it will be compiled in "
+                "every process. Point NUMBA_CACHE_DIR at a writable folder.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return nb.njit(function, **_OPTIONS)
+
+
+def _minnum(typingctx, a, b):
+    """min(a, b) in a form that LLVM vectorises as a reduction (Numba's own it does not)."""
+
+    def codegen(context, builder, signature, args):
+        real = args[0].type
+        function = ir.FunctionType(real, [real, real])
+        minnum = builder.module.declare_intrinsic("llvm.minnum", [real], function)
+        return builder.call(minnum, args, fastmath=("fast",))
+
+    return a(a, a), codegen
+
+
+#: For jitted code: ``minimum(a, b)`` of two floats of one type.
+minimum: Any = intrinsic(_minnum)

@@ -1,0 +1,436 @@
+"""Representative sets: the paper's DeriveRS, and the estimator that computes them.
+
+A set of M rows with weights beta stands for N rows: within each class, every row lies within
+``hull_tol`` (a squared distance in kernel space) of a convex combination of representatives,
+
+    z_i = sum_t gamma_it z_t + tau_i,   |tau_i|^2 <= hull_tol,   beta_t = sum_i w_i gamma_it.
+
+Equal rows of a class are merged first. Each class is then cut into subsets of similar rows
+(``partition``), and each subset is reduced by itself (``hull``).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from aesvm.base import REDUCTION_CONSTRAINTS, all_or_nothing, one_blas_thread, threads
+from aesvm.distinct import distinct_rows
+from aesvm.kernels import KernelMatrix, kernel_matrix, resolve_gamma
+from aesvm.partition import distance_pieces, fine_subsets, sequence_pieces
+from aesvm.reduction import Reduced, Reducer, everything, union
+
+#: Where the first subsets keep more than this share of their rows, reducing is given up.
+GIVE_UP_SHARE = 0.9
+
+#: How many subsets, spread over all of them, decide that.
+_PROBES = 8
+
+#: Subsets are handed to threads, and reported, in at most this many batches.
+_BATCHES = 256
+
+#: A kernel value is trusted down to this many units of rounding.
+_ROUNDINGS = 1000
+
+
+class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
+    """A small weighted subset of the rows that stands for all of them in kernel space.
+
+    The rows that remain span, class by class, a convex hull that every row lies within
+    ``hull_tol`` of: the approximate extreme points of the paper's AESVM. They come with
+    weights, so any estimator that takes ``sample_weight`` can be trained on them.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "poly", "linear", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel whose space distances are measured in. A callable takes two arrays of
+        rows and returns their kernel matrix.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the "rbf", "poly" and "sigmoid" kernels, as in scikit-learn.
+    degree : int, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Independent term of the "poly" and "sigmoid" kernels.
+    hull_tol : float, default=1e-3
+        Largest squared distance in kernel space between a row and the combination of
+        representatives that stands for it (the paper's epsilon). It is absolute: the
+        "linear" and "poly" kernels want scaled data. 0 merges equal rows of a class and
+        does nothing else.
+    subset_size : int, default=1000
+        Rows reduced together (the paper's V). Larger subsets give smaller sets and take
+        longer; each thread holds a kernel block of ``subset_size ** 2`` values.
+    partition_size : int, default=100_000
+        Rows of the coarse pieces that are cut into subsets (the paper's P).
+    partition : {"distance", "sequence"}, default="distance"
+        How the coarse pieces are made: by distance in kernel space (FLS2), or consecutive
+        rows (FLS1), for data whose order carries its similarity.
+    keep_combinations : bool, default=False
+        Keep the matrix that writes every row as a combination of representatives.
+    n_jobs : int, default=None
+        Threads. None is one, -1 all processors. The result does not depend on it.
+    verbose : int, default=0
+        1 prints what is done, a few lines in all. For a progress bar, see
+        ``sklearn.callback.ProgressBar``.
+
+    Attributes
+    ----------
+    sample_indices_ : ndarray of shape (n_representatives,)
+        Rows of X that represent, ascending.
+    weights_ : ndarray of shape (n_representatives,)
+        How much of the total weight each of them carries (the paper's beta). Their sum is
+        the sum of ``sample_weight``, in every class.
+    residuals_ : ndarray of shape (n_samples,)
+        Squared distance of each row to the combination that stands for it; NaN for rows of
+        weight zero, which nothing stands for.
+    max_residual_ : float
+        The largest of them, at most ``hull_tol`` (up to the rounding of kernel values).
+    n_subsets_ : int
+        Subsets into which the distinct rows were cut.
+    reduced_ : bool
+        Whether subsets were reduced. False where ``hull_tol`` is 0, and where reducing was
+        given up because the first subsets kept over nine tenths of their rows; then every
+        distinct row represents itself.
+    combinations_ : scipy.sparse.csr_array of shape (n_samples, n_representatives)
+        With ``keep_combinations``: convex weights of the representatives in each row (the
+        paper's Gamma). Rows of weight zero are empty.
+    gamma_ : float
+        The value used.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    References
+    ----------
+    M. Nandan, P. P. Khargonekar, S. S. Talathi, "Fast SVM Training Using Approximate Extreme
+    Points", Journal of Machine Learning Research 15, 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.svm import SVC
+    >>> from aesvm import RepresentativeSet
+    >>> X, y = make_moons(5000, noise=0.1, random_state=0)
+    >>> X_small, y_small, weights = RepresentativeSet(gamma=1.0).fit_select(X, y)
+    >>> len(X_small) < 500
+    True
+    >>> model = SVC(gamma=1.0).fit(X_small, y_small, sample_weight=weights)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **REDUCTION_CONSTRAINTS,
+        "keep_combinations": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        hull_tol: float = 1e-3,
+        subset_size: int = 1000,
+        partition_size: int = 100_000,
+        partition: str = "distance",
+        keep_combinations: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.hull_tol = hull_tol
+        self.subset_size = subset_size
+        self.partition_size = partition_size
+        self.partition = partition
+        self.keep_combinations = keep_combinations
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @all_or_nothing
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> RepresentativeSet:
+        """Compute the representative set of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows, or with ``kernel="precomputed"`` their kernel matrix.
+        y : array-like of shape (n_samples,), default=None
+            Classes. Without them all rows belong together.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; those of weight zero are left out.
+        groups : array-like of shape (n_samples,), default=None
+            A further division: rows of different groups never stand for each other.
+
+        Returns
+        -------
+        self : RepresentativeSet
+        """
+        started = time.perf_counter()
+        self._validate_params()
+        if self.subset_size > self.partition_size:
+            raise ValueError(
+                f"subset_size={self.subset_size} is larger than "
+                f"partition_size={self.partition_size}: it must be at most that."
+            )
+        data, labels, weights = self._validate(X, y, sample_weight, groups)
+        fit_task = self._init_callback_context(max_subtasks=2)
+        fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
+
+        gamma = 1.0 if self.kernel == "precomputed" else resolve_gamma(self.gamma, data)
+        run = threads(self.n_jobs)
+        with one_blas_thread():
+            same_as = _merge(data, labels, weights, run)
+            distinct = np.flatnonzero(same_as == np.arange(len(same_as)))
+            used = same_as >= 0
+            merged = np.bincount(same_as[used], weights[used], len(labels)).astype(float)
+            self._say(
+                f"{len(labels):,} rows, {labels.max() + 1:,} classes, {len(distinct):,} "
+                "distinct rows of non-zero weight"
+            )
+            kernel = self._kernel_matrix(data, gamma, distinct)
+            subsets = self._cut(kernel, distinct, labels, run, fit_task)
+            reduced = self._reduce(kernel, subsets, merged, run, fit_task)
+
+        found = (
+            union(reduced, len(labels), self.keep_combinations)
+            if reduced
+            else everything(distinct, merged, len(labels))
+        ).spread(same_as)
+        self.sample_indices_ = selected = found.selected
+        self.weights_ = found.weights
+        self.residuals_ = found.residuals
+        self.max_residual_ = float(np.nanmax(found.residuals))
+        if self.keep_combinations:
+            self.combinations_ = found.combinations
+        self.n_subsets_ = len(subsets)
+        self.reduced_ = bool(reduced)
+        self.gamma_ = gamma
+        self._say(
+            f"{len(selected):,} representatives ({len(selected) / len(labels):.1%}), largest "
+            f"residual {self.max_residual_:.3g}, {time.perf_counter() - started:.1f} s"
+        )
+        fit_task.call_on_fit_task_end(estimator=self, X=data, y=y)
+        return self
+
+    def fit_select(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> tuple[Any, Any, NDArray[np.float64]]:
+        """Compute the set, and return what another estimator is trained with.
+
+        Parameters are those of ``fit``.
+
+        Returns
+        -------
+        X_selected : of the kind of X, shape (n_representatives, n_features)
+            With ``kernel="precomputed"``, the representatives' own kernel matrix.
+        y_selected : of the kind of y, shape (n_representatives,), or None
+        weights : ndarray of shape (n_representatives,)
+            To be passed as ``sample_weight``.
+        """
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        selected = _safe_indexing(X, self.sample_indices_)
+        if self.kernel == "precomputed":
+            selected = _safe_indexing(selected, self.sample_indices_, axis=1)
+        return (
+            selected,
+            None if y is None else _safe_indexing(y, self.sample_indices_),
+            self.weights_,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "sample_indices_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.target_tags.required = False
+        return tags
+
+    def _validate(self, X, y, sample_weight, groups):
+        """The rows, the label of each (class and group together) and its weight."""
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=False if self.kernel == "precomputed" else "csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+        )
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        if self.kernel == "precomputed":
+            _check_symmetric(X)
+        labels = np.zeros(X.shape[0], dtype=np.intp)
+        if y is not None:
+            check_consistent_length(X, y)
+            y = column_or_1d(y, warn=True)
+            check_classification_targets(y)
+            labels = np.unique(y, return_inverse=True)[1]
+        if groups is not None:
+            check_consistent_length(X, groups)
+            codes = np.unique(column_or_1d(groups), return_inverse=True)[1]
+            labels = np.unique(labels * (codes.max() + 1) + codes, return_inverse=True)[1]
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return X, labels, weights
+
+    def _kernel_matrix(self, X, gamma: float, distinct: NDArray[np.intp]) -> KernelMatrix:
+        """The kernel matrix, in a precision that can tell residuals from rounding."""
+
+        def of(dtype) -> KernelMatrix:
+            return kernel_matrix(
+                X,
+                kernel=self.kernel,
+                gamma=gamma,
+                degree=self.degree,
+                coef0=self.coef0,
+                dtype=dtype,
+            )
+
+        if self.hull_tol == 0:
+            return of(np.float64)
+        kernel = of(np.float64 if callable(self.kernel) else X.dtype)
+        largest = float(np.abs(kernel.diag(distinct)).max())
+        if self.hull_tol >= _ROUNDINGS * np.finfo(kernel.dtype).eps * largest:
+            return kernel
+        if self.hull_tol < _ROUNDINGS * np.finfo(np.float64).eps * largest:
+            warnings.warn(
+                f"hull_tol={self.hull_tol:g} is close to the rounding of kernel values as "
+                f"large as {largest:.3g}: scale the data, or raise hull_tol.",
+                UserWarning,
+                stacklevel=5,  # whoever called fit
+            )
+        return of(np.float64)
+
+    def _cut(self, kernel, distinct, labels, run, fit_task) -> list[NDArray[np.intp]]:
+        """Cut every class into subsets of similar rows."""
+        if self.hull_tol == 0:
+            return []
+        started = time.perf_counter()
+        order = np.argsort(labels[distinct], kind="stable")
+        edges = np.flatnonzero(np.diff(labels[distinct][order])) + 1
+        classes = np.split(distinct[order], edges)
+        if self.partition == "sequence":
+            pieces = [p for rows in classes for p in sequence_pieces(rows, self.partition_size)]
+        else:
+            pieces = distance_pieces(kernel, classes, self.partition_size, run)
+        task = fit_task.subcontext(task_name="partition", max_subtasks=len(pieces))
+        task.call_on_fit_task_begin(estimator=self)
+        subsets: list[NDArray[np.intp]] = []
+        for cut in run(lambda rows: fine_subsets(kernel, rows, self.subset_size), pieces):
+            step = task.subcontext(task_name="piece")
+            step.call_on_fit_task_begin(estimator=self)
+            subsets += cut
+            step.call_on_fit_task_end(estimator=self)
+        task.call_on_fit_task_end(estimator=self)
+        self._say(
+            f"partition: {len(pieces):,} pieces, {len(subsets):,} subsets, "
+            f"{time.perf_counter() - started:.1f} s"
+        )
+        return subsets
+
+    def _reduce(self, kernel, subsets, merged, run, fit_task) -> list[Reduced]:
+        """Reduce every subset; nothing where there is nothing to gain."""
+        if self.hull_tol == 0:
+            return []
+        reducer = Reducer(kernel, self.hull_tol, merged, self.keep_combinations)
+        total = sum(len(rows) for rows in subsets)
+        probes = np.unique(np.linspace(0, len(subsets) - 1, _PROBES).astype(int))
+        others = np.setdiff1d(np.arange(len(subsets)), probes)
+        count = min(len(others), _BATCHES)
+        batches = [probes[[at]] for at in range(len(probes))]
+        batches += np.array_split(others, count) if count else []
+        task = fit_task.subcontext(task_name="subsets", max_subtasks=len(batches))
+        task.call_on_fit_task_begin(estimator=self)
+        results: dict[int, Reduced] = {}
+        kept = seen = 0
+        told = started = time.perf_counter()
+        for phase in (batches[: len(probes)], batches[len(probes) :]):
+            work = ([subsets[at] for at in batch] for batch in phase)
+            for batch, reduced in zip(phase, run(reducer, work), strict=True):
+                step = task.subcontext(task_name="batch")
+                step.call_on_fit_task_begin(estimator=self)
+                for at, result in zip(batch, reduced, strict=True):
+                    results[at] = result
+                    kept += len(result.selected)
+                    seen += len(subsets[at])
+                step.call_on_fit_task_end(estimator=self)
+                if time.perf_counter() - told > 5.0:
+                    told = time.perf_counter()
+                    self._say(f"{seen:,} of {total:,} rows seen, {kept / seen:.1%} kept")
+            if kept > GIVE_UP_SHARE * seen:
+                self._give_up(kept / seen, seen, total)
+                task.call_on_fit_task_end(estimator=self)
+                return []
+        task.call_on_fit_task_end(estimator=self)
+        self._say(f"subsets: {kept:,} rows kept, {time.perf_counter() - started:.1f} s")
+        return [results[at] for at in range(len(subsets))]
+
+    def _give_up(self, share: float, seen: int, total: int) -> None:
+        message = (
+            f"{seen:,} of {total:,} distinct rows were reduced, and {share:.1%} of them kept: "
+            "there is little to gain, so every distinct row represents itself. A larger "
+            "hull_tol or a smaller gamma would reduce more."
+        )
+        self._say(message)
+        if seen < total:
+            warnings.warn(message, UserWarning, stacklevel=6)  # whoever called fit
+
+    def _say(self, message: str) -> None:
+        if self.verbose:
+            print(f"[{type(self).__name__}] {message}", flush=True)
+
+
+def _merge(X, labels, weights, run) -> NDArray[np.intp]:
+    """For every row the first one equal to it in its class, -1 for rows of weight zero."""
+    rows = np.flatnonzero(weights)
+    everything_counts = len(rows) == len(labels)
+    first, inverse = distinct_rows(X if everything_counts else X[rows], labels[rows], run)
+    same_as = np.full(len(labels), -1)
+    same_as[rows] = rows[first[inverse]]
+    return same_as
+
+
+def _check_symmetric(K: NDArray) -> None:
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f'X has shape {K.shape}: with kernel="precomputed" it must be the square kernel '
+            "matrix of the training rows."
+        )
+    tolerance = np.sqrt(np.finfo(K.dtype).eps) * max(float(K.max()), -float(K.min()))
+    step = max(1, (1 << 22) // len(K))
+    for start in range(0, len(K), step):
+        part = slice(start, start + step)
+        difference = np.abs(K[part] - K[:, part].T)
+        if difference.max() > tolerance:
+            i, j = np.unravel_index(difference.argmax(), difference.shape)
+            i += start
+            raise ValueError(
+                f"X is not symmetric: X[{i}, {j}]={K[i, j]} and X[{j}, {i}]={K[j, i]}. With "
+                'kernel="precomputed" it must be the kernel matrix of the training rows.'
+            )

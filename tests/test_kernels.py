@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.svm import SVC
+
+from aesvm.kernels import KERNELS, kernel_matrix, resolve_gamma
+from tests import oracles
+
+PARAMETERS = {"gamma": 0.7, "degree": 3, "coef0": 0.5}
+ROWS, COLS = np.array([3, 0, 17, 3]), np.array([9, 3, 24])
+
+
+@pytest.fixture(name="X", scope="module")
+def rows():
+    values = np.random.default_rng(0).normal(size=(40, 6))
+    values[np.abs(values) < 0.5] = 0.0
+    return values
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", KERNELS)
+def test_blocks_agree_with_the_formulas(X, name, sparse, dtype):
+    K = oracles.kernel(X.astype(dtype), kernel=name, **PARAMETERS)
+    data = (sp.csr_array(X) if sparse else X).astype(dtype)
+    matrix = kernel_matrix(data, kernel=name, **PARAMETERS)
+    close = {"rtol": 1e-12, "atol": 1e-13} if dtype == np.float64 else {"rtol": 2e-4, "atol": 2e-5}
+    assert matrix.block(ROWS, COLS).dtype == dtype
+    assert_allclose(matrix.block(ROWS, COLS), K[np.ix_(ROWS, COLS)], **close)
+    assert_allclose(matrix.block(ROWS), K[np.ix_(ROWS, ROWS)], **close)
+    assert_allclose(matrix.diag(ROWS), K[ROWS, ROWS], **close)
+    assert_allclose(matrix.cross(data[5:9], COLS), K[np.ix_(range(5, 9), COLS)], **close)
+    out = np.empty((len(ROWS), len(ROWS)), dtype=dtype)
+    assert matrix.block(ROWS, out=out) is out
+    assert_allclose(out, K[np.ix_(ROWS, ROWS)], **close)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 5, 8])
+def test_polynomial_kernel_of_every_degree(X, degree):
+    matrix = kernel_matrix(X, kernel="poly", gamma=0.3, degree=degree, coef0=1.0)
+    expected = oracles.kernel(X, kernel="poly", gamma=0.3, degree=degree, coef0=1.0)
+    assert_allclose(matrix.block(np.arange(40)), expected, rtol=1e-11)
+
+
+def test_large_symmetric_blocks_are_symmetric_and_right(X):
+    data = np.random.default_rng(1).normal(size=(700, 9))
+    data[:, 2:8] = 1.0  # constant features
+    rows = np.random.default_rng(2).permutation(700)
+    block = kernel_matrix(data, gamma=0.4).block(rows)
+    assert_allclose(block, oracles.kernel(data[rows], gamma=0.4), rtol=1e-12)
+    assert_allclose(block, block.T, rtol=1e-14)
+
+
+def test_sparse_rows_are_made_dense_in_pieces(X, monkeypatch):
+    data = sp.csr_array(X)
+    expected = kernel_matrix(data, gamma=0.7).block(np.arange(40))
+    made = []
+    dense = sp.csr_array.toarray
+    monkeypatch.setattr("aesvm.kernels._DENSE_BYTES", 8 * 6 * 7)
+    monkeypatch.setattr(sp.csr_array, "toarray", lambda s: made.append(s.shape[0]) or dense(s))
+    assert_allclose(kernel_matrix(data, gamma=0.7).block(np.arange(40)), expected, rtol=1e-13)
+    assert max(made) <= 7
+
+
+def test_precomputed_and_callable_kernels_fill_the_same_blocks(X):
+    K = oracles.kernel(X, gamma=0.7)
+
+    def rbf(A, B):
+        return pairwise_kernels(A, B, metric="rbf", gamma=0.7)
+
+    for matrix, new in (
+        (kernel_matrix(K, kernel="precomputed"), K[5:9]),
+        (kernel_matrix(X, kernel=rbf), X[5:9]),
+    ):
+        assert_allclose(matrix.block(ROWS, COLS), K[np.ix_(ROWS, COLS)], rtol=1e-12)
+        assert_allclose(matrix.block(ROWS), K[np.ix_(ROWS, ROWS)], rtol=1e-12)
+        assert_allclose(matrix.diag(np.arange(40)), np.ones(40), rtol=1e-12)
+        assert_allclose(matrix.cross(new, COLS), K[np.ix_(range(5, 9), COLS)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.3])
+def test_gamma_is_the_one_of_scikit_learn(X, gamma, sparse):
+    data = sp.csr_array(X) if sparse else X
+    model = SVC(gamma=gamma).fit(data, np.arange(40) % 2)
+    assert_allclose(resolve_gamma(gamma, data), model._gamma, rtol=1e-12)
+
+
+def test_gamma_of_constant_data_is_one():
+    assert resolve_gamma("scale", np.ones((3, 2))) == 1.0
+
+
+def test_distances_far_from_the_origin_keep_their_digits():
+    near = np.random.default_rng(0).uniform(size=(50, 4))
+    far = near + 1e4
+    block = kernel_matrix(far, gamma=1.0).block(np.arange(50))
+    assert_allclose(block, oracles.kernel(far), rtol=1e-11)
+    far32 = far.astype(np.float32)
+    block = kernel_matrix(far32, gamma=1.0).block(np.arange(50))
+    assert_allclose(block, oracles.kernel(far32), rtol=1e-5)
+
+
+def test_an_unknown_kernel_is_named(X):
+    with pytest.raises(ValueError, match="'cosine' is unknown: use 'rbf'"):
+        kernel_matrix(X, kernel="cosine")

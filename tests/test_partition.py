@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from aesvm import partition
+from aesvm.kernels import kernel_matrix
+from aesvm.partition import fine_subsets, sequence_pieces
+from tests import oracles
+
+KERNELS = [
+    {"kernel": "rbf", "gamma": 0.1},
+    {"kernel": "rbf", "gamma": 3.0},
+    {"kernel": "linear"},
+    {"kernel": "poly", "gamma": 0.5, "degree": 2, "coef0": 1.0},
+]
+
+
+def distance_pieces(matrix, rows, size):
+    return partition.distance_pieces(matrix, [rows], size)
+
+
+def assert_same_subsets(found, expected):
+    assert len(found) == len(expected)
+    for subset, rows in zip(found, expected, strict=True):
+        assert_array_equal(subset, sorted(rows))
+
+
+@given(
+    n=st.integers(2, 60),
+    P=st.integers(1, 30),
+    V=st.integers(1, 12),
+    which=st.integers(0, len(KERNELS) - 1),
+    sparse=st.booleans(),
+    seed=st.integers(0, 10_000),
+)
+def test_partitions_are_those_of_the_paper(n, P, V, which, sparse, seed):
+    X = np.random.default_rng(seed).normal(size=(n, 3))
+    K = oracles.kernel(X, **KERNELS[which])
+    matrix = kernel_matrix(sp.csr_array(X) if sparse else X, **KERNELS[which])
+
+    def distance(i, j):
+        if KERNELS[which]["kernel"] == "rbf":  # monotone in kernel distance, and not saturated
+            return ((X[i] - X[j]) ** 2).sum()
+        return K[i, i] + K[j, j] - 2 * K[i, j]
+
+    rows = np.arange(n)
+    assert_same_subsets(sequence_pieces(rows, P), oracles.fls1(list(rows), P))
+    if n > P:
+        expected = oracles.fls2(list(rows), P, distance)
+        assert_same_subsets(distance_pieces(matrix, rows, P), expected)
+    norm = (X**2).sum(axis=1)
+    expected = oracles.sls(list(rows), V, distance, norm.__getitem__)
+    assert_same_subsets(fine_subsets(matrix, rows, V), expected)
+
+
+def test_a_class_of_at_most_partition_size_rows_stays_whole():
+    matrix = kernel_matrix(np.random.default_rng(0).normal(size=(10, 2)))
+    assert_same_subsets(distance_pieces(matrix, np.arange(10), 10), [range(10)])
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly", "precomputed"])
+@pytest.mark.parametrize("n", [1, 2, 7, 50])
+def test_equal_rows_are_split_by_row_index(n, name):
+    matrix = kernel_matrix(np.ones((n, n)), kernel=name)
+    pieces = distance_pieces(matrix, np.arange(n), 8)
+    assert max(map(len, pieces)) <= 8
+    assert_array_equal(np.concatenate(pieces), np.arange(n))
+    subsets = fine_subsets(matrix, np.arange(n), 3)
+    assert_same_subsets(subsets, [range(s, min(s + 3, n)) for s in range(0, n, 3)])
+
+
+@given(
+    values=st.lists(st.integers(-2, 2), min_size=2, max_size=60),
+    V=st.integers(1, 10),
+)
+def test_every_row_is_in_one_subset_whatever_the_ties(values, V):
+    X = np.array(values, dtype=float)[:, None]
+    subsets = fine_subsets(kernel_matrix(X), np.arange(len(X)), V)
+    assert_array_equal(np.sort(np.concatenate(subsets)), np.arange(len(X)))
+    assert [len(s) for s in subsets[:-1]] == [V] * (len(subsets) - 1)
+    assert 1 <= len(subsets[-1]) <= V
+
+
+def test_the_rbf_partition_does_not_depend_on_gamma_nor_the_format():
+    X = np.random.default_rng(3).integers(0, 2, (400, 12)).astype(float)  # many ties
+    expected = fine_subsets(kernel_matrix(X, gamma=1e-6), np.arange(400), 37)
+    for gamma in (1.0, 1e6):
+        for data in (X, X.astype(np.float32), sp.csr_array(X)):
+            found = fine_subsets(kernel_matrix(data, gamma=gamma), np.arange(400), 37)
+            assert_same_subsets(found, expected)
+
+
+def test_huge_values_do_not_overflow():
+    X = np.random.default_rng(4).normal(size=(100, 2))
+    expected = fine_subsets(kernel_matrix(X, gamma=1.0), np.arange(100), 9)
+    found = fine_subsets(kernel_matrix(X * 2.0**120, gamma=1.0), np.arange(100), 9)
+    assert_same_subsets(found, expected)

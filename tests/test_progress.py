@@ -1,0 +1,114 @@
+"""Progress goes through scikit-learn's callbacks; an interrupt is answered within a second."""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.callback import ProgressBar
+
+from aesvm import RepresentativeSet
+
+
+class Recorder:
+    """Counts tasks begun and ended, by name."""
+
+    def __init__(self):
+        self.begun, self.ended, self.expected = {}, {}, {}
+
+    def setup(self, estimator, context):
+        self.torn_down = False
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun[context.task_name] = self.begun.get(context.task_name, 0) + 1
+        self.expected[context.task_name] = context.max_subtasks
+
+    def on_fit_task_end(self, estimator, context):
+        self.ended[context.task_name] = self.ended.get(context.task_name, 0) + 1
+
+    def teardown(self, estimator, context):
+        self.torn_down = True
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_partition_and_subsets_are_reported_as_tasks(n_jobs):
+    X = np.random.default_rng(0).uniform(size=(9000, 2))
+    recorder = Recorder()
+    rs = RepresentativeSet(gamma=1.0, subset_size=200, partition_size=3000, n_jobs=n_jobs)
+    rs.set_callbacks(recorder).fit(X, X[:, 0] > 0.5)
+    assert recorder.begun == recorder.ended
+    assert recorder.begun["fit"] == recorder.begun["partition"] == recorder.begun["subsets"] == 1
+    assert recorder.expected["fit"] == 2
+    assert recorder.begun["piece"] == recorder.expected["partition"] == 4
+    assert recorder.begun["batch"] == recorder.expected["subsets"] == rs.n_subsets_
+    assert recorder.torn_down
+
+
+def test_there_are_never_too_many_tasks_to_show():
+    X = np.random.default_rng(0).uniform(size=(3000, 2))
+    recorder = Recorder()
+    RepresentativeSet(subset_size=5).set_callbacks(recorder).fit(X)
+    assert recorder.begun["batch"] <= 300
+
+
+def test_the_progress_bar_of_scikit_learn_shows_them(capsys):
+    X = np.random.default_rng(0).uniform(size=(5000, 2))
+    RepresentativeSet(gamma=1.0).set_callbacks(ProgressBar()).fit(X)
+    shown = capsys.readouterr().out
+    assert "partition" in shown
+    assert "subsets" in shown
+
+
+def test_callbacks_are_torn_down_where_a_fit_fails():
+    recorder = Recorder()
+    rs = RepresentativeSet(kernel=lambda A, B: np.zeros((1, 1))).set_callbacks(recorder)
+    with pytest.raises(ValueError, match="shape"):
+        rs.fit(np.ones((5, 2)) * np.arange(5)[:, None])
+    assert recorder.torn_down
+
+
+LONG_FIT = """
+import sys
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+from aesvm import RepresentativeSet
+
+X = np.random.default_rng(0).uniform(size=(600_000, 6)).astype(np.float32)
+rs = RepresentativeSet(gamma=0.5, n_jobs=int(sys.argv[1]))
+rs.fit(X[:5000])
+rs = RepresentativeSet(gamma=0.5, n_jobs=int(sys.argv[1]))
+print("fitting", flush=True)
+try:
+    rs.fit(X)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    try:
+        check_is_fitted(rs)
+    except NotFittedError:
+        print("unfitted", vars(rs) == rs.get_params(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupt_is_answered_within_a_second(n_jobs):
+    seconds = []
+    for delay in (0.1, 0.4, 0.8, 1.2, 1.6):  # validation, partition, subsets
+        process = subprocess.Popen(
+            [sys.executable, "-c", LONG_FIT, str(n_jobs)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "fitting\n"
+        time.sleep(delay)
+        sent = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        seconds.append(time.perf_counter() - sent)
+        assert process.stdout.readline() == "unfitted True\n"
+        assert process.wait(timeout=30) == 0
+    assert statistics.median(seconds) < 1.0, seconds
