@@ -60,7 +60,7 @@ def test_checkpoint_answers_as_scipy(tol, seed, n, d, name, gamma):
         hull_module._join(K, state, i)
     scratch = hull_module._Scratch(np.empty(n), np.empty(n, dtype=np.intp))
     for i in others:
-        size, inside = hull_module._check(K, state, scratch, 0, i, tol, 10_000)
+        size, inside = hull_module._check(K, state, scratch, 0, i, tol, 10_000, 1e30)
         support = scratch.support[:size]
         mu = scratch.mu[support]
         rows = members[support]

@@ -45,10 +45,11 @@ from aesvm.jit import jit, minimum
 # that an interrupt is answered promptly whatever the subset's size.
 _CHUNK = 256
 
-# Moves after which CheckPoint answers "outside", which is always safe. Sooner while rows are
-# absorbed: most rows inside are found so within five moves, the others are pruned later.
-_ABSORB_MOVES = 25
-_CHECK_MOVES = 100
+# CheckPoint answers "outside", which is always safe, after so many moves, or when the way
+# left is so many times the last move's gain. Rows are absorbed impatiently: most of those
+# inside are found so within five moves, and what joins without need is pruned later.
+_ABSORB_MOVES, _ABSORB_PATIENCE = 25, 10.0
+_CHECK_MOVES, _CHECK_PATIENCE = 100, 1e30
 
 # The search is in single precision where tol is this many of its roundings.
 _ROUNDINGS = 1000
@@ -214,7 +215,7 @@ def _absorb(gram, members, ledger, scratch, rows, tol):
         if ledger.used[0] + members.size[0] > ledger.rows.size:
             return at
         i = rows[at]
-        size, inside = _check(gram, members, scratch, 0, i, tol, _ABSORB_MOVES)
+        size, inside = _check(gram, members, scratch, 0, i, tol, _ABSORB_MOVES, _ABSORB_PATIENCE)
         _record(members, ledger, scratch, size, i)
         if not inside:
             _join(gram, members, i)
@@ -229,7 +230,7 @@ def _prune(gram, members, ledger, scratch, rows, tol):
             return at
         i = rows[at]
         size, _ = _recall(members, ledger, scratch, i)
-        size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES)
+        size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
         if inside:
             _record(members, ledger, scratch, size, i)
             _leave(members, i)
@@ -248,7 +249,7 @@ def _cover(gram, members, ledger, scratch, rows, tol):
         size, intact = _recall(members, ledger, scratch, i)
         if intact:
             continue
-        size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES)
+        size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
         if inside:
             _record(members, ledger, scratch, size, i)
         else:
@@ -316,7 +317,7 @@ def _recall(members, ledger, scratch, i):
 
 
 @jit
-def _check(gram, members, scratch, size, i, tol, moves):
+def _check(gram, members, scratch, size, i, tol, moves, patience):
     """CheckPoint: is row i within tol of the hull of the members other than itself?
 
     On entry ``scratch`` holds a combination of ``size`` members to start from (none: start
@@ -387,7 +388,7 @@ def _check(gram, members, scratch, size, i, tol, moves):
         if slope < step * curvature:
             step = slope / curvature
         gain = step * (2.0 * slope - step * curvature)
-        if slope <= 0.0 or gain <= 1e-9 * p:
+        if slope <= 0.0 or gain <= 1e-9 * p or p - tol > patience * gain:
             return size, False
         p -= gain
         dot += step * (float(gram[i, rows[target]]) - float(gram[i, rows[source]]))

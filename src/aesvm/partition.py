@@ -22,7 +22,7 @@ rows. The result is the same for every gamma of the RBF kernel.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,9 @@ from aesvm.kernels import DenseKernel, KernelMatrix, SparseKernel, VectorKernel
 
 Rows = NDArray[np.intp]
 
+# Input vectors are copied in chunks of about this size, and halved in tasks of so many rows.
 _CHUNK_BYTES = 1 << 21
+_TASK_ROWS = 1 << 14
 
 
 def sequence_pieces(rows: Rows, size: int) -> list[Rows]:
@@ -48,29 +50,10 @@ def sequence_pieces(rows: Rows, size: int) -> list[Rows]:
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-def halve(kernel: KernelMatrix, rows: Rows) -> tuple[Rows, Rows]:
-    """One step of FLS2: the rows nearer to the first row, and the others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.kernels import kernel_matrix
-    >>> from aesvm.partition import halve
-    >>> X = np.array([[0.0], [5.0], [1.0], [4.0]])
-    >>> halve(kernel_matrix(X, kernel="linear"), np.arange(4))
-    (array([0, 2]), array([1, 3]))
-    """
-    points = _points(kernel, rows)
-    distances = points.distances(0, len(rows))
-    near = np.zeros(len(rows), dtype=bool)
-    near[_nearest(distances, rows, len(rows) // 2)[0]] = True
-    return rows[near], rows[~near]
-
-
 def distance_pieces(
     kernel: KernelMatrix, classes: list[Rows], size: int, run: Callable = map
 ) -> list[Rows]:
-    """FLS2 on every class: a level of the trees at a time, ``run`` halving in parallel.
+    """FLS2 on every class, a level of the trees at a time; ``run`` is map or a parallel one.
 
     A piece of n rows whose halves have n / 2 <= size rows is halved and done.
 
@@ -85,15 +68,32 @@ def distance_pieces(
     """
     pieces = [(rows, len(rows) <= size) for rows in classes]
     while not all(done for _, done in pieces):
-        halves = run(lambda rows: halve(kernel, rows), [rows for rows, done in pieces if not done])
+        distances = _from_first_row(kernel, [rows for rows, done in pieces if not done], run)
         following = []
         for rows, done in pieces:
             if done:
                 following.append((rows, True))
-            else:
-                following += [(half, len(rows) <= 2 * size) for half in next(halves)]
+                continue
+            near = np.zeros(len(rows), dtype=bool)
+            near[_nearest(next(distances), rows, len(rows) // 2)[0]] = True
+            following += [(half, len(rows) <= 2 * size) for half in (rows[near], rows[~near])]
         pieces = following
     return [rows for rows, _ in pieces if len(rows)]
+
+
+def _from_first_row(kernel: KernelMatrix, pieces: list[Rows], run: Callable) -> Iterator[NDArray]:
+    """For each piece, the distances of its rows from its first row."""
+    starts = [range(0, len(rows), _TASK_ROWS) for rows in pieces]
+
+    def distances(task: tuple[Rows, int]) -> NDArray:
+        rows, start = task
+        part = np.concatenate([rows[:1], rows[start : start + _TASK_ROWS]])
+        return _points(kernel, part).distances(0, len(part))[1:]
+
+    tasks = [(rows, at) for rows, own in zip(pieces, starts, strict=True) for at in own]
+    results = run(distances, tasks)
+    for own in starts:
+        yield np.concatenate([next(results) for _ in own])
 
 
 def fine_subsets(kernel: KernelMatrix, rows: Rows, size: int) -> list[Rows]:
@@ -225,12 +225,13 @@ class _DensePoints(_Points):
             peak = max(peak, float(vectors.max()), -float(vectors.min()))
             with np.errstate(over="ignore"):
                 self.copy[part] = vectors
+        self.scale = 1.0
         if peak > 1e15:
-            # squares would overflow: divide by a power of two, which changes no rank
-            scale = 2.0 ** -np.ceil(np.log2(peak))
+            # squares would overflow: divide by a power of two, which changes no digit
+            self.scale = 2.0 ** -np.ceil(np.log2(peak))
             for start in range(0, len(rows), step):
                 part = slice(start, start + step)
-                self.copy[part] = (kernel.X[rows[part]] - kernel.center) * scale
+                self.copy[part] = (kernel.X[rows[part]] - kernel.center) * self.scale
         self.origin = int(np.argmax(norms))
 
     def farthest(self):
@@ -239,7 +240,7 @@ class _DensePoints(_Points):
     def distances(self, anchor, left):
         result = self.result[:left]
         _dense_distances(self.copy, self.copy[anchor].copy(), result)
-        return result
+        return result if self.scale == 1.0 else result.astype(float) / self.scale**2
 
 
 @jit

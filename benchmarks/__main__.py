@@ -1,0 +1,65 @@
+"""``python -m benchmarks [questions] --data-dir FOLDER``: tables, and a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from benchmarks import cores, floor, growth, high_dimension, memory, orders, startup
+from benchmarks.datasets import Dataset, MissingError, load
+from benchmarks.report import Report
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> int:
+    questions: dict[str, Callable[[], None]] = {
+        "floor": lambda: floor.run(report, covtype(), jobs, repeats),
+        "growth": lambda: growth.run(report, covtype(), jobs, repeats),
+        "sizes": lambda: orders.sizes(report, data_dir, jobs),
+        "orders": lambda: orders.orders(report, data_dir, jobs),
+        "high_dimension": lambda: high_dimension.run(report, data_dir, jobs),
+        "memory": lambda: memory.run(report, covtype(), jobs),
+        "startup": lambda: startup.run(report, repeats),
+        "cores": lambda: cores.run(report, covtype(), repeats),
+    }
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("questions", nargs="*", metavar="question", help=", ".join(questions))
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("AESVM_DATA"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="threads")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON file")
+    options = parser.parse_args()
+    unknown = set(options.questions) - set(questions)
+    if unknown:
+        parser.error(f"unknown question {', '.join(sorted(unknown))}: use {', '.join(questions)}")
+    data_dir = None if options.data_dir is None else Path(options.data_dir)
+    jobs, repeats = options.jobs, options.repeats
+    report = Report(options.results)
+
+    @cache
+    def covtype() -> Dataset:
+        return load("covtype", data_dir)
+
+    missing = []
+    for name in options.questions or questions:
+        print(f"... {name}", file=sys.stderr, flush=True)
+        try:
+            questions[name]()
+        except MissingError as error:
+            missing.append(f"{name}: {error}")
+    print(f"Written to {report.path}" if report.tables else "Nothing measured.")
+    for line in missing:
+        print(f"Skipped {line}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted; what was measured is in the JSON file")

@@ -1,0 +1,76 @@
+"""What a benchmark measured: a Markdown table on the screen and a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+PACKAGES = ("aesvm", "numpy", "scipy", "scikit-learn", "numba")
+
+
+class Report:
+    """Tables of one run, written to a file whenever one is added."""
+
+    def __init__(self, folder: Path) -> None:
+        self.started = datetime.now(UTC)
+        self.path = folder / f"{self.started:%Y%m%dT%H%M%SZ}.json"
+        self.tables: list[dict] = []
+
+    def table(self, title: str, columns: list[str], rows: list[list], note: str = "") -> None:
+        cells = [[_text(value) for value in row] for row in rows]
+        widths = [max(len(line[at]) for line in [columns, *cells]) for at in range(len(columns))]
+        print(f"\n### {title}\n")
+        for line in [columns, ["-" * width for width in widths], *cells]:
+            padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            print(f"| {' | '.join(padded)} |")
+        if note:
+            print(f"\n{note}")
+        print(flush=True)
+        self.tables.append({"title": title, "columns": columns, "rows": rows, "note": note})
+        self._write()
+
+    def _write(self) -> None:
+        content = {
+            "started": self.started.isoformat(),
+            "machine": {
+                "platform": platform.platform(),
+                "processor": _processor(),
+                "cores": os.cpu_count(),
+                "python": platform.python_version(),
+                **{name: version(name) for name in PACKAGES},
+            },
+            "tables": self.tables,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(json.dumps(content, indent=1, default=float))
+        partial.replace(self.path)
+
+
+def median_seconds(run: Callable[[], object], repeats: int) -> float:
+    """Median wall-clock seconds of a call."""
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
+
+
+def _text(value) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor()

@@ -1,0 +1,51 @@
+"""How long until the first answer: import, first fit ever, first fit of a process?"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from benchmarks.report import Report
+
+IMPORT = "import time; t = time.perf_counter(); import {0}; print(time.perf_counter() - t)"
+FIT = """
+import time
+import numpy as np
+from aesvm import RepresentativeSet
+X = np.random.default_rng(0).normal(size=(1000, 5))
+t = time.perf_counter()
+RepresentativeSet().fit(X, X[:, 0] > 0)
+print(time.perf_counter() - t)
+"""
+
+
+def run(report: Report, repeats: int) -> None:
+    def seconds(program: str, cache: str | None = None) -> float:
+        environment = dict(os.environ) | ({"NUMBA_CACHE_DIR": cache} if cache else {})
+        command = [sys.executable, "-c", program]
+        result = subprocess.run(
+            command, capture_output=True, text=True, check=True, env=environment
+        )
+        return float(result.stdout)
+
+    with tempfile.TemporaryDirectory() as cache:
+        first_ever = seconds(FIT, cache)
+        first_of_process = statistics.median(seconds(FIT, cache) for _ in range(repeats))
+    ours, theirs = [], []
+    for _ in range(repeats + 2):
+        theirs.append(seconds(IMPORT.format("sklearn.svm")))
+        ours.append(seconds(IMPORT.format("aesvm")))
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    report.table(
+        f"Start-up, seconds, median of {repeats} processes",
+        ["what", "seconds", "target"],
+        [
+            ["first fit of 1,000 x 5 rows, empty Numba cache", first_ever, "<= 20"],
+            ["first fit of a process, warm cache", first_of_process, "<= 1"],
+            ["import sklearn.svm", statistics.median(theirs), ""],
+            ["import aesvm", statistics.median(ours), f"ratio {ratio:.2f}, <= 1.3"],
+        ],
+    )
