@@ -66,7 +66,7 @@ def _kdd99(data_dir: Path | None) -> Dataset:
     arrays = _arrays("kdd99_10pct", "kdd.ics.uci.edu/databases/kddcup99", data_dir)
     X, y = arrays["X_train"].astype(np.float64), arrays["y_train"]
     labels = (y == arrays["normal_label"]).astype(int)
-    _, first = np.unique(np.c_[X, y], axis=0, return_index=True)
+    _, first = np.unique(np.c_[X, labels], axis=0, return_index=True)
     first.sort()
     return Dataset(
         "KDD99 10 % (part of D1)", np.ascontiguousarray(minmax_scale(X[first])), labels[first]

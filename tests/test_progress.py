@@ -52,8 +52,8 @@ def test_partition_and_subsets_are_reported_as_tasks(n_jobs):
 def test_there_are_never_too_many_tasks_to_show():
     X = np.random.default_rng(0).uniform(size=(3000, 2))
     recorder = Recorder()
-    RepresentativeSet(subset_size=5).set_callbacks(recorder).fit(X)
-    assert recorder.begun["batch"] <= 300
+    RepresentativeSet(gamma=1.0, subset_size=2).set_callbacks(recorder).fit(X)
+    assert recorder.begun["batch"] <= 1008
 
 
 def test_the_progress_bar_of_scikit_learn_shows_them(capsys):

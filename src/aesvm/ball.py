@@ -52,27 +52,43 @@ def enclosing_ball(
     array([0.25, 0.01, 0.25])
     """
     n = gram.shape[0]
-    diag = np.ascontiguousarray(gram.diagonal(), dtype=np.float64)
-    first = int(np.argmax(diag - 2.0 * gram[0]))
-    coefs = np.zeros(n)
-    coefs[first] = 1.0
-    # half the gradient of what is minimised; with |c|^2, half the distances' negatives
-    slopes = gram[first].astype(np.float64) - 0.5 * diag
-    support = np.full(n, first)
-    size = 1
+    coefs, slopes, diag, distances = np.empty((4, n))
+    support = np.empty(n, dtype=np.intp)
+    size = 0
     moves_left = 20 * n + 1000 if max_moves is None else max_moves
-    while moves_left > 0:
+    while moves_left > 0 and size >= 0:
         moves = min(moves_left, _WORK // n + 1)
-        size, done = _move(gram, diag, coefs, slopes, support, size, moves, tol)
-        if done:
-            break
+        size = _move(gram, diag, coefs, slopes, support, size, moves, tol, distances)
         moves_left -= moves
-    return coefs, float(coefs @ (slopes + 0.5 * diag)) - 2.0 * slopes
+    return coefs, distances
 
 
 @jit
-def _move(gram, diag, coefs, slopes, support, size, moves, tol):
-    """Make at most so many moves. Returns the size of the support, and whether it is done."""
+def _start(gram, diag, coefs, slopes, support):
+    """The centre at the row farthest from the first one."""
+    first = 0
+    for i in range(diag.size):
+        coefs[i] = 0.0
+        diag[i] = gram[i, i]
+        if diag[i] - 2.0 * gram[0, i] > diag[first] - 2.0 * gram[0, first]:
+            first = i
+    # Half the gradient of what is minimised.
+    for i in range(diag.size):
+        slopes[i] = gram[first, i] - 0.5 * diag[i]
+    coefs[first] = 1.0
+    support[0] = first
+    return 1
+
+
+@jit
+def _move(gram, diag, coefs, slopes, support, size, moves, tol, distances):
+    """Make at most so many moves, and write the distances.
+
+    Takes and returns the size of the support: 0 to begin with, -1 when it is done.
+    """
+    if size == 0:
+        size = _start(gram, diag, coefs, slopes, support)
+    done = False
     for _ in range(moves):
         farthest = 0
         for i in range(1, slopes.size):
@@ -88,7 +104,8 @@ def _move(gram, diag, coefs, slopes, support, size, moves, tol):
         source = support[high]
         slope = slopes[source] - slopes[farthest]
         if 2.0 * slope <= tol * max(radius2, 0.0):
-            return size, True
+            done = True
+            break
         curvature = diag[farthest] + diag[source] - 2.0 * gram[farthest, source]
         step = coefs[source]
         if slope < step * curvature:
@@ -105,4 +122,9 @@ def _move(gram, diag, coefs, slopes, support, size, moves, tol):
             coefs[source] -= step
         for i in range(slopes.size):
             slopes[i] += step * (gram[farthest, i] - gram[source, i])
-    return size, False
+    center2 = 0.0
+    for k in range(size):
+        center2 += coefs[support[k]] * (slopes[support[k]] + 0.5 * diag[support[k]])
+    for i in range(slopes.size):
+        distances[i] = center2 - 2.0 * slopes[i]
+    return -1 if done else size

@@ -12,7 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-_CHUNK_BYTES = 1 << 20
+from aesvm.jit import jit
+
+_CHUNK_BYTES = 1 << 22
 
 
 def distinct_rows(
@@ -44,58 +46,90 @@ def distinct_rows(
     (array([0, 1, 3]), array([0, 1, 0, 2]))
     """
     hashes = _hashes(X, run) + labels.astype(np.uint64) * _keys(1)
-    order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
-    starts = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-    # head[i]: the first row equal to row i; in the beginning, the first with its hash
-    head = np.empty(len(hashes), dtype=np.intp)
-    head[order] = order[np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))]
-    pending = np.flatnonzero(head != np.arange(len(head)))
-    while pending.size:
-        differs = (labels[pending] != labels[head[pending]]) | _differ(X, pending, head[pending])
-        pending = pending[differs]
-        # the first that differs from its head heads the others of its hash in turn
-        _, at, group = np.unique(head[pending], return_index=True, return_inverse=True)
-        head[pending] = pending[at[group]]
-        pending = pending[head[pending] != pending]
+    head = np.empty(len(hashes), dtype=np.intp)  # the first row equal to each row
+
+    def find(bucket: int) -> None:
+        rows = np.flatnonzero(hashes >> np.uint64(60) == bucket)
+        head[rows] = _first_equal(X, labels, rows, hashes[rows])
+
+    for _ in run(find, range(16)):
+        pass
     first = np.flatnonzero(head == np.arange(len(head)))
     number = np.empty(len(head), dtype=np.intp)
     number[first] = np.arange(len(first))
     return first, number[head]
 
 
+def _first_equal(
+    X, labels: NDArray[np.intp], rows: NDArray[np.intp], hashes: NDArray[np.uint64]
+) -> NDArray[np.intp]:
+    """For each of the rows the first one equal to it."""
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    starts = np.concatenate([[0], changes, [len(rows)]])
+    head = np.empty(len(rows), dtype=np.intp)  # in the beginning, the first of the same hash
+    head[order] = np.repeat(order[starts[:-1]], np.diff(starts)) if len(rows) else 0
+    pending = np.flatnonzero(head != np.arange(len(head)))
+    while pending.size:
+        here, there = rows[pending], rows[head[pending]]
+        pending = pending[(labels[here] != labels[there]) | _differ(X, here, there)]
+        # the first that differs from its head heads the others of its hash in turn
+        _, at, group = np.unique(head[pending], return_index=True, return_inverse=True)
+        head[pending] = pending[at[group]]
+        pending = pending[head[pending] != pending]
+    return rows[head]
+
+
 def _keys(size: int) -> NDArray[np.uint64]:
     return np.random.default_rng(0).integers(1, 2**63, size, dtype=np.uint64) * 2 + 1
 
 
-def _mix(values: NDArray, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    # adding zero turns -0.0 into 0.0, whose bits are zero and stay zero
-    bits = (values.astype(np.float64, copy=False) + 0.0).view(np.uint64)
-    bits ^= bits >> np.uint64(32)
-    bits *= keys
-    bits ^= bits >> np.uint64(29)
-    bits *= np.uint64(0xBF58476D1CE4E5B9)
-    return bits
-
-
 def _hashes(X, run: Callable) -> NDArray[np.uint64]:
     keys = _keys(X.shape[1])
-    if sp.issparse(X):
-        sums = np.zeros(X.data.size + 1, dtype=np.uint64)
-        np.cumsum(_mix(X.data, keys[X.indices]), out=sums[1:])
-        return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
     hashes = np.empty(X.shape[0], dtype=np.uint64)
+    if sp.issparse(X):
+        _hash_sparse(_bits(X.data), X.indices, X.indptr, keys, hashes)
+        return hashes
     step = max(1, _CHUNK_BYTES // (8 * X.shape[1]))
 
     def hash_from(start: int) -> None:
-        part = slice(start, min(start + 16 * step, X.shape[0]))
-        for at in range(part.start, part.stop, step):
-            rows = slice(at, min(at + step, part.stop))
-            hashes[rows] = _mix(X[rows], keys).sum(axis=1, dtype=np.uint64)
+        part = slice(start, start + step)
+        _hash_dense(_bits(X[part]), keys, hashes[part])
 
-    for _ in run(hash_from, range(0, X.shape[0], 16 * step)):
+    for _ in run(hash_from, range(0, X.shape[0], step)):
         pass
     return hashes
+
+
+def _bits(values: NDArray) -> NDArray[np.uint64]:
+    # adding zero turns -0.0 into 0.0
+    return np.add(values, 0.0, dtype=np.float64).view(np.uint64)
+
+
+@jit
+def _hash_dense(bits, keys, hashes):
+    for i in range(hashes.size):
+        total = np.uint64(0)
+        for f in range(keys.size):
+            total += _mix(bits[i, f], keys[f])
+        hashes[i] = total
+
+
+@jit
+def _hash_sparse(bits, indices, indptr, keys, hashes):
+    for i in range(hashes.size):
+        total = np.uint64(0)
+        for e in range(indptr[i], indptr[i + 1]):
+            total += _mix(bits[e], keys[indices[e]])
+        hashes[i] = total
+
+
+@jit
+def _mix(bits, key):
+    """A number that depends on all bits, 0 for those of 0.0."""
+    bits = (bits ^ (bits >> np.uint64(32))) * key
+    return (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
 
 
 def _differ(X, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 from aesvm.ball import enclosing_ball
 from aesvm.jit import jit, minimum
 
-# Rows handled by one jitted call: at a thousand rows a call lasts a few milliseconds, so
-# that an interrupt is answered promptly whatever the subset's size.
-_CHUNK = 256
+# Rows times members that one jitted call may look at: so many take a tenth of a second. An
+# interrupt is answered between calls; a subset of a thousand rows is done in one.
+_BUDGET = 4_000_000
 
 # CheckPoint answers "outside", which is always safe, after so many moves, or when the way
 # left is so many times the last move's gain. Rows are absorbed impatiently: most of those
@@ -51,8 +51,13 @@ _CHUNK = 256
 _ABSORB_MOVES, _ABSORB_PATIENCE = 25, 10.0
 _CHECK_MOVES, _CHECK_PATIENCE = 100, 1e30
 
+# The phases in order, and what a call that makes them answers.
+_SEED, _ABSORB, _PRUNE, _COVER, _PHASES = range(5)
+_DONE, _PAUSED, _BLOCK_FULL, _LEDGER_FULL = range(4)
+
 # The search is in single precision where tol is this many of its roundings.
 _ROUNDINGS = 1000
+_SINGLE_EPS = float(np.finfo(np.float32).eps)
 
 # Vectors are padded to a multiple of this, and scanned in pieces of it.
 _LANE = 64
@@ -74,7 +79,9 @@ class Hull(NamedTuple):
     residuals: NDArray[np.float64]  #: squared distance of each row to its combination
 
 
-def approximate_extreme_points(gram: NDArray, tol: float) -> Hull:
+def approximate_extreme_points(
+    gram: NDArray, tol: float, workspace: Workspace | None = None
+) -> Hull:
     """Select rows whose convex hull in kernel space is within ``tol`` of every row.
 
     Parameters
@@ -83,6 +90,8 @@ def approximate_extreme_points(gram: NDArray, tol: float) -> Hull:
         The kernel matrix of the subset, float32 or float64, C-contiguous and symmetric.
     tol : float
         Largest squared distance allowed between a row and its convex combination.
+    workspace : Workspace, default=None
+        Memory to work in, where subsets are reduced one after another.
 
     Returns
     -------
@@ -101,30 +110,20 @@ def approximate_extreme_points(gram: NDArray, tol: float) -> Hull:
     >>> hull.coefs[hull.indptr[2] : hull.indptr[3]]
     array([0.5, 0.5])
     """
-    n = gram.shape[0]
     center, distances = enclosing_ball(gram)
-    on_sphere = center > 0
-    order = np.lexsort((np.arange(n), -distances))
-    candidates = order[~on_sphere[order]]
-
-    single = _ROUNDINGS * np.finfo(np.float32).eps * np.abs(gram.diagonal()).max()
-    members = _no_members(n, np.float32 if tol >= single else gram.dtype)
-    members = _with_room(members, int(on_sphere.sum()))
-    for i in np.flatnonzero(on_sphere):
-        _join(gram, members, i)
-    ledger = _empty_ledger(n)
-    scratch = _Scratch(np.empty(n), np.empty(n, dtype=np.intp))
-    for phase in (_absorb, _prune, _cover):
-        rows = candidates[members.place[candidates] >= 0] if phase is _prune else candidates
-        for start in range(0, rows.size, _CHUNK):
-            chunk = rows[start : start + _CHUNK]
-            members = _with_room(members, chunk.size)
-            while chunk.size:
-                done = phase(gram, members, ledger, scratch, chunk, tol)
-                chunk = chunk[done:]
-                if chunk.size:
-                    ledger = _twice_as_long(ledger)
-    return _hull(gram, members, ledger)
+    order = np.argsort(-distances, kind="stable")
+    workspace = Workspace() if workspace is None else workspace
+    workspace.fit(len(gram), _search_precision(gram, tol))
+    progress = np.zeros(3, dtype=np.intp)
+    while True:
+        members, ledger, scratch = workspace.members, workspace.ledger, workspace.scratch
+        answer = _derive(gram, order, center, members, ledger, scratch, progress, tol, _BUDGET)
+        if answer == _DONE:
+            return _hull(gram, members, ledger, int(progress[2]))
+        if answer == _BLOCK_FULL:
+            workspace.enlarge_block()
+        elif answer == _LEDGER_FULL:
+            workspace.lengthen_ledger()
 
 
 class _Members(NamedTuple):
@@ -155,106 +154,161 @@ class _Scratch(NamedTuple):
     support: NDArray[np.intp]
 
 
-def _no_members(n: int, dtype) -> _Members:
-    padded = -(-n // _LANE) * _LANE
-    return _Members(
-        packed=np.zeros((0, 0), dtype=dtype),
-        diag=np.ones(padded, dtype=dtype),
-        rows=np.empty(n, dtype=np.intp),
-        place=np.full(n, -1, dtype=np.intp),
-        size=np.zeros(1, dtype=np.intp),
-        work=np.empty((2, padded), dtype=dtype),
+class Workspace:
+    """Memory for one subset after another, grown as they need it. One thread's, not shared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.hull import Workspace, approximate_extreme_points
+    >>> workspace = Workspace()
+    >>> [len(approximate_extreme_points(np.eye(n), 0.1, workspace).selected) for n in (3, 5)]
+    [3, 5]
+    """
+
+    members: _Members
+    ledger: _Ledger
+    scratch: _Scratch
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def fit(self, n: int, dtype: np.dtype) -> None:
+        """Have room for a subset of n rows, searched in the given precision."""
+        if n > self.rows or dtype != self.members.packed.dtype:
+            self.rows = n
+            padded = -(-n // _LANE) * _LANE
+            self.members = _Members(
+                packed=_block(min(padded, 5 * _LANE), dtype),
+                diag=np.ones(padded, dtype=dtype),
+                rows=np.empty(n, dtype=np.intp),
+                place=np.empty(n, dtype=np.intp),
+                size=np.zeros(1, dtype=np.intp),
+                work=np.empty((2, padded), dtype=dtype),
+            )
+            self.ledger = _Ledger(
+                start=np.empty(n, dtype=np.intp),
+                length=np.empty(n, dtype=np.intp),
+                rows=np.empty(16 * n, dtype=np.intp),
+                coefs=np.empty(16 * n),
+                used=np.zeros(1, dtype=np.intp),
+            )
+            self.scratch = _Scratch(np.empty(n), np.empty(n, dtype=np.intp))
+
+    def enlarge_block(self) -> None:
+        old = self.members.packed
+        size = self.members.size[0]
+        packed = _block(-(-3 * size // (2 * _LANE)) * _LANE, old.dtype)
+        packed[:size, :size] = old[:size, :size]
+        self.members = self.members._replace(packed=packed)
+
+    def lengthen_ledger(self) -> None:
+        ledger = self.ledger
+        self.ledger = ledger._replace(
+            rows=np.concatenate([ledger.rows, np.empty_like(ledger.rows)]),
+            coefs=np.concatenate([ledger.coefs, np.empty_like(ledger.coefs)]),
+        )
+
+
+def _block(side: int, dtype: np.dtype) -> NDArray:
+    """Room for the Gram block of so many members: compact, it stays in cache.
+
+    Eight more columns, since at a stride of a power of two rows would evict each other. One
+    more row, of zeros: the place from which a combination is started.
+    """
+    return np.zeros((side + 1, side + 8), dtype=dtype)
+
+
+def _search_precision(gram: NDArray, tol: float) -> np.dtype:
+    single = tol >= _ROUNDINGS * _SINGLE_EPS * _largest_diagonal(gram)
+    return np.dtype(np.float32) if single else gram.dtype
+
+
+def _hull(gram: NDArray, members: _Members, ledger: _Ledger, entries: int) -> Hull:
+    n = len(gram)
+    hull = Hull(
+        selected=np.empty(members.size[0], dtype=np.intp),
+        indptr=np.empty(n + 1, dtype=np.intp),
+        indices=np.empty(entries, dtype=np.intp),
+        coefs=np.empty(entries),
+        residuals=np.empty(n),
     )
-
-
-def _with_room(members: _Members, more: int) -> _Members:
-    """The Gram block just large enough for some more: compact, it stays in cache."""
-    size = members.size[0]
-    if size + more < members.packed.shape[0]:
-        return members
-    side = -(-(size + more) // _LANE) * _LANE
-    # Eight more columns: at a stride of a power of two, rows would evict each other. One more
-    # row, of zeros: the place from which a combination is started.
-    packed = np.zeros((side + 1, side + 8), dtype=members.packed.dtype)
-    packed[:size, :size] = members.packed[:size, :size]
-    return members._replace(packed=packed)
-
-
-def _empty_ledger(n: int) -> _Ledger:
-    return _Ledger(
-        start=np.zeros(n, dtype=np.intp),
-        length=np.zeros(n, dtype=np.intp),
-        rows=np.empty(16 * n, dtype=np.intp),
-        coefs=np.empty(16 * n),
-        used=np.zeros(1, dtype=np.intp),
-    )
-
-
-def _twice_as_long(ledger: _Ledger) -> _Ledger:
-    return ledger._replace(
-        rows=np.concatenate([ledger.rows, np.empty_like(ledger.rows)]),
-        coefs=np.concatenate([ledger.coefs, np.empty_like(ledger.coefs)]),
-    )
-
-
-def _hull(gram: NDArray, members: _Members, ledger: _Ledger) -> Hull:
-    represents = members.place >= 0
-    indptr = np.zeros(len(represents) + 1, dtype=np.intp)
-    np.cumsum(np.where(represents, 1, ledger.length), out=indptr[1:])
-    indices = np.empty(indptr[-1], dtype=np.intp)
-    coefs = np.empty(indptr[-1])
-    residuals = np.empty(len(represents))
-    _write_out(gram, members, ledger, indptr, indices, coefs, residuals)
-    return Hull(np.flatnonzero(represents), indptr, indices, coefs, residuals)
+    _write_out(gram, members, ledger, *hull)
+    return hull
 
 
 @jit
-def _absorb(gram, members, ledger, scratch, rows, tol):
-    """Rows outside the hull of the members join them. Returns how many rows were done."""
-    for at in range(rows.size):
-        if ledger.used[0] + members.size[0] > ledger.rows.size:
-            return at
-        i = rows[at]
-        size, inside = _check(gram, members, scratch, 0, i, tol, _ABSORB_MOVES, _ABSORB_PATIENCE)
+def _derive(gram, order, center, members, ledger, scratch, progress, tol, budget):
+    """All phases, from where ``progress`` (phase, position in ``order``) says.
+
+    Returns when done, when the budget is spent, or when there is no room for the next row.
+    When done, ``progress[2]`` is the number of entries in all combinations.
+    """
+    if progress[0] == _SEED and progress[1] == 0:
+        for i in range(order.size):
+            members.place[i] = -1
+        members.size[0] = 0
+        ledger.used[0] = 0
+    spent = 0
+    while progress[0] < _PHASES:
+        phase = progress[0]
+        while progress[1] < order.size:
+            if spent > budget:
+                return _PAUSED
+            if members.size[0] + 1 >= members.packed.shape[0]:
+                return _BLOCK_FULL
+            if ledger.used[0] + members.size[0] > ledger.rows.size:
+                return _LEDGER_FULL
+            i = order[progress[1]]
+            progress[1] += 1
+            spent += members.size[0]
+            if center[i] > 0.0:
+                if phase == _SEED:
+                    _join(gram, members, i)
+            elif phase == _ABSORB:
+                _absorb(gram, members, ledger, scratch, i, tol)
+            elif phase == _PRUNE and members.place[i] >= 0:
+                _prune(gram, members, ledger, scratch, i, tol)
+            elif phase == _COVER and members.place[i] < 0:
+                _cover(gram, members, ledger, scratch, i, tol)
+        progress[0] += 1
+        progress[1] = 0
+    progress[2] = 0
+    for i in range(order.size):
+        progress[2] += 1 if members.place[i] >= 0 else ledger.length[i]
+    return _DONE
+
+
+@jit
+def _absorb(gram, members, ledger, scratch, i, tol):
+    """A row outside the hull of the members joins them."""
+    size, inside = _check(gram, members, scratch, 0, i, tol, _ABSORB_MOVES, _ABSORB_PATIENCE)
+    _record(members, ledger, scratch, size, i)
+    if not inside:
+        _join(gram, members, i)
+
+
+@jit
+def _prune(gram, members, ledger, scratch, i, tol):
+    """A member inside the hull of the others leaves."""
+    size, _ = _recall(members, ledger, scratch, i)
+    size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
+    if inside:
         _record(members, ledger, scratch, size, i)
-        if not inside:
-            _join(gram, members, i)
-    return rows.size
+        _leave(members, i)
 
 
 @jit
-def _prune(gram, members, ledger, scratch, rows, tol):
-    """Members inside the hull of the others leave. Returns how many rows were done."""
-    for at in range(rows.size):
-        if ledger.used[0] + members.size[0] > ledger.rows.size:
-            return at
-        i = rows[at]
-        size, _ = _recall(members, ledger, scratch, i)
-        size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
-        if inside:
-            _record(members, ledger, scratch, size, i)
-            _leave(members, i)
-    return rows.size
-
-
-@jit
-def _cover(gram, members, ledger, scratch, rows, tol):
-    """Rows that leaned on one that left find other members, or join them."""
-    for at in range(rows.size):
-        if ledger.used[0] + members.size[0] > ledger.rows.size:
-            return at
-        i = rows[at]
-        if members.place[i] >= 0:
-            continue
-        size, intact = _recall(members, ledger, scratch, i)
-        if intact:
-            continue
-        size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
-        if inside:
-            _record(members, ledger, scratch, size, i)
-        else:
-            _join(gram, members, i)
-    return rows.size
+def _cover(gram, members, ledger, scratch, i, tol):
+    """A row that leaned on one that left finds other members, or joins them."""
+    size, intact = _recall(members, ledger, scratch, i)
+    if intact:
+        return
+    size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
+    if inside:
+        _record(members, ledger, scratch, size, i)
+    else:
+        _join(gram, members, i)
 
 
 @jit
@@ -487,19 +541,32 @@ def _shift(g, gain, packed, diag, lanes, step, to, from_, top, source):
 
 
 @jit
-def _write_out(gram, members, ledger, indptr, indices, coefs, residuals):
+def _largest_diagonal(gram):
+    largest = 0.0
+    for i in range(gram.shape[0]):
+        largest = max(largest, abs(gram[i, i]))
+    return largest
+
+
+@jit
+def _write_out(gram, members, ledger, selected, indptr, indices, coefs, residuals):
     """Copy the combinations out, normalised, with their residuals computed afresh."""
+    at = 0
+    found = 0
     for i in range(residuals.size):
-        at = indptr[i]
+        indptr[i] = at
         if members.place[i] >= 0:
+            selected[found] = i
             indices[at] = i
             coefs[at] = 1.0
             residuals[i] = 0.0
+            found += 1
+            at += 1
             continue
-        total = 0.0
-        for e in range(ledger.start[i], ledger.start[i] + ledger.length[i]):
-            total += ledger.coefs[e]
         size = ledger.length[i]
+        total = 0.0
+        for e in range(ledger.start[i], ledger.start[i] + size):
+            total += ledger.coefs[e]
         for a in range(size):
             indices[at + a] = ledger.rows[ledger.start[i] + a]
             coefs[at + a] = ledger.coefs[ledger.start[i] + a] / total
@@ -511,3 +578,5 @@ def _write_out(gram, members, ledger, indptr, indices, coefs, residuals):
                 cross += coefs[at + b] * gram[s, indices[at + b]]
             p += coefs[at + a] * cross
         residuals[i] = p
+        at += size
+    indptr[residuals.size] = at

@@ -31,13 +31,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from aesvm.jit import jit
+
 KernelName = str | Callable[[Any, Any], Any]
 
 #: Largest dense copy of sparse rows made to fill a block.
 _DENSE_BYTES = 1 << 26
 
 #: A symmetric block is computed in panels of this many rows; the rest is mirrored.
-_PANEL = 256
+_PANEL = 512
 
 
 class Parameters(NamedTuple):
@@ -245,14 +247,11 @@ class DenseKernel(VectorKernel):
         return self._values(self._left(self.X[rows]), self._right(self.X[cols]), out)
 
     def _square(self, vectors: NDArray, out: NDArray | None) -> NDArray:
-        center = self.center
         if self.kernel.of_distances:
-            # A feature that is constant among the rows does not tell them apart.
-            varies = (vectors != vectors[:1]).any(axis=0)
-            if np.count_nonzero(varies) < 0.8 * len(varies):
-                vectors, center = vectors[:, varies], center[varies]
-        columns = self._right(vectors, center)
-        lines = self._left_of_right(columns)
+            lines, columns = self._factors(vectors)
+        else:
+            columns = self._right(vectors)
+            lines = self._left_of_right(columns)
         size = len(vectors)
         values = np.empty((size, size), dtype=self.dtype) if out is None else out
         for top in range(0, size, _PANEL):
@@ -268,18 +267,25 @@ class DenseKernel(VectorKernel):
         vectors = self.X[rows].astype(self.dtype, copy=False)
         return np.einsum("ij,ij->i", vectors, vectors)
 
+    def _factors(self, vectors: NDArray) -> tuple[NDArray, NDArray]:
+        """Left and right factor at once, without the features that are constant here."""
+        shape = (vectors.shape[0], vectors.shape[1] + 2)
+        left, right = np.empty(shape, dtype=self.dtype), np.empty(shape, dtype=self.dtype)
+        width = _write_factors(vectors, self.center, self.parameters.gamma, left, right)
+        return left[:, :width], right[:, :width]
+
     def _values(self, lines: NDArray, columns: NDArray, out: NDArray | None) -> NDArray:
         values = np.matmul(lines, columns.T, out=out)
         self.kernel.map(values, self.parameters)
         return values
 
-    def _right(self, vectors: NDArray, center: NDArray | None = None) -> NDArray:
+    def _right(self, vectors: NDArray) -> NDArray:
         vectors = vectors.astype(self.dtype, copy=False)
         if not self.kernel.of_distances:
             return vectors
         factor = np.empty((vectors.shape[0], vectors.shape[1] + 2), dtype=self.dtype)
         plain = factor[:, :-2]
-        np.subtract(vectors, self.center if center is None else center, out=plain)
+        np.subtract(vectors, self.center, out=plain)
         factor[:, -2] = 1.0
         factor[:, -1] = -self.parameters.gamma * np.einsum("ij,ij->i", plain, plain)
         return factor
@@ -295,6 +301,35 @@ class DenseKernel(VectorKernel):
         left[:, -2] = factor[:, -1]
         left[:, -1] = 1.0
         return left
+
+
+@jit
+def _write_factors(vectors, center, gamma, left, right):
+    """[2g x, -g|x|^2, 1] and [y, 1, -g|y|^2] of the same rows; returns how many columns.
+
+    A feature that is constant among the rows does not tell them apart, and is left out.
+    """
+    n, d = vectors.shape
+    used = np.empty(d, dtype=np.intp)
+    width = 0
+    for f in range(d):
+        for i in range(1, n):
+            if vectors[i, f] != vectors[0, f]:
+                used[width] = f
+                width += 1
+                break
+    for i in range(n):
+        norm = 0.0
+        for w in range(width):
+            x = vectors[i, used[w]] - center[used[w]]
+            norm += x * x
+            right[i, w] = x
+            left[i, w] = 2.0 * gamma * x
+        right[i, width] = 1.0
+        right[i, width + 1] = -gamma * norm
+        left[i, width] = -gamma * norm
+        left[i, width + 1] = 1.0
+    return width + 2
 
 
 class SparseKernel(VectorKernel):

@@ -68,17 +68,24 @@ def distance_pieces(
     """
     pieces = [(rows, len(rows) <= size) for rows in classes]
     while not all(done for _, done in pieces):
-        distances = _from_first_row(kernel, [rows for rows, done in pieces if not done], run)
+        wide = [rows for rows, done in pieces if not done]
+        halves = run(_halves, list(zip(wide, _from_first_row(kernel, wide, run), strict=True)))
         following = []
         for rows, done in pieces:
             if done:
                 following.append((rows, True))
-                continue
-            near = np.zeros(len(rows), dtype=bool)
-            near[_nearest(next(distances), rows, len(rows) // 2)[0]] = True
-            following += [(half, len(rows) <= 2 * size) for half in (rows[near], rows[~near])]
+            else:
+                following += [(half, len(rows) <= 2 * size) for half in next(halves)]
         pieces = following
     return [rows for rows, _ in pieces if len(rows)]
+
+
+def _halves(piece: tuple[Rows, NDArray]) -> tuple[Rows, Rows]:
+    """The half of the rows with the least distances, and the others."""
+    rows, distances = piece
+    near = np.zeros(len(rows), dtype=bool)
+    near[_nearest(distances, rows, len(rows) // 2)[0]] = True
+    return rows[near], rows[~near]
 
 
 def _from_first_row(kernel: KernelMatrix, pieces: list[Rows], run: Callable) -> Iterator[NDArray]:
@@ -114,8 +121,9 @@ def fine_subsets(kernel: KernelMatrix, rows: Rows, size: int) -> list[Rows]:
     anchor = points.farthest()
     subsets = []
     for left in range(len(rows), size, -size):
+        distances = points.distances(anchor, left)
         names = points.rows[:left]
-        taken, following = _nearest(points.distances(anchor, left), names, size)
+        taken, following = _nearest(distances, names, size)
         subsets.append(np.sort(names[taken]))
         anchor = points.take_off(taken, left, following)
     subsets.append(np.sort(points.rows[: left - size]))
@@ -125,14 +133,7 @@ def fine_subsets(kernel: KernelMatrix, rows: Rows, size: int) -> list[Rows]:
 def _nearest(distances: NDArray, names: Rows, count: int) -> tuple[Rows, int]:
     """Positions of the ``count`` least (distance, name) pairs, ascending, and of the next."""
     bound = np.partition(distances, count)[count]
-    taken = np.empty(count, dtype=np.intp)
-    ties = np.flatnonzero(distances == bound)
-    ties = ties[np.argsort(names[ties])]
-    below = _below(distances, bound, taken)
-    taken[below:] = ties[: count - below]
-    if below < count:
-        taken.sort()
-    return taken, int(ties[count - below])
+    return _up_to(distances, bound, names, count)
 
 
 def _points(kernel: KernelMatrix, rows: Rows) -> _Points:
@@ -153,14 +154,10 @@ class _Points(ABC):
 
     def take_off(self, taken: Rows, left: int, following: int) -> int:
         """Fill the positions taken from the end; where the following point is then."""
-        end = left - len(taken)
-        holes = taken[taken < end]
-        stays = np.ones(len(taken), dtype=bool)
-        stays[taken[len(holes) :] - end] = False
-        fillers = end + np.flatnonzero(stays)
+        holes, fillers, following = _moves(taken, left, following)
         for array in self.parallel:
             array[holes] = array[fillers]
-        return following if following < end else int(holes[np.searchsorted(fillers, following)])
+        return following
 
     @abstractmethod
     def distances(self, anchor: int, left: int) -> NDArray:
@@ -215,23 +212,20 @@ class _DensePoints(_Points):
         self.parallel.append(self.copy)
         self.result = np.empty(len(rows), dtype=np.float32)
         norms = np.empty(len(rows))
+        center = kernel.center
         peak = 0.0
         step = max(1, _CHUNK_BYTES // (8 * kernel.X.shape[1]))
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             vectors = kernel.X[rows[part]]
-            norms[part] = np.einsum("ij,ij->i", vectors, vectors)
-            vectors -= kernel.center
-            peak = max(peak, float(vectors.max()), -float(vectors.min()))
-            with np.errstate(over="ignore"):
-                self.copy[part] = vectors
+            peak = max(peak, _copy_points(vectors, center, self.copy[part], norms[part]))
         self.scale = 1.0
         if peak > 1e15:
             # squares would overflow: divide by a power of two, which changes no digit
             self.scale = 2.0 ** -np.ceil(np.log2(peak))
             for start in range(0, len(rows), step):
                 part = slice(start, start + step)
-                self.copy[part] = (kernel.X[rows[part]] - kernel.center) * self.scale
+                self.copy[part] = (kernel.X[rows[part]] - center) * self.scale
         self.origin = int(np.argmax(norms))
 
     def farthest(self):
@@ -241,6 +235,21 @@ class _DensePoints(_Points):
         result = self.result[:left]
         _dense_distances(self.copy, self.copy[anchor].copy(), result)
         return result if self.scale == 1.0 else result.astype(float) / self.scale**2
+
+
+@jit
+def _copy_points(vectors, center, copy, norms):
+    """Single-precision copy around the centre, and squared norms. Returns the largest entry."""
+    peak = 0.0
+    for i in range(norms.size):
+        norm = 0.0
+        for f in range(center.size):
+            x = float(vectors[i, f])
+            norm += x * x
+            copy[i, f] = vectors[i, f] - center[f]
+            peak = max(peak, abs(x - center[f]))
+        norms[i] = norm
+    return peak
 
 
 @jit
@@ -263,10 +272,52 @@ def _sparse_distances(data, indices, indptr, rows, norms, anchor, out):
 
 
 @jit
-def _below(distances, bound, positions):
-    count = 0
+def _up_to(distances, bound, names, count):
+    """Positions below the bound, those at it with the least names, and the next of these."""
+    below = 0
+    ties = 0
     for i in range(distances.size):
-        if distances[i] < bound:
-            positions[count] = i
-            count += 1
-    return count
+        below += distances[i] < bound
+        ties += distances[i] == bound
+    tied = np.empty(ties, dtype=np.intp)
+    ties = 0
+    for i in range(distances.size):
+        if distances[i] == bound:
+            tied[ties] = names[i]
+            ties += 1
+    tied.sort()
+    next_name = tied[count - below]
+    taken = np.empty(count, dtype=np.intp)
+    following = -1
+    at = 0
+    for i in range(distances.size):
+        if distances[i] < bound or (distances[i] == bound and names[i] < next_name):
+            taken[at] = i
+            at += 1
+        elif distances[i] == bound and names[i] == next_name:
+            following = i
+    return taken, following
+
+
+@jit
+def _moves(taken, left, following):
+    """Which positions at the end fill those taken, and where the following point comes to."""
+    end = left - taken.size
+    stays = np.ones(taken.size, dtype=np.bool_)
+    holes = 0
+    for i in taken:
+        if i < end:
+            holes += 1
+        else:
+            stays[i - end] = False
+    fillers = np.empty(holes, dtype=np.intp)
+    at = 0
+    for offset in range(taken.size):
+        if stays[offset]:
+            fillers[at] = end + offset
+            at += 1
+    for at in range(holes):
+        if fillers[at] == following:
+            following = taken[at]
+            break
+    return taken[:holes], fillers, following

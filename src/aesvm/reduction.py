@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.hull import approximate_extreme_points
+from aesvm.hull import Workspace, approximate_extreme_points
+from aesvm.jit import jit
 from aesvm.kernels import KernelMatrix
 
 
@@ -43,13 +44,14 @@ class Reducer:
         return [self.reduce(rows) for rows in batch]
 
     def reduce(self, rows: NDArray[np.intp]) -> Reduced:
-        hull = approximate_extreme_points(self._gram(rows), self.tol)
-        lengths = np.diff(hull.indptr)
-        shares = np.repeat(self.weights[rows], lengths) * hull.coefs
-        beta = np.bincount(hull.indices, shares, len(rows)).astype(float)[hull.selected]
+        if not hasattr(self.thread, "workspace"):
+            self.thread.workspace = Workspace()
+        hull = approximate_extreme_points(self._gram(rows), self.tol, self.thread.workspace)
+        beta = np.empty(len(hull.selected))
+        _weigh(self.weights, rows, hull.selected, hull.indptr, hull.indices, hull.coefs, beta)
         combinations = None
         if self.keep_combinations:
-            combinations = (lengths, rows[hull.indices], hull.coefs)
+            combinations = (np.diff(hull.indptr), rows[hull.indices], hull.coefs)
         return Reduced(rows, rows[hull.selected], beta, hull.residuals, combinations)
 
     def _gram(self, rows: NDArray[np.intp]) -> NDArray:
@@ -59,6 +61,17 @@ class Reducer:
         if buffer is None or buffer.size < size:
             buffer = self.thread.buffer = np.empty(size, dtype=self.kernel.dtype)
         return self.kernel.block(rows, out=buffer[:size].reshape(len(rows), len(rows)))
+
+
+@jit
+def _weigh(weights, rows, selected, indptr, indices, coefs, beta):
+    """beta_t = sum_i w_i gamma_it: each row hands its weight on to those it leans on."""
+    total = np.zeros(rows.size)
+    for i in range(rows.size):
+        for e in range(indptr[i], indptr[i + 1]):
+            total[indices[e]] += weights[rows[i]] * coefs[e]
+    for t in range(selected.size):
+        beta[t] = total[selected[t]]
 
 
 class Representatives(NamedTuple):

@@ -38,7 +38,7 @@ GIVE_UP_SHARE = 0.9
 _PROBES = 8
 
 #: Subsets are handed to threads, and reported, in at most this many batches.
-_BATCHES = 256
+_BATCHES = 1000
 
 #: A kernel value is trusted down to this many units of rounding.
 _ROUNDINGS = 1000
@@ -290,7 +290,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         if y is not None:
             check_consistent_length(X, y)
             y = column_or_1d(y, warn=True)
-            check_classification_targets(y)
+            if y.dtype.kind not in "biu":  # whole numbers are classes: no need to look
+                check_classification_targets(y)
             labels = np.unique(y, return_inverse=True)[1]
         if groups is not None:
             check_consistent_length(X, groups)
