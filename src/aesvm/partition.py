@@ -17,6 +17,9 @@ the same thing for the linear one: for these the input vectors are compared, as 
 (which do not cancel) in single precision. A piece is copied once and kept contiguous: the
 rows taken off are replaced by rows from its end, so a pass reads what is left and moves V
 rows. The result is the same for every gamma of the RBF kernel.
+
+Halving down to V rows would need fewer passes, but its subsets reduce worse (covertype at
+gamma = 1: 30.5 % of the rows kept instead of 22.8 %), and it takes no less time.
 """
 
 from __future__ import annotations
