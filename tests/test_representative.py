@@ -338,6 +338,15 @@ def test_where_there_is_nothing_to_gain_it_stops_and_says_so():
         assert not RepresentativeSet(gamma=10.0).fit(X[:50]).reduced_
 
 
+def test_nothing_of_an_earlier_fit_is_left(moons):
+    X, y = moons
+    rs = RepresentativeSet(gamma=2.0, keep_combinations=True).fit(X[:500], y[:500])
+    assert rs.combinations_.shape[0] == 500
+    rs.set_params(keep_combinations=False).fit(X, y)
+    assert not hasattr(rs, "combinations_")
+    assert len(rs.residuals_) == len(X)
+
+
 def test_it_survives_a_round_trip(moons, moons_set):
     again = pickle.loads(pickle.dumps(moons_set))
     assert_same_set(again, moons_set)

@@ -386,8 +386,9 @@ def _check(gram, members, scratch, size, i, tol, moves, patience):
     lanes = (m + _LANE - 1) // _LANE * _LANE
     nowhere = packed.shape[0] - 1
     k_ii = float(gram[i, i])
+    line = gram[i]
     for t in range(m):
-        g[t] = -gram[i, rows[t]]
+        g[t] = -line[rows[t]]
     for t in range(m, lanes):
         g[t] = real(_FAR)
     if members.place[i] >= 0:
