@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm import hull as hull_module
 from aesvm.ball import enclosing_ball
-from aesvm.hull import Workspace, approximate_extreme_points
+from aesvm.hull import approximate_extreme_points
+from aesvm.workspace import Workspace, empty_block, join
 from tests import oracles
 
 
@@ -60,7 +61,7 @@ def test_checkpoint_answers_as_scipy(tol, seed, n, d, name, gamma):
     state, scratch = workspace.members, workspace.scratch
     state.place.fill(-1)
     for i in members:
-        hull_module._join(K, state, i)
+        join(K, state, i)
     for i in others:
         size, inside = hull_module._check(K, state, scratch, 0, i, tol, 10_000, 1e30)
         support = scratch.support[:size]
@@ -145,7 +146,7 @@ def test_room_and_time_that_run_out_change_nothing(monkeypatch):
     monkeypatch.setattr(hull_module, "_BUDGET", 1000)
     workspace = Workspace()
     workspace.fit(400, np.dtype(np.float32))
-    workspace.members = workspace.members._replace(packed=hull_module._block(64, np.float32))
+    workspace.members = workspace.members._replace(packed=empty_block(64, np.dtype(np.float32)))
     workspace.ledger = workspace.ledger._replace(rows=np.empty(400, int), coefs=np.empty(400))
     for found, wanted in zip(approximate_extreme_points(K, 1e-3, workspace), expected, strict=True):
         assert_array_equal(found, wanted)

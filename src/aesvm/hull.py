@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from aesvm.ball import enclosing_ball
 from aesvm.jit import jit, minimum
+from aesvm.workspace import LANE, Ledger, Members, Workspace, join, leave, recall, record
 
 # Rows times members that one jitted call may look at: so many take a tenth of a second. An
 # interrupt is answered between calls; a subset of a thousand rows is done in one.
@@ -58,9 +59,6 @@ _DONE, _PAUSED, _BLOCK_FULL, _LEDGER_FULL = range(4)
 # The search is in single precision where tol is this many of its roundings.
 _ROUNDINGS = 1000
 _SINGLE_EPS = float(np.finfo(np.float32).eps)
-
-# Vectors are padded to a multiple of this, and scanned in pieces of it.
-_LANE = 64
 
 # Out of reach of any gradient; finite, since the jitted code assumes finite numbers.
 _FAR = 1e30
@@ -126,105 +124,12 @@ def approximate_extreme_points(
             workspace.lengthen_ledger()
 
 
-class _Members(NamedTuple):
-    """The rows that represent, and their Gram block."""
-
-    packed: NDArray  # Gram block of the members; its last row is zero
-    diag: NDArray  # its diagonal
-    rows: NDArray[np.intp]  # the members, in its order
-    place: NDArray[np.intp]  # of every row among them, -1 for those that are not
-    size: NDArray[np.intp]  # how many there are, in an array of one
-    work: NDArray  # two vectors over the members
-
-
-class _Ledger(NamedTuple):
-    """For every row checked, the combination reached."""
-
-    start: NDArray[np.intp]  # row i: entries start[i] to start[i] + length[i]
-    length: NDArray[np.intp]
-    rows: NDArray[np.intp]
-    coefs: NDArray[np.float64]
-    used: NDArray[np.intp]  # entries, in an array of one
-
-
-class _Scratch(NamedTuple):
-    """The combination being worked on: members ``support``, their weights in ``mu``."""
-
-    mu: NDArray[np.float64]
-    support: NDArray[np.intp]
-
-
-class Workspace:
-    """Memory for one subset after another, grown as they need it. One thread's, not shared.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.hull import Workspace, approximate_extreme_points
-    >>> workspace = Workspace()
-    >>> [len(approximate_extreme_points(np.eye(n), 0.1, workspace).selected) for n in (3, 5)]
-    [3, 5]
-    """
-
-    members: _Members
-    ledger: _Ledger
-    scratch: _Scratch
-
-    def __init__(self) -> None:
-        self.rows = 0
-
-    def fit(self, n: int, dtype: np.dtype) -> None:
-        """Have room for a subset of n rows, searched in the given precision."""
-        if n > self.rows or dtype != self.members.packed.dtype:
-            self.rows = n
-            padded = -(-n // _LANE) * _LANE
-            self.members = _Members(
-                packed=_block(min(padded, 5 * _LANE), dtype),
-                diag=np.ones(padded, dtype=dtype),
-                rows=np.empty(n, dtype=np.intp),
-                place=np.empty(n, dtype=np.intp),
-                size=np.zeros(1, dtype=np.intp),
-                work=np.empty((2, padded), dtype=dtype),
-            )
-            self.ledger = _Ledger(
-                start=np.empty(n, dtype=np.intp),
-                length=np.empty(n, dtype=np.intp),
-                rows=np.empty(16 * n, dtype=np.intp),
-                coefs=np.empty(16 * n),
-                used=np.zeros(1, dtype=np.intp),
-            )
-            self.scratch = _Scratch(np.empty(n), np.empty(n, dtype=np.intp))
-
-    def enlarge_block(self) -> None:
-        old = self.members.packed
-        size = self.members.size[0]
-        packed = _block(-(-3 * size // (2 * _LANE)) * _LANE, old.dtype)
-        packed[:size, :size] = old[:size, :size]
-        self.members = self.members._replace(packed=packed)
-
-    def lengthen_ledger(self) -> None:
-        ledger = self.ledger
-        self.ledger = ledger._replace(
-            rows=np.concatenate([ledger.rows, np.empty_like(ledger.rows)]),
-            coefs=np.concatenate([ledger.coefs, np.empty_like(ledger.coefs)]),
-        )
-
-
-def _block(side: int, dtype: np.dtype) -> NDArray:
-    """Room for the Gram block of so many members: compact, it stays in cache.
-
-    Eight more columns, since at a stride of a power of two rows would evict each other. One
-    more row, of zeros: the place from which a combination is started.
-    """
-    return np.zeros((side + 1, side + 8), dtype=dtype)
-
-
 def _search_precision(gram: NDArray, tol: float) -> np.dtype:
     single = tol >= _ROUNDINGS * _SINGLE_EPS * _largest_diagonal(gram)
     return np.dtype(np.float32) if single else gram.dtype
 
 
-def _hull(gram: NDArray, members: _Members, ledger: _Ledger, entries: int) -> Hull:
+def _hull(gram: NDArray, members: Members, ledger: Ledger, entries: int) -> Hull:
     n = len(gram)
     hull = Hull(
         selected=np.empty(members.size[0], dtype=np.intp),
@@ -264,7 +169,7 @@ def _derive(gram, order, center, members, ledger, scratch, progress, tol, budget
             spent += members.size[0]
             if center[i] > 0.0:
                 if phase == _SEED:
-                    _join(gram, members, i)
+                    join(gram, members, i)
             elif phase == _ABSORB:
                 _absorb(gram, members, ledger, scratch, i, tol)
             elif phase == _PRUNE and members.place[i] >= 0:
@@ -283,91 +188,32 @@ def _derive(gram, order, center, members, ledger, scratch, progress, tol, budget
 def _absorb(gram, members, ledger, scratch, i, tol):
     """A row outside the hull of the members joins them."""
     size, inside = _check(gram, members, scratch, 0, i, tol, _ABSORB_MOVES, _ABSORB_PATIENCE)
-    _record(members, ledger, scratch, size, i)
+    record(members, ledger, scratch, size, i)
     if not inside:
-        _join(gram, members, i)
+        join(gram, members, i)
 
 
 @jit
 def _prune(gram, members, ledger, scratch, i, tol):
     """A member inside the hull of the others leaves."""
-    size, _ = _recall(members, ledger, scratch, i)
+    size, _ = recall(members, ledger, scratch, i)
     size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
     if inside:
-        _record(members, ledger, scratch, size, i)
-        _leave(members, i)
+        record(members, ledger, scratch, size, i)
+        leave(members, i)
 
 
 @jit
 def _cover(gram, members, ledger, scratch, i, tol):
     """A row that leaned on one that left finds other members, or joins them."""
-    size, intact = _recall(members, ledger, scratch, i)
+    size, intact = recall(members, ledger, scratch, i)
     if intact:
         return
     size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
     if inside:
-        _record(members, ledger, scratch, size, i)
+        record(members, ledger, scratch, size, i)
     else:
-        _join(gram, members, i)
-
-
-@jit
-def _join(gram, members, i):
-    last = members.size[0]
-    for t in range(last):
-        k = gram[i, members.rows[t]]
-        members.packed[last, t] = k
-        members.packed[t, last] = k
-    members.packed[last, last] = gram[i, i]
-    members.diag[last] = gram[i, i]
-    members.rows[last] = i
-    members.place[i] = last
-    members.size[0] = last + 1
-
-
-@jit
-def _leave(members, i):
-    """The last member takes the place of the one that leaves."""
-    last = members.size[0] - 1
-    at = members.place[i]
-    for t in range(last + 1):
-        members.packed[at, t] = members.packed[last, t]
-    for t in range(last + 1):
-        members.packed[t, at] = members.packed[t, last]
-    members.diag[at] = members.diag[last]
-    members.rows[at] = members.rows[last]
-    members.place[members.rows[at]] = at
-    members.place[i] = -1
-    members.size[0] = last
-
-
-@jit
-def _record(members, ledger, scratch, size, i):
-    used = ledger.used[0]
-    ledger.start[i] = used
-    ledger.length[i] = size
-    for a in range(size):
-        ledger.rows[used + a] = members.rows[scratch.support[a]]
-        ledger.coefs[used + a] = scratch.mu[scratch.support[a]]
-    ledger.used[0] = used + size
-
-
-@jit
-def _recall(members, ledger, scratch, i):
-    """Row i's recorded combination, without the rows that have left: size, and if intact."""
-    mu, support = scratch.mu, scratch.support
-    size = 0
-    total = 0.0
-    for e in range(ledger.start[i], ledger.start[i] + ledger.length[i]):
-        t = members.place[ledger.rows[e]]
-        if t >= 0:
-            support[size] = t
-            mu[t] = ledger.coefs[e]
-            total += ledger.coefs[e]
-            size += 1
-    for a in range(size):
-        mu[support[a]] /= total
-    return size, size == ledger.length[i]
+        join(gram, members, i)
 
 
 @jit
@@ -383,7 +229,7 @@ def _check(gram, members, scratch, size, i, tol, moves, patience):
     g, gains = members.work[0], members.work[1]  # half gradient: sum_s mu_s K_ts - K_it
     real = g.dtype.type
     m = members.size[0]
-    lanes = (m + _LANE - 1) // _LANE * _LANE
+    lanes = (m + LANE - 1) // LANE * LANE
     nowhere = packed.shape[0] - 1
     k_ii = float(gram[i, i])
     line = gram[i]
@@ -487,12 +333,12 @@ def _nearest(g, diag, distance, lanes):
     far = g.dtype.type(2.0 * _FAR)
     least = far
     at = 0
-    for b in range(0, lanes, _LANE):
-        g_b = g[b : b + _LANE]
-        diag_b = diag[b : b + _LANE]
-        distance_b = distance[b : b + _LANE]
+    for b in range(0, lanes, LANE):
+        g_b = g[b : b + LANE]
+        diag_b = diag[b : b + LANE]
+        distance_b = distance[b : b + LANE]
         low = far
-        for c in range(_LANE):
+        for c in range(LANE):
             distance_b[c] = half * diag_b[c] + g_b[c]
             low = minimum(low, distance_b[c])
         if low < least:
@@ -516,16 +362,16 @@ def _shift(g, gain, packed, diag, lanes, step, to, from_, top, source):
     least = real(_FAR)
     best = zero
     at = 0
-    for b in range(0, lanes, _LANE):
-        g_b = g[b : b + _LANE]
-        to_b = packed[to, b : b + _LANE]
-        from_b = packed[from_, b : b + _LANE]
-        row_b = packed[source, b : b + _LANE]
-        diag_b = diag[b : b + _LANE]
-        gain_b = gain[b : b + _LANE]
+    for b in range(0, lanes, LANE):
+        g_b = g[b : b + LANE]
+        to_b = packed[to, b : b + LANE]
+        from_b = packed[from_, b : b + LANE]
+        row_b = packed[source, b : b + LANE]
+        diag_b = diag[b : b + LANE]
+        gain_b = gain[b : b + LANE]
         low = real(_FAR)
         lowest_gain = zero
-        for c in range(_LANE):
+        for c in range(LANE):
             g_b[c] += move * (to_b[c] - from_b[c])
             low = minimum(low, g_b[c])
             slope = minimum(g_b[c] - top, zero)

@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.hull import Workspace, approximate_extreme_points
+from aesvm.hull import approximate_extreme_points
 from aesvm.jit import jit
 from aesvm.kernels import KernelMatrix
+from aesvm.workspace import Workspace
 
 
 class Reduced(NamedTuple):

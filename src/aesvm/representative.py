@@ -221,7 +221,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         self.weights_ = found.weights
         self.residuals_ = found.residuals
         self.max_residual_ = float(np.nanmax(found.residuals))
-        vars(self).pop("combinations_", None)  # an earlier fit's
+        self.__dict__.pop("combinations_", None)  # an earlier fit's
         if self.keep_combinations:
             self.combinations_ = found.combinations
         self.n_subsets_ = len(subsets)
