@@ -92,7 +92,7 @@ def _compare(X, y, subsets, gamma: float, n_jobs: int, repeats: int) -> list:
     rs = RepresentativeSet(gamma=gamma, n_jobs=n_jobs)
     rs.fit(X[:3000], y[:3000])
     for _ in range(repeats):
-        with one_blas_thread():
+        with one_blas_thread:
             for name, work in (("floor", full_blocks), ("ours", our_blocks)):
                 started = time.perf_counter()
                 for _ in threads(n_jobs)(work, batches):

@@ -89,14 +89,26 @@ def test_every_row_is_in_one_subset_whatever_the_ties(values, V):
 def test_the_rbf_partition_does_not_depend_on_gamma_nor_the_format():
     X = np.random.default_rng(3).integers(0, 2, (400, 12)).astype(float)  # many ties
     expected = fine_subsets(kernel_matrix(X, gamma=1e-6), np.arange(400), 37)
+    halves = distance_pieces(kernel_matrix(X, gamma=1e-6), np.arange(400), 37)
     for gamma in (1.0, 1e6):
         for data in (X, X.astype(np.float32), sp.csr_array(X)):
-            found = fine_subsets(kernel_matrix(data, gamma=gamma), np.arange(400), 37)
-            assert_same_subsets(found, expected)
+            matrix = kernel_matrix(data, gamma=gamma)
+            assert_same_subsets(fine_subsets(matrix, np.arange(400), 37), expected)
+            assert_same_subsets(distance_pieces(matrix, np.arange(400), 37), halves)
 
 
-def test_huge_values_do_not_overflow():
+@pytest.mark.parametrize("exponent", [-500, -100, 120, 500])
+def test_huge_and_tiny_values_are_ranked_as_others(exponent):
     X = np.random.default_rng(4).normal(size=(100, 2))
+    scaled = kernel_matrix(X * 2.0**exponent, gamma=1.0)
     expected = fine_subsets(kernel_matrix(X, gamma=1.0), np.arange(100), 9)
-    found = fine_subsets(kernel_matrix(X * 2.0**120, gamma=1.0), np.arange(100), 9)
-    assert_same_subsets(found, expected)
+    assert_same_subsets(fine_subsets(scaled, np.arange(100), 9), expected)
+    expected = distance_pieces(kernel_matrix(X, gamma=1.0), np.arange(100), 9)
+    assert_same_subsets(distance_pieces(scaled, np.arange(100), 9), expected)
+
+
+@pytest.mark.parametrize("data", [np.array, sp.csr_array])
+def test_distances_that_overflow_still_give_a_partition(data):
+    X = data(np.random.default_rng(4).normal(size=(100, 2)) * 1e200)
+    subsets = fine_subsets(kernel_matrix(X, gamma=1.0), np.arange(100), 9)
+    assert_array_equal(np.sort(np.concatenate(subsets)), np.arange(100))

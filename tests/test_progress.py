@@ -50,10 +50,14 @@ def test_partition_and_subsets_are_reported_as_tasks(n_jobs):
 
 
 def test_there_are_never_too_many_tasks_to_show():
-    X = np.random.default_rng(0).uniform(size=(3000, 2))
+    X = np.random.default_rng(0).uniform(size=(30_000, 1))
     recorder = Recorder()
-    RepresentativeSet(gamma=1.0, subset_size=2).set_callbacks(recorder).fit(X)
-    assert recorder.begun["batch"] <= 1008
+    rs = RepresentativeSet(gamma=0.1, subset_size=20).set_callbacks(recorder)
+    rs.fit(X, groups=np.arange(30_000) // 20)
+    assert rs.reduced_
+    assert rs.n_subsets_ == 1500
+    assert recorder.begun["piece"] == recorder.expected["partition"] == 1000
+    assert recorder.begun["batch"] == recorder.expected["subsets"] == 1008
 
 
 def test_the_progress_bar_of_scikit_learn_shows_them(capsys):
@@ -82,10 +86,11 @@ from aesvm import RepresentativeSet
 X = np.random.default_rng(0).uniform(size=(600_000, 6)).astype(np.float32)
 rs = RepresentativeSet(gamma=0.5, n_jobs=int(sys.argv[1]))
 rs.fit(X[:5000])
-rs = RepresentativeSet(gamma=0.5, n_jobs=int(sys.argv[1]))
 print("fitting", flush=True)
 try:
-    rs.fit(X)
+    while True:
+        rs = RepresentativeSet(gamma=0.5, n_jobs=int(sys.argv[1]))
+        rs.fit(X)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     try:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_info
 
 from aesvm import RepresentativeSet
 from tests import oracles
@@ -63,6 +65,14 @@ def problems(draw):
 def kernel_of(X, parameters):
     names = ("kernel", "gamma", "degree", "coef0")
     return oracles.kernel(X, **{name: parameters[name] for name in names})
+
+
+@pytest.fixture(autouse=True, scope="module")
+def never_give_up():
+    """Small random problems would mostly give up, and show nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aesvm.representative.GIVE_UP_SHARE", 2.0)
+        yield
 
 
 @given(problems())
@@ -265,17 +275,51 @@ def test_single_precision_stays_within_the_tolerance(moons):
         assert worst <= tol + (2e-6 if tol == 1e-3 else 1e-9)
 
 
-def test_data_far_from_the_origin_is_represented_as_well():
-    X = np.random.default_rng(0).uniform(size=(5000, 3))
-    near = RepresentativeSet(gamma=1.0, keep_combinations=True).fit(X)
-    far = RepresentativeSet(gamma=1.0, keep_combinations=True).fit(X + 1e4)
-    assert abs(len(far.sample_indices_) / len(near.sample_indices_) - 1) < 0.05
-    K = oracles.kernel(X + 1e4)
-    selected = far.sample_indices_
-    G = far.combinations_
+def true_residuals(X, rs):
+    """Of an RBF set, from differences in double precision."""
+    K = oracles.kernel(X, gamma=rs.gamma_)
+    selected, G = rs.sample_indices_, rs.combinations_
     own = ((G @ K[np.ix_(selected, selected)]) * G.toarray()).sum(axis=1)
-    cross = G.multiply(K[:, selected]).sum(axis=1)
-    assert (1.0 - 2 * cross + own).max() <= 1e-3 * (1 + 1e-9)
+    return 1.0 - 2 * G.multiply(K[:, selected]).sum(axis=1) + own
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_data_far_from_the_origin_is_represented_as_well(sparse):
+    X = np.random.default_rng(0).uniform(size=(3000, 3))
+    near = RepresentativeSet(gamma=1.0, keep_combinations=True).fit(X)
+    shifted = X + 1e4
+    far = clone(near).fit(sp.csr_array(shifted) if sparse else shifted)
+    assert abs(len(far.sample_indices_) / len(near.sample_indices_) - 1) < 0.05
+    assert true_residuals(shifted, far).max() <= 1e-3 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "distance"),
+    [(np.float32, 30.0), (np.float32, 1000.0), (np.float64, 1e6), (np.float64, 1e8)],
+)
+def test_the_bound_holds_where_products_would_cancel(dtype, distance, sparse):
+    """Clusters far apart in one subset, and one row far from everything."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1500, 2)) * 0.3
+    X[::2] += distance
+    X[0] = -100 * distance
+    X = X.astype(dtype)
+    rs = RepresentativeSet(gamma=1.0, subset_size=1500, keep_combinations=True)
+    rs.fit(sp.csr_array(X) if sparse else X)
+    assert len(rs.sample_indices_) < 700
+    rounding = 1e-9 if dtype == np.float64 else 2e-6
+    assert true_residuals(X, rs).max() <= 1e-3 + rounding
+    assert rs.residuals_.min() >= -rounding
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sparse_rows_give_the_set_of_dense_ones(seed):
+    random = np.random.default_rng(seed)
+    X, y = random.uniform(size=(2000, 3)), random.integers(0, 2, 2000)
+    X[random.random(X.shape) < 0.3] = 0.0
+    rs = RepresentativeSet(gamma=1.0, subset_size=300).fit(X, y)
+    assert_same_set(clone(rs).fit(sp.csr_array(X), y), rs, exactly=False)
 
 
 def test_rows_of_different_groups_never_share_a_subset(moons):
@@ -320,7 +364,8 @@ def test_any_estimator_with_sample_weight_can_be_trained_on_it(moons):
     assert rows.shape[0] == rows.shape[1] < 500
 
 
-def test_where_there_is_nothing_to_gain_it_stops_and_says_so():
+def test_where_there_is_nothing_to_gain_it_stops_and_says_so(monkeypatch):
+    monkeypatch.setattr("aesvm.representative.GIVE_UP_SHARE", 0.9)
     X, y = load_digits(return_X_y=True)
     many = np.vstack([X + shift for shift in np.random.default_rng(0).normal(size=(6, 1, 64))])
     rs = RepresentativeSet(gamma=0.01, subset_size=100, partition_size=1000)
@@ -332,10 +377,23 @@ def test_where_there_is_nothing_to_gain_it_stops_and_says_so():
     assert rs.max_residual_ == 0.0
     assert_array_equal(rs.weights_, np.ones(len(many)))
     assert rs.n_subsets_ > 100
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="hull_tol") as caught:
+        rs.fit_select(many, np.tile(y, 6))
+    assert caught[0].filename == __file__
     # with few rows nothing is left undone, so there is nothing to say
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not RepresentativeSet(gamma=10.0).fit(X[:50]).reduced_
+        assert RepresentativeSet(gamma=10.0).fit(X[:50]).reduced_
+
+
+def test_small_classes_do_not_decide_that_there_is_nothing_to_gain(monkeypatch):
+    monkeypatch.setattr("aesvm.representative.GIVE_UP_SHARE", 0.9)
+    X = np.random.default_rng(0).uniform(size=(23_000, 2))
+    groups = np.r_[np.arange(3000), np.full(20_000, 3000)]
+    rs = RepresentativeSet(gamma=1.0).fit(X, groups=groups)
+    assert rs.reduced_
+    assert len(rs.sample_indices_) < 3400
 
 
 def test_nothing_of_an_earlier_fit_is_left(moons):
@@ -365,6 +423,33 @@ def test_verbose_prints_a_few_useful_lines(moons, capsys):
 
 
 def test_kernel_values_beyond_its_precision_are_warned_of():
-    X = 1e7 * make_blobs(300, random_state=0)[0]
+    X = 1e5 * make_blobs(300, random_state=0)[0]
     with pytest.warns(UserWarning, match="scale the data"):
         RepresentativeSet(kernel="linear").fit(X)
+
+
+def test_fit_select_takes_what_fit_takes(moons):
+    X, y = moons[0][:300], moons[1][:300]
+    rs = RepresentativeSet(gamma=2.0)
+    expected = rs.fit_select(X, y)[0]
+    for rows in (sp.coo_array(X), sp.bsr_array(X), sp.csc_array(X)):
+        assert_allclose(rs.fit_select(rows, y)[0].toarray(), expected)
+    assert_allclose(rs.fit_select(X.tolist(), y.tolist())[0], expected)
+    K = oracles.kernel(X, gamma=2.0)
+    rows = clone(rs).set_params(kernel="precomputed").fit_select(K.tolist(), y)[0]
+    assert rows.shape == (len(expected), len(expected))
+
+
+def test_overlapping_fits_give_blas_its_threads_back(moons):
+    X, y = moons
+
+    def threads():
+        return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+    before = threads()
+    rs = [RepresentativeSet(gamma=2.0, subset_size=100 * k) for k in (1, 2, 3, 4)]
+    with ThreadPoolExecutor(4) as pool:
+        sets = list(pool.map(lambda r: r.fit(X, y), rs))
+    assert threads() == before
+    for found in sets:
+        assert_same_set(found, clone(found).fit(X, y))

@@ -8,7 +8,8 @@ not depend on how many there are.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any
@@ -59,17 +60,18 @@ def _fitted_attributes(estimator: Any) -> dict[str, Any]:
     }
 
 
-def threads(n_jobs: int | None) -> Callable[[Callable, Iterable], Iterator]:
+def threads(n_jobs: int | None) -> Callable[[Callable, Iterable], Generator]:
     """A ``map`` over ``n_jobs`` threads: in order, and stopped by an exception.
 
     How many threads ``n_jobs`` means is joblib's to say, contexts and nesting included. Its
     own threads are not used: they hand results over by polling, every ten milliseconds.
     """
     n_threads = effective_n_jobs(n_jobs)
-    if n_threads == 1:
-        return map
 
-    def run(function: Callable, items: Iterable) -> Iterator:
+    def run(function: Callable, items: Iterable) -> Generator:
+        if n_threads == 1:
+            yield from map(function, items)
+            return
         pool = ThreadPoolExecutor(n_threads)
         try:
             futures = [pool.submit(function, item) for item in items]
@@ -82,11 +84,43 @@ def threads(n_jobs: int | None) -> Callable[[Callable, Iterable], Iterator]:
     return run
 
 
-def one_blas_thread():
-    """Context in which BLAS runs single-threaded: our threads are the parallelism."""
-    return _threadpools().limit(limits=1, user_api="blas")
+class _OneBlasThread:
+    """Context in which BLAS runs single-threaded: our threads are the parallelism.
+
+    The limit is the process's. Where fits overlap, the first to come sets it and the last to
+    go lifts it, whichever thread that is: threadpoolctl's own context lets none but the thread
+    that set a limit lift it, and the last of two would restore what the first had set.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.inside = 0
+        self.before: list[tuple[Any, int]] = []
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                libraries = _threadpools().select(user_api="blas").lib_controllers
+                self.before = [(library, library.num_threads) for library in libraries]
+                self._set([1] * len(self.before))
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self._set([count for _, count in self.before])
+
+    def _set(self, counts: list[int]) -> None:
+        for (library, _), count in zip(self.before, counts, strict=True):
+            library.set_num_threads(count)
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread()
 
 
 @functools.cache
 def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+one_blas_thread = _OneBlasThread()

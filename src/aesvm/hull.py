@@ -344,7 +344,7 @@ def _nearest(g, diag, distance, lanes):
         if low < least:
             least = low
             at = b
-    while distance[at] != least:
+    while at < lanes - 1 and distance[at] != least:
         at += 1
     return at
 
@@ -382,7 +382,7 @@ def _shift(g, gain, packed, diag, lanes, step, to, from_, top, source):
         if lowest_gain < best:
             best = lowest_gain
             at = b
-    while gain[at] != best:
+    while at < lanes - 1 and gain[at] != best:
         at += 1
     return least, at
 

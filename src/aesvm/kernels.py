@@ -14,7 +14,10 @@ linear    ``x.y``                         ``p``
 
 To add a kernel of this kind, add a row to ``KERNELS``. Squared distances are products too,
 of vectors that carry their norms: ``[2g x, -g|x|^2, 1] . [y, 1, -g|y|^2] = -g |x - y|^2``.
-They are taken from a point inside the data, since far from the origin they would cancel.
+They are taken from a point inside the data, since far from the origin they would cancel. A
+square block is centred on a row of its own, and where its rows are so far apart that products
+would still lose more than ``accuracy``, it is computed in double precision or, in the end, from
+differences, which do not cancel.
 
 Precomputed matrices and callables are other ways to fill a block; whoever asks for one
 cannot tell the difference.
@@ -30,10 +33,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
+from scipy.spatial.distance import cdist
 
 from aesvm.jit import jit
 
 KernelName = str | Callable[[Any, Any], Any]
+
+#: Kernel values beyond this are refused: their squares and sums must stay finite.
+LARGEST = 1e15
 
 #: Largest dense copy of sparse rows made to fill a block.
 _DENSE_BYTES = 1 << 26
@@ -122,6 +129,10 @@ class KernelMatrix(ABC):
     def cross(self, X_new, cols: NDArray[np.intp]) -> NDArray:
         """Kernel values of new rows against the given training rows."""
 
+    @abstractmethod
+    def bound(self, rows: NDArray[np.intp]) -> float:
+        """What no kernel value of the given rows exceeds in magnitude."""
+
 
 def kernel_matrix(
     X,
@@ -131,6 +142,7 @@ def kernel_matrix(
     degree: int = 3,
     coef0: float = 0.0,
     dtype: DTypeLike | None = None,
+    accuracy: float = 1e-5,
 ) -> KernelMatrix:
     """The kernel matrix of the rows of ``X``.
 
@@ -143,6 +155,9 @@ def kernel_matrix(
         Parameters of the kernel; ``gamma`` as a number.
     dtype : data-type, default=X.dtype
         Precision in which blocks are computed.
+    accuracy : float, default=1e-5
+        Of kernels of distances: the error in a value of a square block beyond which the block
+        is computed in a slower way.
 
     Examples
     --------
@@ -166,7 +181,7 @@ def kernel_matrix(
         gamma = 1.0
     parameters = Parameters(float(gamma), int(degree), float(coef0))
     vectors: type[VectorKernel] = SparseKernel if sp.issparse(X) else DenseKernel
-    return vectors(X, KERNELS[kernel], parameters, dtype)
+    return vectors(X, KERNELS[kernel], parameters, dtype, accuracy)
 
 
 def resolve_gamma(gamma: str | float, X) -> float:
@@ -205,11 +220,14 @@ def _variance(X) -> float:
 class VectorKernel(KernelMatrix):
     """A kernel of input vectors: products by BLAS, then the kernel's map."""
 
-    def __init__(self, X, kernel: Kernel, parameters: Parameters, dtype: np.dtype) -> None:
+    def __init__(
+        self, X, kernel: Kernel, parameters: Parameters, dtype: np.dtype, accuracy: float
+    ) -> None:
         self.X = X
         self.kernel = kernel
         self.parameters = parameters
         self.dtype = dtype
+        self.accuracy = accuracy
         self.n_rows = X.shape[0]
 
     @property
@@ -224,9 +242,57 @@ class VectorKernel(KernelMatrix):
         self.kernel.map(values, self.parameters)
         return values
 
+    def bound(self, rows: NDArray[np.intp]) -> float:
+        if self.kernel.of_distances:
+            largest = np.zeros(1)
+        else:
+            largest = self.parameters.gamma * self.squared_norms(rows).max(keepdims=True)
+        with np.errstate(over="ignore"):
+            parameters = self.parameters._replace(coef0=abs(self.parameters.coef0))
+            self.kernel.map(largest, parameters)
+        return float(largest[0])
+
     @abstractmethod
-    def squared_norms(self, rows: NDArray[np.intp]) -> NDArray:
-        """Squared length of the given input vectors."""
+    def squared_norms(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Squared length of the given input vectors, in double precision."""
+
+    def square(self, vectors: NDArray, out: NDArray | None) -> NDArray:
+        """Kernel values of dense vectors against themselves."""
+        values = np.empty((len(vectors),) * 2, dtype=self.dtype) if out is None else out
+        if not self.kernel.of_distances:
+            vectors = vectors.astype(self.dtype, copy=False)
+            return self._panels(_scaled(vectors, self.parameters.gamma), vectors, values)
+        for dtype in dict.fromkeys([self.dtype, np.dtype(np.float64)]):
+            shape = (vectors.shape[0], vectors.shape[1] + 2)
+            left, right = np.empty(shape, dtype=dtype), np.empty(shape, dtype=dtype)
+            width, largest = _write_factors(vectors, self.parameters.gamma, left, right)
+            # a product of norms up to `largest` is rounded by a few units of it
+            if 4.0 * np.finfo(dtype).eps * largest <= self.accuracy:
+                if dtype == self.dtype:
+                    return self._panels(left[:, :width], right[:, :width], values)
+                block = np.empty(values.shape, dtype=dtype)
+                values[...] = self._panels(left[:, :width], right[:, :width], block)
+                return values
+        with np.errstate(over="ignore"):
+            distances = cdist(vectors.astype(np.float64), vectors.astype(np.float64), "sqeuclidean")
+            distances *= -self.parameters.gamma
+        self.kernel.map(distances, self.parameters)
+        values[...] = distances
+        return values
+
+    def _panels(self, left: NDArray, right: NDArray, values: NDArray) -> NDArray:
+        """The map of ``left @ right.T``, which is symmetric: half of it, and its mirror image."""
+        for top in range(0, len(values), _PANEL):
+            bottom = min(top + _PANEL, len(values))
+            panel = values[top:bottom, :bottom]
+            np.matmul(left[top:bottom], right[:bottom].T, out=panel)
+            self.kernel.map(panel, self.parameters)
+            values[:top, top:bottom] = values[top:bottom, :top].T
+        return values
+
+
+def _scaled(vectors: NDArray, factor: float) -> NDArray:
+    return vectors * vectors.dtype.type(factor) if factor != 1.0 else vectors
 
 
 class DenseKernel(VectorKernel):
@@ -243,36 +309,20 @@ class DenseKernel(VectorKernel):
 
     def block(self, rows, cols=None, out=None):
         if cols is None:
-            return self._square(self.X[rows], out)
+            return self.square(self.X[rows], out)
         return self._values(self._left(self.X[rows]), self._right(self.X[cols]), out)
-
-    def _square(self, vectors: NDArray, out: NDArray | None) -> NDArray:
-        if self.kernel.of_distances:
-            lines, columns = self._factors(vectors)
-        else:
-            columns = self._right(vectors)
-            lines = self._left_of_right(columns)
-        size = len(vectors)
-        values = np.empty((size, size), dtype=self.dtype) if out is None else out
-        for top in range(0, size, _PANEL):
-            bottom = min(top + _PANEL, size)
-            self._values(lines[top:bottom], columns[:bottom], values[top:bottom, :bottom])
-            values[:top, top:bottom] = values[top:bottom, :top].T
-        return values
 
     def cross(self, X_new, cols):
         return self._values(self._left(X_new), self._right(self.X[cols]), None)
 
     def squared_norms(self, rows):
-        vectors = self.X[rows].astype(self.dtype, copy=False)
-        return np.einsum("ij,ij->i", vectors, vectors)
-
-    def _factors(self, vectors: NDArray) -> tuple[NDArray, NDArray]:
-        """Left and right factor at once, without the features that are constant here."""
-        shape = (vectors.shape[0], vectors.shape[1] + 2)
-        left, right = np.empty(shape, dtype=self.dtype), np.empty(shape, dtype=self.dtype)
-        width = _write_factors(vectors, self.center, self.parameters.gamma, left, right)
-        return left[:, :width], right[:, :width]
+        norms = np.empty(len(rows))
+        step = max(1, _DENSE_BYTES // (8 * self.X.shape[1]))
+        with np.errstate(over="ignore"):
+            for start in range(0, len(rows), step):
+                vectors = self.X[rows[start : start + step]].astype(np.float64, copy=False)
+                norms[start : start + step] = np.einsum("ij,ij->i", vectors, vectors)
+        return norms
 
     def _values(self, lines: NDArray, columns: NDArray, out: NDArray | None) -> NDArray:
         values = np.matmul(lines, columns.T, out=out)
@@ -296,7 +346,7 @@ class DenseKernel(VectorKernel):
     def _left_of_right(self, factor: NDArray) -> NDArray:
         gamma = self.parameters.gamma
         if not self.kernel.of_distances:
-            return factor * factor.dtype.type(gamma) if gamma != 1.0 else factor
+            return _scaled(factor, gamma)
         left = factor * factor.dtype.type(2.0 * gamma)
         left[:, -2] = factor[:, -1]
         left[:, -1] = 1.0
@@ -304,10 +354,11 @@ class DenseKernel(VectorKernel):
 
 
 @jit
-def _write_factors(vectors, center, gamma, left, right):
-    """[2g x, -g|x|^2, 1] and [y, 1, -g|y|^2] of the same rows; returns how many columns.
+def _write_factors(vectors, gamma, left, right):
+    """[2g x, -g|x|^2, 1] and [y, 1, -g|y|^2] of the same rows, seen from the first of them.
 
     A feature that is constant among the rows does not tell them apart, and is left out.
+    Returns how many columns there are, and the largest g|x|^2.
     """
     n, d = vectors.shape
     used = np.empty(d, dtype=np.intp)
@@ -318,10 +369,11 @@ def _write_factors(vectors, center, gamma, left, right):
                 used[width] = f
                 width += 1
                 break
+    largest = 0.0
     for i in range(n):
         norm = 0.0
         for w in range(width):
-            x = vectors[i, used[w]] - center[used[w]]
+            x = np.float64(vectors[i, used[w]]) - np.float64(vectors[0, used[w]])
             norm += x * x
             right[i, w] = x
             left[i, w] = 2.0 * gamma * x
@@ -329,52 +381,69 @@ def _write_factors(vectors, center, gamma, left, right):
         right[i, width + 1] = -gamma * norm
         left[i, width] = -gamma * norm
         left[i, width + 1] = 1.0
-    return width + 2
+        largest = max(largest, gamma * norm)
+    return width + 2, largest
 
 
 class SparseKernel(VectorKernel):
     """As the dense one; only blocks of rows are ever made dense."""
 
     def block(self, rows, cols=None, out=None):
-        values = self._values(self.X[rows], self.X[rows if cols is None else cols])
-        return _written(values, self.dtype, out)
+        if cols is None:
+            lines = self.X[rows]
+            used = np.unique(lines.indices)
+            if len(rows) * len(used) * 8 <= _DENSE_BYTES:
+                return self.square(_dense(lines, used), out)
+            cols = rows
+        return _written(self._values(self.X[rows], self.X[cols]), self.dtype, out)
 
     def cross(self, X_new, cols):
         return self._values(sp.csr_array(X_new), self.X[cols])
 
     def squared_norms(self, rows):
-        return _squared_norms(self.X[rows]).astype(self.dtype, copy=False)
+        return _squared_norms(self.X[rows])
 
     def _values(self, lines, columns) -> NDArray:
-        lines = lines.astype(self.dtype, copy=False)
-        columns = columns.astype(self.dtype, copy=False)
-        values = np.empty((lines.shape[0], columns.shape[0]), dtype=self.dtype)
-        width = max(1, lines.shape[1])
-        step = max(1, _DENSE_BYTES // (width * self.dtype.itemsize))
-        if lines.shape[0] <= step:
-            lines_dense = lines.toarray()
+        lines = lines.astype(np.float64, copy=False)
+        columns = columns.astype(np.float64, copy=False)
+        values = np.empty((lines.shape[0], columns.shape[0]))
+        step = max(1, _DENSE_BYTES // (8 * max(1, lines.shape[1])))
         for start in range(0, columns.shape[0], step):
             part = columns[start : start + step].toarray()
-            stop = start + part.shape[0]
-            if lines.shape[0] <= step:
-                np.matmul(lines_dense, part.T, out=values[:, start:stop])
-            else:
-                values[:, start:stop] = lines @ part.T
-        gamma = self.parameters.gamma
+            values[:, start : start + step] = lines @ part.T
         if self.kernel.of_distances:
             values *= 2.0
-            values -= _squared_norms(lines)[:, None].astype(self.dtype, copy=False)
-            values -= _squared_norms(columns)[None, :].astype(self.dtype, copy=False)
+            values -= _squared_norms(lines)[:, None]
+            values -= _squared_norms(columns)[None, :]
             np.minimum(values, 0.0, out=values)
-        if gamma != 1.0:
-            values *= gamma
+        if self.parameters.gamma != 1.0:
+            values *= self.parameters.gamma
         self.kernel.map(values, self.parameters)
-        return values
+        return values.astype(self.dtype, copy=False)
+
+
+def _dense(X, used: NDArray) -> NDArray:
+    """The used columns of sparse rows, as an array."""
+    vectors = np.zeros((X.shape[0], max(1, len(used))), dtype=X.dtype)
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    vectors[rows, np.searchsorted(used, X.indices)] = X.data
+    return vectors
 
 
 def _squared_norms(X) -> NDArray[np.float64]:
-    squares = np.concatenate([[0.0], np.cumsum(np.square(X.data, dtype=np.float64))])
-    return squares[X.indptr[1:]] - squares[X.indptr[:-1]]
+    norms = np.empty(X.shape[0])
+    with np.errstate(over="ignore"):
+        _sum_squares(X.data.astype(np.float64), X.indptr, norms)
+    return norms
+
+
+@jit
+def _sum_squares(data, indptr, norms):
+    for i in range(norms.size):
+        total = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            total += data[e] * data[e]
+        norms[i] = total
 
 
 class _Precomputed(KernelMatrix):
@@ -391,6 +460,9 @@ class _Precomputed(KernelMatrix):
 
     def cross(self, X_new, cols):
         return _written(X_new[:, cols], self.dtype, None)
+
+    def bound(self, rows):
+        return max(float(self.K.max()), -float(self.K.min()))
 
 
 class _Callable(KernelMatrix):
@@ -415,6 +487,10 @@ class _Callable(KernelMatrix):
     def cross(self, X_new, cols):
         return self._call(X_new, self.X[cols])
 
+    def bound(self, rows):
+        # of a positive semidefinite kernel; of others it is only a guess
+        return float(np.abs(self.diag(rows)).max())
+
     def _call(self, lines, columns) -> NDArray:
         name = getattr(self.function, "__name__", repr(self.function))
         values = self.function(lines, columns)
@@ -435,6 +511,8 @@ class _Callable(KernelMatrix):
             raise ValueError(
                 f"kernel={name} returned NaN or infinity: it must return finite numbers."
             )
+        if values.size and np.abs(values).max() > LARGEST:
+            raise ValueError(f"kernel={name} returned values beyond {LARGEST:g}: scale the data.")
         return values
 
 

@@ -136,7 +136,11 @@ def fine_subsets(kernel: KernelMatrix, rows: Rows, size: int) -> list[Rows]:
 def _nearest(distances: NDArray, names: Rows, count: int) -> tuple[Rows, int]:
     """Positions of the ``count`` least (distance, name) pairs, ascending, and of the next."""
     bound = np.partition(distances, count)[count]
-    return _up_to(distances, bound, names, count)
+    tied = names[distances == bound]
+    tied.sort()
+    taken = np.empty(count, dtype=np.intp)
+    below = int(np.count_nonzero(distances < bound))
+    return taken, _up_to(distances, bound, names, int(tied[count - below]), taken)
 
 
 def _points(kernel: KernelMatrix, rows: Rows) -> _Points:
@@ -157,9 +161,10 @@ class _Points(ABC):
 
     def take_off(self, taken: Rows, left: int, following: int) -> int:
         """Fill the positions taken from the end; where the following point is then."""
-        holes, fillers, following = _moves(taken, left, following)
+        fillers = np.empty(len(taken), dtype=np.intp)
+        count, following = _moves(taken, left, following, fillers)
         for array in self.parallel:
-            array[holes] = array[fillers]
+            array[taken[:count]] = array[fillers[:count]]
         return following
 
     @abstractmethod
@@ -187,7 +192,7 @@ class _KernelPoints(_Points):
             result[part] = self.kernel.block(self.rows[part], line)[:, 0]
         result *= -2.0
         result += self.diag[:left]
-        return result
+        return _finite(result)
 
 
 class _SparsePoints(_Points):
@@ -205,7 +210,7 @@ class _SparsePoints(_Points):
         _sparse_distances(
             self.X.data, self.X.indices, self.X.indptr, self.rows, self.norms, line, result
         )
-        return result
+        return _finite(result)
 
 
 class _DensePoints(_Points):
@@ -223,12 +228,13 @@ class _DensePoints(_Points):
             vectors = kernel.X[rows[part]]
             peak = max(peak, _copy_points(vectors, center, self.copy[part], norms[part]))
         self.scale = 1.0
-        if peak > 1e15:
-            # squares would overflow: divide by a power of two, which changes no digit
-            self.scale = 2.0 ** -np.ceil(np.log2(peak))
+        if peak > 1e15 or 0.0 < peak < 1e-15:
+            # squares would overflow or vanish: a power of two changes no digit
+            exponent = -np.ceil(np.log2(peak)) if np.isfinite(peak) else -1025
+            self.scale = 2.0**exponent
             for start in range(0, len(rows), step):
                 part = slice(start, start + step)
-                self.copy[part] = (kernel.X[rows[part]] - center) * self.scale
+                self.copy[part] = kernel.X[rows[part]] * self.scale - center * self.scale
         self.origin = int(np.argmax(norms))
 
     def farthest(self):
@@ -237,7 +243,14 @@ class _DensePoints(_Points):
     def distances(self, anchor, left):
         result = self.result[:left]
         _dense_distances(self.copy, self.copy[anchor].copy(), result)
-        return result if self.scale == 1.0 else result.astype(float) / self.scale**2
+        return (
+            result if self.scale == 1.0 else _finite(result.astype(float) / self.scale / self.scale)
+        )
+
+
+def _finite(distances: NDArray) -> NDArray:
+    """Distances that overflowed, made comparable: they come last."""
+    return np.nan_to_num(distances, copy=False, nan=1e308, posinf=1e308, neginf=-1e308)
 
 
 @jit
@@ -274,23 +287,13 @@ def _sparse_distances(data, indices, indptr, rows, norms, anchor, out):
         out[i] = norms[i] - 2.0 * total
 
 
+# Jitted functions called from Python fill arrays and return numbers: to return an array, Numba
+# runs Python code, and an interrupt that falls there is lost.
+
+
 @jit
-def _up_to(distances, bound, names, count):
-    """Positions below the bound, those at it with the least names, and the next of these."""
-    below = 0
-    ties = 0
-    for i in range(distances.size):
-        below += distances[i] < bound
-        ties += distances[i] == bound
-    tied = np.empty(ties, dtype=np.intp)
-    ties = 0
-    for i in range(distances.size):
-        if distances[i] == bound:
-            tied[ties] = names[i]
-            ties += 1
-    tied.sort()
-    next_name = tied[count - below]
-    taken = np.empty(count, dtype=np.intp)
+def _up_to(distances, bound, names, next_name, taken):
+    """Positions below the bound, or at it with a lesser name; returns where next_name is."""
     following = -1
     at = 0
     for i in range(distances.size):
@@ -299,28 +302,26 @@ def _up_to(distances, bound, names, count):
             at += 1
         elif distances[i] == bound and names[i] == next_name:
             following = i
-    return taken, following
+    return following
 
 
 @jit
-def _moves(taken, left, following):
-    """Which positions at the end fill those taken, and where the following point comes to."""
+def _moves(taken, left, following, fillers):
+    """Which positions at the end fill those taken below it: how many, and where the following
+    point comes to.
+    """
     end = left - taken.size
-    stays = np.ones(taken.size, dtype=np.bool_)
     holes = 0
-    for i in taken:
-        if i < end:
-            holes += 1
+    while holes < taken.size and taken[holes] < end:
+        holes += 1
+    above = holes
+    filled = 0
+    for i in range(end, left):
+        if above < taken.size and taken[above] == i:
+            above += 1
         else:
-            stays[i - end] = False
-    fillers = np.empty(holes, dtype=np.intp)
-    at = 0
-    for offset in range(taken.size):
-        if stays[offset]:
-            fillers[at] = end + offset
-            at += 1
-    for at in range(holes):
-        if fillers[at] == following:
-            following = taken[at]
-            break
-    return taken[:holes], fillers, following
+            if i == following:
+                following = taken[filled]
+            fillers[filled] = i
+            filled += 1
+    return holes, following

@@ -115,11 +115,16 @@ def union(reduced: list[Reduced], n_rows: int, keep_combinations: bool) -> Repre
 
 
 def everything(
-    distinct: NDArray[np.intp], weights: NDArray[np.float64], n_rows: int
+    distinct: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    n_rows: int,
+    keep_combinations: bool,
 ) -> Representatives:
     """Every distinct row represents itself."""
     residuals = np.full(n_rows, np.nan)
     residuals[distinct] = 0.0
-    places = distinct, np.arange(len(distinct))
-    identity = sp.csr_array((np.ones(len(distinct)), places), shape=(n_rows, len(distinct)))
+    identity = None
+    if keep_combinations:
+        places = distinct, np.arange(len(distinct))
+        identity = sp.csr_array((np.ones(len(distinct)), places), shape=(n_rows, len(distinct)))
     return Representatives(distinct, weights[distinct], residuals, identity)

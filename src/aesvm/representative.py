@@ -11,9 +11,11 @@ Equal rows of a class are merged first. Each class is then cut into subsets of s
 
 from __future__ import annotations
 
+import inspect
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,11 +29,11 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from aesvm.base import REDUCTION_CONSTRAINTS, all_or_nothing, one_blas_thread, threads
 from aesvm.distinct import distinct_rows
-from aesvm.kernels import KernelMatrix, kernel_matrix, resolve_gamma
+from aesvm.kernels import LARGEST, KernelMatrix, kernel_matrix, resolve_gamma
 from aesvm.partition import distance_pieces, fine_subsets, sequence_pieces
 from aesvm.reduction import Reduced, Reducer, everything, union
 
-#: Where the first subsets keep more than this share of their rows, reducing is given up.
+#: Where the subsets looked at first keep more than this share of their rows, reducing is given up.
 GIVE_UP_SHARE = 0.9
 
 #: How many subsets, spread over all of them, decide that.
@@ -39,6 +41,9 @@ _PROBES = 8
 
 #: Subsets are handed to threads, and reported, in at most this many batches.
 _BATCHES = 1000
+
+#: Packages whose frames a warning looks past.
+_INSIDE = ("aesvm", "sklearn")
 
 #: A kernel value is trusted down to this many units of rounding.
 _ROUNDINGS = 1000
@@ -99,8 +104,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         Subsets into which the distinct rows were cut.
     reduced_ : bool
         Whether subsets were reduced. False where ``hull_tol`` is 0, and where reducing was
-        given up because the first subsets kept over nine tenths of their rows; then every
-        distinct row represents itself.
+        given up because a few subsets, spread over all of them, kept over nine tenths of their
+        rows; then every distinct row represents itself.
     combinations_ : scipy.sparse.csr_array of shape (n_samples, n_representatives)
         With ``keep_combinations``: convex weights of the representatives in each row (the
         paper's Gamma). Rows of weight zero are empty.
@@ -199,13 +204,14 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
 
         gamma = 1.0 if self.kernel == "precomputed" else resolve_gamma(self.gamma, data)
         run = threads(self.n_jobs)
-        with one_blas_thread():
+        with one_blas_thread:
             same_as = _merge(data, labels, weights, run)
             distinct = np.flatnonzero(same_as == np.arange(len(same_as)))
             used = same_as >= 0
             merged = np.bincount(same_as[used], weights[used], len(labels)).astype(float)
             self._say(
-                f"{len(labels):,} rows, {labels.max() + 1:,} classes, {len(distinct):,} "
+                f"{len(labels):,} rows, {labels.max() + 1:,} classes"
+                f"{'' if groups is None else ' in groups'}, {len(distinct):,} "
                 "distinct rows of non-zero weight"
             )
             kernel = self._kernel_matrix(data, gamma, distinct)
@@ -215,7 +221,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         found = (
             union(reduced, len(labels), self.keep_combinations)
             if reduced
-            else everything(distinct, merged, len(labels))
+            else everything(distinct, merged, len(labels), self.keep_combinations)
         ).spread(same_as)
         self.sample_indices_ = selected = found.selected
         self.weights_ = found.weights
@@ -253,8 +259,13 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         weights : ndarray of shape (n_representatives,)
             To be passed as ``sample_weight``.
         """
-        self.fit(X, y, sample_weight=sample_weight, groups=groups)
-        selected = _safe_indexing(X, self.sample_indices_)
+        rows: Any = X
+        if sp.issparse(rows):
+            rows = rows.tocsr()
+        elif isinstance(rows, list | tuple):
+            rows = np.asarray(rows)
+        self.fit(rows, y, sample_weight=sample_weight, groups=groups)
+        selected = _safe_indexing(rows, self.sample_indices_)
         if self.kernel == "precomputed":
             selected = _safe_indexing(selected, self.sample_indices_, axis=1)
         return (
@@ -296,7 +307,13 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             labels = np.unique(y, return_inverse=True)[1]
         if groups is not None:
             check_consistent_length(X, groups)
-            codes = np.unique(column_or_1d(groups), return_inverse=True)[1]
+            try:
+                codes = np.unique(column_or_1d(groups), return_inverse=True)[1]
+            except TypeError as error:
+                raise ValueError(
+                    "groups has values of different kinds that cannot be compared: use numbers "
+                    "or strings, and none missing."
+                ) from error
             labels = np.unique(labels * (codes.max() + 1) + codes, return_inverse=True)[1]
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         return X, labels, weights
@@ -312,20 +329,24 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 degree=self.degree,
                 coef0=self.coef0,
                 dtype=dtype,
+                accuracy=self.hull_tol / 100,
             )
 
         if self.hull_tol == 0:
             return of(np.float64)
         kernel = of(np.float64 if callable(self.kernel) else X.dtype)
-        largest = float(np.abs(kernel.diag(distinct)).max())
+        largest = kernel.bound(distinct)
+        if not largest <= LARGEST:
+            raise ValueError(
+                f"kernel={self.kernel!r} has values as large as {largest:.3g} on this data, more "
+                f"than {LARGEST:g}: scale the data, or lower gamma or degree."
+            )
         if self.hull_tol >= _ROUNDINGS * np.finfo(kernel.dtype).eps * largest:
             return kernel
         if self.hull_tol < _ROUNDINGS * np.finfo(np.float64).eps * largest:
-            warnings.warn(
+            _warn(
                 f"hull_tol={self.hull_tol:g} is close to the rounding of kernel values as "
-                f"large as {largest:.3g}: scale the data, or raise hull_tol.",
-                UserWarning,
-                stacklevel=5,  # whoever called fit
+                f"large as {largest:.3g}: scale the data, or raise hull_tol."
             )
         return of(np.float64)
 
@@ -341,14 +362,21 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             pieces = [p for rows in classes for p in sequence_pieces(rows, self.partition_size)]
         else:
             pieces = distance_pieces(kernel, classes, self.partition_size, run)
-        task = fit_task.subcontext(task_name="partition", max_subtasks=len(pieces))
+        count = min(len(pieces), _BATCHES)
+        batches = [pieces[at::count] for at in range(count)]
+        task = fit_task.subcontext(task_name="partition", max_subtasks=count)
         task.call_on_fit_task_begin(estimator=self)
         subsets: list[NDArray[np.intp]] = []
-        for cut in run(lambda rows: fine_subsets(kernel, rows, self.subset_size), pieces):
-            step = task.subcontext(task_name="piece")
-            step.call_on_fit_task_begin(estimator=self)
-            subsets += cut
-            step.call_on_fit_task_end(estimator=self)
+
+        def cut_all(batch: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
+            return [s for rows in batch for s in fine_subsets(kernel, rows, self.subset_size)]
+
+        with closing(run(cut_all, batches)) as cuts:
+            for cut in cuts:
+                step = task.subcontext(task_name="piece")
+                step.call_on_fit_task_begin(estimator=self)
+                subsets += cut
+                step.call_on_fit_task_end(estimator=self)
         task.call_on_fit_task_end(estimator=self)
         self._say(
             f"partition: {len(pieces):,} pieces, {len(subsets):,} subsets, "
@@ -362,7 +390,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             return []
         reducer = Reducer(kernel, self.hull_tol, merged, self.keep_combinations)
         total = sum(len(rows) for rows in subsets)
-        probes = np.unique(np.linspace(0, len(subsets) - 1, _PROBES).astype(int))
+        ends = np.cumsum([len(rows) for rows in subsets])
+        probes = np.unique(np.searchsorted(ends, ends[-1] * (np.arange(_PROBES) + 0.5) / _PROBES))
         others = np.setdiff1d(np.arange(len(subsets)), probes)
         count = min(len(others), _BATCHES)
         batches = [probes[[at]] for at in range(len(probes))]
@@ -374,18 +403,19 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         told = started = time.perf_counter()
         for phase in (batches[: len(probes)], batches[len(probes) :]):
             work = ([subsets[at] for at in batch] for batch in phase)
-            for batch, reduced in zip(phase, run(reducer, work), strict=True):
-                step = task.subcontext(task_name="batch")
-                step.call_on_fit_task_begin(estimator=self)
-                for at, result in zip(batch, reduced, strict=True):
-                    results[at] = result
-                    kept += len(result.selected)
-                    seen += len(subsets[at])
-                step.call_on_fit_task_end(estimator=self)
-                if time.perf_counter() - told > 5.0:
-                    told = time.perf_counter()
-                    self._say(f"{seen:,} of {total:,} rows seen, {kept / seen:.1%} kept")
-            if kept > GIVE_UP_SHARE * seen:
+            with closing(run(reducer, work)) as reductions:
+                for batch, reduced in zip(phase, reductions, strict=True):
+                    step = task.subcontext(task_name="batch")
+                    step.call_on_fit_task_begin(estimator=self)
+                    for at, result in zip(batch, reduced, strict=True):
+                        results[at] = result
+                        kept += len(result.selected)
+                        seen += len(subsets[at])
+                    step.call_on_fit_task_end(estimator=self)
+                    if time.perf_counter() - told > 5.0:
+                        told = time.perf_counter()
+                        self._say(f"{seen:,} of {total:,} rows seen, {kept / seen:.1%} kept")
+            if kept > GIVE_UP_SHARE * seen and seen < total:
                 self._give_up(kept / seen, seen, total)
                 task.call_on_fit_task_end(estimator=self)
                 return []
@@ -397,15 +427,24 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         message = (
             f"{seen:,} of {total:,} distinct rows were reduced, and {share:.1%} of them kept: "
             "there is little to gain, so every distinct row represents itself. A larger "
-            "hull_tol or a smaller gamma would reduce more."
+            "hull_tol, a larger subset_size or a smaller gamma would reduce more."
         )
         self._say(message)
-        if seen < total:
-            warnings.warn(message, UserWarning, stacklevel=6)  # whoever called fit
+        _warn(message)
 
     def _say(self, message: str) -> None:
         if self.verbose:
             print(f"[{type(self).__name__}] {message}", flush=True)
+
+
+def _warn(message: str) -> None:
+    """Warn whoever called into this package and scikit-learn's wrapper around it."""
+    depth = 2
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _INSIDE:
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(message, UserWarning, stacklevel=max(2, depth - 1))
 
 
 def _merge(X, labels, weights, run) -> NDArray[np.intp]:
