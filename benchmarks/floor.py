@@ -1,9 +1,8 @@
 """How far is DeriveRS from the floor, and how small are the sets?
 
-The floor is to compute each subset's Gram block once: one matrix product and one exponential
-over the full block, into a buffer that each thread reuses. No set can be certified with less
-unless it looks at fewer kernel values. Floor and fit run by turns in one process, on the same
-threads and in the same precision.
+The floor is to compute each subset's Gram block once, the plain way: one matrix product and one
+exponential over the full block, into a buffer that each thread reuses. Floor and fit run by
+turns in one process, on the same threads and in the same precision.
 """
 
 from __future__ import annotations
