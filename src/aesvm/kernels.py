@@ -33,7 +33,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
-from scipy.spatial.distance import cdist
 
 from aesvm.jit import jit
 
@@ -273,6 +272,8 @@ class VectorKernel(KernelMatrix):
                 block = np.empty(values.shape, dtype=dtype)
                 values[...] = self._panels(left[:, :width], right[:, :width], block)
                 return values
+        from scipy.spatial.distance import cdist  # rarely needed, and slow to import
+
         with np.errstate(over="ignore"):
             distances = cdist(vectors.astype(np.float64), vectors.astype(np.float64), "sqeuclidean")
             distances *= -self.parameters.gamma
