@@ -56,8 +56,8 @@ def test_there_are_never_too_many_tasks_to_show():
     rs.fit(X, groups=np.arange(30_000) // 20)
     assert rs.reduced_
     assert rs.n_subsets_ == 1500
-    assert recorder.begun["piece"] == recorder.expected["partition"] == 1000
-    assert recorder.begun["batch"] == recorder.expected["subsets"] == 1008
+    assert recorder.begun["piece"] == recorder.expected["partition"] == 256
+    assert recorder.begun["batch"] == recorder.expected["subsets"] == 264
 
 
 def test_the_progress_bar_of_scikit_learn_shows_them(capsys):

@@ -38,6 +38,9 @@ from aesvm.jit import jit
 
 KernelName = str | Callable[[Any, Any], Any]
 
+#: Unit of rounding.
+_EPS = {np.dtype(t): float(np.finfo(t).eps) for t in (np.float32, np.float64)}
+
 #: Kernel values beyond this are refused: their squares and sums must stay finite.
 LARGEST = 1e15
 
@@ -266,7 +269,7 @@ class VectorKernel(KernelMatrix):
             left, right = np.empty(shape, dtype=dtype), np.empty(shape, dtype=dtype)
             width, largest = _write_factors(vectors, self.parameters.gamma, left, right)
             # a product of norms up to `largest` is rounded by a few units of it
-            if 4.0 * np.finfo(dtype).eps * largest <= self.accuracy:
+            if 4.0 * _EPS[dtype] * largest <= self.accuracy:
                 if dtype == self.dtype:
                     return self._panels(left[:, :width], right[:, :width], values)
                 block = np.empty(values.shape, dtype=dtype)

@@ -136,11 +136,9 @@ def fine_subsets(kernel: KernelMatrix, rows: Rows, size: int) -> list[Rows]:
 def _nearest(distances: NDArray, names: Rows, count: int) -> tuple[Rows, int]:
     """Positions of the ``count`` least (distance, name) pairs, ascending, and of the next."""
     bound = np.partition(distances, count)[count]
-    tied = names[distances == bound]
-    tied.sort()
-    taken = np.empty(count, dtype=np.intp)
-    below = int(np.count_nonzero(distances < bound))
-    return taken, _up_to(distances, bound, names, int(tied[count - below]), taken)
+    below, ties = _survey(distances, bound)
+    taken, tied = np.empty(count, dtype=np.intp), np.empty(ties, dtype=np.intp)
+    return taken, _up_to(distances, bound, names, count - below, taken, tied)
 
 
 def _points(kernel: KernelMatrix, rows: Rows) -> _Points:
@@ -292,8 +290,29 @@ def _sparse_distances(data, indices, indptr, rows, norms, anchor, out):
 
 
 @jit
-def _up_to(distances, bound, names, next_name, taken):
-    """Positions below the bound, or at it with a lesser name; returns where next_name is."""
+def _survey(distances, bound):
+    """How many are below the bound, and how many at it."""
+    below = 0
+    ties = 0
+    for i in range(distances.size):
+        below += distances[i] < bound
+        ties += distances[i] == bound
+    return below, ties
+
+
+@jit
+def _up_to(distances, bound, names, rank, taken, tied):
+    """Positions below the bound, and of those at it the first ``rank`` by name.
+
+    Returns the position of the next one at it; ``tied`` has room for their names.
+    """
+    at = 0
+    for i in range(distances.size):
+        if distances[i] == bound:
+            tied[at] = names[i]
+            at += 1
+    tied.sort()
+    next_name = tied[rank]
     following = -1
     at = 0
     for i in range(distances.size):

@@ -40,7 +40,7 @@ GIVE_UP_SHARE = 0.9
 _PROBES = 8
 
 #: Subsets are handed to threads, and reported, in at most this many batches.
-_BATCHES = 1000
+_BATCHES = 256
 
 #: Packages whose frames a warning looks past.
 _INSIDE = ("aesvm", "sklearn")
