@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from aesvm import RepresentativeSet
-from aesvm.base import threads
+from aesvm.base import Threads
 from aesvm.jit import jit
 from benchmarks.datasets import Dataset
 from benchmarks.report import Report, median_seconds
@@ -41,8 +41,9 @@ def run(report: Report, data: Dataset, repeats: int) -> None:
 
 
 def _arithmetic(count: int) -> None:
-    for _ in threads(count)(_burn, [np.full(64, 0.5) for _ in range(_TASKS)]):
-        pass
+    with Threads(count) as run:
+        for _ in run(_burn, [np.full(64, 0.5) for _ in range(_TASKS)]):
+            pass
 
 
 @jit

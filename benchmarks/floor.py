@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from aesvm import RepresentativeSet
-from aesvm.base import one_blas_thread, threads
+from aesvm.base import Threads, one_blas_thread
 from aesvm.kernels import kernel_matrix
 from aesvm.partition import distance_pieces, fine_subsets
 from benchmarks.datasets import Dataset
@@ -57,9 +57,9 @@ def run(report: Report, data: Dataset, n_jobs: int, repeats: int) -> None:
 def _subsets(X, y, n_jobs: int) -> list:
     kernel = kernel_matrix(X)
     classes = [np.flatnonzero(y == label) for label in np.unique(y)]
-    run = threads(n_jobs)
-    pieces = distance_pieces(kernel, classes, 100_000, run)
-    return [s for cut in run(lambda p: fine_subsets(kernel, p, 1000), pieces) for s in cut]
+    with Threads(n_jobs) as run:
+        pieces = distance_pieces(kernel, classes, 100_000, run)
+        return [s for cut in run(lambda p: fine_subsets(kernel, p, 1000), pieces) for s in cut]
 
 
 def _compare(X, y, subsets, gamma: float, n_jobs: int, repeats: int) -> list:
@@ -85,16 +85,16 @@ def _compare(X, y, subsets, gamma: float, n_jobs: int, repeats: int) -> list:
 
     def our_blocks(batch) -> None:
         for rows in batch:
-            kernel.block(rows, out=buffer(len(rows)))
+            kernel.square(rows, out=buffer(len(rows)))
 
     seconds: dict[str, list[float]] = {"floor": [], "ours": [], "fit": []}
     rs = RepresentativeSet(gamma=gamma, n_jobs=n_jobs)
     rs.fit(X[:3000], y[:3000])
     for _ in range(repeats):
-        with one_blas_thread:
+        with one_blas_thread, Threads(n_jobs) as run:
             for name, work in (("floor", full_blocks), ("ours", our_blocks)):
                 started = time.perf_counter()
-                for _ in threads(n_jobs)(work, batches):
+                for _ in run(work, batches):
                     pass
                 seconds[name].append(time.perf_counter() - started)
         started = time.perf_counter()

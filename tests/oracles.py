@@ -109,3 +109,26 @@ def sls(rows, V, distance, squared_norm):
         subsets.append(X1)
         anchor = k
     return [*subsets, rows]
+
+
+def svm_dual(K, signs, linear, bounds, groups, start):
+    """Minimum of 1/2 a'Qa + p'a between bounds, with the group sums of a feasible start."""
+    Q = K * np.outer(signs, signs)
+    constraints = [
+        {
+            "type": "eq",
+            "fun": lambda a, s=signs * (groups == g): s @ (a - start),
+            "jac": lambda a, s=signs * (groups == g): s,
+        }
+        for g in np.unique(groups)
+    ]
+    result = minimize(
+        lambda a: 0.5 * a @ Q @ a + linear @ a,
+        start,
+        jac=lambda a: Q @ a + linear,
+        bounds=[(0.0, bound) for bound in bounds],
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 2000},
+    )
+    return float(result.fun)

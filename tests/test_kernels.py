@@ -31,11 +31,11 @@ def test_blocks_agree_with_the_formulas(X, name, sparse, dtype):
     close = {"rtol": 1e-12, "atol": 1e-13} if dtype == np.float64 else {"rtol": 2e-4, "atol": 2e-5}
     assert matrix.block(ROWS, COLS).dtype == dtype
     assert_allclose(matrix.block(ROWS, COLS), K[np.ix_(ROWS, COLS)], **close)
-    assert_allclose(matrix.block(ROWS), K[np.ix_(ROWS, ROWS)], **close)
+    assert_allclose(matrix.square(ROWS), K[np.ix_(ROWS, ROWS)], **close)
     assert_allclose(matrix.diag(ROWS), K[ROWS, ROWS], **close)
     assert_allclose(matrix.cross(data[5:9], COLS), K[np.ix_(range(5, 9), COLS)], **close)
     out = np.empty((len(ROWS), len(ROWS)), dtype=dtype)
-    assert matrix.block(ROWS, out=out) is out
+    assert matrix.square(ROWS, out=out) is out
     assert_allclose(out, K[np.ix_(ROWS, ROWS)], **close)
 
 
@@ -43,27 +43,52 @@ def test_blocks_agree_with_the_formulas(X, name, sparse, dtype):
 def test_polynomial_kernel_of_every_degree(X, degree):
     matrix = kernel_matrix(X, kernel="poly", gamma=0.3, degree=degree, coef0=1.0)
     expected = oracles.kernel(X, kernel="poly", gamma=0.3, degree=degree, coef0=1.0)
-    assert_allclose(matrix.block(np.arange(40)), expected, rtol=1e-11)
+    assert_allclose(matrix.square(np.arange(40)), expected, rtol=1e-11)
 
 
 def test_large_symmetric_blocks_are_symmetric_and_right(X):
     data = np.random.default_rng(1).normal(size=(700, 9))
     data[:, 2:8] = 1.0  # constant features
     rows = np.random.default_rng(2).permutation(700)
-    block = kernel_matrix(data, gamma=0.4).block(rows)
+    block = kernel_matrix(data, gamma=0.4).square(rows)
     assert_allclose(block, oracles.kernel(data[rows], gamma=0.4), rtol=1e-12)
     assert_allclose(block, block.T, rtol=1e-14)
 
 
 def test_sparse_rows_are_made_dense_in_pieces(X, monkeypatch):
     data = sp.csr_array(X)
-    expected = kernel_matrix(data, gamma=0.7).block(np.arange(40))
-    made = []
-    dense = sp.csr_array.toarray
-    monkeypatch.setattr("aesvm.kernels._DENSE_BYTES", 8 * 6 * 7)
-    monkeypatch.setattr(sp.csr_array, "toarray", lambda s: made.append(s.shape[0]) or dense(s))
-    assert_allclose(kernel_matrix(data, gamma=0.7).block(np.arange(40)), expected, rtol=1e-13)
-    assert max(made) <= 7
+    rows = np.arange(40)
+    expected = kernel_matrix(data, gamma=0.7).square(rows)
+    monkeypatch.setattr("aesvm.kernels.sparse._DENSE_BYTES", 8 * 6 * 7)
+    columns = kernel_matrix(data, gamma=0.7).columns(rows)
+    assert max(lines.dense.size for lines in columns.lines(rows)) <= 6 * 7
+    assert_allclose(kernel_matrix(data, gamma=0.7).square(rows), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", KERNELS)
+def test_columns_are_written_in_any_cut_and_order(X, name, sparse, dtype):
+    K = oracles.kernel(X, kernel=name, **PARAMETERS)
+    data = (sp.csr_array(X) if sparse else X).astype(np.float64)
+    columns = kernel_matrix(data, kernel=name, **PARAMETERS, dtype=dtype).columns(np.arange(30))
+    chosen = np.array([4, 29, 3, 0, 17, 5])
+    some = columns.take(chosen)
+    out = np.empty((len(ROWS), 3), dtype=dtype)
+    some.write(some.lines(ROWS), 2, 5, out)
+    close = {"rtol": 1e-12} if dtype == np.float64 else {"rtol": 2e-4, "atol": 2e-5}
+    assert_allclose(out, K[np.ix_(ROWS, chosen[2:5])], **close)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("distance", [1e3, 1e6, 1e8])
+def test_blocks_of_clusters_far_apart_keep_their_digits(distance, dtype):
+    X = np.random.default_rng(0).uniform(size=(60, 3))
+    X[30:] += distance
+    X = X.astype(dtype)
+    rows, cols = np.arange(10, 50), np.arange(5, 60)
+    block = kernel_matrix(X, gamma=1.0, accuracy=1e-5).block(rows, cols)
+    assert_allclose(block, oracles.kernel(X[rows], X[cols]), atol=2e-5)
 
 
 def test_precomputed_and_callable_kernels_fill_the_same_blocks(X):
@@ -77,7 +102,7 @@ def test_precomputed_and_callable_kernels_fill_the_same_blocks(X):
         (kernel_matrix(X, kernel=rbf), X[5:9]),
     ):
         assert_allclose(matrix.block(ROWS, COLS), K[np.ix_(ROWS, COLS)], rtol=1e-12)
-        assert_allclose(matrix.block(ROWS), K[np.ix_(ROWS, ROWS)], rtol=1e-12)
+        assert_allclose(matrix.square(ROWS), K[np.ix_(ROWS, ROWS)], rtol=1e-12)
         assert_allclose(matrix.diag(np.arange(40)), np.ones(40), rtol=1e-12)
         assert_allclose(matrix.cross(new, COLS), K[np.ix_(range(5, 9), COLS)], rtol=1e-12)
 
@@ -97,10 +122,10 @@ def test_gamma_of_constant_data_is_one():
 def test_distances_far_from_the_origin_keep_their_digits():
     near = np.random.default_rng(0).uniform(size=(50, 4))
     far = near + 1e4
-    block = kernel_matrix(far, gamma=1.0).block(np.arange(50))
+    block = kernel_matrix(far, gamma=1.0).square(np.arange(50))
     assert_allclose(block, oracles.kernel(far), rtol=1e-11)
     far32 = far.astype(np.float32)
-    block = kernel_matrix(far32, gamma=1.0).block(np.arange(50))
+    block = kernel_matrix(far32, gamma=1.0).square(np.arange(50))
     assert_allclose(block, oracles.kernel(far32), rtol=1e-5)
 
 

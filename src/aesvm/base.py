@@ -60,28 +60,37 @@ def _fitted_attributes(estimator: Any) -> dict[str, Any]:
     }
 
 
-def threads(n_jobs: int | None) -> Callable[[Callable, Iterable], Generator]:
+class Threads:
     """A ``map`` over ``n_jobs`` threads: in order, and stopped by an exception.
 
     How many threads ``n_jobs`` means is joblib's to say, contexts and nesting included. Its
     own threads are not used: they hand results over by polling, every ten milliseconds.
+    A context: the threads, and what they keep for themselves, last as long as it does.
     """
-    n_threads = effective_n_jobs(n_jobs)
 
-    def run(function: Callable, items: Iterable) -> Generator:
-        if n_threads == 1:
+    def __init__(self, n_jobs: int | None) -> None:
+        self.n_threads = effective_n_jobs(n_jobs)
+        self.pool = ThreadPoolExecutor(self.n_threads) if self.n_threads > 1 else None
+
+    def __call__(self, function: Callable, items: Iterable) -> Generator:
+        if self.pool is None:
             yield from map(function, items)
             return
-        pool = ThreadPoolExecutor(n_threads)
+        futures = [self.pool.submit(function, item) for item in items]
         try:
-            futures = [pool.submit(function, item) for item in items]
             for future in futures:
                 yield future.result()
         finally:
-            # after an interrupt, do not wait for what is running: its result is dropped
-            pool.shutdown(wait=False, cancel_futures=True)
+            for future in futures:
+                future.cancel()
 
-    return run
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.pool is not None:
+            # after an interrupt, do not wait for what is running: its result is dropped
+            self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _OneBlasThread:

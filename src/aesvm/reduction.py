@@ -61,7 +61,7 @@ class Reducer:
         buffer = getattr(self.thread, "buffer", None)
         if buffer is None or buffer.size < size:
             buffer = self.thread.buffer = np.empty(size, dtype=self.kernel.dtype)
-        return self.kernel.block(rows, out=buffer[:size].reshape(len(rows), len(rows)))
+        return self.kernel.square(rows, out=buffer[:size].reshape(len(rows), len(rows)))
 
 
 @jit

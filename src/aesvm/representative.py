@@ -27,7 +27,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from aesvm.base import REDUCTION_CONSTRAINTS, all_or_nothing, one_blas_thread, threads
+from aesvm.base import REDUCTION_CONSTRAINTS, Threads, all_or_nothing, one_blas_thread
 from aesvm.distinct import distinct_rows
 from aesvm.kernels import LARGEST, KernelMatrix, kernel_matrix, resolve_gamma
 from aesvm.partition import distance_pieces, fine_subsets, sequence_pieces
@@ -203,8 +203,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
 
         gamma = 1.0 if self.kernel == "precomputed" else resolve_gamma(self.gamma, data)
-        run = threads(self.n_jobs)
-        with one_blas_thread:
+        with one_blas_thread, Threads(self.n_jobs) as run:
             same_as = _merge(data, labels, weights, run)
             distinct = np.flatnonzero(same_as == np.arange(len(same_as)))
             used = same_as >= 0

@@ -1,0 +1,183 @@
+"""Kernels of sparse input vectors (CSR): only blocks of rows are ever made dense."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.jit import jit
+from aesvm.kernels.matrix import Columns
+from aesvm.kernels.vectors import VectorKernel
+
+#: Largest dense copy of sparse rows made to fill a block.
+_DENSE_BYTES = 1 << 26
+
+#: Columns multiplied together: as many values as a cache line holds in single precision.
+_WIDTH = 16
+
+
+class SparseKernel(VectorKernel):
+    def square(self, rows, out=None):
+        lines = self.X[rows]
+        used = np.unique(lines.indices)
+        if len(rows) * len(used) * 8 <= _DENSE_BYTES:
+            return self.square_of(_dense(lines, used), out)
+        values = np.empty((len(rows),) * 2, dtype=self.dtype) if out is None else out
+        columns = self.columns(rows)
+        columns.write(columns.lines(rows), 0, len(rows), values)
+        return values
+
+    def columns(self, rows):
+        vectors = sp.csr_array(self.X[rows])
+        if not self.kernel.of_distances:
+            return _SparseColumns(self, vectors, np.zeros(len(rows), dtype=self.dtype))
+        terms = -self.parameters.gamma * squared_norms(vectors)
+        dtype = self.precision(-float(terms.min(initial=0.0)))
+        if dtype is None:
+            dtype = np.dtype(np.float64)
+        return _SparseColumns(self, vectors.astype(dtype, copy=False), terms.astype(dtype))
+
+    def squared_norms(self, rows):
+        return squared_norms(self.X[rows])
+
+
+class _Lines(NamedTuple):
+    """Some lines of a block, made dense: one row per feature that occurs in them."""
+
+    part: slice
+    place: NDArray[np.intp]  #: of each feature in ``dense``, -1 where it does not occur
+    dense: NDArray
+    terms: NDArray  #: -g|x|^2
+
+
+class _SparseColumns(Columns):
+    def __init__(self, kernel: SparseKernel, vectors: sp.csr_array, terms: NDArray) -> None:
+        self.kernel = kernel
+        self.terms = terms
+        self.vectors = vectors.astype(terms.dtype, copy=False)
+        self.dtype = kernel.dtype
+
+    def __len__(self):
+        return self.vectors.shape[0]
+
+    def take(self, positions):
+        return _SparseColumns(self.kernel, self.vectors[positions], self.terms[positions])
+
+    def lines(self, rows):
+        return self.new_lines(self.kernel.X[rows])
+
+    def new_lines(self, X_new):
+        X_new = sp.csr_array(X_new)
+        n_lines, n_features = X_new.shape
+        lines = []
+        start = 0
+        while start < n_lines:
+            stop = n_lines
+            while True:
+                part = X_new[start:stop]
+                used = np.unique(part.indices)
+                fits = len(used) * (stop - start) * self.terms.itemsize <= _DENSE_BYTES
+                if fits or stop - start <= 1:
+                    break
+                stop = start + (stop - start + 1) // 2
+            place = np.full(n_features, -1)
+            place[used] = np.arange(len(used))
+            dense = np.zeros((len(used), stop - start), dtype=self.terms.dtype)
+            at = np.repeat(np.arange(stop - start), np.diff(part.indptr))
+            dense[place[part.indices], at] = part.data
+            terms = np.zeros(stop - start, dtype=self.terms.dtype)
+            if self.kernel.kernel.of_distances:
+                terms[...] = -self.kernel.parameters.gamma * squared_norms(part)
+            lines.append(_Lines(slice(start, stop), place, dense, terms))
+            start = stop
+        return lines
+
+    def write(self, lines, start, stop, out):
+        values = out if self.terms.dtype == self.dtype else np.empty(out.shape, self.terms.dtype)
+        of_distances = self.kernel.kernel.of_distances
+        factor = self.kernel.parameters.gamma * (2.0 if of_distances else 1.0)
+        X = self.vectors
+        for group in lines:
+            block = values[group.part]
+            sums = np.empty((_WIDTH, len(group.terms)), dtype=self.terms.dtype)
+            _multiply(
+                X.data,
+                X.indices,
+                X.indptr[start : stop + 1],
+                group.place,
+                group.dense,
+                sums,
+                self.terms.dtype.type(factor),
+                group.terms,
+                self.terms[start:stop],
+                block,
+            )
+            if of_distances:  # rounding must not make a distance negative
+                np.minimum(block, 0.0, out=block)
+        self.kernel.kernel.map(values, self.kernel.parameters)
+        if values is not out:
+            out[...] = values
+
+
+@jit
+def _multiply(data, indices, indptr, place, dense, sums, factor, line_terms, column_terms, out):
+    """out[l, c] = factor x_l . y_c + line_terms[l] + column_terms[c].
+
+    A non-zero of a column adds a multiple of one row of ``dense``, which lies contiguous.
+    """
+    n_lines = line_terms.size
+    n_columns = column_terms.size
+    for first in range(0, n_columns, sums.shape[0]):
+        width = min(sums.shape[0], n_columns - first)
+        for c in range(width):
+            total = sums[c]
+            total[:] = 0.0
+            e, end = indptr[first + c], indptr[first + c + 1]
+            while e < end:
+                p, q = place[indices[e]], -1
+                u, v = data[e], data[e]
+                e += 1
+                while e < end and q < 0:
+                    q = place[indices[e]]
+                    v = data[e]
+                    e += 1
+                if p >= 0 and q >= 0:
+                    one, other = dense[p], dense[q]
+                    for i in range(n_lines):
+                        total[i] += u * one[i] + v * other[i]
+                elif p >= 0 or q >= 0:
+                    one = dense[p if p >= 0 else q]
+                    u = u if p >= 0 else v
+                    for i in range(n_lines):
+                        total[i] += u * one[i]
+        for i in range(n_lines):
+            line = out[i, first : first + width]
+            for c in range(width):
+                line[c] = factor * sums[c, i] + line_terms[i] + column_terms[first + c]
+
+
+def _dense(X, used: NDArray) -> NDArray:
+    """The used columns of sparse rows, as an array."""
+    vectors = np.zeros((X.shape[0], max(1, len(used))), dtype=X.dtype)
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    vectors[rows, np.searchsorted(used, X.indices)] = X.data
+    return vectors
+
+
+def squared_norms(X) -> NDArray[np.float64]:
+    norms = np.empty(X.shape[0])
+    with np.errstate(over="ignore"):
+        _sum_squares(X.data.astype(np.float64), X.indptr, norms)
+    return norms
+
+
+@jit
+def _sum_squares(data, indptr, norms):
+    for i in range(norms.size):
+        total = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            total += data[e] * data[e]
+        norms[i] = total

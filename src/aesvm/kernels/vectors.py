@@ -1,0 +1,156 @@
+"""Kernels of input vectors, dense or sparse: what they share.
+
+Squared distances are products too, of vectors that carry their norms:
+``[2g x, -g|x|^2, 1] . [y, 1, -g|y|^2] = -g |x - y|^2``. They are taken from a point inside the
+data, since far from the origin they would cancel. Where rows are so far apart that products
+would still lose more than ``accuracy``, they are computed in double precision or, in the end,
+from differences, which do not cancel.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.jit import jit
+from aesvm.kernels.functions import Kernel, Parameters
+from aesvm.kernels.matrix import KernelMatrix
+
+#: Unit of rounding.
+_EPS = {np.dtype(t): float(np.finfo(t).eps) for t in (np.float32, np.float64)}
+
+#: A symmetric block is computed in panels of this many rows; the rest is mirrored.
+_PANEL = 512
+
+
+class VectorKernel(KernelMatrix):
+    """A kernel of input vectors: products by BLAS, then the kernel's map."""
+
+    def __init__(
+        self, X, kernel: Kernel, parameters: Parameters, dtype: np.dtype, accuracy: float
+    ) -> None:
+        self.X = X
+        self.kernel = kernel
+        self.parameters = parameters
+        self.dtype = dtype
+        self.accuracy = accuracy
+        self.n_rows = X.shape[0]
+
+    @property
+    def euclidean(self) -> bool:
+        return self.kernel.euclidean
+
+    def diag(self, rows: NDArray[np.intp]) -> NDArray:
+        if self.kernel.of_distances:
+            values = np.zeros(len(rows), dtype=self.dtype)
+        else:
+            values = (self.parameters.gamma * self.squared_norms(rows)).astype(self.dtype)
+        self.kernel.map(values, self.parameters)
+        return values
+
+    def bound(self, rows: NDArray[np.intp]) -> float:
+        if self.kernel.of_distances:
+            largest = np.zeros(1)
+        else:
+            largest = self.parameters.gamma * self.squared_norms(rows).max(keepdims=True)
+        with np.errstate(over="ignore"):
+            parameters = self.parameters._replace(coef0=abs(self.parameters.coef0))
+            self.kernel.map(largest, parameters)
+        return float(largest[0])
+
+    @abstractmethod
+    def squared_norms(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Squared length of the given input vectors, in double precision."""
+
+    def precision(self, largest: float) -> np.dtype | None:
+        """In which products of distances are accurate enough; None where in neither.
+
+        ``largest`` is the largest ``gamma |x|^2``: products are rounded by a few units of it.
+        """
+        for dtype in (self.dtype, np.dtype(np.float64)):
+            if 4.0 * _EPS[dtype] * largest <= self.accuracy:
+                return dtype
+        return None
+
+    def differences(self, lines: NDArray, columns: NDArray, values: NDArray) -> None:
+        """Kernel values from differences: slow, and accurate however far the vectors lie."""
+        from scipy.spatial.distance import cdist  # rarely needed, and slow to import
+
+        with np.errstate(over="ignore"):
+            distances = cdist(
+                lines.astype(np.float64, copy=False),
+                columns.astype(np.float64, copy=False),
+                "sqeuclidean",
+            )
+            distances *= -self.parameters.gamma
+        self.kernel.map(distances, self.parameters)
+        values[...] = distances
+
+    def square_of(self, vectors: NDArray, out: NDArray | None) -> NDArray:
+        """Kernel values of dense vectors against themselves."""
+        values = np.empty((len(vectors),) * 2, dtype=self.dtype) if out is None else out
+        if not self.kernel.of_distances:
+            vectors = vectors.astype(self.dtype, copy=False)
+            return self._panels(scaled(vectors, self.parameters.gamma), vectors, values)
+        for dtype in dict.fromkeys([self.dtype, np.dtype(np.float64)]):
+            shape = (vectors.shape[0], vectors.shape[1] + 2)
+            left, right = np.empty(shape, dtype=dtype), np.empty(shape, dtype=dtype)
+            width, largest = _write_factors(vectors, self.parameters.gamma, left, right)
+            enough = self.precision(largest)
+            if enough is None or enough != dtype:  # NumPy holds None to equal float64
+                continue
+            if dtype == self.dtype:
+                return self._panels(left[:, :width], right[:, :width], values)
+            block = np.empty(values.shape, dtype=dtype)
+            values[...] = self._panels(left[:, :width], right[:, :width], block)
+            return values
+        self.differences(vectors, vectors, values)
+        return values
+
+    def _panels(self, left: NDArray, right: NDArray, values: NDArray) -> NDArray:
+        """The map of ``left @ right.T``, which is symmetric: half of it, and its mirror image."""
+        for top in range(0, len(values), _PANEL):
+            bottom = min(top + _PANEL, len(values))
+            panel = values[top:bottom, :bottom]
+            np.matmul(left[top:bottom], right[:bottom].T, out=panel)
+            self.kernel.map(panel, self.parameters)
+            values[:top, top:bottom] = values[top:bottom, :top].T
+        return values
+
+
+def scaled(vectors: NDArray, factor: float) -> NDArray:
+    return vectors * vectors.dtype.type(factor) if factor != 1.0 else vectors
+
+
+@jit
+def _write_factors(vectors, gamma, left, right):
+    """[2g x, -g|x|^2, 1] and [y, 1, -g|y|^2] of the same rows, seen from the first of them.
+
+    A feature that is constant among the rows does not tell them apart, and is left out.
+    Returns how many columns there are, and the largest g|x|^2.
+    """
+    n, d = vectors.shape
+    used = np.empty(d, dtype=np.intp)
+    width = 0
+    for f in range(d):
+        for i in range(1, n):
+            if vectors[i, f] != vectors[0, f]:
+                used[width] = f
+                width += 1
+                break
+    largest = 0.0
+    for i in range(n):
+        norm = 0.0
+        for w in range(width):
+            x = np.float64(vectors[i, used[w]]) - np.float64(vectors[0, used[w]])
+            norm += x * x
+            right[i, w] = x
+            left[i, w] = 2.0 * gamma * x
+        right[i, width] = 1.0
+        right[i, width + 1] = -gamma * norm
+        left[i, width] = -gamma * norm
+        left[i, width + 1] = 1.0
+        largest = max(largest, gamma * norm)
+    return width + 2, largest

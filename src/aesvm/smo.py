@@ -1,0 +1,586 @@
+"""The dual of a weighted SVM, solved by decomposition.
+
+    minimise    1/2 a'Qa + p'a,     Q_ij = s_i s_j K_ij,  s_i = +1 or -1
+    subject to  0 <= a_i <= c_i,    sum of s_i a_i over each group of variables stays as it is
+
+One group is classification and regression, two are their nu forms. A variable belongs to a
+training row, and rows may have several (regression has two), which share its kernel values.
+
+In ``b_i = s_i a_i`` the signs vanish: ``1/2 b'Kb + q'b`` with ``q_i = s_i p_i``, each ``b_i``
+between two bounds, one of them zero. With the slopes ``f = Kb + q``, a feasible point is optimal
+where in no group a variable that can fall has a larger slope than one that can rise. The largest
+such difference is the gap, and ``tol`` bounds it, as in LIBSVM.
+
+Each round takes the variables that violate this most, half of them the newest of the last
+round; solves the problem in these alone by sequential minimal optimisation (pairs by second
+order, Fan, Chen and Lin 2005), on their kernel block; and then brings the scores ``Kb`` of all
+others up to date, by blocks of kernel rows which are used as soon as they are computed, and kept
+as long as the cache has room. Variables that have rested at a bound for some rounds are left
+out (shrinking); before the end all are looked at again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.jit import jit, minimum
+from aesvm.kernels import Columns, KernelMatrix
+from aesvm.row_cache import RowCache
+
+#: Variables solved for together.
+WORKING_SET = 1024
+
+#: A working set is solved to this share of the gap it was chosen at.
+_INNER = 0.1
+
+#: Pair updates of a working set, per variable: what bounds the time between two rounds.
+_UPDATES = 50
+
+#: Kernel values of a tile: as many as stay in a core's cache.
+_TILE = 1 << 18
+
+#: Rounds that a variable rests before it is left out, and the share of them worth the copying.
+_REST, _SHRINK = 4, 0.3
+
+#: Rounds without a smaller gap, and the share the objective must still fall by in them.
+_PATIENCE, _PROGRESS = 200, 1e-12
+
+#: Stands for infinity, which ``fastmath`` does not know.
+_HUGE = 1e300
+
+
+class Solution(NamedTuple):
+    """What ``minimize`` found."""
+
+    alpha: NDArray[np.float64]
+    scores: NDArray[np.float64]  #: sum_j s_j alpha_j K_ij, of each variable i
+    offsets: NDArray[np.float64]  #: of each group, the slope of its free variables (LIBSVM's rho)
+    objective: float
+    gap: float  #: the largest violation of optimality
+    n_iter: int  #: pair updates
+    n_evaluations: int  #: kernel values computed
+    converged: bool  #: whether gap <= tol
+
+
+def minimize(
+    kernel: KernelMatrix,
+    rows: NDArray[np.intp],
+    signs: NDArray,
+    linear: NDArray,
+    bounds: NDArray,
+    *,
+    groups: NDArray | None = None,
+    start: NDArray | None = None,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    cache_bytes: int = 200_000_000,
+    shrinking: bool = True,
+    run: Callable = map,
+    watch: Callable[[float, int], None] | None = None,
+) -> Solution:
+    """Minimise ``1/2 a'Qa + p'a`` between bounds, group sums held.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    rows : ndarray of shape (n,)
+        The training row of each variable.
+    signs, linear, bounds : ndarray of shape (n,)
+        The problem's s (+1 or -1), p and c.
+    groups : ndarray of shape (n,), default=None
+        Group of each variable, 0 or 1; one group where None.
+    start : ndarray of shape (n,), default=None
+        A feasible a, whose group sums are kept; zeros where None.
+    tol : float, default=1e-3
+        Largest gap, in LIBSVM's meaning.
+    max_iter : int, default=-1
+        Most pair updates, LIBSVM's iterations; -1 stands for ``max(10_000_000, 100 * n)``.
+    cache_bytes : int, default=200_000_000
+        For rows of the kernel matrix.
+    shrinking : bool, default=True
+    run : callable, default=map
+        ``map`` or a parallel one.
+    watch : callable, default=None
+        Called with the gap and the number of pair updates before every round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.kernels import kernel_matrix
+    >>> from aesvm.smo import minimize
+    >>> K = kernel_matrix(np.array([[-1.0], [1.0], [3.0]]), kernel="linear")
+    >>> solution = minimize(
+    ...     K, np.arange(3), np.array([-1, 1, 1]), -np.ones(3), np.full(3, 10.0), tol=1e-6
+    ... )
+    >>> solution.alpha.round(6)
+    array([0.5, 0.5, 0. ])
+    """
+    problem = _Problem(kernel, rows, signs, linear, bounds, groups, start, run)
+    limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
+    active = _Active(problem, np.arange(len(rows)), cache_bytes)
+    n_iter = 0
+    best, rounds, gained, gained_at_best = np.inf, 0, 0.0, 0.0
+    while True:
+        edges = active.edges()
+        gap = max((edge.gap for edge in edges), default=0.0)
+        if watch is not None:
+            watch(max(gap, 0.0), n_iter)
+        if gap < best:
+            best, rounds, gained_at_best = gap, 0, gained
+        stalled = rounds >= _PATIENCE and gained - gained_at_best <= _PROGRESS * gained
+        if gap <= tol or n_iter >= limit or stalled:
+            if not active.rejoin() or n_iter >= limit:
+                break
+            if stalled:  # the next time is the last
+                shrinking = False
+            best, rounds = np.inf, 0
+            continue
+        if shrinking:
+            active.shrink(edges)
+        done, gain = active.improve(edges, max(0.5 * tol, _INNER * gap), limit - n_iter)
+        n_iter += done
+        rounds += 1
+        gained += gain
+    return problem.solution(n_iter, tol)
+
+
+class _Edge(NamedTuple):
+    """A group's variables, and the two slopes that differ most the wrong way."""
+
+    part: slice
+    lowest: float  #: of those that can rise
+    highest: float  #: of those that can fall
+
+    @property
+    def gap(self) -> float:
+        return self.highest - self.lowest
+
+
+class _Problem:
+    """All variables, in signed coefficients: group by group, in random order inside.
+
+    The order breaks ties, of which the start is full: a working set should be a sample.
+    """
+
+    def __init__(self, kernel, rows, signs, linear, bounds, groups, start, run) -> None:
+        n = len(rows)
+        groups = np.zeros(n, dtype=np.intp) if groups is None else groups
+        order = np.random.default_rng(0).permutation(n)
+        self.order = order = order[np.argsort(groups[order], kind="stable")]
+        self.run = run
+        self.groups = groups[order]
+        self.signs = signs[order].astype(np.float64)
+        self.linear = self.signs * linear[order]
+        ends = self.signs * bounds[order]
+        self.lower, self.upper = np.minimum(ends, 0.0), np.maximum(ends, 0.0)
+        self.points, self.at = np.unique(rows[order], return_inverse=True)
+        self.columns: Columns = kernel.columns(self.points)
+        self.coefs = np.zeros(n)
+        self.scores = np.zeros(len(self.points))
+        self.n_evaluations = 0
+        self.scratch = threading.local()
+        if start is not None:
+            self._start(np.asarray(start, dtype=np.float64)[order], bounds[order])
+
+    def _start(self, alpha: NDArray[np.float64], bounds: NDArray) -> None:
+        wrong = np.flatnonzero(~((alpha >= 0.0) & (alpha <= bounds)))
+        if len(wrong):
+            i = wrong[0]
+            raise ValueError(
+                f"start[{self.order[i]}]={alpha[i]} is not between 0 and its bound {bounds[i]}: "
+                "a start must be feasible."
+            )
+        self.coefs = self.signs * alpha
+        self.add(self.columns, self.scores, self.by_point())
+
+    def by_point(self) -> NDArray[np.float64]:
+        return np.bincount(self.at, self.coefs, len(self.points))
+
+    def spans(self, variables: NDArray[np.intp]) -> list[slice]:
+        """Where each group lies among some variables, given ascending."""
+        ends = np.searchsorted(self.groups[variables], np.unique(self.groups), side="right")
+        return [slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True) if a < b]
+
+    def each(self, function: Callable, items: range) -> None:
+        if len(items) == 1:
+            function(items[0])
+            return
+        for _ in self.run(function, items):
+            pass
+
+    def add(self, columns: Columns, scores: NDArray, changes: NDArray) -> None:
+        """Add ``K[columns] @ changes`` to scores, changes given by point; rows are used once."""
+        changed = np.flatnonzero(changes)
+        for first in range(0, len(changed), WORKING_SET):
+            part = changed[first : first + WORKING_SET]
+            lines = columns.lines(self.points[part])
+            self.add_lines(columns, lines, changes[part], scores)
+
+    def add_lines(self, columns, lines, changes, scores, keep=None, kept=None) -> None:
+        """Add ``changes @ (lines of the kernel matrix)`` to scores, tile by tile.
+
+        ``keep``: slots of a cache to write the first of the lines to, and its rows.
+        ``kept``: slots of lines that are there already, their changes, and its rows.
+        """
+        n_lines, n = len(changes), len(columns)
+        step = min(4096, max(256, _TILE // max(1, n_lines)))
+        every = np.arange(n_lines)
+
+        def tile(first: int) -> None:
+            last = min(first + step, n)
+            part = scores[first:last]
+            if n_lines:
+                block = self._buffer(n_lines, last - first, columns.dtype)
+                columns.write(lines, first, last, block)
+                _add_rows(block, every, changes, 0, part)
+                if keep is not None:
+                    _store(block, keep[0], first, keep[1])
+            if kept is not None:
+                _add_rows(kept[2], kept[0], kept[1], first, part)
+
+        self.each(tile, range(0, n, step))
+        self.n_evaluations += n_lines * n
+
+    def _buffer(self, n_lines: int, width: int, dtype: np.dtype) -> NDArray:
+        # one per thread: fresh memory would be zeroed by the system for every tile
+        buffer = getattr(self.scratch, "buffer", None)
+        if buffer is None or buffer.size < n_lines * width:
+            buffer = self.scratch.buffer = np.empty(max(_TILE, n_lines * width), dtype=dtype)
+        return buffer[: n_lines * width].reshape(n_lines, width)
+
+    def solution(self, n_iter: int, tol: float) -> Solution:
+        slopes = self.scores[self.at] + self.linear
+        everything = np.arange(len(slopes))
+        offsets, gap = [], 0.0
+        for part in self.spans(everything):
+            coefs, slope = self.coefs[part], slopes[part]
+            rises, falls = coefs < self.upper[part], coefs > self.lower[part]
+            lowest, highest = slope[rises].min(initial=np.inf), slope[falls].max(initial=-np.inf)
+            gap = max(gap, highest - lowest)
+            free = slope[rises & falls]
+            if not len(free):
+                free = np.array([end for end in (lowest, highest) if np.isfinite(end)] or [0.0])
+            offsets.append(float(free.mean()))
+        back = np.empty(len(slopes), dtype=np.intp)
+        back[self.order] = everything
+        return Solution(
+            alpha=np.abs(self.coefs)[back],
+            scores=self.scores[self.at][back],
+            offsets=np.array(offsets),
+            objective=float(self.coefs @ (0.5 * self.scores[self.at] + self.linear)),
+            gap=float(gap),
+            n_iter=n_iter,
+            n_evaluations=self.n_evaluations,
+            converged=bool(gap <= tol),
+        )
+
+
+class _Active:
+    """The variables in play, their training rows as columns, and the rows kept of these."""
+
+    def __init__(self, problem: _Problem, variables: NDArray[np.intp], cache_bytes: int) -> None:
+        self.problem = problem
+        self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
+        self._enter(variables)
+        self.cache = RowCache(len(self.points), cache_bytes, self.columns.dtype)
+
+    def _enter(self, variables: NDArray[np.intp]) -> None:
+        """Take up the given variables, ascending, as the problem has them."""
+        problem = self.problem
+        self.variables = variables
+        self.points, self.at = np.unique(problem.at[variables], return_inverse=True)
+        everything = len(self.points) == len(problem.points)
+        self.columns = problem.columns if everything else problem.columns.take(self.points)
+        self.scores = problem.scores[self.points]
+        self.coefs = problem.coefs[variables]
+        self.linear = problem.linear[variables]
+        self.lower, self.upper = problem.lower[variables], problem.upper[variables]
+        self.spans = problem.spans(variables)
+        self.rest = np.zeros(len(variables), dtype=np.int8)
+        self.recent = np.empty(0, dtype=np.intp)
+
+    def _leave(self) -> None:
+        self.problem.coefs[self.variables] = self.coefs
+        self.problem.scores[self.points] = self.scores
+
+    def edges(self) -> list[_Edge]:
+        self.slopes = self.scores[self.at] + self.linear
+        edges = []
+        for part in self.spans:
+            slopes, coefs = self.slopes[part], self.coefs[part]
+            lowest = slopes.min(initial=np.inf, where=coefs < self.upper[part])
+            highest = slopes.max(initial=-np.inf, where=coefs > self.lower[part])
+            edges.append(_Edge(part, float(lowest), float(highest)))
+        return edges
+
+    def improve(self, edges: list[_Edge], tol: float, limit: int) -> tuple[int, float]:
+        """Solve for a working set, and bring all scores up to date.
+
+        Returns the number of pair updates and the decrease of the objective.
+        """
+        chosen = self._working_set(edges)
+        block = self._block(chosen)
+        coefs, slopes = self.coefs[chosen], self.slopes[chosen]
+        ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in edges])
+        account = np.empty(2)
+        limit = min(limit, _UPDATES * len(chosen))
+        lower, upper = self.lower[chosen], self.upper[chosen]
+        _solve(block, coefs, slopes, lower, upper, ends, tol, limit, account)
+        changes = coefs - self.coefs[chosen]
+        self.coefs[chosen] = coefs
+        moved = np.flatnonzero(changes)
+        points, which = np.unique(self.at[chosen[moved]], return_inverse=True)
+        self._update(points, np.bincount(which, changes[moved], len(points)))
+        return int(account[0]), float(account[1])
+
+    def _working_set(self, edges: list[_Edge]) -> NDArray[np.intp]:
+        if len(self.coefs) <= WORKING_SET:
+            return np.arange(len(self.coefs))
+        stay = self.recent[: WORKING_SET // 2]
+        taken = np.zeros(len(self.coefs), dtype=bool)
+        taken[stay] = True
+        room = (WORKING_SET - len(stay)) // (2 * len(edges))
+        new = []
+        for part, lowest, highest in edges:
+            slopes, coefs = self.slopes[part], self.coefs[part]
+            for violates, order in (
+                ((coefs < self.upper[part]) & (slopes < highest), slopes),
+                ((coefs > self.lower[part]) & (slopes > lowest), -slopes),
+            ):
+                found = np.flatnonzero(violates & ~taken[part])
+                if len(found) > room:
+                    found = found[np.argpartition(order[found], room)[:room]]
+                found += part.start
+                taken[found] = True
+                new.append(found)
+        self.recent = np.concatenate([*new, stay])
+        return np.sort(self.recent)
+
+    def _block(self, chosen: NDArray[np.intp]) -> NDArray:
+        """The kernel values of a working set against itself."""
+        at = self.at[chosen]
+        columns = self.columns.take(at)
+        rows = self.problem.points[self.points[at]]
+        block = np.empty((len(at), len(at)), dtype=columns.dtype)
+
+        def fill(first: int) -> None:
+            part = slice(first, first + 256)
+            columns.write(columns.lines(rows[part]), 0, len(at), block[part])
+
+        self.problem.each(fill, range(0, len(at), 256))
+        self.problem.n_evaluations += block.size
+        return block
+
+    def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
+        slots = self.cache.find(points)
+        here = slots >= 0
+        missing = points[~here]
+        keep = self.cache.admit(missing) if len(missing) else np.empty(0, dtype=np.intp)
+        rows = self.cache.rows
+        self.problem.add_lines(
+            self.columns,
+            self.columns.lines(self.problem.points[self.points[missing]]),
+            changes[~here],
+            self.scores,
+            keep=(keep, rows) if len(keep) else None,
+            kept=(slots[here], changes[here], rows) if here.any() else None,
+        )
+
+    def shrink(self, edges: list[_Edge]) -> None:
+        """Leave out variables that rest at a bound, once they are many."""
+        for part, lowest, highest in edges:
+            _count_rest(
+                self.coefs[part],
+                self.slopes[part],
+                self.lower[part],
+                self.upper[part],
+                lowest,
+                highest,
+                self.rest[part],
+            )
+        stay = self.rest < _REST
+        n_stay = np.count_nonzero(stay)
+        if n_stay > (1.0 - _SHRINK) * len(stay) or n_stay <= WORKING_SET:
+            return
+        self._leave()
+        before, recent, slopes, rest = self.points, self.recent, self.slopes, self.rest
+        self._enter(self.variables[stay])
+        place = np.where(stay, np.cumsum(stay) - 1, -1)[recent]
+        self.recent, self.slopes, self.rest = place[place >= 0], slopes[stay], rest[stay]
+        edges[:] = [
+            _Edge(part, edge.lowest, edge.highest)
+            for part, edge in zip(self.spans, edges, strict=True)
+        ]
+        out = np.setdiff1d(before, self.points, assume_unique=True)
+        self.left_out.append((out, self.problem.by_point()))
+        self.cache.keep(np.searchsorted(before, self.points))
+
+    def rejoin(self) -> bool:
+        """Bring all scores up to date, and take up again what violates: whether anything does."""
+        self._leave()
+        if len(self.variables) == len(self.problem.coefs):
+            return False
+        edges = self.edges()
+        problem = self.problem
+        now = problem.by_point()
+        for points, then in self.left_out:
+            scores = problem.scores[points]
+            problem.add(problem.columns.take(points), scores, now - then)
+            problem.scores[points] = scores
+        violates = np.zeros(len(problem.coefs), dtype=bool)
+        slopes = problem.scores[problem.at] + problem.linear
+        rises, falls = problem.coefs < problem.upper, problem.coefs > problem.lower
+        everything = problem.spans(np.arange(len(problem.coefs)))
+        for part, edge in zip(everything, edges, strict=True):
+            violates[part] |= rises[part] & (slopes[part] < edge.highest)
+            violates[part] |= falls[part] & (slopes[part] > edge.lowest)
+        violates[self.variables] = True
+        if np.count_nonzero(violates) == len(self.variables):
+            return False
+        self._enter(np.flatnonzero(violates))
+        self.cache.clear(len(self.points))
+        out = np.setdiff1d(np.arange(len(problem.points)), self.points, assume_unique=True)
+        self.left_out = [(out, now)]
+        return True
+
+
+@jit
+def _solve(K, coefs, slopes, lower, upper, ends, tol, limit, account):
+    """Sequential minimal optimisation of a working set, its groups one after another.
+
+    Leaves the number of pair updates and the decrease of the objective in ``account``.
+    """
+    n = coefs.size
+    diag = np.empty(n)
+    largest = 0.0
+    for i in range(n):
+        diag[i] = K[i, i]
+        largest = max(largest, abs(diag[i]))
+    flat = 1e-12 * largest + 1e-300
+    # added to a slope, these take those out of the running that cannot rise, or fall
+    no_rise, no_fall = np.empty(n), np.empty(n)
+    for i in range(n):
+        no_rise[i] = 0.0 if coefs[i] < upper[i] else _HUGE
+        no_fall[i] = 0.0 if coefs[i] > lower[i] else _HUGE
+    updates = 0
+    decrease = 0.0
+    while updates < limit:
+        gap = tol
+        i, first, last = -1, 0, 0
+        for g in range(ends.size):
+            begin = 0 if g == 0 else ends[g - 1]
+            end = ends[g]
+            lowest, highest, chunk = _HUGE, _HUGE, begin
+            for c in range(begin, end, 64):
+                low, high = _HUGE, _HUGE
+                for k in range(c, min(c + 64, end)):
+                    low = minimum(low, slopes[k] + no_rise[k])
+                    high = minimum(high, no_fall[k] - slopes[k])
+                if low < lowest:
+                    lowest, chunk = low, c
+                highest = min(highest, high)
+            if -highest - lowest > gap:
+                gap = -highest - lowest
+                first, last = begin, end
+                for k in range(chunk, min(chunk + 64, end)):
+                    if slopes[k] + no_rise[k] == lowest:
+                        i = k
+                        break
+        if i < 0:
+            break
+        j, eta = _partner(K[i], diag, slopes, no_fall, i, first, last, flat)
+        if j < 0:
+            break
+        difference = slopes[j] - slopes[i]
+        step = difference / max(eta, flat)
+        room_i, room_j = upper[i] - coefs[i], coefs[j] - lower[j]
+        step = min(step, min(room_i, room_j))
+        coefs[i] = upper[i] if step == room_i else coefs[i] + step
+        coefs[j] = lower[j] if step == room_j else coefs[j] - step
+        no_rise[i] = _HUGE if step == room_i else 0.0
+        no_fall[j] = _HUGE if step == room_j else 0.0
+        no_fall[i] = no_rise[j] = 0.0
+        row_i, row_j = K[i], K[j]
+        for k in range(n):
+            slopes[k] += step * (np.float64(row_i[k]) - np.float64(row_j[k]))
+        decrease += step * (difference - 0.5 * eta * step)
+        updates += 1
+    account[0] = updates
+    account[1] = decrease
+
+
+@jit
+def _partner(row, diag, slopes, no_fall, i, first, last, flat):
+    """The variable that, falling while i rises, lowers the objective most; and the curvature."""
+    best, chunk = 0.0, -1
+    for c in range(first, last, 64):
+        top = 0.0
+        for k in range(c, min(c + 64, last)):
+            eta = diag[i] + diag[k] - 2.0 * np.float64(row[k])
+            eta = eta if eta > flat else flat
+            difference = slopes[k] - slopes[i]
+            difference = difference if difference > 0.0 else 0.0
+            gain = difference * difference / eta if no_fall[k] == 0.0 else 0.0
+            top = minimum(top, -gain)
+        if top < best:
+            best, chunk = top, c
+    if chunk < 0:
+        return -1, 0.0
+    j, top = -1, 0.0
+    for k in range(chunk, min(chunk + 64, last)):
+        difference = slopes[k] - slopes[i]
+        if no_fall[k] == 0.0 and difference > 0.0:
+            eta = diag[i] + diag[k] - 2.0 * np.float64(row[k])
+            gain = difference * difference / max(eta, flat)
+            if gain > top:
+                j, top = k, gain
+    return j, diag[i] + diag[j] - 2.0 * np.float64(row[j])
+
+
+@jit
+def _add_rows(rows, slots, changes, start, scores):
+    """scores[k] += sum_w changes[w] rows[slots[w], start + k]; four rows at a time."""
+    n = scores.size
+    stop = start + n
+    w = 0
+    while w + 4 <= slots.size:
+        r0, r1 = rows[slots[w], start:stop], rows[slots[w + 1], start:stop]
+        r2, r3 = rows[slots[w + 2], start:stop], rows[slots[w + 3], start:stop]
+        c0, c1, c2, c3 = changes[w], changes[w + 1], changes[w + 2], changes[w + 3]
+        for k in range(n):
+            scores[k] += (
+                c0 * np.float64(r0[k])
+                + c1 * np.float64(r1[k])
+                + c2 * np.float64(r2[k])
+                + c3 * np.float64(r3[k])
+            )
+        w += 4
+    while w < slots.size:
+        row, change = rows[slots[w], start:stop], changes[w]
+        for k in range(n):
+            scores[k] += change * np.float64(row[k])
+        w += 1
+
+
+@jit
+def _store(block, slots, start, rows):
+    """The first lines of a block, into rows of the cache. (As slices Numba copies them slowly.)"""
+    n = block.shape[1]
+    for w in range(slots.size):
+        row, line = rows[slots[w], start : start + n], block[w]
+        for k in range(n):
+            row[k] = line[k]
+
+
+@jit
+def _count_rest(coefs, slopes, lower, upper, lowest, highest, rest):
+    """For how many rounds each variable has been at a bound that it does not want to leave."""
+    for k in range(coefs.size):
+        at_lower = coefs[k] == lower[k] and slopes[k] > highest
+        at_upper = coefs[k] == upper[k] and slopes[k] < lowest
+        rest[k] = min(rest[k] + 1, 100) if at_lower or at_upper else 0

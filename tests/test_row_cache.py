@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from aesvm.row_cache import RowCache
+
+FLOAT = np.dtype(np.float32)
+
+
+def written(cache, positions):
+    """Admit rows and fill them with values that tell row and column."""
+    cache.find(positions)
+    slots = cache.admit(positions)
+    for position, slot in zip(positions, slots, strict=False):
+        cache.rows[slot] = 100 * position + np.arange(cache.rows.shape[1])
+    return slots
+
+
+def test_the_rows_used_longest_ago_make_room():
+    cache = RowCache(6, 3 * 6 * 4, FLOAT)
+    assert cache.rows.shape == (3, 6)
+    written(cache, np.array([0, 1]))
+    written(cache, np.array([2]))
+    assert (cache.find(np.array([0])) >= 0).all()
+    assert len(cache.admit(np.array([5]))) == 1
+    assert_array_equal(cache.find(np.array([0, 1, 2, 5])) >= 0, [True, False, True, True])
+
+
+def test_rows_in_use_are_never_displaced():
+    cache = RowCache(6, 3 * 6 * 4, FLOAT)
+    written(cache, np.array([0, 1, 2]))
+    cache.find(np.array([0, 2, 3, 4]))
+    assert len(cache.admit(np.array([3, 4]))) == 1
+    assert_array_equal(cache.find(np.array([0, 1, 2, 3, 4])) >= 0, [True, False, True, True, False])
+
+
+def test_leaving_out_columns_keeps_the_values_of_the_others():
+    cache = RowCache(7, 4 * 7 * 4, FLOAT)
+    written(cache, np.array([6, 1, 3, 5]))
+    cache.keep(np.array([0, 3, 4, 6]))
+    assert cache.rows.shape == (4, 4)
+    slots = cache.find(np.array([0, 1, 2, 3]))
+    assert_array_equal(slots >= 0, [False, True, False, True])
+    assert_array_equal(cache.rows[slots[1]], 300 + np.array([0, 3, 4, 6]))
+    assert_array_equal(cache.rows[slots[3]], 600 + np.array([0, 3, 4, 6]))
+
+
+@pytest.mark.parametrize("n_bytes", [0, 20])
+def test_a_cache_too_small_for_a_row_keeps_none(n_bytes):
+    cache = RowCache(7, n_bytes, FLOAT)
+    assert len(written(cache, np.array([1, 2]))) == 0
+    assert_array_equal(cache.find(np.array([1, 2])), [-1, -1])
+
+
+def test_it_never_takes_more_than_the_whole_matrix():
+    assert RowCache(10, 10**12, FLOAT).values.size == 100

@@ -1,0 +1,295 @@
+"""The solver against SciPy on small problems, and against LIBSVM's own formulations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_classification
+from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
+
+from aesvm import smo
+from aesvm.base import Threads
+from aesvm.kernels import kernel_matrix
+from tests import oracles
+
+
+@pytest.fixture(name="small_sets")
+def small_working_sets(monkeypatch):
+    """So that a few hundred rows need many rounds, and shrink."""
+    monkeypatch.setattr(smo, "WORKING_SET", 16)
+
+
+def classification(n=400, seed=0, C=2.0, gamma=0.3):
+    X, y = make_classification(n, 6, flip_y=0.1, random_state=seed)
+    signs = np.where(y == 1, 1.0, -1.0)
+    arguments = (kernel_matrix(X, gamma=gamma), np.arange(n), signs, -np.ones(n), np.full(n, C))
+    return arguments, oracles.kernel(X, gamma=gamma)
+
+
+def gap(K, solution, signs, linear, bounds, groups=None):
+    """The largest violation of optimality, by its definition."""
+    groups = np.zeros(len(signs)) if groups is None else groups
+    slopes = K @ (signs * solution.alpha) + signs * linear
+    worst = 0.0
+    for g in np.unique(groups):
+        positive = signs > 0
+        rises = np.where(positive, solution.alpha < bounds, solution.alpha > 0) & (groups == g)
+        falls = np.where(positive, solution.alpha > 0, solution.alpha < bounds) & (groups == g)
+        if rises.any() and falls.any():
+            worst = max(worst, slopes[falls].max() - slopes[rises].min())
+    return worst
+
+
+@st.composite
+def problems(draw):
+    n = draw(st.integers(2, 14))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    X = rng.normal(size=(n, 3))
+    if draw(st.booleans()):
+        X[: n // 2] = X[n - n // 2 :]  # equal rows
+    signs = rng.choice([-1.0, 1.0], n)
+    linear = rng.normal(size=n) - 1.0
+    bounds = rng.uniform(0.0, draw(st.sampled_from([0.1, 1.0, 30.0])), n)
+    bounds[rng.uniform(size=n) < 0.1] = 0.0
+    groups = rng.integers(0, draw(st.sampled_from([1, 2])), n)
+    start = rng.uniform(size=n) * bounds * draw(st.sampled_from([0.0, 1.0]))
+    return X, signs, linear, bounds, groups, start
+
+
+@given(problems(), st.sampled_from(["rbf", "linear"]))
+def test_the_objective_is_the_minimum_and_the_constraints_hold(problem, name):
+    X, signs, linear, bounds, groups, start = problem
+    K = oracles.kernel(X, kernel=name, gamma=0.7)
+    kernel = kernel_matrix(X, kernel=name, gamma=0.7)
+    found = smo.minimize(
+        kernel, np.arange(len(X)), signs, linear, bounds, groups=groups, start=start, tol=1e-8
+    )
+    best = oracles.svm_dual(K, signs, linear, bounds, groups, start)
+    assert found.converged
+    assert found.objective <= best + 1e-6 * max(1.0, abs(best))
+    assert (found.alpha >= 0).all()
+    assert (found.alpha <= bounds).all()
+    for g in np.unique(groups):
+        here = groups == g
+        assert_allclose(signs[here] @ found.alpha[here], signs[here] @ start[here], atol=1e-10)
+    value = 0.5 * found.alpha @ (K * np.outer(signs, signs)) @ found.alpha + linear @ found.alpha
+    assert_allclose(found.objective, value, rtol=1e-9, atol=1e-9)
+    assert_allclose(found.scores, K @ (signs * found.alpha), rtol=1e-8, atol=1e-8)
+    assert gap(K, found, signs, linear, bounds, groups) <= 1e-7
+
+
+@pytest.mark.parametrize("shrinking", [True, False])
+@pytest.mark.parametrize("C", [0.1, 2.0, 500.0])
+def test_many_rounds_reach_the_solution_of_libsvm(small_sets, C, shrinking):
+    arguments, K = classification(C=C)
+    found = smo.minimize(*arguments, tol=1e-6, shrinking=shrinking)
+    signs = arguments[2]
+    model = SVC(C=C, kernel="precomputed", tol=1e-6).fit(K, signs)
+    alpha = np.zeros(len(K))
+    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    best = 0.5 * (signs * alpha) @ K @ (signs * alpha) - alpha.sum()
+    assert found.objective <= best + 1e-6 * abs(best)
+    assert gap(K, found, *arguments[2:]) <= 2e-6
+    assert found.gap <= 1e-6
+    assert_allclose(-found.offsets[0], model.intercept_[0], atol=1e-4)
+
+
+def test_shrinking_leaves_variables_out_and_takes_them_up_again(small_sets, monkeypatch):
+    seen = {"out": 0, "in": 0}
+    shrink, rejoin = smo._Active.shrink, smo._Active.rejoin
+
+    def counting_shrink(self, edges):
+        before = len(self.variables)
+        shrink(self, edges)
+        seen["out"] += before - len(self.variables)
+
+    def counting_rejoin(self):
+        before = len(self.variables)
+        again = rejoin(self)
+        seen["in"] += len(self.variables) - before
+        return again
+
+    monkeypatch.setattr(smo._Active, "shrink", counting_shrink)
+    monkeypatch.setattr(smo._Active, "rejoin", counting_rejoin)
+    monkeypatch.setattr(smo, "_REST", 1)
+    monkeypatch.setattr(smo, "_SHRINK", 0.05)
+    arguments, K = classification(C=50.0)
+    found = smo.minimize(*arguments, tol=1e-6)
+    assert seen["out"] > 100
+    assert seen["in"] > 0
+    assert gap(K, found, *arguments[2:]) <= 2e-6
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 10_000, 100_000, 10**9])
+def test_any_size_of_cache_gives_the_same_model(small_sets, cache_bytes):
+    arguments, _ = classification()
+    everything = smo.minimize(*arguments, tol=1e-6, shrinking=False)
+    found = smo.minimize(*arguments, tol=1e-6, cache_bytes=cache_bytes, shrinking=False)
+    assert_allclose(found.objective, everything.objective, rtol=1e-12)
+    assert_allclose(found.alpha, everything.alpha, atol=1e-4)
+
+
+def test_a_cache_saves_kernel_evaluations_without_a_cliff(small_sets):
+    arguments, _ = classification()
+    sizes = (0, 4 * 400 * 8, 40 * 400 * 8, 200 * 400 * 8, 400 * 400 * 8)
+    spent = [
+        smo.minimize(*arguments, cache_bytes=size, shrinking=False).n_evaluations for size in sizes
+    ]
+    assert spent == sorted(spent, reverse=True)
+    assert spent[-1] < 0.6 * spent[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_feasible_start_reaches_the_same_objective(small_sets, seed):
+    arguments, _ = classification()
+    signs, bounds = arguments[2], arguments[4]
+    cold = smo.minimize(*arguments, tol=1e-6)
+    start = np.random.default_rng(seed).uniform(size=400) * bounds
+    positive, negative = signs > 0, signs < 0
+    totals = start[positive].sum(), start[negative].sum()
+    start[positive] *= min(totals) / totals[0]
+    start[negative] *= min(totals) / totals[1]
+    warm = smo.minimize(*arguments, start=start, tol=1e-6)
+    assert_allclose(warm.objective, cold.objective, rtol=1e-8)
+    again = smo.minimize(*arguments, start=cold.alpha, tol=1e-5)
+    assert again.n_iter == 0
+    assert_allclose(again.objective, cold.objective, rtol=1e-10)
+
+
+def test_an_infeasible_start_is_refused():
+    arguments, _ = classification(20)
+    start = np.zeros(20)
+    start[7] = 3.0
+    with pytest.raises(ValueError, match=r"start\[7\]=3.0 .* bound 2.0"):
+        smo.minimize(*arguments, start=start)
+
+
+def test_the_result_does_not_depend_on_threads(small_sets, monkeypatch):
+    monkeypatch.setattr(smo, "_TILE", 512)
+    arguments, _ = classification(3000)
+    one = smo.minimize(*arguments)
+    for n_jobs in (2, 4):
+        with Threads(n_jobs) as run:
+            many = smo.minimize(*arguments, run=run)
+        assert_array_equal(one.alpha, many.alpha)
+        assert one.objective == many.objective
+
+
+def test_single_precision_rows_solve_the_same_problem(small_sets):
+    arguments, K = classification()
+    X = arguments[0].X
+    single = kernel_matrix(X, gamma=0.3, dtype=np.float32)
+    found = smo.minimize(single, *arguments[1:], tol=1e-3)
+    double = smo.minimize(*arguments, tol=1e-3)
+    assert found.converged
+    assert gap(K, found, *arguments[2:]) <= 1.1e-3
+    assert_allclose(found.objective, double.objective, rtol=1e-5)
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 7])
+def test_max_iter_counts_pair_updates(max_iter):
+    arguments, _ = classification()
+    found = smo.minimize(*arguments, max_iter=max_iter)
+    assert found.n_iter == max_iter
+    assert not found.converged
+    assert found.gap > 1e-3
+    assert np.count_nonzero(found.alpha) <= 2 * max_iter
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_indefinite_kernel_ends(small_sets, seed):
+    rng = np.random.default_rng(seed)
+    K = rng.normal(size=(200, 200))
+    K = K + K.T
+    kernel = kernel_matrix(K, kernel="precomputed")
+    signs = rng.choice([-1.0, 1.0], 200)
+    found = smo.minimize(kernel, np.arange(200), signs, -np.ones(200), np.ones(200))
+    assert found.converged
+    assert gap(K, found, signs, -np.ones(200), np.ones(200)) <= 2e-3
+
+
+def test_a_tolerance_below_rounding_ends_unconverged(small_sets):
+    arguments, _ = classification(C=1e4)
+    found = smo.minimize(*arguments, tol=1e-300)
+    assert not found.converged
+    assert found.gap < 1e-6
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_regression_has_two_variables_a_row(small, monkeypatch):
+    monkeypatch.setattr(smo, "WORKING_SET", 16 if small else 1024)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(150, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=150)
+    model = SVR(C=3.0, epsilon=0.05, gamma=0.5, tol=1e-6).fit(X, y)
+    signs = np.repeat([1.0, -1.0], 150)
+    found = smo.minimize(
+        kernel_matrix(X, gamma=0.5),
+        np.tile(np.arange(150), 2),
+        signs,
+        0.05 - signs * np.tile(y, 2),
+        np.full(300, 3.0),
+        tol=1e-6,
+    )
+    coefs = found.alpha[:150] - found.alpha[150:]
+    predicted = oracles.kernel(X, gamma=0.5) @ coefs - found.offsets[0]
+    assert_allclose(predicted, model.predict(X), atol=1e-4)
+    assert (found.alpha[:150] * found.alpha[150:] == 0).all()
+
+
+def test_one_class_starts_from_a_feasible_point(small_sets):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    model = OneClassSVM(nu=0.3, gamma=0.5, tol=1e-6).fit(X)
+    start = np.zeros(200)
+    start[:60] = 1.0
+    found = smo.minimize(
+        kernel_matrix(X, gamma=0.5),
+        np.arange(200),
+        np.ones(200),
+        np.zeros(200),
+        np.ones(200),
+        start=start,
+        tol=1e-6,
+    )
+    assert_allclose(found.alpha.sum(), 60.0)
+    assert_allclose(found.scores - found.offsets[0], model.decision_function(X), atol=1e-3)
+
+
+def test_two_groups_are_nu_classification(small_sets):
+    X, y = make_classification(120, 4, flip_y=0.1, random_state=3)
+    nu, gamma = 0.4, 0.3
+    model = NuSVC(nu=nu, gamma=gamma, tol=1e-7).fit(X, y)
+    signs = np.where(y == 1, 1.0, -1.0)
+    start = np.zeros(120)
+    for sign in (1.0, -1.0):
+        members = np.flatnonzero(signs == sign)
+        whole, part = divmod(nu * 120 / 2, 1.0)
+        start[members[: int(whole)]] = 1.0
+        start[members[int(whole)]] = part
+    found = smo.minimize(
+        kernel_matrix(X, gamma=gamma),
+        np.arange(120),
+        signs,
+        np.zeros(120),
+        np.ones(120),
+        groups=(signs < 0).astype(int),
+        start=start,
+        tol=1e-7,
+    )
+    positive, negative = found.offsets
+    margin = (positive - negative) / 2
+    decision = (found.scores - (positive + negative) / 2) / margin
+    assert_allclose(decision, model.decision_function(X), atol=1e-3)
+
+
+def test_progress_is_watched():
+    arguments, _ = classification()
+    seen = []
+    found = smo.minimize(*arguments, watch=lambda *state: seen.append(state))
+    gaps = [state[0] for state in seen]
+    assert gaps[0] == 2.0
+    assert gaps[-1] <= 1e-3
+    assert seen[-1][1] == found.n_iter
