@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm import RepresentativeSet
+from aesvm import AESVC, RepresentativeSet
 
 X = np.random.default_rng(0).normal(size=(20, 2))
 Y = np.arange(20) % 2
@@ -87,21 +87,83 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_bad_input_is_refused_and_leaves_nothing_half_fitted(case):
-    parameters, data, message = CASES[case]
-    rs = RepresentativeSet(**parameters)
+CLASSIFIER_CASES = {
+    **{name: case for name, case in CASES.items() if "group" not in name},
+    "zero rows": ({}, {"X": X[:0]}, "0 sample"),
+    "no y": ({}, {"y": None}, "y"),
+    "one class": ({}, {"y": np.ones(20)}, r"1 class \(\[1.0\]\).*at least two classes"),
+    "one class left": (
+        {},
+        {"sample_weight": Y.astype(float)},
+        r"1 class among the rows of non-zero sample_weight \(\[1\]\)",
+    ),
+    "two columns of y": ({}, {"y": np.c_[Y, Y]}, r"y should be a 1d array.*\(20, 2\)"),
+    "C 0": ({"C": 0.0}, {}, r"'C'.*\(0.0, inf\).*0.0"),
+    "C -1": ({"C": -1}, {}, "'C'.*-1"),
+    "C NaN": ({"C": np.nan}, {}, "'C'.*nan"),
+    "tol": ({"tol": 0.0}, {}, r"'tol'.*\(0.0, inf\).*0.0"),
+    "max_iter": ({"max_iter": -2}, {}, r"'max_iter'.*\[-1, inf\).*-2"),
+    "cache_size": ({"cache_size": -1}, {}, r"'cache_size'.*\[0.0, inf\).*-1"),
+    "shape": ({"decision_function_shape": "ova"}, {}, "'decision_function_shape'.*'ova'"),
+    "class_weight name": ({"class_weight": "even"}, {}, "'class_weight'.*'balanced'.*'even'"),
+    "unknown class": (
+        {"class_weight": {7: 2.0}},
+        {},
+        r"class_weight=\{7: 2.0\} has weights for \[7\].*use \[0, 1\]",
+    ),
+    "negative class": ({"class_weight": {1: -2.0}}, {}, "class_weight has {1: -2.0}.*non-negative"),
+}
+
+CALLS = [
+    *((RepresentativeSet, name, case) for name, case in CASES.items()),
+    *((AESVC, name, case) for name, case in CLASSIFIER_CASES.items()),
+]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "case"),
+    [(estimator, case) for estimator, _, case in CALLS],
+    ids=[f"{estimator.__name__}-{name}" for estimator, name, _ in CALLS],
+)
+def test_bad_input_is_refused_and_leaves_nothing_half_fitted(estimator, case):
+    parameters, data, message = case
+    model = estimator(**parameters)
     with pytest.raises(ValueError, match=message):
-        rs.fit(**{"X": X, "y": Y, **data})
-    assert vars(rs) == RepresentativeSet(**parameters).get_params()
+        model.fit(**{"X": X, "y": Y, **data})
+    params = estimator(**parameters).get_params()
+    left = {name: value for name, value in vars(model).items() if name not in params}
+    assert left == {}
     with pytest.raises(NotFittedError):
-        check_is_fitted(rs)
+        check_is_fitted(model)
 
 
-def test_a_failed_fit_leaves_the_last_one_as_it_was():
-    rs = RepresentativeSet(gamma=1.0).fit(X, Y)
-    before = dict(vars(rs))
+@pytest.mark.parametrize("estimator", [RepresentativeSet, AESVC])
+def test_a_failed_fit_leaves_the_last_one_as_it_was(estimator):
+    model = estimator(gamma=1.0).fit(X, Y)
+    before = dict(vars(model))
     with pytest.raises(ValueError, match="NaN"):
-        rs.fit(np.c_[changed(1, np.nan), X[:, 0]], Y)
-    assert vars(rs) == before
-    check_is_fitted(rs)
+        model.fit(np.c_[changed(1, np.nan), X[:, 0]], Y)
+    assert vars(model) == before
+    check_is_fitted(model)
+
+
+PREDICT_CASES = {
+    "NaN": (changed(3, np.nan), "NaN"),
+    "features": (X[:, :1], "1 features?, but AESVC is expecting 2"),
+    "one dimension": (X[0], "2D array"),
+    "zero rows": (X[:0], "0 sample"),
+}
+
+
+@pytest.mark.parametrize("case", PREDICT_CASES)
+def test_rows_that_cannot_be_predicted_are_refused(case):
+    rows, message = PREDICT_CASES[case]
+    model = AESVC().fit(X, Y)
+    for predict in (model.predict, model.decision_function):
+        with pytest.raises(ValueError, match=message):
+            predict(rows)
+
+
+def test_an_unfitted_model_says_so():
+    with pytest.raises(NotFittedError):
+        AESVC().predict(X)

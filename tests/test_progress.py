@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.callback import ProgressBar
 
-from aesvm import RepresentativeSet
+from aesvm import AESVC, RepresentativeSet
 
 
 class Recorder:
@@ -77,36 +77,74 @@ def test_callbacks_are_torn_down_where_a_fit_fails():
     assert recorder.torn_down
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_a_classifier_reports_the_set_and_the_solve(n_classes):
+    X = np.random.default_rng(0).uniform(size=(3000, 2))
+    y = (X[:, 0] * n_classes).astype(int)
+    recorder = Recorder()
+    AESVC(gamma=1.0).set_callbacks(recorder).fit(X, y)
+    assert recorder.begun == recorder.ended
+    assert recorder.begun["fit"] == recorder.begun["represent"] == recorder.begun["solve"] == 1
+    assert recorder.expected["fit"] == 2
+    if n_classes == 2:
+        assert 0 < recorder.begun["step"] <= recorder.expected["solve"]
+    else:
+        assert recorder.begun["step"] == recorder.expected["solve"] == 6
+    assert recorder.torn_down
+
+
+def test_the_progress_bar_shows_what_is_inside_a_classifier(capsys):
+    X = np.random.default_rng(0).uniform(size=(5000, 2))
+    AESVC(gamma=1.0).set_callbacks(ProgressBar()).fit(X, X[:, 0] > 0.5)
+    shown = capsys.readouterr().out
+    assert "subsets" in shown
+    assert "solve" in shown
+
+
+LONG_FITS = {
+    "RepresentativeSet": """
+X = np.random.default_rng(0).uniform(size=(600_000, 6)).astype(np.float32)
+y = X[:, 0] > 0.5
+model = RepresentativeSet(gamma=0.5, n_jobs=int(sys.argv[1]))
+""",
+    "AESVC": """
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60_000, 10))
+y = X[:, 0] + rng.normal(size=len(X)) > 0
+model = AESVC(gamma=0.5, C=10.0, hull_tol=0, n_jobs=int(sys.argv[1]))
+""",
+}
 LONG_FIT = """
 import sys
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
-from aesvm import RepresentativeSet
-
-X = np.random.default_rng(0).uniform(size=(600_000, 6)).astype(np.float32)
-rs = RepresentativeSet(gamma=0.5, n_jobs=int(sys.argv[1]))
-rs.fit(X[:5000])
+from aesvm import AESVC, RepresentativeSet
+{problem}
+model.fit(X[:5000], y[:5000])
 print("fitting", flush=True)
 try:
     for _ in range(30):
-        rs = RepresentativeSet(gamma=0.5, n_jobs=int(sys.argv[1]))
-        rs.fit(X)
+        model = clone(model)
+        model.fit(X, y)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     try:
-        check_is_fitted(rs)
+        check_is_fitted(model)
     except NotFittedError:
-        print("unfitted", vars(rs) == rs.get_params(), flush=True)
+        print("unfitted", vars(model) == model.get_params(), flush=True)
 """
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_an_interrupt_is_answered_within_a_second(n_jobs):
+@pytest.mark.parametrize("problem", LONG_FITS)
+def test_an_interrupt_is_answered_within_a_second(problem, n_jobs):
+    program = LONG_FIT.format(problem=LONG_FITS[problem])
     seconds = []
-    for delay in (0.1, 0.4, 0.8, 1.2, 1.6):  # validation, partition, subsets
+    for delay in (0.1, 0.4, 0.8, 1.2, 1.6):  # validation, partition, subsets, solve
         process = subprocess.Popen(
-            [sys.executable, "-c", LONG_FIT, str(n_jobs)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", program, str(n_jobs)], stdout=subprocess.PIPE, text=True
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "fitting\n"

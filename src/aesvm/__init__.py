@@ -1,7 +1,8 @@
 """Kernel SVMs for data too large for ``sklearn.svm.SVC``."""
 
 from aesvm.representative import RepresentativeSet
+from aesvm.svc import AESVC
 
 __version__ = "0.1.0"
 
-__all__ = ["RepresentativeSet"]
+__all__ = ["AESVC", "RepresentativeSet"]

@@ -8,7 +8,9 @@ not depend on how many there are.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
+import warnings
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
@@ -35,6 +37,10 @@ REDUCTION_CONSTRAINTS: dict[str, list] = {
 }
 
 
+#: Packages whose frames a warning looks past.
+_INSIDE = ("aesvm", "sklearn")
+
+
 def all_or_nothing(fit: Callable) -> Callable:
     """Decorate ``fit``: where it does not return, no fitted attribute has changed."""
 
@@ -58,6 +64,22 @@ def _fitted_attributes(estimator: Any) -> dict[str, Any]:
         for name, value in vars(estimator).items()
         if name.endswith("_") and not name.startswith("_")
     }
+
+
+def say(estimator: Any, message: str) -> None:
+    """Print a line about a fit, where ``verbose`` asks for it."""
+    if estimator.verbose:
+        print(f"[{type(estimator).__name__}] {message}", flush=True)
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn whoever called into this package and scikit-learn's wrapper around it."""
+    depth = 2
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _INSIDE:
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(message, category, stacklevel=max(2, depth - 1))
 
 
 class Threads:

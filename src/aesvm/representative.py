@@ -11,9 +11,7 @@ Equal rows of a class are merged first. Each class is then cut into subsets of s
 
 from __future__ import annotations
 
-import inspect
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any, ClassVar
@@ -27,9 +25,16 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from aesvm.base import REDUCTION_CONSTRAINTS, Threads, all_or_nothing, one_blas_thread
+from aesvm.base import (
+    REDUCTION_CONSTRAINTS,
+    Threads,
+    all_or_nothing,
+    one_blas_thread,
+    say,
+    warn,
+)
 from aesvm.distinct import distinct_rows
-from aesvm.kernels import LARGEST, KernelMatrix, kernel_matrix, resolve_gamma
+from aesvm.kernels import KernelMatrix, bounded, kernel_matrix, resolve_gamma
 from aesvm.partition import distance_pieces, fine_subsets, sequence_pieces
 from aesvm.reduction import Reduced, Reducer, everything, union
 
@@ -41,9 +46,6 @@ _PROBES = 8
 
 #: Subsets are handed to threads, and reported, in at most this many batches.
 _BATCHES = 256
-
-#: Packages whose frames a warning looks past.
-_INSIDE = ("aesvm", "sklearn")
 
 #: A kernel value is trusted down to this many units of rounding.
 _ROUNDINGS = 1000
@@ -202,13 +204,13 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         fit_task = self._init_callback_context(max_subtasks=2)
         fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
 
-        gamma = 1.0 if self.kernel == "precomputed" else resolve_gamma(self.gamma, data)
+        gamma = resolve_gamma(self.gamma, data, self.kernel)
         with one_blas_thread, Threads(self.n_jobs) as run:
             same_as = _merge(data, labels, weights, run)
             distinct = np.flatnonzero(same_as == np.arange(len(same_as)))
             used = same_as >= 0
             merged = np.bincount(same_as[used], weights[used], len(labels)).astype(float)
-            self._say(
+            say(self,
                 f"{len(labels):,} rows, {labels.max() + 1:,} classes"
                 f"{'' if groups is None else ' in groups'}, {len(distinct):,} "
                 "distinct rows of non-zero weight"
@@ -232,7 +234,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         self.n_subsets_ = len(subsets)
         self.reduced_ = bool(reduced)
         self.gamma_ = gamma
-        self._say(
+        say(self,
             f"{len(selected):,} representatives ({len(selected) / len(labels):.1%}), largest "
             f"residual {self.max_residual_:.3g}, {time.perf_counter() - started:.1f} s"
         )
@@ -334,16 +336,11 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         if self.hull_tol == 0:
             return of(np.float64)
         kernel = of(np.float64 if callable(self.kernel) else X.dtype)
-        largest = kernel.bound(distinct)
-        if not largest <= LARGEST:
-            raise ValueError(
-                f"kernel={self.kernel!r} has values as large as {largest:.3g} on this data, more "
-                f"than {LARGEST:g}: scale the data, or lower gamma or degree."
-            )
+        largest = bounded(kernel, self.kernel, distinct)
         if self.hull_tol >= _ROUNDINGS * np.finfo(kernel.dtype).eps * largest:
             return kernel
         if self.hull_tol < _ROUNDINGS * np.finfo(np.float64).eps * largest:
-            _warn(
+            warn(
                 f"hull_tol={self.hull_tol:g} is close to the rounding of kernel values as "
                 f"large as {largest:.3g}: scale the data, or raise hull_tol."
             )
@@ -377,7 +374,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 subsets += cut
                 step.call_on_fit_task_end(estimator=self)
         task.call_on_fit_task_end(estimator=self)
-        self._say(
+        say(self,
             f"partition: {len(pieces):,} pieces, {len(subsets):,} subsets, "
             f"{time.perf_counter() - started:.1f} s"
         )
@@ -413,13 +410,13 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                     step.call_on_fit_task_end(estimator=self)
                     if time.perf_counter() - told > 5.0:
                         told = time.perf_counter()
-                        self._say(f"{seen:,} of {total:,} rows seen, {kept / seen:.1%} kept")
+                        say(self, f"{seen:,} of {total:,} rows seen, {kept / seen:.1%} kept")
             if kept > GIVE_UP_SHARE * seen and seen < total:
                 self._give_up(kept / seen, seen, total)
                 task.call_on_fit_task_end(estimator=self)
                 return []
         task.call_on_fit_task_end(estimator=self)
-        self._say(f"subsets: {kept:,} rows kept, {time.perf_counter() - started:.1f} s")
+        say(self, f"subsets: {kept:,} rows kept, {time.perf_counter() - started:.1f} s")
         return [results[at] for at in range(len(subsets))]
 
     def _give_up(self, share: float, seen: int, total: int) -> None:
@@ -428,22 +425,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             "there is little to gain, so every distinct row represents itself. A larger "
             "hull_tol, a larger subset_size or a smaller gamma would reduce more."
         )
-        self._say(message)
-        _warn(message)
-
-    def _say(self, message: str) -> None:
-        if self.verbose:
-            print(f"[{type(self).__name__}] {message}", flush=True)
-
-
-def _warn(message: str) -> None:
-    """Warn whoever called into this package and scikit-learn's wrapper around it."""
-    depth = 2
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _INSIDE:
-        frame = frame.f_back
-        depth += 1
-    warnings.warn(message, UserWarning, stacklevel=max(2, depth - 1))
+        say(self, message)
+        warn(message)
 
 
 def _merge(X, labels, weights, run) -> NDArray[np.intp]:

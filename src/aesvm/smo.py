@@ -142,7 +142,8 @@ def minimize(
             continue
         if shrinking:
             active.shrink(edges)
-        done, gain = active.improve(edges, max(0.5 * tol, _INNER * gap), limit - n_iter)
+        enough = 0.5 * tol if len(rows) <= WORKING_SET else max(0.5 * tol, _INNER * gap)
+        done, gain = active.improve(edges, enough, limit - n_iter)
         n_iter += done
         rounds += 1
         gained += gain
@@ -199,7 +200,7 @@ class _Problem:
         self.add(self.columns, self.scores, self.by_point())
 
     def by_point(self) -> NDArray[np.float64]:
-        return np.bincount(self.at, self.coefs, len(self.points))
+        return np.bincount(self.at, self.coefs, len(self.points)).astype(np.float64, copy=False)
 
     def spans(self, variables: NDArray[np.intp]) -> list[slice]:
         """Where each group lies among some variables, given ascending."""
@@ -335,7 +336,8 @@ class _Active:
         self.coefs[chosen] = coefs
         moved = np.flatnonzero(changes)
         points, which = np.unique(self.at[chosen[moved]], return_inverse=True)
-        self._update(points, np.bincount(which, changes[moved], len(points)))
+        total = np.bincount(which, changes[moved], len(points))
+        self._update(points, total.astype(np.float64, copy=False))
         return int(account[0]), float(account[1])
 
     def _working_set(self, edges: list[_Edge]) -> NDArray[np.intp]:

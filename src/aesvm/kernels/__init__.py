@@ -18,19 +18,21 @@ from numpy.typing import DTypeLike
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.functions import KERNELS, Kernel, Parameters, resolve_gamma
 from aesvm.kernels.given import CallableKernel, PrecomputedKernel
-from aesvm.kernels.matrix import LARGEST, Columns, KernelMatrix
+from aesvm.kernels.matrix import Columns, KernelMatrix, bounded
+from aesvm.kernels.rounding import in_enough_precision
 from aesvm.kernels.sparse import SparseKernel
 from aesvm.kernels.vectors import VectorKernel
 
 __all__ = [
     "KERNELS",
-    "LARGEST",
     "Columns",
     "DenseKernel",
     "Kernel",
     "KernelMatrix",
     "SparseKernel",
     "VectorKernel",
+    "bounded",
+    "in_enough_precision",
     "kernel_matrix",
     "resolve_gamma",
 ]

@@ -15,7 +15,7 @@ To add a kernel of this kind, add a row to ``KERNELS``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -71,8 +71,12 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-def resolve_gamma(gamma: str | float, X) -> float:
-    """The number that ``gamma`` stands for, by scikit-learn's rules.
+#: Kernels that have a gamma.
+WITH_GAMMA = ("rbf", "poly", "sigmoid")
+
+
+def resolve_gamma(gamma: str | float, X, kernel: Any = "rbf") -> float:
+    """The number that ``gamma`` stands for, by scikit-learn's rules; 1 where it has no part.
 
     Examples
     --------
@@ -81,10 +85,17 @@ def resolve_gamma(gamma: str | float, X) -> float:
     >>> resolve_gamma("scale", np.array([[0.0], [2.0]]))
     1.0
     """
+    if kernel not in WITH_GAMMA:
+        return 1.0
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma == "scale":
         variance = _variance(X)
+        if not np.isfinite(variance):
+            raise ValueError(
+                "gamma='scale' is one over the variance of X, which is too large for a "
+                "floating-point number: scale the data."
+            )
         return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
     return float(gamma)
 

@@ -55,6 +55,17 @@ class KernelMatrix(ABC):
         return columns.values(columns.new_lines(X_new), X_new.shape[0])
 
 
+def bounded(kernel: KernelMatrix, name: Any, rows: NDArray[np.intp]) -> float:
+    """What no kernel value of the rows exceeds, refused where it is too large."""
+    largest = kernel.bound(rows)
+    if not largest <= LARGEST:
+        raise ValueError(
+            f"kernel={name!r} has values as large as {largest:.3g} on this data, more "
+            f"than {LARGEST:g}: scale the data, or lower gamma or degree."
+        )
+    return largest
+
+
 class Columns(ABC):
     """Some training rows as columns of the kernel matrix, for blocks of any lines."""
 

@@ -1,0 +1,565 @@
+"""AESVC: the support vector classifier on a representative set.
+
+The rows of each class are represented once (``representative``); every pair of classes is then
+a weighted SVM over the representatives of both (``smo``), and the pairs vote.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations, pairwise
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from aesvm.base import (
+    REDUCTION_CONSTRAINTS,
+    Threads,
+    all_or_nothing,
+    one_blas_thread,
+    say,
+    warn,
+)
+from aesvm.expansion import expand
+from aesvm.kernels import (
+    KernelMatrix,
+    bounded,
+    in_enough_precision,
+    kernel_matrix,
+    resolve_gamma,
+)
+from aesvm.representative import RepresentativeSet
+from aesvm.smo import Solution, minimize
+
+#: Features whose spreads and ranges both differ by more than this factor are warned of.
+_SCALES = 100.0
+
+#: Steps in which the progress of a single solve is reported.
+_STEPS = 20
+
+#: Error in a kernel value beyond which predictions use a slower way to compute it.
+_ACCURACY = 1e-8
+
+
+class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """C-support vector classification on a representative set of the training rows.
+
+    A drop-in for :class:`sklearn.svm.SVC` on data too large for it: the rows of each class are
+    first replaced by a weighted subset that reaches every one of them within ``hull_tol`` in
+    kernel space. With ``hull_tol=0`` only equal rows are merged, and the SVM is SVC's own.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Regularisation, as in SVC: the larger, the less.
+    kernel : {"rbf", "poly", "linear", "sigmoid", "precomputed"} or callable, default="rbf"
+        A callable takes two arrays of rows and returns their kernel matrix.
+    degree : int, default=3
+        Degree of the "poly" kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the "rbf", "poly" and "sigmoid" kernels, as in scikit-learn.
+    coef0 : float, default=0.0
+        Independent term of the "poly" and "sigmoid" kernels.
+    hull_tol : float, default=1e-3
+        Largest squared distance in kernel space between a row and the combination of
+        representatives that stands for it (the paper's epsilon). 0 uses every distinct row.
+    subset_size : int, default=1000
+        Rows reduced together (the paper's V). Data of no more rows than that is not reduced:
+        the SVM of all of them takes less time than their representatives.
+    partition_size : int, default=100_000
+        Rows of the coarse pieces that are cut into subsets (the paper's P).
+    partition : {"distance", "sequence"}, default="distance"
+        How the coarse pieces are made (the paper's FLS2 and FLS1).
+    tol : float, default=1e-3
+        Tolerance for stopping, with SVC's meaning.
+    max_iter : int, default=-1
+        Most pair updates in each pair of classes, as in SVC. -1 stands for
+        ``max(10_000_000, 100 * n_rows)``.
+    cache_size : float, default=200
+        Megabytes for rows of the kernel matrix.
+    shrinking : bool, default=True
+        Whether to leave out, for a time, variables that rest at their bounds.
+    class_weight : dict or "balanced", default=None
+        Factors of C by class; "balanced" takes them from the frequencies in y.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Shape of the decision function where there are more than two classes.
+    break_ties : bool, default=False
+        With "ovr" and more than two classes, let ``predict`` decide ties of votes by the
+        decision function.
+    n_jobs : int, default=None
+        Threads, of ``fit`` and of prediction. None is one, -1 all processors. The result does
+        not depend on it.
+    verbose : int, default=0
+        1 prints what is done, a few lines in all. For a progress bar, see
+        ``sklearn.callback.ProgressBar``.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Rows of X that are support vectors, class by class, ascending in each.
+    support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
+        ``X[support_]``; of shape (0, 0) where the kernel is precomputed.
+    n_support_ : ndarray of shape (n_classes,)
+        Support vectors of each class.
+    dual_coef_ : {ndarray, sparse matrix} of shape (n_classes - 1, n_SV)
+        Coefficients of the support vectors, laid out as SVC's.
+    intercept_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+    coef_ : {ndarray, sparse matrix} of shape (n_classes * (n_classes - 1) / 2, n_features)
+        Weights of the features, with the linear kernel only.
+    classes_ : ndarray of shape (n_classes,)
+    class_weight_ : ndarray of shape (n_classes,)
+    fit_status_ : int
+        0 where every pair of classes converged, otherwise 1.
+    n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        Pair updates.
+    objective_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        The dual objective of each pair of classes, over the representatives.
+    gap_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        How far each is from optimal, in the meaning of ``tol``.
+    representative_set_ : RepresentativeSet
+        The set the model was trained on.
+    gamma_ : float
+        The value used.
+    shape_fit_ : tuple of int
+        Shape of X.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    RepresentativeSet : The set alone, for any estimator that takes weights.
+
+    References
+    ----------
+    M. Nandan, P. P. Khargonekar, S. S. Talathi, "Fast SVM Training Using Approximate Extreme
+    Points", Journal of Machine Learning Research 15, 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AESVC
+    >>> X, y = make_moons(5000, noise=0.1, random_state=0)
+    >>> model = AESVC(gamma=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    >>> len(model.representative_set_.sample_indices_) < 500
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **REDUCTION_CONSTRAINTS,
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "cache_size": [Interval(Real, 0.0, None, closed="left")],
+        "shrinking": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: str | float = "scale",
+        coef0: float = 0.0,
+        hull_tol: float = 1e-3,
+        subset_size: int = 1000,
+        partition_size: int = 100_000,
+        partition: str = "distance",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 200,
+        shrinking: bool = True,
+        class_weight: dict | str | None = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.hull_tol = hull_tol
+        self.subset_size = subset_size
+        self.partition_size = partition_size
+        self.partition = partition
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.shrinking = shrinking
+        self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @all_or_nothing
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> AESVC:
+        """Represent the rows, and train on the representatives.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows, or with ``kernel="precomputed"`` their kernel matrix.
+        y : array-like of shape (n_samples,)
+            Classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors of C by row; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : AESVC
+        """
+        self._validate_params()
+        data, labels, weights = self._validate(X, y, sample_weight)
+        n_classes = len(self.classes_)
+        pairs = list(combinations(range(n_classes), 2))
+        fit_task = self._init_callback_context(max_subtasks=2)
+        fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
+        self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
+        if self.kernel == "rbf":
+            _warn_of_scales(data)
+        chosen = self._represent(data, labels, weights, fit_task)
+
+        task = fit_task.subcontext(
+            task_name="solve", max_subtasks=len(pairs) if len(pairs) > 1 else _STEPS
+        )
+        task.call_on_fit_task_begin(estimator=self)
+        rows = chosen.sample_indices_
+        bounds = self.C * self.class_weight_[labels[rows]] * chosen.weights_
+        members = [np.flatnonzero(labels[rows] == label) for label in range(n_classes)]
+        solutions: list[Solution | None] = []
+        with one_blas_thread, Threads(self.n_jobs) as run:
+            kernel = self._kernel_matrix(data, rows, bounds)
+            for i, j in pairs:
+                solutions.append(
+                    self._solve(kernel, rows, bounds, members[i], members[j], run, task)
+                )
+                if len(pairs) > 1:
+                    _step(task, self)
+        task.call_on_fit_task_end(estimator=self)
+        self._assemble(data, rows, members, pairs, solutions)
+        self.representative_set_ = chosen
+        self.shape_fit_ = data.shape
+        fit_task.call_on_fit_task_end(estimator=self, X=data, y=y)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Signed distances from the margins, scaled as SVC scales them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+            With two classes, positive for the second. With more, by class ("ovr") or by pair
+            of classes ("ovo"), positive for the first of them.
+        """
+        values = self._pair_values(X)
+        if len(self.classes_) == 2:
+            return -values[:, 0]
+        if self.decision_function_shape == "ovr":
+            return _ovr_decision_function(values < 0, -values, len(self.classes_))
+        return values
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        n_classes = len(self.classes_)
+        if self.break_ties and n_classes > 2:
+            if self.decision_function_shape == "ovo":
+                raise ValueError(
+                    'break_ties=True needs decision_function_shape="ovr", and got "ovo".'
+                )
+            return self.classes_[self.decision_function(X).argmax(axis=1)]
+        values = self._pair_values(X)
+        votes = np.zeros((len(values), n_classes), dtype=np.intp)
+        for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
+            first = values[:, pair] > 0
+            votes[:, i] += first
+            votes[:, j] += ~first
+        return self.classes_[votes.argmax(axis=1)]
+
+    @property
+    def coef_(self):
+        """Weights of the features, with the linear kernel."""
+        if self.kernel != "linear":
+            raise AttributeError('coef_ is only available with kernel="linear".')
+        edges = np.r_[0, np.cumsum(self.n_support_)]
+        dual, vectors = self.dual_coef_, self.support_vectors_
+        if len(self.classes_) == 2:
+            coef = dual @ vectors
+        else:
+            parts = [slice(a, b) for a, b in pairwise(edges)]
+            lines = [
+                dual[[j - 1], one] @ vectors[one] + dual[[i], other] @ vectors[other]
+                for (i, one), (j, other) in combinations(enumerate(parts), 2)
+            ]
+            coef = sp.vstack(lines, format="csr") if sp.issparse(vectors) else np.vstack(lines)
+        (coef.data if sp.issparse(coef) else coef).flags.writeable = False
+        return coef
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "support_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _validate(self, X, y, sample_weight):
+        """The rows, the class of each by number, and its weight."""
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=False if self.kernel == "precomputed" else "csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+        )
+        if y is None:
+            raise ValueError(
+                "AESVC requires y to be passed, but the target y is None: pass the classes."
+            )
+        check_consistent_length(X, y)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        present = np.unique(labels[weights > 0])
+        if len(present) < 2:
+            where = "" if len(self.classes_) < 2 else " among the rows of non-zero sample_weight"
+            raise ValueError(
+                f"y has {len(present)} class{where} ({self.classes_[present].tolist()}): "
+                "classification needs at least two classes."
+            )
+        self.class_weight_ = self._class_weights(y)
+        return X, labels, weights
+
+    def _class_weights(self, y) -> NDArray[np.float64]:
+        if isinstance(self.class_weight, dict):
+            unknown = [label for label in self.class_weight if label not in self.classes_]
+            if unknown and not all(label in self.class_weight for label in self.classes_.tolist()):
+                raise ValueError(
+                    f"class_weight={self.class_weight} has weights for {unknown}, which are not "
+                    f"among the classes of y: use {self.classes_.tolist()}."
+                )
+            negative = {k: v for k, v in self.class_weight.items() if not v >= 0}
+            if negative:
+                raise ValueError(f"class_weight has {negative}: weights must be non-negative.")
+        return compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+
+    def _represent(self, X, labels, weights, fit_task) -> RepresentativeSet:
+        tiny = np.count_nonzero(weights) <= self.subset_size
+        chosen = RepresentativeSet(
+            kernel=self.kernel,
+            gamma=self.gamma_,
+            degree=self.degree,
+            coef0=self.coef0,
+            hull_tol=0.0 if tiny else self.hull_tol,
+            subset_size=self.subset_size,
+            partition_size=self.partition_size,
+            partition=self.partition,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        task = fit_task.subcontext(task_name="represent")
+        task.call_on_fit_task_begin(estimator=self)
+        with task.propagate_callback_context(chosen):
+            chosen.fit(X, labels, sample_weight=weights)
+        task.call_on_fit_task_end(estimator=self)
+        return chosen
+
+    def _kernel_of(self, X, accuracy: float, dtype) -> KernelMatrix:
+        return kernel_matrix(
+            X,
+            kernel=self.kernel,
+            gamma=self.gamma_,
+            degree=self.degree,
+            coef0=self.coef0,
+            accuracy=accuracy,
+            dtype=dtype,
+        )
+
+    def _kernel_matrix(self, X, rows, bounds) -> KernelMatrix:
+        of = partial(self._kernel_of, X, self.tol / 10)
+        bounded(of(np.float64), self.kernel, rows)
+        return in_enough_precision(of, rows, bounds, self.tol)
+
+    def _solve(self, kernel, rows, bounds, ones, others, run, task) -> Solution | None:
+        """The weighted SVM of two classes; None where one of them has no rows."""
+        if not len(ones) or not len(others):
+            return None
+        started = told = time.perf_counter()
+        steps, largest = 0, 0.0
+
+        def watch(gap: float, n_iter: int) -> None:
+            nonlocal told, steps, largest
+            largest = max(largest, gap)
+            if task.max_subtasks == _STEPS and gap < largest:
+                way = np.log(largest / max(gap, self.tol)) / np.log(largest / self.tol)
+                while steps < int(way * _STEPS):
+                    steps += 1
+                    _step(task, self)
+            if time.perf_counter() - told > 5.0:
+                told = time.perf_counter()
+                say(self, f"solve: gap {gap:.3g} after {n_iter:,} iterations")
+
+        both = np.concatenate([ones, others])
+        signs = np.repeat([1.0, -1.0], [len(ones), len(others)])
+        solution = minimize(
+            kernel,
+            rows[both],
+            signs,
+            -np.ones(len(both)),
+            bounds[both],
+            tol=self.tol,
+            max_iter=self.max_iter,
+            cache_bytes=int(self.cache_size * 1e6),
+            shrinking=self.shrinking,
+            run=run,
+            watch=watch,
+        )
+        say(
+            self,
+            f"solve: {len(both):,} rows, {np.count_nonzero(solution.alpha):,} support vectors, gap "
+            f"{solution.gap:.3g}, {solution.n_iter:,} iterations, {solution.n_evaluations:.3g} "
+            f"kernel values in {kernel.dtype}, {time.perf_counter() - started:.1f} s",
+        )
+        return solution
+
+    def _assemble(self, X, rows, members, pairs, solutions) -> None:
+        """SVC's fitted attributes, in SVC's layout."""
+        n_classes = len(members)
+        coefs = np.zeros((n_classes - 1, len(rows)))
+        intercept = np.empty(len(pairs))
+        for pair, ((i, j), solution) in enumerate(zip(pairs, solutions, strict=True)):
+            if solution is None:  # the class that has rows wins
+                intercept[pair] = float(len(members[i]) > 0) - float(len(members[j]) > 0)
+                continue
+            ones = len(members[i])
+            coefs[j - 1, members[i]] = solution.alpha[:ones]
+            coefs[i, members[j]] = -solution.alpha[ones:]
+            intercept[pair] = -solution.offsets[0]
+        used = [m[coefs[:, m].any(axis=0)] for m in members]
+        order = np.concatenate(used)
+        dual = coefs[:, order]
+        if n_classes == 2:  # as in SVC, positive values are the second class's
+            dual, intercept = -dual, -intercept
+        self.support_ = rows[order].astype(np.int32)
+        self.n_support_ = np.array([len(u) for u in used], dtype=np.int32)
+        self.support_vectors_ = (
+            np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
+        )
+        self.dual_coef_ = type(X)(dual) if sp.issparse(X) else dual
+        self.intercept_ = intercept
+        found = [solution for solution in solutions if solution is not None]
+        self.n_iter_ = np.array([s.n_iter if s else 0 for s in solutions], dtype=np.int32)
+        self.objective_ = np.array([s.objective if s else 0.0 for s in solutions])
+        self.gap_ = np.array([s.gap if s else 0.0 for s in solutions])
+        self.fit_status_ = int(not all(solution.converged for solution in found))
+        if self.fit_status_:
+            limit = "" if self.max_iter == -1 else f" at max_iter={self.max_iter}"
+            warn(
+                f"The solver stopped{limit} before tol={self.tol:g} was reached (gap "
+                f"{self.gap_.max():.3g}): raise max_iter or tol, scale the data, or lower C.",
+                ConvergenceWarning,
+            )
+
+    def _pair_values(self, X) -> NDArray[np.float64]:
+        """The decision value of every pair of classes, positive for the first of them."""
+        check_is_fitted(self)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=False if self.kernel == "precomputed" else "csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            reset=False,
+        )
+        n_classes = len(self.classes_)
+        sign = -1.0 if n_classes == 2 else 1.0
+        dual = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
+        edges = np.r_[0, np.cumsum(self.n_support_)]
+        pairs = np.array(list(combinations(range(n_classes), 2)))
+        i, j = pairs[:, 0], pairs[:, 1]
+
+        def combine(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+            return sign * (sums[:, i, j - 1] + sums[:, j, i] + self.intercept_)
+
+        if self.kernel == "precomputed":
+            columns = self._kernel_of(X, _ACCURACY, X.dtype).columns(self.support_)
+        else:
+            vectors = self.support_vectors_
+            if sp.issparse(X) and not sp.issparse(vectors):
+                vectors = type(X)(vectors)
+            elif sp.issparse(vectors) and not sp.issparse(X):
+                X = sp.csr_array(X)
+            dtype = np.result_type(vectors.dtype, X.dtype)
+            accuracy = max(_ACCURACY, self.tol / 10 if dtype == np.float32 else 0.0)
+            kernel = self._kernel_of(vectors, accuracy, dtype)
+            columns = kernel.columns(np.arange(vectors.shape[0]))
+        with one_blas_thread, Threads(self.n_jobs) as run:
+            return expand(columns, X, edges, np.ascontiguousarray(dual.T), combine, run)
+
+
+def _step(task, estimator) -> None:
+    step = task.subcontext(task_name="step")
+    step.call_on_fit_task_begin(estimator=estimator)
+    step.call_on_fit_task_end(estimator=estimator)
+
+
+def _warn_of_scales(X) -> None:
+    """Distances are those of the features with the largest scale: say so."""
+    sample = X[:: max(1, X.shape[0] // 10_000)]
+    if sp.issparse(sample):
+        lowest, highest = (np.ravel(f(axis=0).toarray()) for f in (sample.min, sample.max))
+        mean = np.ravel(sample.mean(axis=0))
+        spreads = np.sqrt(np.maximum(np.ravel(sample.multiply(sample).mean(axis=0)) - mean**2, 0.0))
+    else:
+        lowest, highest, spreads = sample.min(axis=0), sample.max(axis=0), sample.std(axis=0)
+    ranges = highest - lowest
+    varies = (ranges > 0) & (spreads > 0)
+    ranges, spreads = ranges[varies], spreads[varies]
+    if not len(ranges):
+        return
+    ratio = min(ranges.max() / ranges.min(), spreads.max() / spreads.min())
+    if ratio > _SCALES:
+        warn(
+            f"The features of X differ in scale by a factor of {ratio:.2g}, and the smaller ones "
+            "hardly count in the distances of the RBF kernel: scale X, for instance with "
+            "sklearn.preprocessing.StandardScaler."
+        )
