@@ -210,10 +210,11 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             distinct = np.flatnonzero(same_as == np.arange(len(same_as)))
             used = same_as >= 0
             merged = np.bincount(same_as[used], weights[used], len(labels)).astype(float)
-            say(self,
+            say(
+                self,
                 f"{len(labels):,} rows, {labels.max() + 1:,} classes"
                 f"{'' if groups is None else ' in groups'}, {len(distinct):,} "
-                "distinct rows of non-zero weight"
+                "distinct rows of non-zero weight",
             )
             kernel = self._kernel_matrix(data, gamma, distinct)
             subsets = self._cut(kernel, distinct, labels, run, fit_task)
@@ -234,9 +235,10 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         self.n_subsets_ = len(subsets)
         self.reduced_ = bool(reduced)
         self.gamma_ = gamma
-        say(self,
+        say(
+            self,
             f"{len(selected):,} representatives ({len(selected) / len(labels):.1%}), largest "
-            f"residual {self.max_residual_:.3g}, {time.perf_counter() - started:.1f} s"
+            f"residual {self.max_residual_:.3g}, {time.perf_counter() - started:.1f} s",
         )
         fit_task.call_on_fit_task_end(estimator=self, X=data, y=y)
         return self
@@ -374,9 +376,10 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 subsets += cut
                 step.call_on_fit_task_end(estimator=self)
         task.call_on_fit_task_end(estimator=self)
-        say(self,
+        say(
+            self,
             f"partition: {len(pieces):,} pieces, {len(subsets):,} subsets, "
-            f"{time.perf_counter() - started:.1f} s"
+            f"{time.perf_counter() - started:.1f} s",
         )
         return subsets
 

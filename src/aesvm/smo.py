@@ -455,7 +455,8 @@ class _Active:
 def _solve(K, coefs, slopes, lower, upper, ends, tol, limit, account):
     """Sequential minimal optimisation of a working set, its groups one after another.
 
-    Leaves the number of pair updates and the decrease of the objective in ``account``.
+    Leaves the number of pair updates and the decrease of the objective in ``account``. Numba
+    vectorises loops over slices that begin at zero, and no others.
     """
     n = coefs.size
     diag = np.empty(n)
@@ -479,10 +480,12 @@ def _solve(K, coefs, slopes, lower, upper, ends, tol, limit, account):
             end = ends[g]
             lowest, highest, chunk = _HUGE, _HUGE, begin
             for c in range(begin, end, 64):
+                here = slopes[c : min(c + 64, end)]
+                rise, fall = no_rise[c : c + here.size], no_fall[c : c + here.size]
                 low, high = _HUGE, _HUGE
-                for k in range(c, min(c + 64, end)):
-                    low = minimum(low, slopes[k] + no_rise[k])
-                    high = minimum(high, no_fall[k] - slopes[k])
+                for k in range(here.size):
+                    low = minimum(low, here[k] + rise[k])
+                    high = minimum(high, fall[k] - here[k])
                 if low < lowest:
                     lowest, chunk = low, c
                 highest = min(highest, high)
@@ -520,28 +523,28 @@ def _solve(K, coefs, slopes, lower, upper, ends, tol, limit, account):
 def _partner(row, diag, slopes, no_fall, i, first, last, flat):
     """The variable that, falling while i rises, lowers the objective most; and the curvature."""
     best, chunk = 0.0, -1
+    slope, corner = slopes[i], diag[i]
     for c in range(first, last, 64):
+        here = slopes[c : min(c + 64, last)]
+        end = c + here.size
+        fall, curve, line = no_fall[c:end], diag[c:end], row[c:end]
         top = 0.0
-        for k in range(c, min(c + 64, last)):
-            eta = diag[i] + diag[k] - 2.0 * np.float64(row[k])
-            eta = eta if eta > flat else flat
-            difference = slopes[k] - slopes[i]
-            difference = difference if difference > 0.0 else 0.0
-            gain = difference * difference / eta if no_fall[k] == 0.0 else 0.0
-            top = minimum(top, -gain)
+        for k in range(here.size):
+            difference = minimum(slope - here[k] + fall[k], 0.0)
+            eta = -minimum(2.0 * np.float64(line[k]) - corner - curve[k], -flat)
+            top = minimum(top, -(difference * difference) / eta)
         if top < best:
             best, chunk = top, c
     if chunk < 0:
         return -1, 0.0
     j, top = -1, 0.0
     for k in range(chunk, min(chunk + 64, last)):
-        difference = slopes[k] - slopes[i]
-        if no_fall[k] == 0.0 and difference > 0.0:
-            eta = diag[i] + diag[k] - 2.0 * np.float64(row[k])
-            gain = difference * difference / max(eta, flat)
-            if gain > top:
-                j, top = k, gain
-    return j, diag[i] + diag[j] - 2.0 * np.float64(row[j])
+        difference = minimum(slope - slopes[k] + no_fall[k], 0.0)
+        eta = corner + diag[k] - 2.0 * np.float64(row[k])
+        gain = difference * difference / max(eta, flat)
+        if gain > top:
+            j, top = k, gain
+    return j, corner + diag[j] - 2.0 * np.float64(row[j])
 
 
 @jit

@@ -214,9 +214,7 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     @with_callbacks
     @all_or_nothing
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> AESVC:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AESVC:
         """Represent the rows, and train on the representatives.
 
         Parameters
@@ -319,9 +317,10 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if self.kernel != "linear":
             raise AttributeError('coef_ is only available with kernel="linear".')
         edges = np.r_[0, np.cumsum(self.n_support_)]
-        dual, vectors = self.dual_coef_, self.support_vectors_
+        dual: Any = self.dual_coef_
+        vectors: Any = self.support_vectors_
         if len(self.classes_) == 2:
-            coef = dual @ vectors
+            coef: Any = dual @ vectors
         else:
             parts = [slice(a, b) for a, b in pairwise(edges)]
             lines = [
@@ -512,7 +511,8 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         )
         n_classes = len(self.classes_)
         sign = -1.0 if n_classes == 2 else 1.0
-        dual = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
+        dual: Any = self.dual_coef_
+        dual = dual.toarray() if sp.issparse(dual) else dual
         edges = np.r_[0, np.cumsum(self.n_support_)]
         pairs = np.array(list(combinations(range(n_classes), 2)))
         i, j = pairs[:, 0], pairs[:, 1]
