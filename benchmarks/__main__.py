@@ -9,7 +9,20 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from benchmarks import cores, floor, growth, high_dimension, memory, orders, startup
+from benchmarks import (
+    classifier,
+    cores,
+    easy,
+    floor,
+    growth,
+    high_dimension,
+    memory,
+    orders,
+    prediction,
+    solver,
+    startup,
+    whole,
+)
 from benchmarks.datasets import Dataset, MissingError, load
 from benchmarks.report import Report
 
@@ -25,6 +38,11 @@ def main() -> int:
         "high_dimension": lambda: high_dimension.run(report, data_dir, jobs),
         "memory": lambda: memory.run(report, covtype(), jobs),
         "startup": lambda: startup.run(report, repeats),
+        "solver": lambda: solver.run(report, data_dir, covtype, jobs, repeats),
+        "classifier": lambda: classifier.run(report, data_dir, covtype, jobs, repeats),
+        "easy": lambda: easy.run(report, data_dir, jobs, repeats),
+        "prediction": lambda: prediction.run(report, data_dir, jobs, repeats),
+        "whole": lambda: whole.run(report, covtype(), jobs),
         "cores": lambda: cores.run(report, covtype(), repeats),
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

@@ -13,15 +13,27 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.preprocessing import minmax_scale
+from sklearn.preprocessing import MinMaxScaler, minmax_scale
 
 
 class Dataset(NamedTuple):
-    """Training rows and labels; ``name`` says which of the paper's datasets it is."""
+    """Training rows and labels; ``name`` says which of the paper's datasets it is.
+
+    Test rows are there where the published data has them.
+    """
 
     name: str
     X: NDArray | sp.csr_array
     y: NDArray
+    X_test: NDArray | sp.csr_array | None = None
+    y_test: NDArray | None = None
+
+    def split(self, n_train: int, n_test: int | None = None) -> Dataset:
+        """Random rows to train with, and others to test with: always the same."""
+        order = np.random.default_rng(2).permutation(len(self.y))
+        train = order[:n_train]
+        test = order[n_train:] if n_test is None else order[-n_test:]
+        return Dataset(self.name, self.X[train], self.y[train], self.X[test], self.y[test])
 
 
 class MissingError(Exception):
@@ -58,19 +70,41 @@ def _covtype(data_dir: Path | None) -> Dataset:
 def _ijcnn1(data_dir: Path | None) -> Dataset:
     origin = "csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html#ijcnn1"
     arrays = _arrays("ijcnn1", origin, data_dir)
-    return Dataset("ijcnn1 (D5)", arrays["X_train"].astype(np.float64), arrays["y_train"])
+    return Dataset(
+        "ijcnn1 (D5)",
+        arrays["X_train"].astype(np.float64),
+        arrays["y_train"],
+        arrays["X_test"][:20_000].astype(np.float64),
+        arrays["y_test"][:20_000],
+    )
 
 
 def _kdd99(data_dir: Path | None) -> Dataset:
     """The ten per cent file; distinct rows in order of first appearance, normal against attack."""
     arrays = _arrays("kdd99_10pct", "kdd.ics.uci.edu/databases/kddcup99", data_dir)
-    X, y = arrays["X_train"].astype(np.float64), arrays["y_train"]
-    labels = (y == arrays["normal_label"]).astype(int)
-    _, first = np.unique(np.c_[X, labels], axis=0, return_index=True)
-    first.sort()
+
+    def distinct(part: str) -> tuple[NDArray, NDArray]:
+        X, y = arrays[f"X_{part}"].astype(np.float64), arrays[f"y_{part}"]
+        labels = (y == arrays["normal_label"]).astype(int)
+        _, first = np.unique(np.c_[X, labels], axis=0, return_index=True)
+        first.sort()
+        return X[first], labels[first]
+
+    X, y = distinct("train")
+    X_test, y_test = distinct("test")
+    scaler = MinMaxScaler().fit(X)
     return Dataset(
-        "KDD99 10 % (part of D1)", np.ascontiguousarray(minmax_scale(X[first])), labels[first]
+        "KDD99 10 % (part of D1)",
+        scaler.transform(X),
+        y,
+        scaler.transform(X_test[::3]),
+        y_test[::3],
     )
+
+
+def _anom_http(data_dir: Path | None) -> Dataset:
+    arrays = _arrays("anom_http", "kdd.ics.uci.edu/databases/kddcup99", data_dir)
+    return Dataset("anom_http (like D3)", minmax_scale(arrays["X"].astype(float)), arrays["y"])
 
 
 def _a9a(data_dir: Path | None) -> Dataset:
@@ -84,12 +118,16 @@ def _w8a(data_dir: Path | None) -> Dataset:
 def _sparse(file: str, name: str, data_dir: Path | None) -> Dataset:
     origin = "csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html"
     arrays = _arrays(file, origin, data_dir)
-    parts = (
-        arrays["train_data"].astype(np.float64),
-        arrays["train_indices"].astype(np.int32),
-        arrays["train_indptr"],
-    )
-    return Dataset(name, sp.csr_array(parts, shape=tuple(arrays["train_shape"])), arrays["y_train"])
+
+    def part(which: str) -> sp.csr_array:
+        parts = (
+            arrays[f"{which}_data"].astype(np.float64),
+            arrays[f"{which}_indices"].astype(np.int32),
+            arrays[f"{which}_indptr"],
+        )
+        return sp.csr_array(parts, shape=tuple(arrays[f"{which}_shape"]))
+
+    return Dataset(name, part("train"), arrays["y_train"], part("test"), arrays["y_test"])
 
 
 def _mnist(data_dir: Path | None) -> Dataset:
@@ -105,4 +143,5 @@ LOADERS: dict[str, Callable[[Path | None], Dataset]] = {
     "a9a": _a9a,
     "w8a": _w8a,
     "mnist": _mnist,
+    "anom_http": _anom_http,
 }

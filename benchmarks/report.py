@@ -9,10 +9,11 @@ import statistics
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("aesvm", "numpy", "scipy", "scikit-learn", "numba")
+RIVALS = ("scikit-learn-intelex",)
 
 
 class Report:
@@ -45,6 +46,7 @@ class Report:
                 "cores": os.cpu_count(),
                 "python": platform.python_version(),
                 **{name: version(name) for name in PACKAGES},
+                **{name: _version(name) for name in RIVALS},
             },
             "tables": self.tables,
         }
@@ -66,6 +68,13 @@ def median_seconds(run: Callable[[], object], repeats: int) -> float:
 
 def _text(value) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _processor() -> str:

@@ -1,0 +1,64 @@
+"""The other SVMs, each with the same C, gamma, tol, threads and kernel cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.svm import SVC
+
+from aesvm import AESVC
+from aesvm.base import Threads, one_blas_thread
+from aesvm.expansion import expand
+from aesvm.kernels import kernel_matrix
+from benchmarks.datasets import MissingError
+
+#: Megabytes for kernel rows, in every program. Ours does as well with its default of 200.
+CACHE = 1000
+
+
+def svc(C: float, gamma: float) -> Any:
+    """LIBSVM, in scikit-learn; it has one thread."""
+    return SVC(C=C, gamma=gamma, cache_size=CACHE)
+
+
+def intelex(C: float, gamma: float, n_jobs: int) -> Any:
+    try:
+        from daal4py import daalinit
+        from sklearnex.svm import SVC as IntelexSVC
+    except ImportError as error:
+        raise MissingError("scikit-learn-intelex is not installed here") from error
+    daalinit(n_jobs)
+    return IntelexSVC(C=C, gamma=gamma, cache_size=CACHE)
+
+
+def ours(C: float, gamma: float, n_jobs: int, **others: Any) -> AESVC:
+    return AESVC(C=C, gamma=gamma, cache_size=CACHE, n_jobs=n_jobs, **others)
+
+
+def warm_up(data, n_jobs: int) -> None:
+    """Compile, or load what was compiled."""
+    for rows in (500, 5000):
+        for hull_tol in (0.0, 1e-3):
+            part = slice(0, rows)
+            if len(np.unique(data.y[part])) > 1:
+                ours(1.0, 1.0, n_jobs, hull_tol=hull_tol).fit(data.X[part], data.y[part])
+
+
+def dual_objective(model: Any, gamma: float, n_jobs: int) -> float:
+    """1/2 a'Qa - sum(a) of a fitted model of two classes, in double precision."""
+    dual: Any = model.dual_coef_
+    coefs: NDArray = np.ravel(dual.toarray() if hasattr(dual, "toarray") else dual)
+    vectors = model.support_vectors_.astype(np.float64)
+    columns = kernel_matrix(vectors, gamma=gamma, accuracy=1e-10).columns(np.arange(len(coefs)))
+    with one_blas_thread, Threads(n_jobs) as run:
+        scores = expand(
+            columns,
+            vectors,
+            np.array([0, len(coefs)]),
+            coefs[:, None],
+            lambda sums: sums[:, 0, 0],
+            run,
+        )
+    return float(0.5 * coefs @ scores - np.abs(coefs).sum())
