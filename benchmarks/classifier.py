@@ -66,9 +66,7 @@ def _compare(
 ) -> list:
     assert data.X_test is not None
     rivals.warm_up(data, n_jobs)
-    other: Any = (
-        rivals.svc(C, gamma) if rival == "SVC" else rivals.intelex(C, gamma, n_jobs)
-    )
+    other: Any = rivals.svc(C, gamma) if rival == "SVC" else rivals.intelex(C, gamma, n_jobs)
     started = time.perf_counter()
     other.fit(data.X, data.y)
     other_seconds = time.perf_counter() - started

@@ -26,11 +26,11 @@ def svc(C: float, gamma: float) -> Any:
 def intelex(C: float, gamma: float, n_jobs: int) -> Any:
     try:
         from daal4py import daalinit
-        from sklearnex.svm import SVC as IntelexSVC
+        from sklearnex import svm
     except ImportError as error:
         raise MissingError("scikit-learn-intelex is not installed here") from error
     daalinit(n_jobs)
-    return IntelexSVC(C=C, gamma=gamma, cache_size=CACHE)
+    return svm.SVC(C=C, gamma=gamma, cache_size=CACHE)
 
 
 def ours(C: float, gamma: float, n_jobs: int, **others: Any) -> AESVC:
