@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from sklearn.datasets import make_classification
@@ -21,8 +22,8 @@ def run(report: Report, data_dir: Path | None, n_jobs: int, repeats: int) -> Non
     ):
         rivals.warm_up(data, n_jobs)
         svc, ours = rivals.svc(1.0, 1.0), rivals.ours(1.0, 1.0, n_jobs)
-        theirs = median_seconds(lambda m=svc, d=data: m.fit(d.X, d.y), times)
-        seconds = median_seconds(lambda m=ours, d=data: m.fit(d.X, d.y), times)
+        theirs = median_seconds(partial(svc.fit, data.X, data.y), times)
+        seconds = median_seconds(partial(ours.fit, data.X, data.y), times)
         rows.append(
             [
                 data.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from benchmarks import rivals
@@ -26,7 +27,7 @@ def run(report: Report, data_dir: Path | None, n_jobs: int, repeats: int) -> Non
             setattr(ours, attribute, getattr(svc, attribute))
         ours.n_support_ = svc.n_support_
         speeds = [
-            part.shape[0] / median_seconds(lambda m=model, p=part: m.predict(p), repeats)
+            part.shape[0] / median_seconds(partial(model.predict, part), repeats)
             for model, part in ((svc, X[:SVC_ROWS]), (intelex, X), (ours, X))
         ]
         same = float((ours.predict(X[:SVC_ROWS]) == svc.predict(X[:SVC_ROWS])).mean())

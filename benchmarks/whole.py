@@ -44,12 +44,14 @@ def run(report: Report, data: Dataset, n_jobs: int) -> None:
     if not Path("/proc/self/status").exists():
         raise MissingError("/proc/self/status, which tells the peak memory on Linux")
     part = data.split(N_TRAIN)
+    assert part.X_test is not None
+    assert part.y_test is not None
     rows: list[list] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for dtype in (np.float64, np.float32):
             for key, values in (("X", part.X), ("X_test", part.X_test)):
-                np.save(folder / f"{key}.npy", values.astype(dtype))  # type: ignore[union-attr]
+                np.save(folder / f"{key}.npy", values.astype(dtype))
             np.save(folder / "y.npy", part.y)
             np.save(folder / "y_test.npy", part.y_test)
             for hull_tol in (1e-3, 1e-2):
