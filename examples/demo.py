@@ -1,7 +1,13 @@
-"""The representative set of 100,000 generated rows: how small, how fast, how close."""
+"""AESVC and scikit-learn's SVC on the same 100,000 generated rows: one table, one picture.
+
+SVC runs in a process of its own, which is stopped when its time is up.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,58 +17,108 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.callback import ProgressBar
 from sklearn.datasets import make_moons
+from sklearn.svm import SVC
 
-from aesvm import RepresentativeSet
+from aesvm import AESVC
 
-N_ROWS = 100_000
+N_TRAIN, N_TEST = 100_000, 20_000
+C, GAMMA = 1.0, 10.0
 PICTURE = Path("representatives.png")
 
 
-def main() -> None:
+def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    X, y = make_moons(N_TRAIN + N_TEST, noise=0.3, random_state=0)
+    return X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:]
+
+
+def main(limit: float) -> None:
     console = Console()
-    X, y = make_moons(N_ROWS, noise=0.15, random_state=0)
-    console.print(f"{N_ROWS:,} rows, 2 features, 2 classes; RBF kernel, gamma=10")
+    X, y, X_test, y_test = rows()
+    console.print(f"{N_TRAIN:,} rows, 2 features, 2 classes; RBF kernel, gamma={GAMMA:g}, C={C:g}")
     console.print("Compiling (once per machine) ...")
-    RepresentativeSet(gamma=10.0).fit(X[:2000], y[:2000])
+    AESVC(C=C, gamma=GAMMA).fit(X[:3000], y[:3000])
 
-    rs = RepresentativeSet(gamma=10.0, hull_tol=1e-3, n_jobs=-1).set_callbacks(ProgressBar())
+    model = AESVC(C=C, gamma=GAMMA, n_jobs=-1).set_callbacks(ProgressBar())
     started = time.perf_counter()
-    rs.fit(X, y)
+    model.fit(X, y)
     seconds = time.perf_counter() - started
+    accuracy = model.score(X_test, y_test)
+    with console.status(f"SVC on the same rows, {limit:g} seconds at most ..."):
+        theirs = svc_in_time(limit)
 
-    table = Table(title="Representative set")
-    table.add_column("what")
-    table.add_column("value", justify="right")
-    size = len(rs.sample_indices_)
-    table.add_row("seconds", f"{seconds:.2f}")
-    table.add_row("subsets", f"{rs.n_subsets_:,}")
-    table.add_row("representatives, M", f"{size:,}")
-    table.add_row("M / N", f"{size / N_ROWS:.2%}")
-    table.add_row("sum of weights", f"{rs.weights_.sum():,.6f}")
-    table.add_row("tolerance (squared distance)", f"{rs.hull_tol:.1e}")
-    table.add_row("largest residual", f"{rs.max_residual_:.3e}")
-    table.add_row("mean residual", f"{rs.residuals_.mean():.3e}")
+    table = Table(title=f"{N_TRAIN:,} rows")
+    for column in ("", "seconds", "rows trained on", "support vectors", "test accuracy"):
+        table.add_column(column, justify="right" if column else "left")
+    size = len(model.representative_set_.sample_indices_)
+    table.add_row(
+        "AESVC", f"{seconds:.2f}", f"{size:,}", f"{len(model.support_):,}", f"{accuracy:.4f}"
+    )
+    if theirs is None:
+        table.add_row("SVC", f"over {limit:g}, stopped", f"{N_TRAIN:,}", "", "")
+    else:
+        table.add_row(
+            "SVC",
+            f"{theirs['seconds']:.2f}",
+            f"{N_TRAIN:,}",
+            f"{theirs['support']:,}",
+            f"{theirs['accuracy']:.4f}",
+        )
     console.print(table)
-    draw(X, y, rs)
+    largest = model.representative_set_.max_residual_
+    console.print(
+        f"Every row is within {largest:.2e} (squared, in kernel space) of a combination of "
+        f"representatives; hull_tol is {model.hull_tol:g}."
+    )
+    draw(X, y, model)
     console.print(f"Picture: {PICTURE.resolve()}")
 
 
-def draw(X: np.ndarray, y: np.ndarray, rs: RepresentativeSet) -> None:
+def svc_in_time(limit: float) -> dict | None:
+    """What SVC needed, or None where its time was up."""
+    command = [sys.executable, __file__, "--svc"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return None
+    return json.loads(result.stdout)
+
+
+def svc() -> None:
+    X, y, X_test, y_test = rows()
+    started = time.perf_counter()
+    model = SVC(C=C, gamma=GAMMA).fit(X, y)
+    seconds = time.perf_counter() - started
+    answer = {
+        "seconds": seconds,
+        "support": len(model.support_),
+        "accuracy": model.score(X_test, y_test),
+    }
+    print(json.dumps(answer))
+
+
+def draw(X: np.ndarray, y: np.ndarray, model: AESVC) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     colors = np.array(["#2a6f97", "#c8553d"])
-    selected = rs.sample_indices_
+    chosen = model.representative_set_
+    selected = chosen.sample_indices_
+    left, right = X.min(axis=0) - 0.1, X.max(axis=0) + 0.1
+    grid = np.stack(
+        np.meshgrid(np.linspace(left[0], right[0], 160), np.linspace(left[1], right[1], 120)), -1
+    )
+    values = model.decision_function(grid.reshape(-1, 2)).reshape(grid.shape[:2])
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), sharex=True, sharey=True)
-    axes[0].scatter(*X.T, c=colors[y], s=1, alpha=0.15, linewidths=0)
+    axes[0].scatter(*X.T, c=colors[y], s=1, alpha=0.1, linewidths=0)
     axes[0].set_title(f"{len(X):,} rows")
     axes[1].scatter(
-        *X[selected].T, c=colors[y[selected]], s=rs.weights_ / 8, alpha=0.6, linewidths=0
+        *X[selected].T, c=colors[y[selected]], s=chosen.weights_ / 8, alpha=0.5, linewidths=0
     )
     axes[1].set_title(f"{len(selected):,} representatives, area by weight")
     for axis in axes:
+        axis.contour(grid[..., 0], grid[..., 1], values, levels=[0.0], colors="black")
         axis.set_aspect("equal")
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
@@ -72,7 +128,11 @@ def draw(X: np.ndarray, y: np.ndarray, rs: RepresentativeSet) -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds that SVC may take")
+    parser.add_argument("--svc", action="store_true", help="run SVC alone, and print JSON")
+    options = parser.parse_args()
     try:
-        main()
+        svc() if options.svc else main(options.limit)
     except KeyboardInterrupt:
         sys.exit("interrupted")

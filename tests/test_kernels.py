@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
-from aesvm.kernels import KERNELS, kernel_matrix, resolve_gamma
+from aesvm.kernels import KERNELS, in_enough_precision, kernel_matrix, resolve_gamma
 from tests import oracles
 
 PARAMETERS = {"gamma": 0.7, "degree": 3, "coef0": 0.5}
@@ -132,3 +132,18 @@ def test_distances_far_from_the_origin_keep_their_digits():
 def test_an_unknown_kernel_is_named(X):
     with pytest.raises(ValueError, match="'cosine' is unknown: use 'rbf'"):
         kernel_matrix(X, kernel="cosine")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_single_precision_is_used_where_it_will_do(X, name):
+    def of(dtype):
+        return kernel_matrix(X, kernel=name, **PARAMETERS, dtype=dtype)
+
+    rows, coefs = np.arange(40), np.full(40, 2.0)
+    assert in_enough_precision(of, rows, coefs, 1e-2).dtype == np.float32
+    assert in_enough_precision(of, rows, coefs, 1e-9).dtype == np.float64
+    assert in_enough_precision(of, rows, 1e6 * coefs, 1e-2).dtype == np.float64
+    exact = of(np.float64).square(rows)
+    tol = 1e-4
+    kernel = in_enough_precision(of, rows, coefs, tol)
+    assert np.abs((kernel.square(rows) - exact) @ coefs).max() <= 4 * tol

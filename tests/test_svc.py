@@ -389,6 +389,15 @@ def test_a_class_of_weight_zero_is_never_predicted():
         assert_array_equal(model.predict(X), rest.predict(X))
 
 
+def test_a_model_without_support_vectors_predicts():
+    X, y = load_iris(return_X_y=True)
+    for parameters in ({"tol": 10.0}, {"class_weight": dict.fromkeys(range(3), 0.0)}):
+        model = AESVC(**parameters).fit(X, y)
+        assert len(model.support_) == 0
+        assert len(set(model.predict(X))) == 1
+        assert model.decision_function(X).shape == (150, 3)
+
+
 def test_ties_are_broken_by_the_decision_function():
     X, y = make_blobs(300, 2, centers=8, cluster_std=3.0, random_state=11)
     X = StandardScaler().fit_transform(X)

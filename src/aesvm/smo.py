@@ -42,7 +42,7 @@ _INNER = 0.1
 _UPDATES = 50
 
 #: Kernel values of a tile: as many as stay in a core's cache.
-_TILE = 1 << 18
+_TILE = 1 << 19
 
 #: Rounds that a variable rests before it is left out, and the share of them worth the copying.
 _REST, _SHRINK = 4, 0.3

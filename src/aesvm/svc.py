@@ -520,6 +520,8 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         def combine(sums: NDArray[np.float64]) -> NDArray[np.float64]:
             return sign * (sums[:, i, j - 1] + sums[:, j, i] + self.intercept_)
 
+        if not len(self.support_):  # tol is large, or a class has no weight
+            return combine(np.zeros((X.shape[0], n_classes, n_classes - 1)))
         if self.kernel == "precomputed":
             columns = self._kernel_of(X, _ACCURACY, X.dtype).columns(self.support_)
         else:

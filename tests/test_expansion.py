@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from aesvm import expansion
+from aesvm.base import Threads
+from aesvm.kernels import kernel_matrix
+from tests import oracles
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("size", [1, 256, 700])
+def test_sums_over_segments_are_those_of_the_formula(size, sparse, monkeypatch):
+    monkeypatch.setattr(expansion, "_COLUMNS", 7)
+    rng = np.random.default_rng(0)
+    X, new, coefs = rng.normal(size=(40, 3)), rng.normal(size=(size, 3)), rng.normal(size=(40, 2))
+    edges = np.array([0, 9, 9, 40])
+    K = oracles.kernel(new, X, gamma=0.5)
+    expected = np.stack([K[:, a:b] @ coefs[a:b] for a, b in zip(edges, edges[1:])], axis=1)
+    kind = sp.csr_array if sparse else np.asarray
+    columns = kernel_matrix(kind(X), gamma=0.5).columns(np.arange(40))
+    found = expansion.expand(columns, kind(new), edges, coefs, lambda sums: sums)
+    assert_allclose(found, expected, atol=1e-12)
+    with Threads(3) as run:
+        again = expansion.expand(columns, kind(new), edges, coefs, lambda sums: sums, run)
+    assert_array_equal(again, found)
