@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,7 +21,7 @@ def test_sums_over_segments_are_those_of_the_formula(size, sparse, monkeypatch):
     X, new, coefs = rng.normal(size=(40, 3)), rng.normal(size=(size, 3)), rng.normal(size=(40, 2))
     edges = np.array([0, 9, 9, 40])
     K = oracles.kernel(new, X, gamma=0.5)
-    expected = np.stack([K[:, a:b] @ coefs[a:b] for a, b in zip(edges, edges[1:])], axis=1)
+    expected = np.stack([K[:, a:b] @ coefs[a:b] for a, b in pairwise(edges)], axis=1)
     kind = sp.csr_array if sparse else np.asarray
     columns = kernel_matrix(kind(X), gamma=0.5).columns(np.arange(40))
     found = expansion.expand(columns, kind(new), edges, coefs, lambda sums: sums)
