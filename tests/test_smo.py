@@ -103,8 +103,9 @@ def test_shrinking_leaves_variables_out_and_takes_them_up_again(small_sets, monk
 
     def counting_shrink(self, edges):
         before = len(self.variables)
-        shrink(self, edges)
+        edges = shrink(self, edges)
         seen["out"] += before - len(self.variables)
+        return edges
 
     def counting_rejoin(self):
         before = len(self.variables)
@@ -283,6 +284,41 @@ def test_two_groups_are_nu_classification(small_sets):
     margin = (positive - negative) / 2
     decision = (found.scores - (positive + negative) / 2) / margin
     assert_allclose(decision, model.decision_function(X), atol=1e-3)
+
+
+def test_a_whole_group_may_rest_at_its_bounds(small_sets):
+    """One group of two is left out by shrinking while the other is still at work."""
+    X, y = make_classification(600, 4, flip_y=0.1, random_state=3)
+    signs = np.where(y == 1, 1.0, -1.0)
+    groups = (np.arange(600) < 300).astype(int)
+    signs[groups == 0] = 1.0
+    start = np.where(groups == 0, 1.0, 0.0)  # their sum allows nothing else
+    arguments = (kernel_matrix(X, gamma=0.3), np.arange(600), signs, -np.ones(600), np.ones(600))
+    found = smo.minimize(*arguments, groups=groups, start=start, tol=1e-6)
+    plain = smo.minimize(*arguments, groups=groups, start=start, tol=1e-6, shrinking=False)
+    assert_array_equal(found.alpha[groups == 0], 1.0)
+    assert_allclose(found.objective, plain.objective, rtol=1e-8)
+
+
+def test_kernel_values_that_are_no_numbers_are_refused():
+    kernel = kernel_matrix(np.full((4, 4), np.nan), kernel="precomputed")
+    signs, ones = np.array([1, 1, -1, -1]), np.ones(4)
+    with pytest.raises(ValueError, match="not finite"):
+        smo.minimize(kernel, np.arange(4), signs, -ones, ones, start=ones)
+
+
+def test_bounds_of_equal_sums_leave_the_offset_between_the_classes():
+    """All multipliers belong at their bounds; rounding leaves one of them a hair short."""
+    rng = np.random.default_rng(0)
+    X = np.r_[rng.normal(-1.0, 1.0, (60, 2)), rng.normal(1.0, 1.0, (60, 2))]
+    signs = np.repeat([-1.0, 1.0], 60)
+    weights = rng.uniform(size=120)
+    weights[:60] /= weights[:60].sum()
+    weights[60:] /= weights[60:].sum()
+    found = smo.minimize(
+        kernel_matrix(X, gamma=0.5), np.arange(120), signs, -np.ones(120), 1e-3 * weights
+    )
+    assert abs(found.offsets[0]) < 1e-2
 
 
 def test_progress_is_watched():

@@ -344,7 +344,13 @@ def test_weights_with_many_classes_and_sparse_rows(reduce):
     X = sp.csr_array(X / 16.0)
     rng = np.random.default_rng(0)
     weights = rng.uniform(0.0, 2.0, len(y)) * (rng.uniform(size=len(y)) > 0.2)
-    parameters = {"C": 2.0, "gamma": 0.05, "class_weight": "balanced"}
+    parameters = {
+        "C": 2.0,
+        "gamma": 0.05,
+        "class_weight": "balanced",
+        "tol": 1e-6,
+        "decision_function_shape": "ovo",
+    }
     model = AESVC(**parameters, hull_tol=0.05 if reduce else 0, subset_size=200, n_jobs=2)
     model.fit(X[:1200], y[:1200], sample_weight=weights[:1200])
     exact = SVC(**parameters).fit(X[:1200], y[:1200], sample_weight=weights[:1200])
@@ -354,7 +360,7 @@ def test_weights_with_many_classes_and_sparse_rows(reduce):
     assert model.representative_set_.reduced_ == reduce
     if not reduce:
         assert_allclose(
-            model.decision_function(X[1200:]), exact.decision_function(X[1200:]), atol=1e-2
+            model.decision_function(X[1200:]), exact.decision_function(X[1200:]), atol=1e-3
         )
 
 
@@ -504,6 +510,58 @@ def test_a_far_away_row_does_not_spoil_the_others():
     ours = AESVC(gamma=1.0, hull_tol=0).fit(X, y)
     theirs = SVC(gamma=1.0).fit(X, y)
     assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=5e-3)
+
+
+@pytest.mark.parametrize("C", [1e-5, 1e-4, 1e-3])
+def test_strong_regularisation_keeps_both_classes(C):
+    X, y = make_moons(4000, noise=0.2, random_state=0)
+    exact = SVC(gamma=1.0, C=C).fit(X, y).score(X, y)
+    assert abs(AESVC(gamma=1.0, C=C).fit(X, y).score(X, y) - exact) < 0.01
+
+
+def test_single_precision_rows_are_predicted_in_double():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] + 0.3 * rng.normal(size=400) > 0).astype(int)
+    X = (X + 1000.0).astype(np.float32)
+    model = AESVC(kernel="linear", hull_tol=0).fit(X, y)
+    expected = model.decision_function(X.astype(np.float64))
+    assert_allclose(model.decision_function(X), expected, atol=1e-9)
+    assert model.score(X, y) > 0.85
+
+
+def test_entries_of_sparse_rows_may_be_listed_in_parts(blobs):
+    X, y = blobs
+    X, y = X[:500], y[:500]
+    halves = sp.coo_array(
+        (
+            np.r_[0.5 * X.ravel(), 0.5 * X.ravel()],
+            (np.tile(np.repeat(np.arange(500), 2), 2), np.tile(np.arange(2), 1000)),
+        ),
+        shape=X.shape,
+    )
+    order = np.argsort(halves.row, kind="stable")
+    split = sp.csr_matrix(
+        (halves.data[order], halves.col[order], np.arange(0, 2001, 4)), shape=X.shape
+    )
+    assert not split.has_canonical_format
+    model = AESVC(gamma=1.0).fit(split, y)
+    plain = AESVC(gamma=1.0).fit(X, y)
+    assert_allclose(model.decision_function(split), plain.decision_function(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("factor", [1e9, 1e160])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_of_enormous_length_end(sparse, factor):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = (X[:, 0] > 0).astype(int)
+    X[0] *= factor
+    data = sp.csr_matrix(X) if sparse else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = AESVC(gamma=0.5, hull_tol=0).fit(data, y)
+    assert model.score(data[1:], y[1:]) > 0.95
 
 
 def test_constructing_takes_keywords_only():

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any
 
+import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import ThreadpoolController
@@ -64,6 +65,14 @@ def _fitted_attributes(estimator: Any) -> dict[str, Any]:
         for name, value in vars(estimator).items()
         if name.endswith("_") and not name.startswith("_")
     }
+
+
+def canonical(X):
+    """Rows whose entries, where sparse, are listed once each."""
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def say(estimator: Any, message: str) -> None:

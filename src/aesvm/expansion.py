@@ -58,7 +58,6 @@ def expand(
     array([0., 0.])
     """
     n_segments, n_outputs = len(edges) - 1, coefs.shape[1]
-    rounded = coefs.astype(columns.dtype, copy=False)
 
     def piece(first: int) -> Any:
         lines = columns.new_lines(X_new[first : first + _LINES])
@@ -70,7 +69,7 @@ def expand(
                 stop = min(start + _COLUMNS, edges[segment + 1])
                 values = block[: n_lines * (stop - start)].reshape(n_lines, stop - start)
                 columns.write(lines, start, stop, values)
-                sums[:, segment] += values @ rounded[start:stop]
+                sums[:, segment] += values @ coefs[start:stop]
         return combine(sums)
 
     if sp.issparse(X_new):

@@ -241,9 +241,10 @@ class _DensePoints(_Points):
     def distances(self, anchor, left):
         result = self.result[:left]
         _dense_distances(self.copy, self.copy[anchor].copy(), result)
-        return (
-            result if self.scale == 1.0 else _finite(result.astype(float) / self.scale / self.scale)
-        )
+        if self.scale == 1.0:
+            return result
+        with np.errstate(over="ignore"):
+            return _finite(result.astype(float) / self.scale / self.scale)
 
 
 def _finite(distances: NDArray) -> NDArray:

@@ -29,6 +29,7 @@ from aesvm.base import (
     REDUCTION_CONSTRAINTS,
     Threads,
     all_or_nothing,
+    canonical,
     one_blas_thread,
     say,
     warn,
@@ -296,9 +297,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             dtype=[np.float64, np.float32],
             order="C",
         )
-        if sp.issparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = canonical(X)
         if self.kernel == "precomputed":
             _check_symmetric(X)
         labels = np.zeros(X.shape[0], dtype=np.intp)

@@ -16,13 +16,15 @@ round; solves the problem in these alone by sequential minimal optimisation (pai
 order, Fan, Chen and Lin 2005), on their kernel block; and then brings the scores ``Kb`` of all
 others up to date, by blocks of kernel rows which are used as soon as they are computed, and kept
 as long as the cache has room. Variables that have rested at a bound for some rounds are left
-out (shrinking); before the end all are looked at again.
+out (shrinking); before the end all are looked at again. Where few are left, or were few from the
+start, the working set is all of them.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -123,31 +125,54 @@ def minimize(
     problem = _Problem(kernel, rows, signs, linear, bounds, groups, start, run)
     limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
     active = _Active(problem, np.arange(len(rows)), cache_bytes)
+    patience = _Patience()
     n_iter = 0
-    best, rounds, gained, gained_at_best = np.inf, 0, 0.0, 0.0
     while True:
         edges = active.edges()
         gap = max((edge.gap for edge in edges), default=0.0)
+        if np.isnan(gap):
+            raise ValueError("The kernel has values that are not finite numbers: scale the data.")
         if watch is not None:
             watch(max(gap, 0.0), n_iter)
-        if gap < best:
-            best, rounds, gained_at_best = gap, 0, gained
-        stalled = rounds >= _PATIENCE and gained - gained_at_best <= _PROGRESS * gained
+        stalled = patience.is_over(gap)
         if gap <= tol or n_iter >= limit or stalled:
             if not active.rejoin() or n_iter >= limit:
                 break
-            if stalled:  # the next time is the last
-                shrinking = False
-            best, rounds = np.inf, 0
+            # without progress, leaving out and taking up again would go on for ever
+            shrinking = patience.renew() and shrinking and not stalled
             continue
         if shrinking:
-            active.shrink(edges)
-        enough = 0.5 * tol if len(rows) <= WORKING_SET else max(0.5 * tol, _INNER * gap)
-        done, gain = active.improve(edges, enough, limit - n_iter)
+            edges = active.shrink(edges)
+        done, decrease = active.improve(edges, tol, limit - n_iter)
         n_iter += done
-        rounds += 1
-        gained += gain
+        patience.count(decrease)
     return problem.solution(n_iter, tol)
+
+
+class _Patience:
+    """Tells when neither the gap nor the objective gets any smaller."""
+
+    def __init__(self) -> None:
+        self.best, self.rounds = np.inf, 0
+        self.total = self.at_best = self.at_renewal = 0.0
+
+    def count(self, decrease: float) -> None:
+        self.rounds += 1
+        self.total += decrease
+
+    def is_over(self, gap: float) -> bool:
+        if gap < self.best:
+            self.best, self.rounds, self.at_best = gap, 0, self.total
+        return self.rounds >= _PATIENCE and not self._fell(self.at_best)
+
+    def renew(self) -> bool:
+        """Begin anew: whether the objective has fallen since the last time."""
+        fell = self._fell(self.at_renewal)
+        self.best, self.rounds, self.at_renewal = np.inf, 0, self.total
+        return fell
+
+    def _fell(self, since: float) -> bool:
+        return self.total - since > _PROGRESS * self.total
 
 
 class _Edge(NamedTuple):
@@ -161,6 +186,28 @@ class _Edge(NamedTuple):
     def gap(self) -> float:
         return self.highest - self.lowest
 
+    @classmethod
+    def of(cls, part: slice, slopes, coefs, lower, upper) -> _Edge:
+        slopes, coefs = slopes[part], coefs[part]
+        lowest = slopes.min(initial=np.inf, where=coefs < upper[part])
+        highest = slopes.max(initial=-np.inf, where=coefs > lower[part])
+        return cls(part, float(lowest), float(highest))
+
+    def violated(self, slopes, coefs, lower, upper) -> NDArray[np.bool_]:
+        """Which of the group's variables, seen against these edges, want to move and can."""
+        slopes, coefs = slopes[self.part], coefs[self.part]
+        return ((coefs < upper[self.part]) & (slopes < self.highest)) | (
+            (coefs > lower[self.part]) & (slopes > self.lowest)
+        )
+
+
+class _Kept(NamedTuple):
+    """Rows of a cache: their slots, how much the coefficient of each changes, and all rows."""
+
+    slots: NDArray[np.intp]
+    changes: NDArray[np.float64]
+    rows: NDArray
+
 
 class _Problem:
     """All variables, in signed coefficients: group by group, in random order inside.
@@ -173,16 +220,17 @@ class _Problem:
         groups = np.zeros(n, dtype=np.intp) if groups is None else groups
         order = np.random.default_rng(0).permutation(n)
         self.order = order = order[np.argsort(groups[order], kind="stable")]
+        self.kernel = kernel
         self.run = run
         self.groups = groups[order]
         self.signs = signs[order].astype(np.float64)
         self.linear = self.signs * linear[order]
         ends = self.signs * bounds[order]
         self.lower, self.upper = np.minimum(ends, 0.0), np.maximum(ends, 0.0)
-        self.points, self.at = np.unique(rows[order], return_inverse=True)
-        self.columns: Columns = kernel.columns(self.points)
+        self.rows, self.at = _by_appearance(rows[order])
+        self.columns: Columns = kernel.columns(self.rows)
         self.coefs = np.zeros(n)
-        self.scores = np.zeros(len(self.points))
+        self.scores = np.zeros(len(self.rows))
         self.n_evaluations = 0
         self.scratch = threading.local()
         if start is not None:
@@ -200,16 +248,17 @@ class _Problem:
         self.add(self.columns, self.scores, self.by_point())
 
     def by_point(self) -> NDArray[np.float64]:
-        return np.bincount(self.at, self.coefs, len(self.points)).astype(np.float64, copy=False)
+        return np.bincount(self.at, self.coefs, len(self.rows)).astype(np.float64, copy=False)
 
     def spans(self, variables: NDArray[np.intp]) -> list[slice]:
         """Where each group lies among some variables, given ascending."""
         ends = np.searchsorted(self.groups[variables], np.unique(self.groups), side="right")
-        return [slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True) if a < b]
+        return [slice(a, b) for a, b in pairwise([0, *ends.tolist()])]
 
     def each(self, function: Callable, items: range) -> None:
-        if len(items) == 1:
-            function(items[0])
+        if len(items) <= 1:
+            for item in items:
+                function(item)
             return
         for _ in self.run(function, items):
             pass
@@ -219,14 +268,22 @@ class _Problem:
         changed = np.flatnonzero(changes)
         for first in range(0, len(changed), WORKING_SET):
             part = changed[first : first + WORKING_SET]
-            lines = columns.lines(self.points[part])
+            lines = columns.lines(self.rows[part])
             self.add_lines(columns, lines, changes[part], scores)
 
-    def add_lines(self, columns, lines, changes, scores, keep=None, kept=None) -> None:
+    def add_lines(
+        self,
+        columns: Columns,
+        lines,
+        changes: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        store: tuple[NDArray[np.intp], NDArray] | None = None,
+        kept: _Kept | None = None,
+    ) -> None:
         """Add ``changes @ (lines of the kernel matrix)`` to scores, tile by tile.
 
-        ``keep``: slots of a cache to write the first of the lines to, and its rows.
-        ``kept``: slots of lines that are there already, their changes, and its rows.
+        ``store``: slots of a cache to write the first of the lines to, and the cache's rows.
+        ``kept``: lines that are there already.
         """
         n_lines, n = len(changes), len(columns)
         step = min(4096, max(256, _TILE // max(1, n_lines)))
@@ -236,18 +293,18 @@ class _Problem:
             last = min(first + step, n)
             part = scores[first:last]
             if n_lines:
-                block = self._buffer(n_lines, last - first, columns.dtype)
+                block = self.buffer(n_lines, last - first, columns.dtype)
                 columns.write(lines, first, last, block)
                 _add_rows(block, every, changes, 0, part)
-                if keep is not None:
-                    _store(block, keep[0], first, keep[1])
+                if store is not None:
+                    _store(block, store[0], first, store[1])
             if kept is not None:
-                _add_rows(kept[2], kept[0], kept[1], first, part)
+                _add_rows(kept.rows, kept.slots, kept.changes, first, part)
 
         self.each(tile, range(0, n, step))
         self.n_evaluations += n_lines * n
 
-    def _buffer(self, n_lines: int, width: int, dtype: np.dtype) -> NDArray:
+    def buffer(self, n_lines: int, width: int, dtype: np.dtype) -> NDArray:
         # one per thread: fresh memory would be zeroed by the system for every tile
         buffer = getattr(self.scratch, "buffer", None)
         if buffer is None or buffer.size < n_lines * width:
@@ -257,15 +314,18 @@ class _Problem:
     def solution(self, n_iter: int, tol: float) -> Solution:
         slopes = self.scores[self.at] + self.linear
         everything = np.arange(len(slopes))
+        # of two bounds that add up to the same, rounding leaves one a hair short
+        hair = 1e-10 * (self.upper - self.lower)
+        inside = (self.coefs > self.lower + hair) & (self.coefs < self.upper - hair)
         offsets, gap = [], 0.0
         for part in self.spans(everything):
-            coefs, slope = self.coefs[part], slopes[part]
-            rises, falls = coefs < self.upper[part], coefs > self.lower[part]
-            lowest, highest = slope[rises].min(initial=np.inf), slope[falls].max(initial=-np.inf)
-            gap = max(gap, highest - lowest)
-            free = slope[rises & falls]
+            edge = _Edge.of(part, slopes, self.coefs, self.lower, self.upper)
+            gap = max(gap, edge.gap)
+            free = slopes[part][inside[part]]
             if not len(free):
-                free = np.array([end for end in (lowest, highest) if np.isfinite(end)] or [0.0])
+                edge = _Edge.of(part, slopes, self.coefs, self.lower + hair, self.upper - hair)
+                ends = [end for end in (edge.lowest, edge.highest) if np.isfinite(end)]
+                free = np.array(ends or [0.0])
             offsets.append(float(free.mean()))
         back = np.empty(len(slopes), dtype=np.intp)
         back[self.order] = everything
@@ -281,21 +341,35 @@ class _Problem:
         )
 
 
+def _by_appearance(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Distinct rows in order of their first appearance, and where each row is among them."""
+    points, first, at = np.unique(rows, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(points), dtype=np.intp)
+    place[order] = np.arange(len(points))
+    return points[order], place[at]
+
+
 class _Active:
-    """The variables in play, their training rows as columns, and the rows kept of these."""
+    """The variables in play and their training rows, as columns of the kernel matrix.
+
+    Of these either all kernel values are held, where two working sets are enough for them, or
+    the rows that the cache has room for.
+    """
 
     def __init__(self, problem: _Problem, variables: NDArray[np.intp], cache_bytes: int) -> None:
         self.problem = problem
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
         self._enter(variables)
         self.cache = RowCache(len(self.points), cache_bytes, self.columns.dtype)
+        self._hold()
 
     def _enter(self, variables: NDArray[np.intp]) -> None:
         """Take up the given variables, ascending, as the problem has them."""
         problem = self.problem
         self.variables = variables
         self.points, self.at = np.unique(problem.at[variables], return_inverse=True)
-        everything = len(self.points) == len(problem.points)
+        everything = len(self.points) == len(problem.rows)
         self.columns = problem.columns if everything else problem.columns.take(self.points)
         self.scores = problem.scores[self.points]
         self.coefs = problem.coefs[variables]
@@ -305,27 +379,40 @@ class _Active:
         self.rest = np.zeros(len(variables), dtype=np.int8)
         self.recent = np.empty(0, dtype=np.intp)
 
+    def _hold(self, gram: NDArray | None = None) -> None:
+        """Hold all kernel values, where they are few."""
+        self.gram = gram
+        if gram is None and len(self.points) <= 2 * WORKING_SET:
+            self.gram = self.problem.kernel.square(self.problem.rows[self.points])
+            self.problem.n_evaluations += self.gram.size // 2
+        if self.gram is None:
+            self.cache.clear(len(self.points))
+
     def _leave(self) -> None:
         self.problem.coefs[self.variables] = self.coefs
         self.problem.scores[self.points] = self.scores
 
     def edges(self) -> list[_Edge]:
         self.slopes = self.scores[self.at] + self.linear
-        edges = []
-        for part in self.spans:
-            slopes, coefs = self.slopes[part], self.coefs[part]
-            lowest = slopes.min(initial=np.inf, where=coefs < self.upper[part])
-            highest = slopes.max(initial=-np.inf, where=coefs > self.lower[part])
-            edges.append(_Edge(part, float(lowest), float(highest)))
-        return edges
+        return [
+            _Edge.of(part, self.slopes, self.coefs, self.lower, self.upper) for part in self.spans
+        ]
 
     def improve(self, edges: list[_Edge], tol: float, limit: int) -> tuple[int, float]:
         """Solve for a working set, and bring all scores up to date.
 
         Returns the number of pair updates and the decrease of the objective.
         """
-        chosen = self._working_set(edges)
-        block = self._block(chosen)
+        tol = 0.5 * tol
+        if self.gram is None:
+            chosen = self._working_set(edges)
+            block = self._block(chosen)
+            tol = max(tol, _INNER * max(edge.gap for edge in edges))
+        else:
+            chosen = np.arange(len(self.coefs))
+            block = self.gram
+            if not np.array_equal(self.at, chosen):
+                block = block[np.ix_(self.at, self.at)]
         coefs, slopes = self.coefs[chosen], self.slopes[chosen]
         ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in edges])
         account = np.empty(2)
@@ -336,13 +423,14 @@ class _Active:
         self.coefs[chosen] = coefs
         moved = np.flatnonzero(changes)
         points, which = np.unique(self.at[chosen[moved]], return_inverse=True)
-        total = np.bincount(which, changes[moved], len(points))
-        self._update(points, total.astype(np.float64, copy=False))
+        total = np.bincount(which, changes[moved], len(points)).astype(np.float64, copy=False)
+        if self.gram is None:
+            self._update(points, total)
+        else:
+            _add_rows(self.gram, points, total, 0, self.scores)
         return int(account[0]), float(account[1])
 
     def _working_set(self, edges: list[_Edge]) -> NDArray[np.intp]:
-        if len(self.coefs) <= WORKING_SET:
-            return np.arange(len(self.coefs))
         stay = self.recent[: WORKING_SET // 2]
         taken = np.zeros(len(self.coefs), dtype=bool)
         taken[stay] = True
@@ -367,34 +455,42 @@ class _Active:
         """The kernel values of a working set against itself."""
         at = self.at[chosen]
         columns = self.columns.take(at)
-        rows = self.problem.points[self.points[at]]
+        rows = self.problem.rows[self.points[at]]
         block = np.empty((len(at), len(at)), dtype=columns.dtype)
+        slots = self.cache.slot[at]
+        missing = np.flatnonzero(slots < 0)
 
-        def fill(first: int) -> None:
-            part = slice(first, first + 256)
-            columns.write(columns.lines(rows[part]), 0, len(at), block[part])
+        def compute(first: int) -> None:
+            part = missing[first : first + 256]
+            values = self.problem.buffer(len(part), len(at), columns.dtype)
+            columns.write(columns.lines(rows[part]), 0, len(at), values)
+            block[part] = values
 
-        self.problem.each(fill, range(0, len(at), 256))
-        self.problem.n_evaluations += block.size
+        _gather(self.cache.rows, slots, at, block)
+        self.problem.each(compute, range(0, len(missing), 256))
+        self.problem.n_evaluations += len(missing) * len(at)
         return block
 
     def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
         slots = self.cache.find(points)
         here = slots >= 0
         missing = points[~here]
-        keep = self.cache.admit(missing) if len(missing) else np.empty(0, dtype=np.intp)
+        free = self.cache.admit(missing) if len(missing) else np.empty(0, dtype=np.intp)
         rows = self.cache.rows
         self.problem.add_lines(
             self.columns,
-            self.columns.lines(self.problem.points[self.points[missing]]),
+            self.columns.lines(self.problem.rows[self.points[missing]]),
             changes[~here],
             self.scores,
-            keep=(keep, rows) if len(keep) else None,
-            kept=(slots[here], changes[here], rows) if here.any() else None,
+            store=(free, rows) if len(free) else None,
+            kept=_Kept(slots[here], changes[here], rows) if here.any() else None,
         )
 
-    def shrink(self, edges: list[_Edge]) -> None:
-        """Leave out variables that rest at a bound, once they are many."""
+    def shrink(self, edges: list[_Edge]) -> list[_Edge]:
+        """Leave out variables that rest at a bound, once they are many.
+
+        Returns the edges, which are the same, with the places of those that stay.
+        """
         for part, lowest, highest in edges:
             _count_rest(
                 self.coefs[part],
@@ -407,20 +503,23 @@ class _Active:
             )
         stay = self.rest < _REST
         n_stay = np.count_nonzero(stay)
-        if n_stay > (1.0 - _SHRINK) * len(stay) or n_stay <= WORKING_SET:
-            return
+        if n_stay > (1.0 - _SHRINK) * len(stay):
+            return edges
         self._leave()
         before, recent, slopes, rest = self.points, self.recent, self.slopes, self.rest
         self._enter(self.variables[stay])
         place = np.where(stay, np.cumsum(stay) - 1, -1)[recent]
         self.recent, self.slopes, self.rest = place[place >= 0], slopes[stay], rest[stay]
-        edges[:] = [
-            _Edge(part, edge.lowest, edge.highest)
-            for part, edge in zip(self.spans, edges, strict=True)
-        ]
         out = np.setdiff1d(before, self.points, assume_unique=True)
         self.left_out.append((out, self.problem.by_point()))
-        self.cache.keep(np.searchsorted(before, self.points))
+        kept = np.searchsorted(before, self.points)
+        if self.gram is not None:
+            self._hold(self.gram[np.ix_(kept, kept)])
+        elif len(kept) <= 2 * WORKING_SET:
+            self._hold()
+        else:
+            self.cache.keep(kept)
+        return [e._replace(part=part) for e, part in zip(edges, self.spans, strict=True)]
 
     def rejoin(self) -> bool:
         """Bring all scores up to date, and take up again what violates: whether anything does."""
@@ -436,17 +535,17 @@ class _Active:
             problem.scores[points] = scores
         violates = np.zeros(len(problem.coefs), dtype=bool)
         slopes = problem.scores[problem.at] + problem.linear
-        rises, falls = problem.coefs < problem.upper, problem.coefs > problem.lower
-        everything = problem.spans(np.arange(len(problem.coefs)))
-        for part, edge in zip(everything, edges, strict=True):
-            violates[part] |= rises[part] & (slopes[part] < edge.highest)
-            violates[part] |= falls[part] & (slopes[part] > edge.lowest)
+        spans = problem.spans(np.arange(len(problem.coefs)))
+        for part, edge in zip(spans, edges, strict=True):
+            violates[part] = edge._replace(part=part).violated(
+                slopes, problem.coefs, problem.lower, problem.upper
+            )
         violates[self.variables] = True
         if np.count_nonzero(violates) == len(self.variables):
             return False
         self._enter(np.flatnonzero(violates))
-        self.cache.clear(len(self.points))
-        out = np.setdiff1d(np.arange(len(problem.points)), self.points, assume_unique=True)
+        self._hold()
+        out = np.setdiff1d(np.arange(len(problem.rows)), self.points, assume_unique=True)
         self.left_out = [(out, now)]
         return True
 
@@ -505,8 +604,8 @@ def _solve(K, coefs, slopes, lower, upper, ends, tol, limit, account):
         step = difference / max(eta, flat)
         room_i, room_j = upper[i] - coefs[i], coefs[j] - lower[j]
         step = min(step, min(room_i, room_j))
-        coefs[i] = upper[i] if step == room_i else coefs[i] + step
-        coefs[j] = lower[j] if step == room_j else coefs[j] - step
+        coefs[i] = upper[i] if step == room_i else min(coefs[i] + step, upper[i])
+        coefs[j] = lower[j] if step == room_j else max(coefs[j] - step, lower[j])
         no_rise[i] = _HUGE if step == room_i else 0.0
         no_fall[j] = _HUGE if step == room_j else 0.0
         no_fall[i] = no_rise[j] = 0.0
@@ -570,6 +669,16 @@ def _add_rows(rows, slots, changes, start, scores):
         for k in range(n):
             scores[k] += change * np.float64(row[k])
         w += 1
+
+
+@jit
+def _gather(rows, slots, columns, block):
+    """The given columns of the rows that are kept; a negative slot is a row that is not."""
+    for w in range(slots.size):
+        if slots[w] >= 0:
+            row, line = rows[slots[w]], block[w]
+            for k in range(columns.size):
+                line[k] = row[columns[k]]
 
 
 @jit

@@ -29,12 +29,14 @@ from aesvm.base import (
     REDUCTION_CONSTRAINTS,
     Threads,
     all_or_nothing,
+    canonical,
     one_blas_thread,
     say,
     warn,
 )
 from aesvm.expansion import expand
 from aesvm.kernels import (
+    Columns,
     KernelMatrix,
     bounded,
     in_enough_precision,
@@ -238,12 +240,12 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
         self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
         if self.kernel == "rbf":
-            _warn_of_scales(data)
+            with np.errstate(over="ignore", invalid="ignore"):
+                _warn_of_scales(data)
         chosen = self._represent(data, labels, weights, fit_task)
 
-        task = fit_task.subcontext(
-            task_name="solve", max_subtasks=len(pairs) if len(pairs) > 1 else _STEPS
-        )
+        alone = len(pairs) == 1
+        task = fit_task.subcontext(task_name="solve", max_subtasks=_STEPS if alone else len(pairs))
         task.call_on_fit_task_begin(estimator=self)
         rows = chosen.sample_indices_
         bounds = self.C * self.class_weight_[labels[rows]] * chosen.weights_
@@ -252,10 +254,11 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         with one_blas_thread, Threads(self.n_jobs) as run:
             kernel = self._kernel_matrix(data, rows, bounds)
             for i, j in pairs:
+                watch = self._watch(task if alone else None)
                 solutions.append(
-                    self._solve(kernel, rows, bounds, members[i], members[j], run, task)
+                    self._solve(kernel, rows, bounds, members[i], members[j], run, watch)
                 )
-                if len(pairs) > 1:
+                if not alone:
                     _step(task, self)
         task.call_on_fit_task_end(estimator=self)
         self._assemble(data, rows, members, pairs, solutions)
@@ -277,12 +280,14 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             With two classes, positive for the second. With more, by class ("ovr") or by pair
             of classes ("ovo"), positive for the first of them.
         """
-        values = self._pair_values(X)
-        if len(self.classes_) == 2:
-            return -values[:, 0]
+        n_classes = self._n_classes()
+        if n_classes == 2:
+            return self._decide(X, lambda values: -values[:, 0])
         if self.decision_function_shape == "ovr":
-            return _ovr_decision_function(values < 0, -values, len(self.classes_))
-        return values
+            return self._decide(
+                X, lambda values: _ovr_decision_function(values < 0, -values, n_classes)
+            )
+        return self._decide(X, lambda values: values)
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Predict the class of each row.
@@ -295,21 +300,23 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        n_classes = len(self.classes_)
+        n_classes = self._n_classes()
         if self.break_ties and n_classes > 2:
             if self.decision_function_shape == "ovo":
                 raise ValueError(
                     'break_ties=True needs decision_function_shape="ovr", and got "ovo".'
                 )
             return self.classes_[self.decision_function(X).argmax(axis=1)]
-        values = self._pair_values(X)
-        votes = np.zeros((len(values), n_classes), dtype=np.intp)
-        for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
-            first = values[:, pair] > 0
-            votes[:, i] += first
-            votes[:, j] += ~first
-        return self.classes_[votes.argmax(axis=1)]
+
+        def winner(values: NDArray[np.float64]) -> NDArray[np.intp]:
+            votes = np.zeros((len(values), n_classes), dtype=np.intp)
+            for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
+                first = values[:, pair] > 0
+                votes[:, i] += first
+                votes[:, j] += ~first
+            return votes.argmax(axis=1)
+
+        return self.classes_[self._decide(X, winner)]
 
     @property
     def coef_(self):
@@ -349,6 +356,7 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             dtype=[np.float64, np.float32],
             order="C",
         )
+        X = canonical(X)
         if y is None:
             raise ValueError(
                 "AESVC requires y to be passed, but the target y is None: pass the classes."
@@ -376,9 +384,13 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                     f"class_weight={self.class_weight} has weights for {unknown}, which are not "
                     f"among the classes of y: use {self.classes_.tolist()}."
                 )
-            negative = {k: v for k, v in self.class_weight.items() if not v >= 0}
-            if negative:
-                raise ValueError(f"class_weight has {negative}: weights must be non-negative.")
+            wrong = {
+                label: weight
+                for label, weight in self.class_weight.items()
+                if not isinstance(weight, Real) or not float(weight) >= 0
+            }
+            if wrong:
+                raise ValueError(f"class_weight has {wrong}: weights must be non-negative numbers.")
         return compute_class_weight(self.class_weight, classes=self.classes_, y=y)
 
     def _represent(self, X, labels, weights, fit_task) -> RepresentativeSet:
@@ -418,17 +430,15 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         bounded(of(np.float64), self.kernel, rows)
         return in_enough_precision(of, rows, bounds, self.tol)
 
-    def _solve(self, kernel, rows, bounds, ones, others, run, task) -> Solution | None:
-        """The weighted SVM of two classes; None where one of them has no rows."""
-        if not len(ones) or not len(others):
-            return None
-        started = told = time.perf_counter()
+    def _watch(self, task) -> Callable[[float, int], None]:
+        """Tells of a solve: as steps of a task, on the way from the largest gap to ``tol``."""
+        told = time.perf_counter()
         steps, largest = 0, 0.0
 
         def watch(gap: float, n_iter: int) -> None:
             nonlocal told, steps, largest
             largest = max(largest, gap)
-            if task.max_subtasks == _STEPS and gap < largest:
+            if task is not None and largest > self.tol:
                 way = np.log(largest / max(gap, self.tol)) / np.log(largest / self.tol)
                 while steps < int(way * _STEPS):
                     steps += 1
@@ -437,6 +447,13 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 told = time.perf_counter()
                 say(self, f"solve: gap {gap:.3g} after {n_iter:,} iterations")
 
+        return watch
+
+    def _solve(self, kernel, rows, bounds, ones, others, run, watch) -> Solution | None:
+        """The weighted SVM of two classes; None where one of them has no rows."""
+        if not len(ones) or not len(others):
+            return None
+        started = time.perf_counter()
         both = np.concatenate([ones, others])
         signs = np.repeat([1.0, -1.0], [len(ones), len(others)])
         solution = minimize(
@@ -498,9 +515,16 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
             )
 
-    def _pair_values(self, X) -> NDArray[np.float64]:
-        """The decision value of every pair of classes, positive for the first of them."""
+    def _n_classes(self) -> int:
         check_is_fitted(self)
+        return len(self.classes_)
+
+    def _decide(self, X, decide: Callable[[NDArray[np.float64]], NDArray]) -> NDArray:
+        """What ``decide`` makes of the decision values of every pair of classes.
+
+        They are positive for the first class of a pair, and handed over for a few rows at a
+        time: with many classes there are very many pairs.
+        """
         X = validate_data(
             self,
             X,
@@ -517,25 +541,24 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         pairs = np.array(list(combinations(range(n_classes), 2)))
         i, j = pairs[:, 0], pairs[:, 1]
 
-        def combine(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-            return sign * (sums[:, i, j - 1] + sums[:, j, i] + self.intercept_)
+        def combine(sums: NDArray[np.float64]) -> NDArray:
+            return decide(sign * (sums[:, i, j - 1] + sums[:, j, i] + self.intercept_))
 
-        if not len(self.support_):  # tol is large, or a class has no weight
-            return combine(np.zeros((X.shape[0], n_classes, n_classes - 1)))
-        if self.kernel == "precomputed":
-            columns = self._kernel_of(X, _ACCURACY, X.dtype).columns(self.support_)
-        else:
-            vectors = self.support_vectors_
-            if sp.issparse(X) and not sp.issparse(vectors):
-                vectors = type(X)(vectors)
-            elif sp.issparse(vectors) and not sp.issparse(X):
-                X = sp.csr_array(X)
-            dtype = np.result_type(vectors.dtype, X.dtype)
-            accuracy = max(_ACCURACY, self.tol / 10 if dtype == np.float32 else 0.0)
-            kernel = self._kernel_of(vectors, accuracy, dtype)
-            columns = kernel.columns(np.arange(vectors.shape[0]))
+        columns, X = self._support_columns(canonical(X))
         with one_blas_thread, Threads(self.n_jobs) as run:
             return expand(columns, X, edges, np.ascontiguousarray(dual.T), combine, run)
+
+    def _support_columns(self, X) -> tuple[Columns, Any]:
+        """The support vectors as columns of the kernel matrix, and rows of the same kind."""
+        if self.kernel == "precomputed":
+            return self._kernel_of(X, _ACCURACY, np.float64).columns(self.support_), X
+        vectors = self.support_vectors_
+        if sp.issparse(X) and not sp.issparse(vectors):
+            vectors = type(X)(vectors)
+        elif sp.issparse(vectors) and not sp.issparse(X):
+            X = sp.csr_array(X)
+        kernel = self._kernel_of(vectors, _ACCURACY, np.float64)
+        return kernel.columns(np.arange(vectors.shape[0])), X
 
 
 def _step(task, estimator) -> None:
@@ -546,7 +569,7 @@ def _step(task, estimator) -> None:
 
 def _warn_of_scales(X) -> None:
     """Distances are those of the features with the largest scale: say so."""
-    sample = X[:: max(1, X.shape[0] // 10_000)]
+    sample = X[:: max(1, X.shape[0] // 10_000)].astype(np.float64)
     if sp.issparse(sample):
         lowest, highest = (np.ravel(f(axis=0).toarray()) for f in (sample.min, sample.max))
         mean = np.ravel(sample.mean(axis=0))

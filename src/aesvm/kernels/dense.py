@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels.matrix import Columns
-from aesvm.kernels.vectors import VectorKernel, scaled
+from aesvm.kernels.vectors import Differences, VectorKernel, scaled
 
 #: Rows are copied to double precision in pieces of this size.
 _CHUNK_BYTES = 1 << 26
@@ -22,6 +22,8 @@ class DenseKernel(VectorKernel):
         Near the median of a sample, so that neither an offset nor an outlier costs digits;
         a value that occurs, so that differences of whole numbers stay exact.
         """
+        if not self.n_rows:
+            return np.zeros(self.X.shape[1], dtype=self.X.dtype)
         sample = self.X[:: max(1, self.n_rows // 101)]
         center = np.partition(sample, (len(sample) - 1) // 2, axis=0)[(len(sample) - 1) // 2]
         return np.ascontiguousarray(center)
@@ -34,7 +36,7 @@ class DenseKernel(VectorKernel):
             return _Products(self, self.X[rows].astype(self.dtype, copy=False))
         dtype = self.precision(self._largest(rows))
         if dtype is None:
-            return _Differences(self, self.X[rows])
+            return Differences(self, self.X[rows])
         return _Products(self, self.factor(self.X[rows], dtype))
 
     def squared_norms(self, rows):
@@ -48,10 +50,11 @@ class DenseKernel(VectorKernel):
         """[y, 1, -g|y|^2] of the given vectors, seen from the centre."""
         factor = np.empty((vectors.shape[0], vectors.shape[1] + 2), dtype=dtype)
         plain = factor[:, :-2]
-        np.subtract(vectors, self.center, out=plain, casting="same_kind")
-        factor[:, -2] = 1.0
-        norms = np.einsum("ij,ij->i", plain, plain, dtype=np.float64)
-        factor[:, -1] = -self.parameters.gamma * norms
+        with np.errstate(over="ignore"):
+            np.subtract(vectors, self.center, out=plain, casting="same_kind")
+            factor[:, -2] = 1.0
+            norms = np.einsum("ij,ij->i", plain, plain, dtype=np.float64)
+            factor[:, -1] = -self.parameters.gamma * norms
         return factor
 
     def _largest(self, rows: NDArray[np.intp]) -> float:
@@ -105,27 +108,3 @@ class _Products(Columns):
             values = np.matmul(lines, columns)
             self.kernel.kernel.map(values, self.kernel.parameters)
             out[...] = values
-
-
-class _Differences(Columns):
-    """Columns so far from each other that products would cancel."""
-
-    def __init__(self, kernel: DenseKernel, vectors: NDArray) -> None:
-        self.kernel = kernel
-        self.vectors = vectors
-        self.dtype = kernel.dtype
-
-    def __len__(self):
-        return len(self.vectors)
-
-    def take(self, positions):
-        return _Differences(self.kernel, self.vectors[positions])
-
-    def lines(self, rows):
-        return self.kernel.X[rows]
-
-    def new_lines(self, X_new):
-        return X_new
-
-    def write(self, lines, start, stop, out):
-        self.kernel.differences(lines, self.vectors[start:stop], out)

@@ -12,11 +12,12 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.jit import jit
 from aesvm.kernels.functions import Kernel, Parameters
-from aesvm.kernels.matrix import KernelMatrix
+from aesvm.kernels.matrix import Columns, KernelMatrix
 
 #: Unit of rounding.
 _EPS = {np.dtype(t): float(np.finfo(t).eps) for t in (np.float32, np.float64)}
@@ -118,6 +119,34 @@ class VectorKernel(KernelMatrix):
             self.kernel.map(panel, self.parameters)
             values[:top, top:bottom] = values[top:bottom, :top].T
         return values
+
+
+class Differences(Columns):
+    """Columns so far from each other that products would cancel."""
+
+    def __init__(self, kernel: VectorKernel, vectors) -> None:
+        self.kernel = kernel
+        self.vectors = vectors
+        self.dtype = kernel.dtype
+
+    def __len__(self):
+        return self.vectors.shape[0]
+
+    def take(self, positions):
+        return Differences(self.kernel, self.vectors[positions])
+
+    def lines(self, rows):
+        return self.kernel.X[rows]
+
+    def new_lines(self, X_new):
+        return X_new
+
+    def write(self, lines, start, stop, out):
+        self.kernel.differences(_dense(lines), _dense(self.vectors[start:stop]), out)
+
+
+def _dense(vectors) -> NDArray:
+    return vectors.toarray() if sp.issparse(vectors) else vectors
 
 
 def scaled(vectors: NDArray, factor: float) -> NDArray:
