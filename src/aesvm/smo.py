@@ -458,17 +458,18 @@ class _Active:
         rows = self.problem.rows[self.points[at]]
         block = np.empty((len(at), len(at)), dtype=columns.dtype)
         slots = self.cache.slot[at]
-        missing = np.flatnonzero(slots < 0)
 
-        def compute(first: int) -> None:
-            part = missing[first : first + 256]
-            values = self.problem.buffer(len(part), len(at), columns.dtype)
-            columns.write(columns.lines(rows[part]), 0, len(at), values)
-            block[part] = values
+        def fill(first: int) -> None:
+            part = slice(first, first + 256)
+            _gather(self.cache.rows, slots[part], at, block[part])
+            missing = first + np.flatnonzero(slots[part] < 0)
+            if len(missing):
+                values = self.problem.buffer(len(missing), len(at), columns.dtype)
+                columns.write(columns.lines(rows[missing]), 0, len(at), values)
+                block[missing] = values
 
-        _gather(self.cache.rows, slots, at, block)
-        self.problem.each(compute, range(0, len(missing), 256))
-        self.problem.n_evaluations += len(missing) * len(at)
+        self.problem.each(fill, range(0, len(at), 256))
+        self.problem.n_evaluations += np.count_nonzero(slots < 0) * len(at)
         return block
 
     def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
