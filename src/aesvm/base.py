@@ -16,9 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
 from aesvm.kernels import KERNELS
@@ -67,8 +69,19 @@ def _fitted_attributes(estimator: Any) -> dict[str, Any]:
     }
 
 
-def canonical(X):
-    """Rows whose entries, where sparse, are listed once each."""
+def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Rows as a contiguous array or a CSR matrix, each entry listed once; float32 stays that.
+
+    ``reset`` is scikit-learn's: whether these are the rows to fit to.
+    """
+    X = validate_data(
+        estimator,
+        X,
+        accept_sparse=False if estimator.kernel == "precomputed" else "csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        reset=reset,
+    )
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

@@ -23,15 +23,15 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from aesvm.base import (
     REDUCTION_CONSTRAINTS,
     Threads,
     all_or_nothing,
-    canonical,
     one_blas_thread,
     say,
+    validated_rows,
     warn,
 )
 from aesvm.distinct import distinct_rows
@@ -290,14 +290,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
 
     def _validate(self, X, y, sample_weight, groups):
         """The rows, the label of each (class and group together) and its weight."""
-        X = validate_data(
-            self,
-            X,
-            accept_sparse=False if self.kernel == "precomputed" else "csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-        )
-        X = canonical(X)
+        X = validated_rows(self, X, reset=True)
         if self.kernel == "precomputed":
             _check_symmetric(X)
         labels = np.zeros(X.shape[0], dtype=np.intp)

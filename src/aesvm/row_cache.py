@@ -79,3 +79,48 @@ def _compact(values, slots, width, positions):
         for position in positions:
             values[to] = row[position]
             to += 1
+
+
+@jit
+def add_rows(rows, slots, changes, start, scores):
+    """scores[k] += sum_w changes[w] rows[slots[w], start + k]; four rows at a time."""
+    n = scores.size
+    stop = start + n
+    w = 0
+    while w + 4 <= slots.size:
+        r0, r1 = rows[slots[w], start:stop], rows[slots[w + 1], start:stop]
+        r2, r3 = rows[slots[w + 2], start:stop], rows[slots[w + 3], start:stop]
+        c0, c1, c2, c3 = changes[w], changes[w + 1], changes[w + 2], changes[w + 3]
+        for k in range(n):
+            scores[k] += (
+                c0 * np.float64(r0[k])
+                + c1 * np.float64(r1[k])
+                + c2 * np.float64(r2[k])
+                + c3 * np.float64(r3[k])
+            )
+        w += 4
+    while w < slots.size:
+        row, change = rows[slots[w], start:stop], changes[w]
+        for k in range(n):
+            scores[k] += change * np.float64(row[k])
+        w += 1
+
+
+@jit
+def gather_rows(rows, slots, columns, block):
+    """The given columns of the rows that are kept; a negative slot is a row that is not."""
+    for w in range(slots.size):
+        if slots[w] >= 0:
+            row, line = rows[slots[w]], block[w]
+            for k in range(columns.size):
+                line[k] = row[columns[k]]
+
+
+@jit
+def store_rows(block, slots, start, rows):
+    """The first lines of a block, into rows of the cache. (As slices Numba copies them slowly.)"""
+    n = block.shape[1]
+    for w in range(slots.size):
+        row, line = rows[slots[w], start : start + n], block[w]
+        for k in range(n):
+            row[k] = line[k]

@@ -12,12 +12,11 @@ where in no group a variable that can fall has a larger slope than one that can 
 such difference is the gap, and ``tol`` bounds it, as in LIBSVM.
 
 Each round takes the variables that violate this most, half of them the newest of the last
-round; solves the problem in these alone by sequential minimal optimisation (pairs by second
-order, Fan, Chen and Lin 2005), on their kernel block; and then brings the scores ``Kb`` of all
-others up to date, by blocks of kernel rows which are used as soon as they are computed, and kept
-as long as the cache has room. Variables that have rested at a bound for some rounds are left
-out (shrinking); before the end all are looked at again. Where few are left, or were few from the
-start, the working set is all of them.
+round; solves the problem in these alone, on their kernel block (``pairs``); and then brings the
+scores ``Kb`` of all others up to date, by blocks of kernel rows which are used as soon as they
+are computed, and kept as long as the cache has room. Variables that have rested at a bound for
+some rounds are left out (shrinking); before the end all are looked at again. Where few are left,
+or were few from the start, the working set is all of them.
 """
 
 from __future__ import annotations
@@ -30,9 +29,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.jit import jit, minimum
+from aesvm.jit import jit
 from aesvm.kernels import Columns, KernelMatrix
-from aesvm.row_cache import RowCache
+from aesvm.pairs import update_pairs
+from aesvm.row_cache import RowCache, add_rows, gather_rows, store_rows
 
 #: Variables solved for together.
 WORKING_SET = 1024
@@ -51,9 +51,6 @@ _REST, _SHRINK = 4, 0.3
 
 #: Rounds without a smaller gap, and the share the objective must still fall by in them.
 _PATIENCE, _PROGRESS = 200, 1e-12
-
-#: Stands for infinity, which ``fastmath`` does not know.
-_HUGE = 1e300
 
 
 class Solution(NamedTuple):
@@ -295,11 +292,11 @@ class _Problem:
             if n_lines:
                 block = self.buffer(n_lines, last - first, columns.dtype)
                 columns.write(lines, first, last, block)
-                _add_rows(block, every, changes, 0, part)
+                add_rows(block, every, changes, 0, part)
                 if store is not None:
-                    _store(block, store[0], first, store[1])
+                    store_rows(block, store[0], first, store[1])
             if kept is not None:
-                _add_rows(kept.rows, kept.slots, kept.changes, first, part)
+                add_rows(kept.rows, kept.slots, kept.changes, first, part)
 
         self.each(tile, range(0, n, step))
         self.n_evaluations += n_lines * n
@@ -418,7 +415,7 @@ class _Active:
         account = np.empty(2)
         limit = min(limit, _UPDATES * len(chosen))
         lower, upper = self.lower[chosen], self.upper[chosen]
-        _solve(block, coefs, slopes, lower, upper, ends, tol, limit, account)
+        update_pairs(block, coefs, slopes, lower, upper, ends, tol, limit, account)
         changes = coefs - self.coefs[chosen]
         self.coefs[chosen] = coefs
         moved = np.flatnonzero(changes)
@@ -427,7 +424,7 @@ class _Active:
         if self.gram is None:
             self._update(points, total)
         else:
-            _add_rows(self.gram, points, total, 0, self.scores)
+            add_rows(self.gram, points, total, 0, self.scores)
         return int(account[0]), float(account[1])
 
     def _working_set(self, edges: list[_Edge]) -> NDArray[np.intp]:
@@ -461,7 +458,7 @@ class _Active:
 
         def fill(first: int) -> None:
             part = slice(first, first + 256)
-            _gather(self.cache.rows, slots[part], at, block[part])
+            gather_rows(self.cache.rows, slots[part], at, block[part])
             missing = first + np.flatnonzero(slots[part] < 0)
             if len(missing):
                 values = self.problem.buffer(len(missing), len(at), columns.dtype)
@@ -469,7 +466,7 @@ class _Active:
                 block[missing] = values
 
         self.problem.each(fill, range(0, len(at), 256))
-        self.problem.n_evaluations += np.count_nonzero(slots < 0) * len(at)
+        self.problem.n_evaluations += int(np.count_nonzero(slots < 0)) * len(at)
         return block
 
     def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
@@ -549,147 +546,6 @@ class _Active:
         out = np.setdiff1d(np.arange(len(problem.rows)), self.points, assume_unique=True)
         self.left_out = [(out, now)]
         return True
-
-
-@jit
-def _solve(K, coefs, slopes, lower, upper, ends, tol, limit, account):
-    """Sequential minimal optimisation of a working set, its groups one after another.
-
-    Leaves the number of pair updates and the decrease of the objective in ``account``. Numba
-    vectorises loops over slices that begin at zero, and no others.
-    """
-    n = coefs.size
-    diag = np.empty(n)
-    largest = 0.0
-    for i in range(n):
-        diag[i] = K[i, i]
-        largest = max(largest, abs(diag[i]))
-    flat = 1e-12 * largest + 1e-300
-    # added to a slope, these take those out of the running that cannot rise, or fall
-    no_rise, no_fall = np.empty(n), np.empty(n)
-    for i in range(n):
-        no_rise[i] = 0.0 if coefs[i] < upper[i] else _HUGE
-        no_fall[i] = 0.0 if coefs[i] > lower[i] else _HUGE
-    updates = 0
-    decrease = 0.0
-    while updates < limit:
-        gap = tol
-        i, first, last = -1, 0, 0
-        for g in range(ends.size):
-            begin = 0 if g == 0 else ends[g - 1]
-            end = ends[g]
-            lowest, highest, chunk = _HUGE, _HUGE, begin
-            for c in range(begin, end, 64):
-                here = slopes[c : min(c + 64, end)]
-                rise, fall = no_rise[c : c + here.size], no_fall[c : c + here.size]
-                low, high = _HUGE, _HUGE
-                for k in range(here.size):
-                    low = minimum(low, here[k] + rise[k])
-                    high = minimum(high, fall[k] - here[k])
-                if low < lowest:
-                    lowest, chunk = low, c
-                highest = min(highest, high)
-            if -highest - lowest > gap:
-                gap = -highest - lowest
-                first, last = begin, end
-                for k in range(chunk, min(chunk + 64, end)):
-                    if slopes[k] + no_rise[k] == lowest:
-                        i = k
-                        break
-        if i < 0:
-            break
-        j, eta = _partner(K[i], diag, slopes, no_fall, i, first, last, flat)
-        if j < 0:
-            break
-        difference = slopes[j] - slopes[i]
-        step = difference / max(eta, flat)
-        room_i, room_j = upper[i] - coefs[i], coefs[j] - lower[j]
-        step = min(step, min(room_i, room_j))
-        coefs[i] = upper[i] if step == room_i else min(coefs[i] + step, upper[i])
-        coefs[j] = lower[j] if step == room_j else max(coefs[j] - step, lower[j])
-        no_rise[i] = _HUGE if step == room_i else 0.0
-        no_fall[j] = _HUGE if step == room_j else 0.0
-        no_fall[i] = no_rise[j] = 0.0
-        row_i, row_j = K[i], K[j]
-        for k in range(n):
-            slopes[k] += step * (np.float64(row_i[k]) - np.float64(row_j[k]))
-        decrease += step * (difference - 0.5 * eta * step)
-        updates += 1
-    account[0] = updates
-    account[1] = decrease
-
-
-@jit
-def _partner(row, diag, slopes, no_fall, i, first, last, flat):
-    """The variable that, falling while i rises, lowers the objective most; and the curvature."""
-    best, chunk = 0.0, -1
-    slope, corner = slopes[i], diag[i]
-    for c in range(first, last, 64):
-        here = slopes[c : min(c + 64, last)]
-        end = c + here.size
-        fall, curve, line = no_fall[c:end], diag[c:end], row[c:end]
-        top = 0.0
-        for k in range(here.size):
-            difference = minimum(slope - here[k] + fall[k], 0.0)
-            eta = -minimum(2.0 * np.float64(line[k]) - corner - curve[k], -flat)
-            top = minimum(top, -(difference * difference) / eta)
-        if top < best:
-            best, chunk = top, c
-    if chunk < 0:
-        return -1, 0.0
-    j, top = -1, 0.0
-    for k in range(chunk, min(chunk + 64, last)):
-        difference = minimum(slope - slopes[k] + no_fall[k], 0.0)
-        eta = corner + diag[k] - 2.0 * np.float64(row[k])
-        gain = difference * difference / max(eta, flat)
-        if gain > top:
-            j, top = k, gain
-    return j, corner + diag[j] - 2.0 * np.float64(row[j])
-
-
-@jit
-def _add_rows(rows, slots, changes, start, scores):
-    """scores[k] += sum_w changes[w] rows[slots[w], start + k]; four rows at a time."""
-    n = scores.size
-    stop = start + n
-    w = 0
-    while w + 4 <= slots.size:
-        r0, r1 = rows[slots[w], start:stop], rows[slots[w + 1], start:stop]
-        r2, r3 = rows[slots[w + 2], start:stop], rows[slots[w + 3], start:stop]
-        c0, c1, c2, c3 = changes[w], changes[w + 1], changes[w + 2], changes[w + 3]
-        for k in range(n):
-            scores[k] += (
-                c0 * np.float64(r0[k])
-                + c1 * np.float64(r1[k])
-                + c2 * np.float64(r2[k])
-                + c3 * np.float64(r3[k])
-            )
-        w += 4
-    while w < slots.size:
-        row, change = rows[slots[w], start:stop], changes[w]
-        for k in range(n):
-            scores[k] += change * np.float64(row[k])
-        w += 1
-
-
-@jit
-def _gather(rows, slots, columns, block):
-    """The given columns of the rows that are kept; a negative slot is a row that is not."""
-    for w in range(slots.size):
-        if slots[w] >= 0:
-            row, line = rows[slots[w]], block[w]
-            for k in range(columns.size):
-                line[k] = row[columns[k]]
-
-
-@jit
-def _store(block, slots, start, rows):
-    """The first lines of a block, into rows of the cache. (As slices Numba copies them slowly.)"""
-    n = block.shape[1]
-    for w in range(slots.size):
-        row, line = rows[slots[w], start : start + n], block[w]
-        for k in range(n):
-            row[k] = line[k]
 
 
 @jit

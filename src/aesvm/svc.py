@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -23,15 +23,16 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from aesvm import one_vs_one
 from aesvm.base import (
     REDUCTION_CONSTRAINTS,
     Threads,
     all_or_nothing,
-    canonical,
     one_blas_thread,
     say,
+    validated_rows,
     warn,
 )
 from aesvm.expansion import expand
@@ -261,7 +262,7 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 if not alone:
                     _step(task, self)
         task.call_on_fit_task_end(estimator=self)
-        self._assemble(data, rows, members, pairs, solutions)
+        self._assemble(data, rows, members, solutions)
         self.representative_set_ = chosen
         self.shape_fit_ = data.shape
         fit_task.call_on_fit_task_end(estimator=self, X=data, y=y)
@@ -308,33 +309,16 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 )
             return self.classes_[self.decision_function(X).argmax(axis=1)]
 
-        def winner(values: NDArray[np.float64]) -> NDArray[np.intp]:
-            votes = np.zeros((len(values), n_classes), dtype=np.intp)
-            for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
-                first = values[:, pair] > 0
-                votes[:, i] += first
-                votes[:, j] += ~first
-            return votes.argmax(axis=1)
-
-        return self.classes_[self._decide(X, winner)]
+        return self.classes_[self._decide(X, partial(one_vs_one.winners, n_classes=n_classes))]
 
     @property
     def coef_(self):
         """Weights of the features, with the linear kernel."""
         if self.kernel != "linear":
             raise AttributeError('coef_ is only available with kernel="linear".')
-        edges = np.r_[0, np.cumsum(self.n_support_)]
-        dual: Any = self.dual_coef_
-        vectors: Any = self.support_vectors_
-        if len(self.classes_) == 2:
-            coef: Any = dual @ vectors
-        else:
-            parts = [slice(a, b) for a, b in pairwise(edges)]
-            lines = [
-                dual[[j - 1], one] @ vectors[one] + dual[[i], other] @ vectors[other]
-                for (i, one), (j, other) in combinations(enumerate(parts), 2)
-            ]
-            coef = sp.vstack(lines, format="csr") if sp.issparse(vectors) else np.vstack(lines)
+        coef: Any = one_vs_one.feature_weights(
+            self.dual_coef_, self.support_vectors_, self.n_support_
+        )
         (coef.data if sp.issparse(coef) else coef).flags.writeable = False
         return coef
 
@@ -349,14 +333,7 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _validate(self, X, y, sample_weight):
         """The rows, the class of each by number, and its weight."""
-        X = validate_data(
-            self,
-            X,
-            accept_sparse=False if self.kernel == "precomputed" else "csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-        )
-        X = canonical(X)
+        X = validated_rows(self, X, reset=True)
         if y is None:
             raise ValueError(
                 "AESVC requires y to be passed, but the target y is None: pass the classes."
@@ -477,26 +454,11 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         )
         return solution
 
-    def _assemble(self, X, rows, members, pairs, solutions) -> None:
+    def _assemble(self, X, rows, members, solutions) -> None:
         """SVC's fitted attributes, in SVC's layout."""
-        n_classes = len(members)
-        coefs = np.zeros((n_classes - 1, len(rows)))
-        intercept = np.empty(len(pairs))
-        for pair, ((i, j), solution) in enumerate(zip(pairs, solutions, strict=True)):
-            if solution is None:  # the class that has rows wins
-                intercept[pair] = float(len(members[i]) > 0) - float(len(members[j]) > 0)
-                continue
-            ones = len(members[i])
-            coefs[j - 1, members[i]] = solution.alpha[:ones]
-            coefs[i, members[j]] = -solution.alpha[ones:]
-            intercept[pair] = -solution.offsets[0]
-        used = [m[coefs[:, m].any(axis=0)] for m in members]
-        order = np.concatenate(used)
-        dual = coefs[:, order]
-        if n_classes == 2:  # as in SVC, positive values are the second class's
-            dual, intercept = -dual, -intercept
+        order, n_support, dual, intercept = one_vs_one.assemble(members, solutions)
         self.support_ = rows[order].astype(np.int32)
-        self.n_support_ = np.array([len(u) for u in used], dtype=np.int32)
+        self.n_support_ = n_support
         self.support_vectors_ = (
             np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
         )
@@ -525,26 +487,15 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         They are positive for the first class of a pair, and handed over for a few rows at a
         time: with many classes there are very many pairs.
         """
-        X = validate_data(
-            self,
-            X,
-            accept_sparse=False if self.kernel == "precomputed" else "csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            reset=False,
-        )
-        n_classes = len(self.classes_)
-        sign = -1.0 if n_classes == 2 else 1.0
+        X = validated_rows(self, X, reset=False)
         dual: Any = self.dual_coef_
         dual = dual.toarray() if sp.issparse(dual) else dual
         edges = np.r_[0, np.cumsum(self.n_support_)]
-        pairs = np.array(list(combinations(range(n_classes), 2)))
-        i, j = pairs[:, 0], pairs[:, 1]
 
         def combine(sums: NDArray[np.float64]) -> NDArray:
-            return decide(sign * (sums[:, i, j - 1] + sums[:, j, i] + self.intercept_))
+            return decide(one_vs_one.pair_values(sums, self.intercept_))
 
-        columns, X = self._support_columns(canonical(X))
+        columns, X = self._support_columns(X)
         with one_blas_thread, Threads(self.n_jobs) as run:
             return expand(columns, X, edges, np.ascontiguousarray(dual.T), combine, run)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels.matrix import Columns
-from aesvm.kernels.vectors import Differences, VectorKernel, scaled
+from aesvm.kernels.vectors import VectorKernel, scaled
 
 #: Rows are copied to double precision in pieces of this size.
 _CHUNK_BYTES = 1 << 26
@@ -36,7 +36,7 @@ class DenseKernel(VectorKernel):
             return _Products(self, self.X[rows].astype(self.dtype, copy=False))
         dtype = self.precision(self._largest(rows))
         if dtype is None:
-            return Differences(self, self.X[rows])
+            return self.apart(rows)
         return _Products(self, self.factor(self.X[rows], dtype))
 
     def squared_norms(self, rows):

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.kernels.matrix import LARGEST, Columns, KernelMatrix
+from aesvm.kernels.matrix import LARGEST, Columns, KernelMatrix, PlainColumns
 
 
 class PrecomputedKernel(KernelMatrix):
@@ -63,15 +63,13 @@ class CallableKernel(KernelMatrix):
         self.n_rows = X.shape[0]
 
     def square(self, rows, out=None):
+        values = np.empty((len(rows),) * 2, dtype=self.dtype) if out is None else out
         vectors = self.X[rows]
-        values = self.call(vectors, vectors)
-        if out is None:
-            return values
-        out[...] = values
-        return out
+        self._fill(vectors, vectors, values)
+        return values
 
     def columns(self, rows):
-        return _CallableColumns(self, self.X[rows])
+        return PlainColumns(self.X, self.X[rows], self._fill, self.dtype)
 
     def diag(self, rows):
         step = 64
@@ -85,7 +83,7 @@ class CallableKernel(KernelMatrix):
         # of a positive semidefinite kernel; of others it is only a guess
         return float(np.abs(self.diag(rows)).max())
 
-    def call(self, lines, columns) -> NDArray:
+    def _fill(self, lines, columns, out: NDArray) -> None:
         name = getattr(self.function, "__name__", repr(self.function))
         values = self.function(lines, columns)
         values = np.asarray(values.toarray() if sp.issparse(values) else values)
@@ -100,33 +98,10 @@ class CallableKernel(KernelMatrix):
                 f"kernel={name} returned values of type {values.dtype}: "
                 "it must return real numbers."
             )
-        values = np.ascontiguousarray(values, dtype=self.dtype)
         if not np.isfinite(values).all():
             raise ValueError(
                 f"kernel={name} returned NaN or infinity: it must return finite numbers."
             )
         if values.size and np.abs(values).max() > LARGEST:
             raise ValueError(f"kernel={name} returned values beyond {LARGEST:g}: scale the data.")
-        return values
-
-
-class _CallableColumns(Columns):
-    def __init__(self, kernel: CallableKernel, vectors) -> None:
-        self.kernel = kernel
-        self.vectors = vectors
-        self.dtype = kernel.dtype
-
-    def __len__(self):
-        return self.vectors.shape[0]
-
-    def take(self, positions):
-        return _CallableColumns(self.kernel, self.vectors[positions])
-
-    def lines(self, rows):
-        return self.kernel.X[rows]
-
-    def new_lines(self, X_new):
-        return X_new
-
-    def write(self, lines, start, stop, out):
-        out[...] = self.kernel.call(lines, self.vectors[start:stop])
+        out[...] = values

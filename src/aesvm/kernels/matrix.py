@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,3 +100,30 @@ class Columns(ABC):
         out = np.empty((n_lines, len(self)), dtype=self.dtype)
         self.write(lines, 0, len(self), out)
         return out
+
+
+class PlainColumns(Columns):
+    """Rows as they are, for a function that takes lines, columns and where to write."""
+
+    def __init__(
+        self, X: Any, vectors: Any, fill: Callable[[Any, Any, NDArray], None], dtype: np.dtype
+    ) -> None:
+        self.X = X
+        self.vectors = vectors
+        self.fill = fill
+        self.dtype = dtype
+
+    def __len__(self):
+        return self.vectors.shape[0]
+
+    def take(self, positions):
+        return PlainColumns(self.X, self.vectors[positions], self.fill, self.dtype)
+
+    def lines(self, rows):
+        return self.X[rows]
+
+    def new_lines(self, X_new):
+        return X_new
+
+    def write(self, lines, start, stop, out):
+        self.fill(lines, self.vectors[start:stop], out)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aesvm.jit import jit
 from aesvm.kernels.matrix import Columns
-from aesvm.kernels.vectors import Differences, VectorKernel
+from aesvm.kernels.vectors import VectorKernel
 
 #: Largest dense copy of sparse rows made to fill a block.
 _DENSE_BYTES = 1 << 26
@@ -37,7 +37,7 @@ class SparseKernel(VectorKernel):
         terms = -self.parameters.gamma * squared_norms(vectors)
         dtype = self.precision(-float(terms.min(initial=0.0)))
         if dtype is None:
-            return Differences(self, vectors)
+            return self.apart(rows)
         return _SparseColumns(self, vectors.astype(dtype, copy=False), terms.astype(dtype))
 
     def squared_norms(self, rows):

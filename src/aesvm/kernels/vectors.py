@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aesvm.jit import jit
 from aesvm.kernels.functions import Kernel, Parameters
-from aesvm.kernels.matrix import Columns, KernelMatrix
+from aesvm.kernels.matrix import Columns, KernelMatrix, PlainColumns
 
 #: Unit of rounding.
 _EPS = {np.dtype(t): float(np.finfo(t).eps) for t in (np.float32, np.float64)}
@@ -75,14 +75,18 @@ class VectorKernel(KernelMatrix):
                 return dtype
         return None
 
-    def differences(self, lines: NDArray, columns: NDArray, values: NDArray) -> None:
+    def apart(self, rows: NDArray[np.intp]) -> Columns:
+        """Columns so far from each other that products would cancel."""
+        return PlainColumns(self.X, self.X[rows], self.differences, self.dtype)
+
+    def differences(self, lines, columns, values: NDArray) -> None:
         """Kernel values from differences: slow, and accurate however far the vectors lie."""
         from scipy.spatial.distance import cdist  # rarely needed, and slow to import
 
         with np.errstate(over="ignore"):
             distances = cdist(
-                lines.astype(np.float64, copy=False),
-                columns.astype(np.float64, copy=False),
+                _dense(lines).astype(np.float64, copy=False),
+                _dense(columns).astype(np.float64, copy=False),
                 "sqeuclidean",
             )
             distances *= -self.parameters.gamma
@@ -119,30 +123,6 @@ class VectorKernel(KernelMatrix):
             self.kernel.map(panel, self.parameters)
             values[:top, top:bottom] = values[top:bottom, :top].T
         return values
-
-
-class Differences(Columns):
-    """Columns so far from each other that products would cancel."""
-
-    def __init__(self, kernel: VectorKernel, vectors) -> None:
-        self.kernel = kernel
-        self.vectors = vectors
-        self.dtype = kernel.dtype
-
-    def __len__(self):
-        return self.vectors.shape[0]
-
-    def take(self, positions):
-        return Differences(self.kernel, self.vectors[positions])
-
-    def lines(self, rows):
-        return self.kernel.X[rows]
-
-    def new_lines(self, X_new):
-        return X_new
-
-    def write(self, lines, start, stop, out):
-        self.kernel.differences(_dense(lines), _dense(self.vectors[start:stop]), out)
 
 
 def _dense(vectors) -> NDArray:
