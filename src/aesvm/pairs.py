@@ -14,7 +14,7 @@ import numpy as np
 from aesvm.jit import jit, minimum
 
 #: Stands for infinity, which ``fastmath`` does not know.
-_HUGE = 1e300
+HUGE = 1e300
 
 
 @jit
@@ -46,8 +46,8 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
     # added to a slope, these take those out of the running that cannot rise, or fall
     no_rise, no_fall = np.empty(n), np.empty(n)
     for i in range(n):
-        no_rise[i] = 0.0 if coefs[i] < upper[i] else _HUGE
-        no_fall[i] = 0.0 if coefs[i] > lower[i] else _HUGE
+        no_rise[i] = 0.0 if coefs[i] < upper[i] else HUGE
+        no_fall[i] = 0.0 if coefs[i] > lower[i] else HUGE
     updates = 0
     decrease = 0.0
     while updates < limit:
@@ -56,11 +56,11 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
         for g in range(ends.size):
             begin = 0 if g == 0 else ends[g - 1]
             end = ends[g]
-            lowest, highest, chunk = _HUGE, _HUGE, begin
+            lowest, highest, chunk = HUGE, HUGE, begin
             for c in range(begin, end, 64):
                 here = slopes[c : min(c + 64, end)]
                 rise, fall = no_rise[c : c + here.size], no_fall[c : c + here.size]
-                low, high = _HUGE, _HUGE
+                low, high = HUGE, HUGE
                 for k in range(here.size):
                     low = minimum(low, here[k] + rise[k])
                     high = minimum(high, fall[k] - here[k])
@@ -85,8 +85,8 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
         step = min(step, min(room_i, room_j))
         coefs[i] = upper[i] if step == room_i else min(coefs[i] + step, upper[i])
         coefs[j] = lower[j] if step == room_j else max(coefs[j] - step, lower[j])
-        no_rise[i] = _HUGE if step == room_i else 0.0
-        no_fall[j] = _HUGE if step == room_j else 0.0
+        no_rise[i] = HUGE if step == room_i else 0.0
+        no_fall[j] = HUGE if step == room_j else 0.0
         no_fall[i] = no_rise[j] = 0.0
         row_i, row_j = K[i], K[j]
         for k in range(n):

@@ -29,9 +29,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.jit import jit
+from aesvm.jit import jit, minimum
 from aesvm.kernels import Columns, KernelMatrix
-from aesvm.pairs import update_pairs
+from aesvm.pairs import HUGE, update_pairs
 from aesvm.row_cache import RowCache, add_rows, gather_rows, store_rows
 
 #: Variables solved for together.
@@ -45,6 +45,9 @@ _UPDATES = 50
 
 #: Kernel values of a tile: as many as stay in a core's cache.
 _TILE = 1 << 19
+
+#: Lines of a working set's kernel block that a thread fills at a time.
+_LINES = 128
 
 #: Rounds that a variable rests before it is left out, and the share of them worth the copying.
 _REST, _SHRINK = 4, 0.3
@@ -127,8 +130,6 @@ def minimize(
     while True:
         edges = active.edges()
         gap = max((edge.gap for edge in edges), default=0.0)
-        if np.isnan(gap):
-            raise ValueError("The kernel has values that are not finite numbers: scale the data.")
         if watch is not None:
             watch(max(gap, 0.0), n_iter)
         stalled = patience.is_over(gap)
@@ -173,7 +174,10 @@ class _Patience:
 
 
 class _Edge(NamedTuple):
-    """A group's variables, and the two slopes that differ most the wrong way."""
+    """A group's variables, and the two slopes that differ most the wrong way.
+
+    Where none can rise the lowest is ``HUGE``; where none can fall the highest is ``-HUGE``.
+    """
 
     part: slice
     lowest: float  #: of those that can rise
@@ -185,10 +189,7 @@ class _Edge(NamedTuple):
 
     @classmethod
     def of(cls, part: slice, slopes, coefs, lower, upper) -> _Edge:
-        slopes, coefs = slopes[part], coefs[part]
-        lowest = slopes.min(initial=np.inf, where=coefs < upper[part])
-        highest = slopes.max(initial=-np.inf, where=coefs > lower[part])
-        return cls(part, float(lowest), float(highest))
+        return cls(part, *_edges(slopes[part], coefs[part], lower[part], upper[part]))
 
     def violated(self, slopes, coefs, lower, upper) -> NDArray[np.bool_]:
         """Which of the group's variables, seen against these edges, want to move and can."""
@@ -283,7 +284,7 @@ class _Problem:
         ``kept``: lines that are there already.
         """
         n_lines, n = len(changes), len(columns)
-        step = min(4096, max(256, _TILE // max(1, n_lines)))
+        step = min(2048, max(256, _TILE // max(1, n_lines)))
         every = np.arange(n_lines)
 
         def tile(first: int) -> None:
@@ -321,7 +322,7 @@ class _Problem:
             free = slopes[part][inside[part]]
             if not len(free):
                 edge = _Edge.of(part, slopes, self.coefs, self.lower + hair, self.upper - hair)
-                ends = [end for end in (edge.lowest, edge.highest) if np.isfinite(end)]
+                ends = [end for end in (edge.lowest, edge.highest) if abs(end) < HUGE]
                 free = np.array(ends or [0.0])
             offsets.append(float(free.mean()))
         back = np.empty(len(slopes), dtype=np.intp)
@@ -391,6 +392,8 @@ class _Active:
 
     def edges(self) -> list[_Edge]:
         self.slopes = self.scores[self.at] + self.linear
+        if not np.isfinite(self.slopes.sum()):
+            raise ValueError("The kernel has values that are not finite numbers: scale the data.")
         return [
             _Edge.of(part, self.slopes, self.coefs, self.lower, self.upper) for part in self.spans
         ]
@@ -457,7 +460,7 @@ class _Active:
         slots = self.cache.slot[at]
 
         def fill(first: int) -> None:
-            part = slice(first, first + 256)
+            part = slice(first, first + _LINES)
             gather_rows(self.cache.rows, slots[part], at, block[part])
             missing = first + np.flatnonzero(slots[part] < 0)
             if len(missing):
@@ -465,7 +468,7 @@ class _Active:
                 columns.write(columns.lines(rows[missing]), 0, len(at), values)
                 block[missing] = values
 
-        self.problem.each(fill, range(0, len(at), 256))
+        self.problem.each(fill, range(0, len(at), _LINES))
         self.problem.n_evaluations += int(np.count_nonzero(slots < 0)) * len(at)
         return block
 
@@ -546,6 +549,16 @@ class _Active:
         out = np.setdiff1d(np.arange(len(problem.rows)), self.points, assume_unique=True)
         self.left_out = [(out, now)]
         return True
+
+
+@jit
+def _edges(slopes, coefs, lower, upper):
+    """Smallest slope of those that can rise, largest of those that can fall."""
+    lowest = highest = HUGE
+    for k in range(slopes.size):
+        lowest = minimum(lowest, slopes[k] if coefs[k] < upper[k] else HUGE)
+        highest = minimum(highest, -slopes[k] if coefs[k] > lower[k] else HUGE)
+    return lowest, -highest
 
 
 @jit

@@ -92,7 +92,8 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Most pair updates in each pair of classes, as in SVC. -1 stands for
         ``max(10_000_000, 100 * n_rows)``.
     cache_size : float, default=200
-        Megabytes for rows of the kernel matrix.
+        Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
+        that the solver works on.
     shrinking : bool, default=True
         Whether to leave out, for a time, variables that rest at their bounds.
     class_weight : dict or "balanced", default=None
