@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ def test_the_demo_runs_and_stops_svc_in_time(tmp_path):
     result = subprocess.run(
         [sys.executable, str(DEMO), "--limit", "0.5"],
         cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "120"},
         capture_output=True,
         text=True,
         timeout=300,
