@@ -135,7 +135,9 @@ def test_an_unknown_kernel_is_named(X):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_single_precision_is_used_where_it_will_do(X, name):
+def test_single_precision_is_used_where_it_will_do(X, name, monkeypatch):
+    monkeypatch.setattr("aesvm.kernels.rounding._FEW", 39)
+
     def of(dtype):
         return kernel_matrix(X, kernel=name, **PARAMETERS, dtype=dtype)
 
@@ -147,3 +149,9 @@ def test_single_precision_is_used_where_it_will_do(X, name):
     tol = 1e-4
     kernel = in_enough_precision(of, rows, coefs, tol)
     assert np.abs((kernel.square(rows) - exact) @ coefs).max() <= 4 * tol
+
+
+def test_few_rows_get_double_precision(X):
+    rows = np.arange(40)
+    kernel = in_enough_precision(lambda dtype: kernel_matrix(X, dtype=dtype), rows, rows, 1.0)
+    assert kernel.dtype == np.float64

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from aesvm.kernels.matrix import KernelMatrix
 
+#: So few rows are not worth the saving.
+_FEW = 2048
+
 #: Size of the block in which rounding is measured.
 _LINES, _COLUMNS = 64, 256
 
@@ -18,9 +21,9 @@ def in_enough_precision(
 ) -> KernelMatrix:
     """The kernel matrix in single precision where that will do, otherwise in double.
 
-    It will do where ``sum_j c_j K_ij`` with coefficients as large as the given ones differs by
-    less than ``tol`` between the two: the errors of the values are taken as independent of each
-    other, and their size is measured on a sample of the rows.
+    It will do where the rows are many, and ``sum_j c_j K_ij`` with coefficients as large as the
+    given ones typically differs by less than ``tol`` between the two: the errors of the values
+    are taken as independent of each other, and their size is measured on a sample of the rows.
 
     Parameters
     ----------
@@ -32,6 +35,8 @@ def in_enough_precision(
         Largest magnitude of each coefficient.
     tol : float
     """
+    if len(rows) <= _FEW:
+        return of(np.float64)
     columns = rows[:: max(1, len(rows) // _COLUMNS)]
     lines = columns[:: max(1, len(columns) // _LINES)]
     single, double = of(np.float32), of(np.float64)
