@@ -101,6 +101,15 @@ def test_the_progress_bar_shows_what_is_inside_a_classifier(capsys):
     assert "solve" in shown
 
 
+@pytest.mark.parametrize("n_classes", [2, 12])
+def test_verbose_prints_a_few_lines_however_many_classes(capsys, n_classes):
+    X = np.random.default_rng(0).uniform(size=(600, 2))
+    AESVC(gamma=1.0, verbose=1).fit(X, (X[:, 0] * n_classes).astype(int))
+    lines = capsys.readouterr().out.splitlines()
+    assert 2 <= len(lines) <= 6
+    assert f"{n_classes * (n_classes - 1) // 2} pairs of classes" in lines[-1]
+
+
 LONG_FITS = {
     "RepresentativeSet": """
 X = np.random.default_rng(0).uniform(size=(600_000, 6)).astype(np.float32)

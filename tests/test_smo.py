@@ -169,7 +169,7 @@ def test_an_infeasible_start_is_refused():
 
 
 def test_the_result_does_not_depend_on_threads(small_sets, monkeypatch):
-    monkeypatch.setattr(smo, "_TILE", 512)
+    monkeypatch.setattr("aesvm.dual._TILE", 512)
     arguments, _ = classification(3000)
     one = smo.minimize(*arguments)
     for n_jobs in (2, 4):

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.smo import Solution
+from aesvm.dual import Solution
 
 
 def assemble(

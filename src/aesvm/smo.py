@@ -21,18 +21,16 @@ or were few from the start, the working set is all of them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.jit import jit, minimum
-from aesvm.kernels import Columns, KernelMatrix
-from aesvm.pairs import HUGE, update_pairs
-from aesvm.row_cache import RowCache, add_rows, gather_rows, store_rows
+from aesvm.dual import Edge, KeptRows, Problem, Solution
+from aesvm.jit import jit
+from aesvm.kernels import KernelMatrix
+from aesvm.pairs import update_pairs
+from aesvm.row_cache import RowCache, add_rows, gather_rows
 
 #: Variables solved for together.
 WORKING_SET = 1024
@@ -43,9 +41,6 @@ _INNER = 0.1
 #: Pair updates of a working set, per variable: what bounds the time between two rounds.
 _UPDATES = 50
 
-#: Kernel values of a tile: as many as stay in a core's cache.
-_TILE = 1 << 19
-
 #: Lines of a working set's kernel block that a thread fills at a time.
 _LINES = 128
 
@@ -54,19 +49,6 @@ _REST, _SHRINK = 4, 0.3
 
 #: Rounds without a smaller gap, and the share the objective must still fall by in them.
 _PATIENCE, _PROGRESS = 200, 1e-12
-
-
-class Solution(NamedTuple):
-    """What ``minimize`` found."""
-
-    alpha: NDArray[np.float64]
-    scores: NDArray[np.float64]  #: sum_j s_j alpha_j K_ij, of each variable i
-    offsets: NDArray[np.float64]  #: of each group, the slope of its free variables (LIBSVM's rho)
-    objective: float
-    gap: float  #: the largest violation of optimality
-    n_iter: int  #: pair updates
-    n_evaluations: int  #: kernel values computed
-    converged: bool  #: whether gap <= tol
 
 
 def minimize(
@@ -122,7 +104,7 @@ def minimize(
     >>> solution.alpha.round(6)
     array([0.5, 0.5, 0. ])
     """
-    problem = _Problem(kernel, rows, signs, linear, bounds, groups, start, run)
+    problem = Problem(kernel, rows, signs, linear, bounds, groups, start, run)
     limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
     active = _Active(problem, np.arange(len(rows)), cache_bytes)
     patience = _Patience()
@@ -173,181 +155,6 @@ class _Patience:
         return self.total - since > _PROGRESS * self.total
 
 
-class _Edge(NamedTuple):
-    """A group's variables, and the two slopes that differ most the wrong way.
-
-    Where none can rise the lowest is ``HUGE``; where none can fall the highest is ``-HUGE``.
-    """
-
-    part: slice
-    lowest: float  #: of those that can rise
-    highest: float  #: of those that can fall
-
-    @property
-    def gap(self) -> float:
-        return self.highest - self.lowest
-
-    @classmethod
-    def of(cls, part: slice, slopes, coefs, lower, upper) -> _Edge:
-        return cls(part, *_edges(slopes[part], coefs[part], lower[part], upper[part]))
-
-    def violated(self, slopes, coefs, lower, upper) -> NDArray[np.bool_]:
-        """Which of the group's variables, seen against these edges, want to move and can."""
-        slopes, coefs = slopes[self.part], coefs[self.part]
-        return ((coefs < upper[self.part]) & (slopes < self.highest)) | (
-            (coefs > lower[self.part]) & (slopes > self.lowest)
-        )
-
-
-class _Kept(NamedTuple):
-    """Rows of a cache: their slots, how much the coefficient of each changes, and all rows."""
-
-    slots: NDArray[np.intp]
-    changes: NDArray[np.float64]
-    rows: NDArray
-
-
-class _Problem:
-    """All variables, in signed coefficients: group by group, in random order inside.
-
-    The order breaks ties, of which the start is full: a working set should be a sample.
-    """
-
-    def __init__(self, kernel, rows, signs, linear, bounds, groups, start, run) -> None:
-        n = len(rows)
-        groups = np.zeros(n, dtype=np.intp) if groups is None else groups
-        order = np.random.default_rng(0).permutation(n)
-        self.order = order = order[np.argsort(groups[order], kind="stable")]
-        self.kernel = kernel
-        self.run = run
-        self.groups = groups[order]
-        self.signs = signs[order].astype(np.float64)
-        self.linear = self.signs * linear[order]
-        ends = self.signs * bounds[order]
-        self.lower, self.upper = np.minimum(ends, 0.0), np.maximum(ends, 0.0)
-        self.rows, self.at = _by_appearance(rows[order])
-        self.columns: Columns = kernel.columns(self.rows)
-        self.coefs = np.zeros(n)
-        self.scores = np.zeros(len(self.rows))
-        self.n_evaluations = 0
-        self.scratch = threading.local()
-        if start is not None:
-            self._start(np.asarray(start, dtype=np.float64)[order], bounds[order])
-
-    def _start(self, alpha: NDArray[np.float64], bounds: NDArray) -> None:
-        wrong = np.flatnonzero(~((alpha >= 0.0) & (alpha <= bounds)))
-        if len(wrong):
-            i = wrong[0]
-            raise ValueError(
-                f"start[{self.order[i]}]={alpha[i]} is not between 0 and its bound {bounds[i]}: "
-                "a start must be feasible."
-            )
-        self.coefs = self.signs * alpha
-        self.add(self.columns, self.scores, self.by_point())
-
-    def by_point(self) -> NDArray[np.float64]:
-        return np.bincount(self.at, self.coefs, len(self.rows)).astype(np.float64, copy=False)
-
-    def spans(self, variables: NDArray[np.intp]) -> list[slice]:
-        """Where each group lies among some variables, given ascending."""
-        ends = np.searchsorted(self.groups[variables], np.unique(self.groups), side="right")
-        return [slice(a, b) for a, b in pairwise([0, *ends.tolist()])]
-
-    def each(self, function: Callable, items: range) -> None:
-        if len(items) <= 1:
-            for item in items:
-                function(item)
-            return
-        for _ in self.run(function, items):
-            pass
-
-    def add(self, columns: Columns, scores: NDArray, changes: NDArray) -> None:
-        """Add ``K[columns] @ changes`` to scores, changes given by point; rows are used once."""
-        changed = np.flatnonzero(changes)
-        for first in range(0, len(changed), WORKING_SET):
-            part = changed[first : first + WORKING_SET]
-            lines = columns.lines(self.rows[part])
-            self.add_lines(columns, lines, changes[part], scores)
-
-    def add_lines(
-        self,
-        columns: Columns,
-        lines,
-        changes: NDArray[np.float64],
-        scores: NDArray[np.float64],
-        store: tuple[NDArray[np.intp], NDArray] | None = None,
-        kept: _Kept | None = None,
-    ) -> None:
-        """Add ``changes @ (lines of the kernel matrix)`` to scores, tile by tile.
-
-        ``store``: slots of a cache to write the first of the lines to, and the cache's rows.
-        ``kept``: lines that are there already.
-        """
-        n_lines, n = len(changes), len(columns)
-        step = min(2048, max(256, _TILE // max(1, n_lines)))
-        every = np.arange(n_lines)
-
-        def tile(first: int) -> None:
-            last = min(first + step, n)
-            part = scores[first:last]
-            if n_lines:
-                block = self.buffer(n_lines, last - first, columns.dtype)
-                columns.write(lines, first, last, block)
-                add_rows(block, every, changes, 0, part)
-                if store is not None:
-                    store_rows(block, store[0], first, store[1])
-            if kept is not None:
-                add_rows(kept.rows, kept.slots, kept.changes, first, part)
-
-        self.each(tile, range(0, n, step))
-        self.n_evaluations += n_lines * n
-
-    def buffer(self, n_lines: int, width: int, dtype: np.dtype) -> NDArray:
-        # one per thread: fresh memory would be zeroed by the system for every tile
-        buffer = getattr(self.scratch, "buffer", None)
-        if buffer is None or buffer.size < n_lines * width:
-            buffer = self.scratch.buffer = np.empty(max(_TILE, n_lines * width), dtype=dtype)
-        return buffer[: n_lines * width].reshape(n_lines, width)
-
-    def solution(self, n_iter: int, tol: float) -> Solution:
-        slopes = self.scores[self.at] + self.linear
-        everything = np.arange(len(slopes))
-        # of two bounds that add up to the same, rounding leaves one a hair short
-        hair = 1e-10 * (self.upper - self.lower)
-        inside = (self.coefs > self.lower + hair) & (self.coefs < self.upper - hair)
-        offsets, gap = [], 0.0
-        for part in self.spans(everything):
-            edge = _Edge.of(part, slopes, self.coefs, self.lower, self.upper)
-            gap = max(gap, edge.gap)
-            free = slopes[part][inside[part]]
-            if not len(free):
-                edge = _Edge.of(part, slopes, self.coefs, self.lower + hair, self.upper - hair)
-                ends = [end for end in (edge.lowest, edge.highest) if abs(end) < HUGE]
-                free = np.array(ends or [0.0])
-            offsets.append(float(free.mean()))
-        back = np.empty(len(slopes), dtype=np.intp)
-        back[self.order] = everything
-        return Solution(
-            alpha=np.abs(self.coefs)[back],
-            scores=self.scores[self.at][back],
-            offsets=np.array(offsets),
-            objective=float(self.coefs @ (0.5 * self.scores[self.at] + self.linear)),
-            gap=float(gap),
-            n_iter=n_iter,
-            n_evaluations=self.n_evaluations,
-            converged=bool(gap <= tol),
-        )
-
-
-def _by_appearance(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Distinct rows in order of their first appearance, and where each row is among them."""
-    points, first, at = np.unique(rows, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(points), dtype=np.intp)
-    place[order] = np.arange(len(points))
-    return points[order], place[at]
-
-
 class _Active:
     """The variables in play and their training rows, as columns of the kernel matrix.
 
@@ -355,7 +162,7 @@ class _Active:
     the rows that the cache has room for.
     """
 
-    def __init__(self, problem: _Problem, variables: NDArray[np.intp], cache_bytes: int) -> None:
+    def __init__(self, problem: Problem, variables: NDArray[np.intp], cache_bytes: int) -> None:
         self.problem = problem
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
         self._enter(variables)
@@ -390,15 +197,15 @@ class _Active:
         self.problem.coefs[self.variables] = self.coefs
         self.problem.scores[self.points] = self.scores
 
-    def edges(self) -> list[_Edge]:
+    def edges(self) -> list[Edge]:
         self.slopes = self.scores[self.at] + self.linear
         if not np.isfinite(self.slopes.sum()):
             raise ValueError("The kernel has values that are not finite numbers: scale the data.")
         return [
-            _Edge.of(part, self.slopes, self.coefs, self.lower, self.upper) for part in self.spans
+            Edge.of(part, self.slopes, self.coefs, self.lower, self.upper) for part in self.spans
         ]
 
-    def improve(self, edges: list[_Edge], tol: float, limit: int) -> tuple[int, float]:
+    def improve(self, edges: list[Edge], tol: float, limit: int) -> tuple[int, float]:
         """Solve for a working set, and bring all scores up to date.
 
         Returns the number of pair updates and the decrease of the objective.
@@ -430,7 +237,7 @@ class _Active:
             add_rows(self.gram, points, total, 0, self.scores)
         return int(account[0]), float(account[1])
 
-    def _working_set(self, edges: list[_Edge]) -> NDArray[np.intp]:
+    def _working_set(self, edges: list[Edge]) -> NDArray[np.intp]:
         stay = self.recent[: WORKING_SET // 2]
         taken = np.zeros(len(self.coefs), dtype=bool)
         taken[stay] = True
@@ -484,10 +291,10 @@ class _Active:
             changes[~here],
             self.scores,
             store=(free, rows) if len(free) else None,
-            kept=_Kept(slots[here], changes[here], rows) if here.any() else None,
+            kept=KeptRows(slots[here], changes[here], rows) if here.any() else None,
         )
 
-    def shrink(self, edges: list[_Edge]) -> list[_Edge]:
+    def shrink(self, edges: list[Edge]) -> list[Edge]:
         """Leave out variables that rest at a bound, once they are many.
 
         Returns the edges, which are the same, with the places of those that stay.
@@ -549,16 +356,6 @@ class _Active:
         out = np.setdiff1d(np.arange(len(problem.rows)), self.points, assume_unique=True)
         self.left_out = [(out, now)]
         return True
-
-
-@jit
-def _edges(slopes, coefs, lower, upper):
-    """Smallest slope of those that can rise, largest of those that can fall."""
-    lowest = highest = HUGE
-    for k in range(slopes.size):
-        lowest = minimum(lowest, slopes[k] if coefs[k] < upper[k] else HUGE)
-        highest = minimum(highest, -slopes[k] if coefs[k] > lower[k] else HUGE)
-    return lowest, -highest
 
 
 @jit

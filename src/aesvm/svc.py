@@ -35,6 +35,7 @@ from aesvm.base import (
     validated_rows,
     warn,
 )
+from aesvm.dual import Solution
 from aesvm.expansion import expand
 from aesvm.kernels import (
     Columns,
@@ -45,10 +46,8 @@ from aesvm.kernels import (
     resolve_gamma,
 )
 from aesvm.representative import RepresentativeSet
-from aesvm.smo import Solution, minimize
-
-#: Features whose spreads and ranges both differ by more than this factor are warned of.
-_SCALES = 100.0
+from aesvm.scales import warn_of_scales
+from aesvm.smo import minimize
 
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
@@ -237,31 +236,24 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._validate_params()
         data, labels, weights = self._validate(X, y, sample_weight)
         n_classes = len(self.classes_)
-        pairs = list(combinations(range(n_classes), 2))
         fit_task = self._init_callback_context(max_subtasks=2)
         fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
         self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
         if self.kernel == "rbf":
-            with np.errstate(over="ignore", invalid="ignore"):
-                _warn_of_scales(data)
+            warn_of_scales(data)
         chosen = self._represent(data, labels, weights, fit_task)
 
-        alone = len(pairs) == 1
-        task = fit_task.subcontext(task_name="solve", max_subtasks=_STEPS if alone else len(pairs))
+        n_pairs = n_classes * (n_classes - 1) // 2
+        task = fit_task.subcontext(
+            task_name="solve", max_subtasks=_STEPS if n_pairs == 1 else n_pairs
+        )
         task.call_on_fit_task_begin(estimator=self)
         rows = chosen.sample_indices_
         bounds = self.C * self.class_weight_[labels[rows]] * chosen.weights_
         members = [np.flatnonzero(labels[rows] == label) for label in range(n_classes)]
-        solutions: list[Solution | None] = []
         with one_blas_thread, Threads(self.n_jobs) as run:
             kernel = self._kernel_matrix(data, rows, bounds)
-            for i, j in pairs:
-                watch = self._watch(task if alone else None)
-                solutions.append(
-                    self._solve(kernel, rows, bounds, members[i], members[j], run, watch)
-                )
-                if not alone:
-                    _step(task, self)
+            solutions = self._solve_all(kernel, rows, bounds, members, run, task)
         task.call_on_fit_task_end(estimator=self)
         self._assemble(data, rows, members, solutions)
         self.representative_set_ = chosen
@@ -408,33 +400,49 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         bounded(of(np.float64), self.kernel, rows)
         return in_enough_precision(of, rows, bounds, self.tol)
 
-    def _watch(self, task) -> Callable[[float, int], None]:
-        """Tells of a solve: as steps of a task, on the way from the largest gap to ``tol``."""
-        told = time.perf_counter()
+    def _solve_all(self, kernel, rows, bounds, members, run, task) -> list[Solution | None]:
+        """The weighted SVM of every pair of classes; None where one of them has no rows."""
+        pairs = list(combinations(range(len(members)), 2))
+        started = told = time.perf_counter()
+        solutions: list[Solution | None] = []
         steps, largest = 0, 0.0
 
         def watch(gap: float, n_iter: int) -> None:
             nonlocal told, steps, largest
             largest = max(largest, gap)
-            if task is not None and largest > self.tol:
+            if len(pairs) == 1 and largest > self.tol:  # the way from the largest gap to tol
                 way = np.log(largest / max(gap, self.tol)) / np.log(largest / self.tol)
                 while steps < int(way * _STEPS):
                     steps += 1
                     _step(task, self)
             if time.perf_counter() - told > 5.0:
                 told = time.perf_counter()
-                say(self, f"solve: gap {gap:.3g} after {n_iter:,} iterations")
+                say(
+                    self,
+                    f"solve: pair {len(solutions) + 1:,} of {len(pairs):,} at gap {gap:.3g} after "
+                    f"{n_iter:,} iterations",
+                )
 
-        return watch
+        for i, j in pairs:
+            solutions.append(self._solve(kernel, rows, bounds, members[i], members[j], run, watch))
+            if len(pairs) > 1:
+                _step(task, self)
+        found = [solution for solution in solutions if solution is not None]
+        say(
+            self,
+            f"solve: {len(found):,} pairs of classes, {len(rows):,} rows, largest gap "
+            f"{max(s.gap for s in found):.3g}, {sum(s.n_iter for s in found):,} iterations, "
+            f"{sum(s.n_evaluations for s in found):.3g} kernel values in {kernel.dtype}, "
+            f"{time.perf_counter() - started:.1f} s",
+        )
+        return solutions
 
     def _solve(self, kernel, rows, bounds, ones, others, run, watch) -> Solution | None:
-        """The weighted SVM of two classes; None where one of them has no rows."""
         if not len(ones) or not len(others):
             return None
-        started = time.perf_counter()
         both = np.concatenate([ones, others])
         signs = np.repeat([1.0, -1.0], [len(ones), len(others)])
-        solution = minimize(
+        return minimize(
             kernel,
             rows[both],
             signs,
@@ -447,13 +455,6 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             run=run,
             watch=watch,
         )
-        say(
-            self,
-            f"solve: {len(both):,} rows, {np.count_nonzero(solution.alpha):,} support vectors, gap "
-            f"{solution.gap:.3g}, {solution.n_iter:,} iterations, {solution.n_evaluations:.3g} "
-            f"kernel values in {kernel.dtype}, {time.perf_counter() - started:.1f} s",
-        )
-        return solution
 
     def _assemble(self, X, rows, members, solutions) -> None:
         """SVC's fitted attributes, in SVC's layout."""
@@ -517,26 +518,3 @@ def _step(task, estimator) -> None:
     step = task.subcontext(task_name="step")
     step.call_on_fit_task_begin(estimator=estimator)
     step.call_on_fit_task_end(estimator=estimator)
-
-
-def _warn_of_scales(X) -> None:
-    """Distances are those of the features with the largest scale: say so."""
-    sample = X[:: max(1, X.shape[0] // 10_000)].astype(np.float64)
-    if sp.issparse(sample):
-        lowest, highest = (np.ravel(f(axis=0).toarray()) for f in (sample.min, sample.max))
-        mean = np.ravel(sample.mean(axis=0))
-        spreads = np.sqrt(np.maximum(np.ravel(sample.multiply(sample).mean(axis=0)) - mean**2, 0.0))
-    else:
-        lowest, highest, spreads = sample.min(axis=0), sample.max(axis=0), sample.std(axis=0)
-    ranges = highest - lowest
-    varies = (ranges > 0) & (spreads > 0)
-    ranges, spreads = ranges[varies], spreads[varies]
-    if not len(ranges):
-        return
-    ratio = min(ranges.max() / ranges.min(), spreads.max() / spreads.min())
-    if ratio > _SCALES:
-        warn(
-            f"The features of X differ in scale by a factor of {ratio:.2g}, and the smaller ones "
-            "hardly count in the distances of the RBF kernel: scale X, for instance with "
-            "sklearn.preprocessing.StandardScaler."
-        )

@@ -1,0 +1,224 @@
+"""All variables of an SVM's dual, their coefficients and scores; and how optimal they are.
+
+The problem is that of ``smo``, in signed coefficients ``b``: ``scores`` are ``Kb``, one for each
+training row, and ``slopes`` are ``Kb + q``, one for each variable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.jit import jit, minimum
+from aesvm.kernels import Columns
+from aesvm.pairs import HUGE
+from aesvm.row_cache import add_rows, store_rows
+
+#: Kernel values of a tile: as many as stay in a core's cache.
+_TILE = 1 << 19
+
+#: Rows of the kernel matrix that are used together, where they are not kept.
+_LINES = 1024
+
+
+class Solution(NamedTuple):
+    """What ``minimize`` found."""
+
+    alpha: NDArray[np.float64]
+    scores: NDArray[np.float64]  #: sum_j s_j alpha_j K_ij, of each variable i
+    offsets: NDArray[np.float64]  #: of each group, the slope of its free variables (LIBSVM's rho)
+    objective: float
+    gap: float  #: the largest violation of optimality
+    n_iter: int  #: pair updates
+    n_evaluations: int  #: kernel values computed
+    converged: bool  #: whether gap <= tol
+
+
+class Edge(NamedTuple):
+    """A group's variables, and the two slopes that differ most the wrong way.
+
+    Where none can rise the lowest is ``HUGE``; where none can fall the highest is ``-HUGE``.
+    """
+
+    part: slice
+    lowest: float  #: of those that can rise
+    highest: float  #: of those that can fall
+
+    @property
+    def gap(self) -> float:
+        return self.highest - self.lowest
+
+    @classmethod
+    def of(cls, part: slice, slopes, coefs, lower, upper) -> Edge:
+        return cls(part, *_edges(slopes[part], coefs[part], lower[part], upper[part]))
+
+    def violated(self, slopes, coefs, lower, upper) -> NDArray[np.bool_]:
+        """Which of the group's variables, seen against these edges, want to move and can."""
+        slopes, coefs = slopes[self.part], coefs[self.part]
+        return ((coefs < upper[self.part]) & (slopes < self.highest)) | (
+            (coefs > lower[self.part]) & (slopes > self.lowest)
+        )
+
+
+class KeptRows(NamedTuple):
+    """Rows of a cache: their slots, how much the coefficient of each changes, and all rows."""
+
+    slots: NDArray[np.intp]
+    changes: NDArray[np.float64]
+    rows: NDArray
+
+
+class Problem:
+    """All variables, in signed coefficients: group by group, in random order inside.
+
+    The order breaks ties, of which the start is full: a working set should be a sample.
+    """
+
+    def __init__(self, kernel, rows, signs, linear, bounds, groups, start, run) -> None:
+        n = len(rows)
+        groups = np.zeros(n, dtype=np.intp) if groups is None else groups
+        order = np.random.default_rng(0).permutation(n)
+        self.order = order = order[np.argsort(groups[order], kind="stable")]
+        self.kernel = kernel
+        self.run = run
+        self.groups = groups[order]
+        self.signs = signs[order].astype(np.float64)
+        self.linear = self.signs * linear[order]
+        ends = self.signs * bounds[order]
+        self.lower, self.upper = np.minimum(ends, 0.0), np.maximum(ends, 0.0)
+        self.rows, self.at = _by_appearance(rows[order])
+        self.columns: Columns = kernel.columns(self.rows)
+        self.coefs = np.zeros(n)
+        self.scores = np.zeros(len(self.rows))
+        self.n_evaluations = 0
+        self.scratch = threading.local()
+        if start is not None:
+            self._start(np.asarray(start, dtype=np.float64)[order], bounds[order])
+
+    def _start(self, alpha: NDArray[np.float64], bounds: NDArray) -> None:
+        wrong = np.flatnonzero(~((alpha >= 0.0) & (alpha <= bounds)))
+        if len(wrong):
+            i = wrong[0]
+            raise ValueError(
+                f"start[{self.order[i]}]={alpha[i]} is not between 0 and its bound {bounds[i]}: "
+                "a start must be feasible."
+            )
+        self.coefs = self.signs * alpha
+        self.add(self.columns, self.scores, self.by_point())
+
+    def by_point(self) -> NDArray[np.float64]:
+        return np.bincount(self.at, self.coefs, len(self.rows)).astype(np.float64, copy=False)
+
+    def spans(self, variables: NDArray[np.intp]) -> list[slice]:
+        """Where each group lies among some variables, given ascending."""
+        ends = np.searchsorted(self.groups[variables], np.unique(self.groups), side="right")
+        return [slice(a, b) for a, b in pairwise([0, *ends.tolist()])]
+
+    def each(self, function: Callable, items: range) -> None:
+        if len(items) <= 1:
+            for item in items:
+                function(item)
+            return
+        for _ in self.run(function, items):
+            pass
+
+    def add(self, columns: Columns, scores: NDArray, changes: NDArray) -> None:
+        """Add ``K[columns] @ changes`` to scores, changes given by point; rows are used once."""
+        changed = np.flatnonzero(changes)
+        for first in range(0, len(changed), _LINES):
+            part = changed[first : first + _LINES]
+            lines = columns.lines(self.rows[part])
+            self.add_lines(columns, lines, changes[part], scores)
+
+    def add_lines(
+        self,
+        columns: Columns,
+        lines,
+        changes: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        store: tuple[NDArray[np.intp], NDArray] | None = None,
+        kept: KeptRows | None = None,
+    ) -> None:
+        """Add ``changes @ (lines of the kernel matrix)`` to scores, tile by tile.
+
+        ``store``: slots of a cache to write the first of the lines to, and the cache's rows.
+        ``kept``: lines that are there already.
+        """
+        n_lines, n = len(changes), len(columns)
+        step = min(2048, max(256, _TILE // max(1, n_lines)))
+        every = np.arange(n_lines)
+
+        def tile(first: int) -> None:
+            last = min(first + step, n)
+            part = scores[first:last]
+            if n_lines:
+                block = self.buffer(n_lines, last - first, columns.dtype)
+                columns.write(lines, first, last, block)
+                add_rows(block, every, changes, 0, part)
+                if store is not None:
+                    store_rows(block, store[0], first, store[1])
+            if kept is not None:
+                add_rows(kept.rows, kept.slots, kept.changes, first, part)
+
+        self.each(tile, range(0, n, step))
+        self.n_evaluations += n_lines * n
+
+    def buffer(self, n_lines: int, width: int, dtype: np.dtype) -> NDArray:
+        # one per thread: fresh memory would be zeroed by the system for every tile
+        buffer = getattr(self.scratch, "buffer", None)
+        if buffer is None or buffer.size < n_lines * width:
+            buffer = self.scratch.buffer = np.empty(max(_TILE, n_lines * width), dtype=dtype)
+        return buffer[: n_lines * width].reshape(n_lines, width)
+
+    def solution(self, n_iter: int, tol: float) -> Solution:
+        slopes = self.scores[self.at] + self.linear
+        everything = np.arange(len(slopes))
+        # of two bounds that add up to the same, rounding leaves one a hair short
+        hair = 1e-10 * (self.upper - self.lower)
+        inside = (self.coefs > self.lower + hair) & (self.coefs < self.upper - hair)
+        offsets, gap = [], 0.0
+        for part in self.spans(everything):
+            edge = Edge.of(part, slopes, self.coefs, self.lower, self.upper)
+            gap = max(gap, edge.gap)
+            free = slopes[part][inside[part]]
+            if not len(free):
+                edge = Edge.of(part, slopes, self.coefs, self.lower + hair, self.upper - hair)
+                ends = [end for end in (edge.lowest, edge.highest) if abs(end) < HUGE]
+                free = np.array(ends or [0.0])
+            offsets.append(float(free.mean()))
+        back = np.empty(len(slopes), dtype=np.intp)
+        back[self.order] = everything
+        return Solution(
+            alpha=np.abs(self.coefs)[back],
+            scores=self.scores[self.at][back],
+            offsets=np.array(offsets),
+            objective=float(self.coefs @ (0.5 * self.scores[self.at] + self.linear)),
+            gap=float(gap),
+            n_iter=n_iter,
+            n_evaluations=self.n_evaluations,
+            converged=bool(gap <= tol),
+        )
+
+
+def _by_appearance(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Distinct rows in order of their first appearance, and where each row is among them."""
+    points, first, at = np.unique(rows, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(points), dtype=np.intp)
+    place[order] = np.arange(len(points))
+    return points[order], place[at]
+
+
+@jit
+def _edges(slopes, coefs, lower, upper):
+    """Smallest slope of those that can rise, largest of those that can fall."""
+    lowest = highest = HUGE
+    for k in range(slopes.size):
+        lowest = minimum(lowest, slopes[k] if coefs[k] < upper[k] else HUGE)
+        highest = minimum(highest, -slopes[k] if coefs[k] > lower[k] else HUGE)
+    return lowest, -highest
