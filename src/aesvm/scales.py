@@ -20,12 +20,12 @@ def warn_of_scales(X) -> None:
     """Distances are those of the features with the largest scale: say so."""
     with np.errstate(over="ignore", invalid="ignore"):
         lowest, highest, spreads = _extent(X[:: max(1, X.shape[0] // _SAMPLE)].astype(np.float64))
-    ranges = highest - lowest
-    varies = (ranges > 0) & (spreads > 0)
-    ranges, spreads = ranges[varies], spreads[varies]
-    if not len(ranges):
-        return
-    ratio = min(ranges.max() / ranges.min(), spreads.max() / spreads.min())
+        ranges = highest - lowest
+        varies = (ranges > 0) & (spreads > 0)
+        if not varies.any():
+            return
+        ranges, spreads = ranges[varies], spreads[varies]
+        ratio = min(ranges.max() / ranges.min(), spreads.max() / spreads.min())
     if ratio > _FACTOR:
         warn(
             f"The features of X differ in scale by a factor of {ratio:.2g}, and the smaller ones "
