@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC
 from aesvm.base import Threads, one_blas_thread
-from aesvm.expansion import expand
+from aesvm.expansion import squared_norm
 from aesvm.kernels import kernel_matrix
 from benchmarks.datasets import MissingError
 
@@ -51,14 +51,7 @@ def dual_objective(model: Any, gamma: float, n_jobs: int) -> float:
     dual: Any = model.dual_coef_
     coefs: NDArray = np.ravel(dual.toarray() if hasattr(dual, "toarray") else dual)
     vectors = model.support_vectors_.astype(np.float64)
-    columns = kernel_matrix(vectors, gamma=gamma, accuracy=1e-10).columns(np.arange(len(coefs)))
+    kernel = kernel_matrix(vectors, gamma=gamma, accuracy=1e-10)
     with one_blas_thread, Threads(n_jobs) as run:
-        scores = expand(
-            columns,
-            vectors,
-            np.array([0, len(coefs)]),
-            coefs[:, None],
-            lambda sums: sums[:, 0, 0],
-            run,
-        )
-    return float(0.5 * coefs @ scores - np.abs(coefs).sum())
+        norm = squared_norm(kernel, np.arange(len(coefs)), coefs, run)
+    return float(0.5 * norm - np.abs(coefs).sum())

@@ -29,3 +29,22 @@ def test_sums_over_segments_are_those_of_the_formula(size, sparse, monkeypatch):
     with Threads(3) as run:
         again = expansion.expand(columns, kind(new), edges, coefs, lambda sums: sums, run)
     assert_array_equal(again, found)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0, 1, 256, 700])
+def test_scores_and_norms_are_those_of_the_formula(size, dtype, monkeypatch):
+    monkeypatch.setattr(expansion, "_COLUMNS", 70)
+    rng = np.random.default_rng(0)
+    X, rows = rng.normal(size=(900, 3)), np.sort(rng.permutation(900)[:size])
+    support, coefs = rng.permutation(900)[:300], rng.normal(size=300)
+    K = oracles.kernel(X, gamma=0.5)
+    kernel = kernel_matrix(X, gamma=0.5, dtype=dtype)
+    tol = 1e-5 if dtype == np.float32 else 1e-11
+    with Threads(3) as run:
+        found = expansion.scores(kernel, support, coefs, rows, run)
+        assert_allclose(found, K[np.ix_(rows, support)] @ coefs, atol=tol)
+        own = rng.normal(size=size)
+        norm = expansion.squared_norm(kernel, rows, own, run)
+    assert_allclose(norm, own @ K[np.ix_(rows, rows)] @ own, atol=100 * tol)
+    assert_array_equal(expansion.scores(kernel, rows[:0], coefs[:0], rows), np.zeros(size))

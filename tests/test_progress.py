@@ -78,27 +78,44 @@ def test_callbacks_are_torn_down_where_a_fit_fails():
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_a_classifier_reports_the_set_and_the_solve(n_classes):
+def test_a_classifier_reports_the_set_the_solve_and_the_rounds(n_classes):
     X = np.random.default_rng(0).uniform(size=(3000, 2))
     y = (X[:, 0] * n_classes).astype(int)
     recorder = Recorder()
-    AESVC(gamma=1.0).set_callbacks(recorder).fit(X, y)
+    AESVC(gamma=1.0, refine=2, subset_size=200).set_callbacks(recorder).fit(X, y)
+    n_pairs = n_classes * (n_classes - 1) // 2
     assert recorder.begun == recorder.ended
     assert recorder.begun["fit"] == recorder.begun["represent"] == recorder.begun["solve"] == 1
     assert recorder.expected["fit"] == 2
+    assert recorder.begun["round"] == 2 * n_pairs
+    assert recorder.begun["look"] >= 2 * n_pairs
+    assert recorder.begun["steps"] == 3 * n_pairs
     if n_classes == 2:
-        assert 0 < recorder.begun["step"] <= recorder.expected["solve"]
+        assert recorder.begun["step"] > 0
+        assert recorder.expected["steps"] == 20
     else:
-        assert recorder.begun["step"] == recorder.expected["solve"] == 6
+        assert recorder.begun["pair"] == recorder.expected["solve"] == 6
     assert recorder.torn_down
 
 
 def test_the_progress_bar_shows_what_is_inside_a_classifier(capsys):
     X = np.random.default_rng(0).uniform(size=(5000, 2))
-    AESVC(gamma=1.0).set_callbacks(ProgressBar()).fit(X, X[:, 0] > 0.5)
+    AESVC(gamma=1.0, refine=1).set_callbacks(ProgressBar()).fit(X, X[:, 0] > 0.5)
     shown = capsys.readouterr().out
-    assert "subsets" in shown
-    assert "solve" in shown
+    for name in ("subsets", "solve", "round", "look"):
+        assert name in shown
+
+
+def test_verbose_tells_what_a_round_did(capsys):
+    X = np.random.default_rng(0).uniform(size=(5000, 2))
+    y = X[:, 0] + 0.1 * np.random.default_rng(1).normal(size=5000) > 0.5
+    AESVC(gamma=1.0, refine=2, verbose=1).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    rounds = [line for line in lines if "round" in line]
+    assert len(rounds) == 2
+    for word in ("violators", "F1", "gap", "band", "rows solved for"):
+        assert word in rounds[0]
+    assert len(lines) <= 8
 
 
 @pytest.mark.parametrize("n_classes", [2, 12])

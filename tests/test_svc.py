@@ -40,7 +40,13 @@ EXPECTED_FAILURES = dict.fromkeys(
 
 
 @parametrize_with_checks(
-    [AESVC(), AESVC(hull_tol=0), AESVC(kernel="precomputed")],
+    [
+        AESVC(),
+        AESVC(hull_tol=0),
+        AESVC(refine=1, subset_size=10),
+        AESVC(refine="exact"),
+        AESVC(kernel="precomputed"),
+    ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_it_is_a_scikit_learn_estimator(estimator, check):
@@ -181,7 +187,7 @@ def test_the_theorems_of_the_paper_hold(seed, hull_tol, C, weighted):
     signs[:2] = 1.0, -1.0
     weights = rng.uniform(0.1, 4.0, n) if weighted else np.ones(n)
     parameters = {"gamma": 2.0, "hull_tol": hull_tol, "subset_size": 40}
-    model = AESVC(C=C, tol=1e-7, **parameters).fit(X, signs, sample_weight=weights)
+    model = AESVC(C=C, tol=1e-7, refine=0, **parameters).fit(X, signs, sample_weight=weights)
     exact = AESVC(C=C, tol=1e-7, gamma=2.0, hull_tol=0).fit(X, signs, sample_weight=weights)
     chosen = RepresentativeSet(keep_combinations=True, **parameters).fit(X, signs, weights)
     rows, beta = chosen.sample_indices_, chosen.weights_
@@ -227,7 +233,7 @@ def three_blobs():
 
 def test_a_reduced_set_keeps_the_accuracy(blobs):
     X, y = blobs
-    model = AESVC(gamma=1.0, subset_size=500).fit(X[:3000], y[:3000])
+    model = AESVC(gamma=1.0, subset_size=500, refine=0).fit(X[:3000], y[:3000])
     exact = SVC(gamma=1.0).fit(X[:3000], y[:3000])
     assert len(model.representative_set_.sample_indices_) < 1000
     assert model.representative_set_.reduced_
@@ -239,10 +245,13 @@ def test_a_reduced_set_keeps_the_accuracy(blobs):
 
 def test_data_of_one_subset_is_not_reduced(blobs):
     X, y = blobs
-    model = AESVC(gamma=1.0).fit(X[:1000], y[:1000])
+    model = AESVC(gamma=1.0, refine=0).fit(X[:1000], y[:1000])
     assert not model.representative_set_.reduced_
+    assert model.certificate_.exact
     assert len(model.representative_set_.sample_indices_) == 1000
-    assert AESVC(gamma=1.0, subset_size=999).fit(X[:1000], y[:1000]).representative_set_.reduced_
+    model.set_params(subset_size=999).fit(X[:1000], y[:1000])
+    assert model.representative_set_.reduced_
+    assert not model.certificate_.exact
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -351,7 +360,7 @@ def test_weights_with_many_classes_and_sparse_rows(reduce):
         "tol": 1e-6,
         "decision_function_shape": "ovo",
     }
-    model = AESVC(**parameters, hull_tol=0.05 if reduce else 0, subset_size=200, n_jobs=2)
+    model = AESVC(**parameters, hull_tol=0.05 if reduce else 0, subset_size=200, refine=0, n_jobs=2)
     model.fit(X[:1200], y[:1200], sample_weight=weights[:1200])
     exact = SVC(**parameters).fit(X[:1200], y[:1200], sample_weight=weights[:1200])
     assert_allclose(model.class_weight_, exact.class_weight_)

@@ -1,8 +1,9 @@
 """Kernel SVMs for data too large for ``sklearn.svm.SVC``."""
 
+from aesvm.certificate import Certificate
 from aesvm.representative import RepresentativeSet
 from aesvm.svc import AESVC
 
 __version__ = "0.1.0"
 
-__all__ = ["AESVC", "RepresentativeSet"]
+__all__ = ["AESVC", "Certificate", "RepresentativeSet"]

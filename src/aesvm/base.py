@@ -11,8 +11,9 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -65,7 +66,7 @@ def _fitted_attributes(estimator: Any) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(estimator).items()
-        if name.endswith("_") and not name.startswith("_")
+        if name.endswith("_") and not name.startswith("__")
     }
 
 
@@ -102,6 +103,36 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         frame = frame.f_back
         depth += 1
     warnings.warn(message, category, stacklevel=max(2, depth - 1))
+
+
+class Progress:
+    """Where a piece of work reports: to scikit-learn's callbacks, and where verbose asks in lines.
+
+    ``context`` is the callback context of the task that the work is a part of; ``quiet`` parts
+    print nothing.
+    """
+
+    def __init__(self, estimator: Any, context: Any, quiet: bool = False) -> None:
+        self.estimator = estimator
+        self.context = context
+        self.quiet = quiet
+
+    @contextmanager
+    def task(self, name: str, steps: int | None = 0, quiet: bool = False) -> Iterator[Progress]:
+        """A part of the work, with so many parts of its own; None where that is not known."""
+        context = self.context.subcontext(task_name=name, max_subtasks=steps)
+        context.call_on_fit_task_begin(estimator=self.estimator)
+        yield Progress(self.estimator, context, self.quiet or quiet)
+        context.call_on_fit_task_end(estimator=self.estimator)
+
+    def step(self, name: str = "step") -> None:
+        """One of the parts is done."""
+        with self.task(name):
+            pass
+
+    def say(self, message: str) -> None:
+        if not self.quiet:
+            say(self.estimator, message)
 
 
 class Threads:

@@ -10,45 +10,73 @@ as in scikit-learn, signs are turned round: positive is the second class.
 from __future__ import annotations
 
 from itertools import combinations, pairwise
-from typing import Any
+from math import sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.dual import Solution
+
+class Trained(NamedTuple):
+    """The SVM of a pair of classes."""
+
+    rows: NDArray[np.intp]  #: training rows
+    coefs: NDArray[np.float64]  #: of each, positive for rows of the first class
+    offset: float
 
 
 def assemble(
-    members: list[NDArray[np.intp]], solutions: list[Solution | None]
+    labels: NDArray[np.intp], trained: list[Trained | int]
 ) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
     """Support vectors, their number in each class, dual coefficients and intercepts.
 
     Parameters
     ----------
-    members : list of ndarray
-        The representatives of each class, by position.
-    solutions : list of Solution or None
-        Of every pair, the variables of its first class first. None where a class of the pair
-        has no representatives: the other one wins.
+    labels : ndarray of shape (n_samples,)
+        Class of each training row, by number.
+    trained : list of Trained or int
+        Of every pair. A number where a class of the pair has no rows: 1 where the first class
+        wins, -1 where the second does, 0 where neither has any.
     """
-    n_classes = len(members)
-    coefs = np.zeros((n_classes - 1, sum(len(part) for part in members)))
-    intercept = np.empty(len(solutions))
-    pairs = combinations(range(n_classes), 2)
-    for pair, ((i, j), solution) in enumerate(zip(pairs, solutions, strict=True)):
-        if solution is None:
-            intercept[pair] = float(len(members[i]) > 0) - float(len(members[j]) > 0)
+    n_classes = round((1 + sqrt(1 + 8 * len(trained))) / 2)
+    supports = [t.rows[t.coefs != 0] for t in trained if not isinstance(t, int)]
+    used = np.unique(np.concatenate(supports))
+    order = used[np.argsort(labels[used], kind="stable")]
+    place = np.empty(len(labels), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    coefs = np.zeros((n_classes - 1, len(order)))
+    intercept = np.empty(len(trained))
+    for pair, ((i, j), t) in enumerate(
+        zip(combinations(range(n_classes), 2), trained, strict=True)
+    ):
+        if isinstance(t, int):
+            intercept[pair] = t
             continue
-        ones = len(members[i])
-        coefs[j - 1, members[i]] = solution.alpha[:ones]
-        coefs[i, members[j]] = -solution.alpha[ones:]
-        intercept[pair] = -solution.offsets[0]
-    used = [part[coefs[:, part].any(axis=0)] for part in members]
-    order = np.concatenate(used)
+        for line, part in ((j - 1, t.coefs > 0), (i, t.coefs < 0)):
+            coefs[line, place[t.rows[part]]] = t.coefs[part]
+        intercept[pair] = t.offset
     sign = -1.0 if n_classes == 2 else 1.0
-    n_support = np.array([len(part) for part in used], dtype=np.int32)
-    return order, n_support, sign * coefs[:, order], sign * intercept
+    n_support = np.bincount(labels[order], minlength=n_classes).astype(np.int32)
+    return order, n_support, sign * coefs, sign * intercept
+
+
+def trained_pair(
+    number: int,
+    support: NDArray[np.int32],
+    n_support: NDArray[np.int32],
+    dual: Any,
+    intercept: NDArray[np.float64],
+) -> Trained:
+    """A pair of classes, taken from a model's attributes again."""
+    i, j = list(combinations(range(len(n_support)), 2))[number]
+    ends = np.cumsum(n_support)
+    one, other = (np.arange(ends[c] - n_support[c], ends[c]) for c in (i, j))
+    dual = dual.toarray() if sp.issparse(dual) else dual
+    sign = -1.0 if len(n_support) == 2 else 1.0
+    coefs = sign * np.concatenate([dual[j - 1, one], dual[i, other]])
+    rows = support[np.concatenate([one, other])].astype(np.intp)
+    return Trained(rows[coefs != 0], coefs[coefs != 0], sign * float(intercept[number]))
 
 
 def pair_values(sums: NDArray[np.float64], intercept: NDArray[np.float64]) -> NDArray[np.float64]:

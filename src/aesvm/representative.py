@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +26,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from aesvm.base import (
     REDUCTION_CONSTRAINTS,
+    Progress,
     Threads,
     all_or_nothing,
     one_blas_thread,
@@ -36,20 +36,18 @@ from aesvm.base import (
 )
 from aesvm.distinct import distinct_rows
 from aesvm.kernels import KernelMatrix, bounded, kernel_matrix, resolve_gamma
-from aesvm.partition import distance_pieces, fine_subsets, sequence_pieces
-from aesvm.reduction import Reduced, Reducer, everything, union
-
-#: Where the subsets looked at first keep more than this share of their rows, reducing is given up.
-GIVE_UP_SHARE = 0.9
-
-#: How many subsets, spread over all of them, decide that.
-_PROBES = 8
-
-#: Subsets are handed to threads, and reported, in at most this many batches.
-_BATCHES = 256
+from aesvm.reduction import Representatives, Settings, derive
 
 #: A kernel value is trusted down to this many units of rounding.
 _ROUNDINGS = 1000
+
+
+class Merged(NamedTuple):
+    """The distinct rows and the weight of each, and who represents them; by row of X."""
+
+    distinct: NDArray[np.intp]
+    weights: NDArray[np.float64]
+    found: Representatives
 
 
 class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
@@ -194,53 +192,14 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         -------
         self : RepresentativeSet
         """
-        started = time.perf_counter()
         self._validate_params()
-        if self.subset_size > self.partition_size:
-            raise ValueError(
-                f"subset_size={self.subset_size} is larger than "
-                f"partition_size={self.partition_size}: it must be at most that."
-            )
         data, labels, weights = self._validate(X, y, sample_weight, groups)
         fit_task = self._init_callback_context(max_subtasks=2)
         fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
 
-        gamma = resolve_gamma(self.gamma, data, self.kernel)
         with one_blas_thread, Threads(self.n_jobs) as run:
-            same_as = _merge(data, labels, weights, run)
-            distinct = np.flatnonzero(same_as == np.arange(len(same_as)))
-            used = same_as >= 0
-            merged = np.bincount(same_as[used], weights[used], len(labels)).astype(float)
-            say(
-                self,
-                f"{len(labels):,} rows, {labels.max() + 1:,} classes"
-                f"{'' if groups is None else ' in groups'}, {len(distinct):,} "
-                "distinct rows of non-zero weight",
-            )
-            kernel = self._kernel_matrix(data, gamma, distinct)
-            subsets = self._cut(kernel, distinct, labels, run, fit_task)
-            reduced = self._reduce(kernel, subsets, merged, run, fit_task)
-
-        found = (
-            union(reduced, len(labels), self.keep_combinations)
-            if reduced
-            else everything(distinct, merged, len(labels), self.keep_combinations)
-        ).spread(same_as)
-        self.sample_indices_ = selected = found.selected
-        self.weights_ = found.weights
-        self.residuals_ = found.residuals
-        self.max_residual_ = float(np.nanmax(found.residuals))
-        self.__dict__.pop("combinations_", None)  # an earlier fit's
-        if self.keep_combinations:
-            self.combinations_ = found.combinations
-        self.n_subsets_ = len(subsets)
-        self.reduced_ = bool(reduced)
-        self.gamma_ = gamma
-        say(
-            self,
-            f"{len(selected):,} representatives ({len(selected) / len(labels):.1%}), largest "
-            f"residual {self.max_residual_:.3g}, {time.perf_counter() - started:.1f} s",
-        )
+            gamma = resolve_gamma(self.gamma, data, self.kernel)
+            self._represent(data, labels, weights, gamma, run, Progress(self, fit_task))
         fit_task.call_on_fit_task_end(estimator=self, X=data, y=y)
         return self
 
@@ -291,8 +250,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
     def _validate(self, X, y, sample_weight, groups):
         """The rows, the label of each (class and group together) and its weight."""
         X = validated_rows(self, X, reset=True)
-        if self.kernel == "precomputed":
-            _check_symmetric(X)
+        self._check(X)
         labels = np.zeros(X.shape[0], dtype=np.intp)
         if y is not None:
             check_consistent_length(X, y)
@@ -312,6 +270,71 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             labels = np.unique(labels * (codes.max() + 1) + codes, return_inverse=True)[1]
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         return X, labels, weights
+
+    def _check(self, X) -> None:
+        """Refuse parameters that do not fit each other, or the rows."""
+        if self.subset_size > self.partition_size:
+            raise ValueError(
+                f"subset_size={self.subset_size} is larger than "
+                f"partition_size={self.partition_size}: it must be at most that."
+            )
+        if self.kernel == "precomputed":
+            _check_symmetric(X)
+
+    def _represent(self, X, labels, weights, gamma: float, run, progress: Progress) -> Merged:
+        """The fitted attributes, of valid rows; and the set as it stands for the distinct ones."""
+        started = time.perf_counter()
+        same_as = merge(X, labels, weights, run)
+        distinct = np.flatnonzero(same_as == np.arange(len(same_as)))
+        used = same_as >= 0
+        merged = np.bincount(same_as[used], weights[used], len(labels)).astype(float)
+        progress.say(
+            f"{len(labels):,} rows, {len(np.unique(labels)):,} classes, {len(distinct):,} "
+            "distinct rows of non-zero weight"
+        )
+        order = np.argsort(labels[distinct], kind="stable")
+        edges = np.flatnonzero(np.diff(labels[distinct][order])) + 1
+        derived = derive(
+            self._kernel_matrix(X, gamma, distinct),
+            np.split(distinct[order], edges),
+            merged,
+            Settings(
+                self.hull_tol,
+                self.subset_size,
+                self.partition_size,
+                self.partition,
+                self.keep_combinations,
+            ),
+            run,
+            progress,
+        )
+        if derived.kept_of is not None:
+            self._say_given_up(*derived.kept_of, len(distinct))
+        found = derived.found.spread(same_as)
+        self.sample_indices_ = selected = found.selected
+        self.weights_ = found.weights
+        self.residuals_ = found.residuals
+        self.max_residual_ = float(np.nanmax(found.residuals))
+        self.__dict__.pop("combinations_", None)  # an earlier fit's
+        if self.keep_combinations:
+            self.combinations_ = found.combinations
+        self.n_subsets_ = derived.n_subsets
+        self.reduced_ = derived.reduced
+        self.gamma_ = gamma
+        progress.say(
+            f"{len(selected):,} representatives ({len(selected) / len(labels):.1%}), largest "
+            f"residual {self.max_residual_:.3g}, {time.perf_counter() - started:.1f} s"
+        )
+        return Merged(distinct, merged, derived.found)
+
+    def _say_given_up(self, seen: int, kept: int, total: int) -> None:
+        message = (
+            f"{seen:,} of {total:,} distinct rows were reduced, and {kept / seen:.1%} of them "
+            "kept: there is little to gain, so every distinct row represents itself. A larger "
+            "hull_tol, a larger subset_size or a smaller gamma would reduce more."
+        )
+        say(self, message)
+        warn(message)
 
     def _kernel_matrix(self, X, gamma: float, distinct: NDArray[np.intp]) -> KernelMatrix:
         """The kernel matrix, in a precision that can tell residuals from rounding."""
@@ -340,91 +363,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             )
         return of(np.float64)
 
-    def _cut(self, kernel, distinct, labels, run, fit_task) -> list[NDArray[np.intp]]:
-        """Cut every class into subsets of similar rows."""
-        if self.hull_tol == 0:
-            return []
-        started = time.perf_counter()
-        order = np.argsort(labels[distinct], kind="stable")
-        edges = np.flatnonzero(np.diff(labels[distinct][order])) + 1
-        classes = np.split(distinct[order], edges)
-        if self.partition == "sequence":
-            pieces = [p for rows in classes for p in sequence_pieces(rows, self.partition_size)]
-        else:
-            pieces = distance_pieces(kernel, classes, self.partition_size, run)
-        count = min(len(pieces), _BATCHES)
-        batches = [pieces[at::count] for at in range(count)]
-        task = fit_task.subcontext(task_name="partition", max_subtasks=count)
-        task.call_on_fit_task_begin(estimator=self)
-        subsets: list[NDArray[np.intp]] = []
 
-        def cut_all(batch: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
-            return [s for rows in batch for s in fine_subsets(kernel, rows, self.subset_size)]
-
-        with closing(run(cut_all, batches)) as cuts:
-            for cut in cuts:
-                step = task.subcontext(task_name="piece")
-                step.call_on_fit_task_begin(estimator=self)
-                subsets += cut
-                step.call_on_fit_task_end(estimator=self)
-        task.call_on_fit_task_end(estimator=self)
-        say(
-            self,
-            f"partition: {len(pieces):,} pieces, {len(subsets):,} subsets, "
-            f"{time.perf_counter() - started:.1f} s",
-        )
-        return subsets
-
-    def _reduce(self, kernel, subsets, merged, run, fit_task) -> list[Reduced]:
-        """Reduce every subset; nothing where there is nothing to gain."""
-        if self.hull_tol == 0:
-            return []
-        reducer = Reducer(kernel, self.hull_tol, merged, self.keep_combinations)
-        total = sum(len(rows) for rows in subsets)
-        ends = np.cumsum([len(rows) for rows in subsets])
-        probes = np.unique(np.searchsorted(ends, ends[-1] * (np.arange(_PROBES) + 0.5) / _PROBES))
-        others = np.setdiff1d(np.arange(len(subsets)), probes)
-        count = min(len(others), _BATCHES)
-        batches = [probes[[at]] for at in range(len(probes))]
-        batches += np.array_split(others, count) if count else []
-        task = fit_task.subcontext(task_name="subsets", max_subtasks=len(batches))
-        task.call_on_fit_task_begin(estimator=self)
-        results: dict[int, Reduced] = {}
-        kept = seen = 0
-        told = started = time.perf_counter()
-        for phase in (batches[: len(probes)], batches[len(probes) :]):
-            work = ([subsets[at] for at in batch] for batch in phase)
-            with closing(run(reducer, work)) as reductions:
-                for batch, reduced in zip(phase, reductions, strict=True):
-                    step = task.subcontext(task_name="batch")
-                    step.call_on_fit_task_begin(estimator=self)
-                    for at, result in zip(batch, reduced, strict=True):
-                        results[at] = result
-                        kept += len(result.selected)
-                        seen += len(subsets[at])
-                    step.call_on_fit_task_end(estimator=self)
-                    if time.perf_counter() - told > 5.0:
-                        told = time.perf_counter()
-                        say(self, f"{seen:,} of {total:,} rows seen, {kept / seen:.1%} kept")
-            if kept > GIVE_UP_SHARE * seen and seen < total:
-                self._give_up(kept / seen, seen, total)
-                task.call_on_fit_task_end(estimator=self)
-                return []
-        task.call_on_fit_task_end(estimator=self)
-        say(self, f"subsets: {kept:,} rows kept, {time.perf_counter() - started:.1f} s")
-        return [results[at] for at in range(len(subsets))]
-
-    def _give_up(self, share: float, seen: int, total: int) -> None:
-        message = (
-            f"{seen:,} of {total:,} distinct rows were reduced, and {share:.1%} of them kept: "
-            "there is little to gain, so every distinct row represents itself. A larger "
-            "hull_tol, a larger subset_size or a smaller gamma would reduce more."
-        )
-        say(self, message)
-        warn(message)
-
-
-def _merge(X, labels, weights, run) -> NDArray[np.intp]:
+def merge(X, labels, weights, run) -> NDArray[np.intp]:
     """For every row the first one equal to it in its class, -1 for rows of weight zero."""
     rows = np.flatnonzero(weights)
     everything_counts = len(rows) == len(labels)

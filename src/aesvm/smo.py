@@ -47,6 +47,9 @@ _LINES = 128
 #: Rounds that a variable rests before it is left out, and the share of them worth the copying.
 _REST, _SHRINK = 4, 0.3
 
+#: How much smaller a gap is aimed at where the duality gap is too large, and the smallest share.
+_TIGHTER, _TIGHTEST = 0.25, 1e-4
+
 #: Rounds without a smaller gap, and the share the objective must still fall by in them.
 _PATIENCE, _PROGRESS = 200, 1e-12
 
@@ -61,6 +64,7 @@ def minimize(
     groups: NDArray | None = None,
     start: NDArray | None = None,
     tol: float = 1e-3,
+    duality_tol: float | None = None,
     max_iter: int = -1,
     cache_bytes: int = 200_000_000,
     shrinking: bool = True,
@@ -82,6 +86,9 @@ def minimize(
         A feasible a, whose group sums are kept; zeros where None.
     tol : float, default=1e-3
         Largest gap, in LIBSVM's meaning.
+    duality_tol : float, default=None
+        Largest duality gap, relative to the objective; where that is not reached at ``tol``, a
+        smaller one is aimed at. The kernel must be positive semidefinite.
     max_iter : int, default=-1
         Most pair updates, LIBSVM's iterations; -1 stands for ``max(10_000_000, 100 * n)``.
     cache_bytes : int, default=200_000_000
@@ -109,24 +116,29 @@ def minimize(
     active = _Active(problem, np.arange(len(rows)), cache_bytes)
     patience = _Patience()
     n_iter = 0
+    aim = tol
     while True:
         edges = active.edges()
         gap = max((edge.gap for edge in edges), default=0.0)
         if watch is not None:
             watch(max(gap, 0.0), n_iter)
         stalled = patience.is_over(gap)
-        if gap <= tol or n_iter >= limit or stalled:
+        if gap <= aim or n_iter >= limit or stalled:
             if not active.rejoin() or n_iter >= limit:
-                break
+                if n_iter >= limit or stalled or not problem.is_short_of(duality_tol):
+                    break
+                aim *= _TIGHTER
+                if aim < _TIGHTEST * tol:
+                    break
             # without progress, leaving out and taking up again would go on for ever
             shrinking = patience.renew() and shrinking and not stalled
             continue
         if shrinking:
             edges = active.shrink(edges)
-        done, decrease = active.improve(edges, tol, limit - n_iter)
+        done, decrease = active.improve(edges, aim, limit - n_iter)
         n_iter += done
         patience.count(decrease)
-    return problem.solution(n_iter, tol)
+    return problem.solution(n_iter, tol, duality_tol)
 
 
 class _Patience:
@@ -341,6 +353,7 @@ class _Active:
             scores = problem.scores[points]
             problem.add(problem.columns.take(points), scores, now - then)
             problem.scores[points] = scores
+        self.left_out = [(points, now) for points, _ in self.left_out]
         violates = np.zeros(len(problem.coefs), dtype=bool)
         slopes = problem.scores[problem.at] + problem.linear
         spans = problem.spans(np.arange(len(problem.coefs)))

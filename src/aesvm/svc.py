@@ -6,10 +6,8 @@ a weighted SVM over the representatives of both (``smo``), and the pairs vote.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
-from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -28,6 +26,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from aesvm import one_vs_one
 from aesvm.base import (
     REDUCTION_CONSTRAINTS,
+    Progress,
     Threads,
     all_or_nothing,
     one_blas_thread,
@@ -35,7 +34,7 @@ from aesvm.base import (
     validated_rows,
     warn,
 )
-from aesvm.dual import Solution
+from aesvm.certificate import DEFINITE, NOT_DEFINITE, TAKEN, Account, Certificate, certify
 from aesvm.expansion import expand
 from aesvm.kernels import (
     Columns,
@@ -45,23 +44,24 @@ from aesvm.kernels import (
     kernel_matrix,
     resolve_gamma,
 )
-from aesvm.representative import RepresentativeSet
+from aesvm.reduction import Settings, derive
+from aesvm.refine import COARSER, EXACT_EFFORT, completed
+from aesvm.representative import Merged, RepresentativeSet, merge
 from aesvm.scales import warn_of_scales
-from aesvm.smo import minimize
-
-#: Steps in which the progress of a single solve is reported.
-_STEPS = 20
+from aesvm.training import Options, Problem, Result, Training
 
 #: Error in a kernel value beyond which predictions use a slower way to compute it.
 _ACCURACY = 1e-8
 
 
 class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """C-support vector classification on a representative set of the training rows.
+    """C-support vector classification, as exact as is affordable.
 
-    A drop-in for :class:`sklearn.svm.SVC` on data too large for it: the rows of each class are
-    first replaced by a weighted subset that reaches every one of them within ``hull_tol`` in
-    kernel space. With ``hull_tol=0`` only equal rows are merged, and the SVM is SVC's own.
+    A drop-in for :class:`sklearn.svm.SVC` on data too large for it. Where the exact SVM takes
+    seconds it is computed. Where it takes longer, the rows of each class are replaced by a
+    weighted subset that reaches every one of them within ``hull_tol`` in kernel space, and the
+    subset is chosen again once the margin is known (``refine``). ``certificate_`` tells how
+    close the result is to the exact SVM.
 
     Parameters
     ----------
@@ -85,6 +85,15 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Rows of the coarse pieces that are cut into subsets (the paper's P).
     partition : {"distance", "sequence"}, default="distance"
         How the coarse pieces are made (the paper's FLS2 and FLS1).
+    refine : int, "exact" or "auto", default="auto"
+        0 trains on the representative set alone: the paper's AESVM. A number k adds k rounds,
+        in which every class is cut by margin, rows near the margin stand for themselves and
+        the others are represented anew, side by side. "exact" gives every distinct row a
+        multiplier of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3.
+        "auto" is exact where that takes at most 5e9 kernel values (some ten seconds on two
+        cores); otherwise it makes rounds while they change over a thousandth of the labels and
+        the next takes no more than that. The first round is left out where it alone would
+        take over 3e11.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
@@ -129,11 +138,15 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Pair updates.
     objective_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        The dual objective of each pair of classes, over the representatives.
+        The dual objective of each pair of classes, over the rows solved for last.
     gap_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         How far each is from optimal, in the meaning of ``tol``.
     representative_set_ : RepresentativeSet
-        The set the model was trained on.
+        The set of the first solution. With ``refine=0`` it is the set the model was trained on;
+        where rounds follow it is ten times as coarse as ``hull_tol`` says.
+    certificate_ : Certificate
+        How close the model is to the exact SVM; see :class:`aesvm.Certificate`. What takes
+        more than a fraction of a second is left to ``certify``.
     gamma_ : float
         The value used.
     shape_fit_ : tuple of int
@@ -158,6 +171,14 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     >>> model = AESVC(gamma=1.0).fit(X, y)
     >>> bool(model.score(X, y) > 0.98)
     True
+    >>> model.certificate_.exact
+    True
+
+    On the representative set alone:
+
+    >>> model = AESVC(gamma=1.0, refine=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
     >>> len(model.representative_set_.sample_indices_) < 500
     True
     """
@@ -165,6 +186,7 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {
         **REDUCTION_CONSTRAINTS,
         "C": [Interval(Real, 0.0, None, closed="neither")],
+        "refine": [StrOptions({"auto", "exact"}), Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "cache_size": [Interval(Real, 0.0, None, closed="left")],
@@ -173,6 +195,10 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "break_ties": ["boolean"],
     }
+
+    # for certify: of each pair of classes
+    _accounts_: list[Account]
+    _multipliers_: list[Any]
 
     def __init__(
         self,
@@ -186,6 +212,7 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         subset_size: int = 1000,
         partition_size: int = 100_000,
         partition: str = "distance",
+        refine: int | str = "auto",
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
@@ -205,6 +232,7 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.subset_size = subset_size
         self.partition_size = partition_size
         self.partition = partition
+        self.refine = refine
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size
@@ -235,31 +263,107 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         data, labels, weights = self._validate(X, y, sample_weight)
-        n_classes = len(self.classes_)
         fit_task = self._init_callback_context(max_subtasks=2)
         fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
+        progress = Progress(self, fit_task)
         self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
+        chosen = self._representative_set(labels, weights)
+        chosen._check(data)
         if self.kernel == "rbf":
             warn_of_scales(data)
-        chosen = self._represent(data, labels, weights, fit_task)
-
-        n_pairs = n_classes * (n_classes - 1) // 2
-        task = fit_task.subcontext(
-            task_name="solve", max_subtasks=_STEPS if n_pairs == 1 else n_pairs
-        )
-        task.call_on_fit_task_begin(estimator=self)
-        rows = chosen.sample_indices_
-        bounds = self.C * self.class_weight_[labels[rows]] * chosen.weights_
-        members = [np.flatnonzero(labels[rows] == label) for label in range(n_classes)]
         with one_blas_thread, Threads(self.n_jobs) as run:
-            kernel = self._kernel_matrix(data, rows, bounds)
-            solutions = self._solve_all(kernel, rows, bounds, members, run, task)
-        task.call_on_fit_task_end(estimator=self)
-        self._assemble(data, rows, members, solutions)
+            with progress.task("represent", 2) as task:
+                merged = chosen._represent(data, labels, weights, self.gamma_, run, task)
+            problem = self._problem(merged.distinct, labels, merged.weights)
+            bounded(self._kernel_of(data, self.tol, np.float64), self.kernel, problem.rows)
+            train = Training(
+                Options(self.refine, self.tol, self.max_iter, self.cache_size, self.shrinking),
+                partial(self._kernel_for, data),
+                self._representer(chosen, data, merged, run),
+                self._definite() != NOT_DEFINITE,
+                run,
+                progress,
+            )
+            results = train(problem.pairs(), merged.found if chosen.reduced_ else None)
+        self._assemble(data, labels, results)
+        chosen.__dict__.pop("combinations_", None)  # as large as X, and of no further use
+        chosen.keep_combinations = False
+        chosen.n_features_in_ = self.n_features_in_
         self.representative_set_ = chosen
         self.shape_fit_ = data.shape
         fit_task.call_on_fit_task_end(estimator=self, X=data, y=y)
         return self
+
+    def certify(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Certificate:
+        """Compute what ``certificate_`` lacks, from the rows the model was trained on.
+
+        It takes one look at all rows and, where the model is not exact, the kernel values of
+        all rows with a multiplier among each other.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            What ``fit`` was given.
+
+        Returns
+        -------
+        certificate : Certificate
+            It takes the place of ``certificate_``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> X, y = make_moons(5000, noise=0.1, random_state=0)
+        >>> model = AESVC(gamma=1.0, refine=1).fit(X, y)
+        >>> bool(model.certify(X, y).relative_gap < 0.05)
+        True
+        """
+        check_is_fitted(self)
+        data = validated_rows(self, X, reset=False)
+        labels, weights = self._labels_of(data, y), self._weights_of(data, sample_weight)
+        kernel_for, definite = partial(self._kernel_for, data), self._definite()
+        accounts: list[Account] = []
+        with one_blas_thread, Threads(self.n_jobs) as run:
+            same_as = merge(data, labels, weights, run)
+            used = same_as >= 0
+            total = np.bincount(same_as[used], weights[used], len(labels))
+            rows = np.flatnonzero(same_as == np.arange(len(labels)))
+            for number, pair in enumerate(self._problem(rows, labels, total).pairs()):
+                if isinstance(pair, int):
+                    continue
+                trained = one_vs_one.trained_pair(
+                    number, self.support_, self.n_support_, self.dual_coef_, self.intercept_
+                )
+                multipliers = np.zeros(len(labels))
+                held, alpha = self._multipliers_[number]
+                multipliers[held] = alpha
+                multipliers = multipliers[pair.rows]
+                if not np.isclose(multipliers.sum(), alpha.sum()) or (
+                    (multipliers > (1 + 1e-9) * pair.bounds).any()
+                ):
+                    raise ValueError(
+                        "sample_weight is not what the model was trained with: certify wants "
+                        "the same."
+                    )
+                say(self, f"certify: looking at {len(pair.rows):,} rows")
+                accounts.append(
+                    completed(
+                        self._accounts_[len(accounts)],
+                        pair,
+                        trained,
+                        multipliers,
+                        kernel_for,
+                        tol=self.tol,
+                        definite=definite != NOT_DEFINITE,
+                        run=run,
+                    )
+                )
+        self._accounts_ = accounts
+        self.certificate_ = certify(accounts, self.hull_tol, definite)
+        return self.certificate_
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Signed distances from the margins, scaled as SVC scales them.
@@ -335,7 +439,7 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = self._weights_of(X, sample_weight)
         present = np.unique(labels[weights > 0])
         if len(present) < 2:
             where = "" if len(self.classes_) < 2 else " among the rows of non-zero sample_weight"
@@ -345,6 +449,24 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         self.class_weight_ = self._class_weights(y)
         return X, labels, weights
+
+    def _weights_of(self, X, sample_weight) -> NDArray[np.float64]:
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+    def _labels_of(self, X, y) -> NDArray[np.intp]:
+        """The classes of the training rows, by number, where these are they."""
+        check_consistent_length(X, y)
+        y = column_or_1d(y, warn=True)
+        same = X.shape == self.shape_fit_ and np.isin(y, self.classes_).all()
+        if same and self.kernel != "precomputed":
+            difference = abs(X[self.support_] - self.support_vectors_)
+            same = difference.max() == 0 if len(self.support_) else True
+        if not same:
+            raise ValueError(
+                f"X of shape {X.shape} and y are not what the model was trained on, shape "
+                f"{self.shape_fit_}: certify wants the same rows, in the same order."
+            )
+        return np.searchsorted(self.classes_, y)
 
     def _class_weights(self, y) -> NDArray[np.float64]:
         if isinstance(self.class_weight, dict):
@@ -363,26 +485,53 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError(f"class_weight has {wrong}: weights must be non-negative numbers.")
         return compute_class_weight(self.class_weight, classes=self.classes_, y=y)
 
-    def _represent(self, X, labels, weights, fit_task) -> RepresentativeSet:
-        tiny = np.count_nonzero(weights) <= self.subset_size
-        chosen = RepresentativeSet(
+    def _representative_set(self, labels, weights) -> RepresentativeSet:
+        """What the first solution is trained on: everything, where it will be exact."""
+        sizes = np.bincount(labels[weights > 0]).astype(float)
+        # the squared sizes of all pairs of classes together
+        pairs = ((sizes[:, None] + sizes) ** 2)[np.triu_indices(len(sizes), 1)].sum()
+        exact = self.refine == "exact" or (self.refine == "auto" and pairs <= EXACT_EFFORT)
+        tiny = sizes.sum() <= self.subset_size
+        return RepresentativeSet(
             kernel=self.kernel,
             gamma=self.gamma_,
             degree=self.degree,
             coef0=self.coef0,
-            hull_tol=0.0 if tiny else self.hull_tol,
+            hull_tol=0.0 if tiny or exact else self.hull_tol * (COARSER if self.refine else 1.0),
             subset_size=self.subset_size,
             partition_size=self.partition_size,
             partition=self.partition,
+            keep_combinations=True,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        task = fit_task.subcontext(task_name="represent")
-        task.call_on_fit_task_begin(estimator=self)
-        with task.propagate_callback_context(chosen):
-            chosen.fit(X, labels, sample_weight=weights)
-        task.call_on_fit_task_end(estimator=self)
-        return chosen
+
+    def _representer(self, chosen: RepresentativeSet, X, merged: Merged, run) -> Callable:
+        """A function that represents some rows, so much more coarsely than ``hull_tol``."""
+        kernel = chosen._kernel_matrix(X, self.gamma_, merged.distinct)
+
+        def represent(classes: list[NDArray], coarser: float, progress: Progress):
+            settings = Settings(
+                self.hull_tol * coarser,
+                self.subset_size,
+                self.partition_size,
+                self.partition,
+                keep_combinations=True,
+            )
+            return derive(kernel, classes, merged.weights, settings, run, progress).found
+
+        return represent
+
+    def _problem(self, rows, labels, weights) -> Problem:
+        costs = self.C * self.class_weight_[labels[rows]]
+        return Problem(rows, labels[rows], weights[rows], costs, len(self.classes_))
+
+    def _definite(self) -> str:
+        """What is known of the kernel."""
+        if self.kernel == "precomputed" or callable(self.kernel):
+            return TAKEN
+        doubtful = self.kernel == "sigmoid" or (self.kernel == "poly" and self.coef0 < 0)
+        return NOT_DEFINITE if doubtful else DEFINITE
 
     def _kernel_of(self, X, accuracy: float, dtype) -> KernelMatrix:
         return kernel_matrix(
@@ -395,82 +544,32 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             dtype=dtype,
         )
 
-    def _kernel_matrix(self, X, rows, bounds) -> KernelMatrix:
-        of = partial(self._kernel_of, X, self.tol / 10)
-        bounded(of(np.float64), self.kernel, rows)
-        return in_enough_precision(of, rows, bounds, self.tol)
-
-    def _solve_all(self, kernel, rows, bounds, members, run, task) -> list[Solution | None]:
-        """The weighted SVM of every pair of classes; None where one of them has no rows."""
-        pairs = list(combinations(range(len(members)), 2))
-        started = told = time.perf_counter()
-        solutions: list[Solution | None] = []
-        steps, largest = 0, 0.0
-
-        def watch(gap: float, n_iter: int) -> None:
-            nonlocal told, steps, largest
-            largest = max(largest, gap)
-            if len(pairs) == 1 and largest > self.tol:  # the way from the largest gap to tol
-                way = np.log(largest / max(gap, self.tol)) / np.log(largest / self.tol)
-                while steps < int(way * _STEPS):
-                    steps += 1
-                    _step(task, self)
-            if time.perf_counter() - told > 5.0:
-                told = time.perf_counter()
-                say(
-                    self,
-                    f"solve: pair {len(solutions) + 1:,} of {len(pairs):,} at gap {gap:.3g} after "
-                    f"{n_iter:,} iterations",
-                )
-
-        for i, j in pairs:
-            solutions.append(self._solve(kernel, rows, bounds, members[i], members[j], run, watch))
-            if len(pairs) > 1:
-                _step(task, self)
-        found = [solution for solution in solutions if solution is not None]
-        say(
-            self,
-            f"solve: {len(found):,} pairs of classes, {len(rows):,} rows, largest gap "
-            f"{max(s.gap for s in found):.3g}, {sum(s.n_iter for s in found):,} iterations, "
-            f"{sum(s.n_evaluations for s in found):.3g} kernel values in {kernel.dtype}, "
-            f"{time.perf_counter() - started:.1f} s",
-        )
-        return solutions
-
-    def _solve(self, kernel, rows, bounds, ones, others, run, watch) -> Solution | None:
-        if not len(ones) or not len(others):
-            return None
-        both = np.concatenate([ones, others])
-        signs = np.repeat([1.0, -1.0], [len(ones), len(others)])
-        return minimize(
-            kernel,
-            rows[both],
-            signs,
-            -np.ones(len(both)),
-            bounds[both],
-            tol=self.tol,
-            max_iter=self.max_iter,
-            cache_bytes=int(self.cache_size * 1e6),
-            shrinking=self.shrinking,
-            run=run,
-            watch=watch,
+    def _kernel_for(self, X, rows, coefs) -> KernelMatrix:
+        """The kernel matrix, precise enough to sum up values with such coefficients."""
+        return in_enough_precision(
+            partial(self._kernel_of, X, self.tol / 10), rows, coefs, self.tol
         )
 
-    def _assemble(self, X, rows, members, solutions) -> None:
-        """SVC's fitted attributes, in SVC's layout."""
-        order, n_support, dual, intercept = one_vs_one.assemble(members, solutions)
-        self.support_ = rows[order].astype(np.int32)
+    def _assemble(self, X, labels, results: list[Result | int]) -> None:
+        """SVC's fitted attributes, in SVC's layout; and the certificate."""
+        order, n_support, dual, intercept = one_vs_one.assemble(
+            labels, [r if isinstance(r, int) else r.trained for r in results]
+        )
+        self.support_ = order.astype(np.int32)
         self.n_support_ = n_support
         self.support_vectors_ = (
             np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
         )
         self.dual_coef_ = type(X)(dual) if sp.issparse(X) else dual
         self.intercept_ = intercept
-        found = [solution for solution in solutions if solution is not None]
-        self.n_iter_ = np.array([s.n_iter if s else 0 for s in solutions], dtype=np.int32)
-        self.objective_ = np.array([s.objective if s else 0.0 for s in solutions])
-        self.gap_ = np.array([s.gap if s else 0.0 for s in solutions])
-        self.fit_status_ = int(not all(solution.converged for solution in found))
+        found = [None if isinstance(r, int) else r for r in results]
+        self.n_iter_ = np.array([r.n_iter if r else 0 for r in found], dtype=np.int32)
+        self.objective_ = np.array([r.solution.objective if r else 0.0 for r in found])
+        self.gap_ = np.array([r.solution.gap if r else 0.0 for r in found])
+        self.fit_status_ = int(not all(r.solution.converged for r in found if r))
+        self._multipliers_ = [r.multipliers if r else None for r in found]
+        self._accounts_ = [r.account for r in found if r]
+        self.certificate_ = certify(self._accounts_, self.hull_tol, self._definite())
         if self.fit_status_:
             limit = "" if self.max_iter == -1 else f" at max_iter={self.max_iter}"
             warn(
@@ -504,7 +603,8 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _support_columns(self, X) -> tuple[Columns, Any]:
         """The support vectors as columns of the kernel matrix, and rows of the same kind."""
         if self.kernel == "precomputed":
-            return self._kernel_of(X, _ACCURACY, np.float64).columns(self.support_), X
+            rows = self.support_.astype(np.intp)
+            return self._kernel_of(X, _ACCURACY, np.float64).columns(rows), X
         vectors = self.support_vectors_
         if sp.issparse(X) and not sp.issparse(vectors):
             vectors = type(X)(vectors)
@@ -512,9 +612,3 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             X = sp.csr_array(X)
         kernel = self._kernel_of(vectors, _ACCURACY, np.float64)
         return kernel.columns(np.arange(vectors.shape[0])), X
-
-
-def _step(task, estimator) -> None:
-    step = task.subcontext(task_name="step")
-    step.call_on_fit_task_begin(estimator=estimator)
-    step.call_on_fit_task_end(estimator=estimator)

@@ -1,0 +1,218 @@
+"""What is known of a trained model's distance from the exact SVM.
+
+With ``c_i = C * class_weight * sample_weight`` and the rows' images ``z_i`` in kernel space,
+
+    F1(w, b) = 1/2 |w|^2 + sum_i c_i max(0, 1 - y_i (<w, z_i> + b))     over all rows,
+    F2(w, b) = the same over the representatives, their bounds c_t = C * class_weight * beta_t,
+    F3(w, b) = the same over all rows, each replaced by what stands for it, u_i = z_i - tau_i.
+
+Every number follows from these; none is an estimate. With several classes the pairs are one
+problem, of which all objectives are sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from math import sqrt
+from typing import Any
+
+#: What is known of a kernel.
+DEFINITE, TAKEN, NOT_DEFINITE = (
+    "positive semidefinite",
+    "taken to be positive semidefinite",
+    "not positive semidefinite",
+)
+
+#: Why a number is missing.
+NOT_LOOKED = "takes a pass over all rows: call certify(X, y)"
+INDEFINITE = "the kernel is not positive semidefinite: no theorem applies"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How close a model is to the exact SVM of its training rows.
+
+    Attributes
+    ----------
+    kernel : str
+        "positive semidefinite", "not positive semidefinite", or for a precomputed or callable
+        kernel "taken to be positive semidefinite": that was not checked, and every bound below
+        rests on it.
+    exact : bool
+        Whether every distinct row has a multiplier of its own, between 0 and its own bound:
+        then the model is SVC's, to ``tol``.
+    rounds : int
+        Margin-stratified rounds after the first solution; the largest number of any pair.
+    n_rows, n_solved : int
+        Distinct rows, and rows solved for in the last problem; summed over the pairs.
+    hull_tol : float
+        The tolerance asked for (the paper's epsilon), 0 where every row stands for itself.
+    max_residual, mean_residual : float
+        Of the squared distances ``|tau_i|^2`` in the last problem. Rows beyond the margin are
+        represented ten times as coarsely once a margin is known.
+    norm : float or None
+        ``|w|``, or with several pairs the norm of all of them together.
+    reduced_objective : float or None
+        F2(w, b).
+    objective : float or None
+        F1(w, b), on all rows.
+    dual_objective : float or None
+        The best value found of the full dual, at multipliers lifted from the representatives:
+        ``alpha_i = w_i sum_t gamma_it alpha_t / beta_t`` lies between 0 and c_i and keeps the
+        sum of ``y_i alpha_i``. By weak duality F1 is nowhere smaller.
+    gap, relative_gap : float or None
+        ``objective - dual_objective``, which F1(w, b) exceeds the exact SVM's by at most; and
+        the same divided by ``objective``.
+    paper_bound : float or None
+        What the exact SVM's objective can exceed F2's minimum by, Corollary 3 of the paper in
+        our C: ``(sum_i c_i)^(3/2) sqrt(max_residual)``.
+    paper_bound_is_vacuous : bool or None
+        Whether, added to F2, it says no more than ``w = 0`` does, whose objective is at most
+        twice the bounds of the lighter class.
+    theorem_2_bound : float or None
+        ``|w| sum_i c_i |tau_i|``, at least F1(w, b) - F3(w, b) by Theorem 2; as F3 <= F2 by
+        Theorem 1, F1(w, b) is at most F2(w, b) plus this.
+    violators : int or None
+        Rows whose margin contradicts their lifted multiplier by more than ``tol``; a row counts
+        once for each pair it is in.
+    missing : dict
+        Why each number that is None was not computed.
+    """
+
+    kernel: str
+    exact: bool
+    rounds: int
+    n_rows: int
+    n_solved: int
+    hull_tol: float
+    max_residual: float
+    mean_residual: float
+    norm: float | None
+    reduced_objective: float | None
+    objective: float | None
+    dual_objective: float | None
+    gap: float | None
+    relative_gap: float | None
+    paper_bound: float | None
+    paper_bound_is_vacuous: bool | None
+    theorem_2_bound: float | None
+    violators: int | None
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> X, y = make_moons(300, noise=0.2, random_state=0)
+        >>> certificate = AESVC(gamma=1.0).fit(X, y).certificate_
+        >>> certificate.as_dict()["exact"]
+        True
+        >>> certificate.relative_gap < 1e-2
+        True
+        """
+        return asdict(self)
+
+    def __str__(self) -> str:
+        how = "exact" if self.exact else f"{self.rounds} margin-stratified rounds"
+        lines = [
+            f"{how}: {self.n_solved:,} of {self.n_rows:,} distinct rows solved for; "
+            f"kernel {self.kernel}"
+        ]
+        for name, text in _LABELS.items():
+            value = getattr(self, name)
+            shown = f"not computed ({self.missing[name]})" if value is None else f"{value:.6g}"
+            if name == "paper_bound" and self.paper_bound_is_vacuous:
+                shown += " (vacuous: w = 0 does as well)"
+            lines.append(f"  {text:<34}{shown}")
+        return "\n".join(lines)
+
+
+_LABELS = {
+    "hull_tol": "hull_tol",
+    "max_residual": "largest residual |tau|^2",
+    "mean_residual": "mean residual",
+    "norm": "norm of w",
+    "reduced_objective": "objective on representatives, F2",
+    "objective": "objective on all rows, F1",
+    "dual_objective": "dual objective",
+    "gap": "duality gap",
+    "relative_gap": "relative duality gap",
+    "paper_bound": "paper's bound (Corollary 3)",
+    "theorem_2_bound": "F1 - F2 at most (Theorem 2)",
+    "violators": "rows that violate optimality",
+}
+
+
+@dataclass(frozen=True)
+class Account:
+    """The numbers of one pair of classes that a certificate is made of."""
+
+    exact: bool
+    rounds: int
+    n_rows: int
+    n_solved: int
+    max_residual: float
+    total_residual: float
+    squared_norm: float
+    hinge_reduced: float  #: the hinge losses of F2
+    total_bound: float  #: sum_i c_i
+    trivial: float  #: twice the bounds of the lighter class: what w = 0 can do
+    weighted_distances: float  #: sum_i c_i |tau_i|
+    hinge: float | None = None  #: the hinge losses of F1
+    dual_objective: float | None = None
+    violators: int | None = None
+
+
+def certify(accounts: list[Account], hull_tol: float, kernel: str) -> Certificate:
+    """The certificate of all pairs together."""
+
+    def total(name: str) -> Any:
+        values = [getattr(account, name) for account in accounts]
+        return None if None in values else sum(values)
+
+    n_rows, squared_norm = total("n_rows"), total("squared_norm")
+    if any(account.squared_norm < 0 for account in accounts):
+        kernel = NOT_DEFINITE
+    half = 0.5 * squared_norm
+    hinge, dual = total("hinge"), total("dual_objective")
+    objective = None if hinge is None else half + hinge
+    exact = all(account.exact for account in accounts)
+    max_residual = max(account.max_residual for account in accounts)
+    bounds = total("total_bound")
+    paper_bound = bounds**1.5 * sqrt(max_residual)
+    gap = None if objective is None or dual is None else max(0.0, objective - dual)
+    numbers: dict[str, Any] = {
+        "norm": sqrt(max(squared_norm, 0.0)),
+        "reduced_objective": half + total("hinge_reduced"),
+        "objective": objective,
+        "dual_objective": dual,
+        "gap": gap,
+        "relative_gap": None if gap is None else gap / objective if objective else 0.0,
+        "paper_bound": paper_bound,
+        "paper_bound_is_vacuous": paper_bound > 0
+        and half + total("hinge_reduced") + paper_bound >= total("trivial"),
+        "theorem_2_bound": sum(
+            sqrt(max(account.squared_norm, 0.0)) * account.weighted_distances
+            for account in accounts
+        ),
+        "violators": total("violators"),
+    }
+    missing = {name: NOT_LOOKED for name, value in numbers.items() if value is None}
+    if kernel == NOT_DEFINITE:
+        for name in set(numbers) - {"reduced_objective", "objective", "violators"}:
+            numbers[name], missing[name] = None, INDEFINITE
+    return Certificate(
+        kernel=kernel,
+        exact=exact,
+        rounds=max(account.rounds for account in accounts),
+        n_rows=n_rows,
+        n_solved=total("n_solved"),
+        hull_tol=0.0 if exact else hull_tol,
+        max_residual=max_residual,
+        mean_residual=total("total_residual") / n_rows,
+        missing=missing,
+        **numbers,
+    )

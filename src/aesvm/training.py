@@ -1,0 +1,207 @@
+"""Every pair of classes, trained one after another: what AESVC's fit does with its classes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.base import Progress
+from aesvm.certificate import Account
+from aesvm.dual import Solution
+from aesvm.one_vs_one import Trained
+from aesvm.reduction import Representatives
+from aesvm.refine import Books, Machine, Pair
+from aesvm.smo import minimize
+
+#: Steps in which the progress of a single solve is reported.
+_STEPS = 20
+
+
+class Problem(NamedTuple):
+    """All classes: the distinct rows, and what each may weigh in a dual."""
+
+    rows: NDArray[np.intp]  #: ascending
+    labels: NDArray[np.intp]
+    weights: NDArray[np.float64]
+    costs: NDArray[np.float64]  #: C times the class weight
+    n_classes: int
+
+    def pairs(self) -> list[Pair | int]:
+        """Every pair of classes; where one has no rows, which wins (see ``one_vs_one``)."""
+        sizes = np.bincount(self.labels, minlength=self.n_classes)
+        pairs: list[Pair | int] = []
+        for i, j in combinations(range(self.n_classes), 2):
+            if not sizes[i] or not sizes[j]:
+                pairs.append(int(sizes[i] > 0) - int(sizes[j] > 0))
+                continue
+            both = np.flatnonzero((self.labels == i) | (self.labels == j))
+            signs = np.where(self.labels[both] == i, 1.0, -1.0)
+            pairs.append(Pair(self.rows[both], signs, self.weights[both], self.costs[both]))
+        return pairs
+
+
+class Result(NamedTuple):
+    """A trained pair, the last solution, and what is kept for a certificate."""
+
+    trained: Trained
+    solution: Solution
+    n_iter: int
+    account: Account
+    multipliers: tuple[NDArray[np.intp], NDArray[np.float64]]  #: lifted, and of which rows
+
+
+class Options(NamedTuple):
+    """What the solver is told, by the names of AESVC's parameters."""
+
+    refine: int | str
+    tol: float
+    max_iter: int
+    cache_size: float
+    shrinking: bool
+
+
+class Training:
+    """Trains pairs, and tells how far it is.
+
+    Parameters
+    ----------
+    options : Options
+    kernel_for, represent, definite, run, progress
+        As ``Machine`` wants them.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        kernel_for: Callable,
+        represent: Callable,
+        definite: bool,
+        run: Callable,
+        progress: Progress,
+    ) -> None:
+        self.options = options
+        self.kernel_for = kernel_for
+        self.represent = represent
+        self.definite = definite
+        self.run = run
+        self.progress = progress
+        self.told = time.perf_counter()
+        self.n_pairs = self.n_done = 0
+
+    def __call__(
+        self, pairs: list[Pair | int], first: Representatives | None
+    ) -> list[Result | int]:
+        """Train every pair; without a first set, each on all of its rows."""
+        started = time.perf_counter()
+        present = [pair for pair in pairs if not isinstance(pair, int)]
+        self.n_pairs = len(pairs)
+        total = sum(len(pair.rows) ** 2 for pair in present)
+        results: list[Result | int] = []
+        alone = len(pairs) == 1
+        with self.progress.task("solve", None if alone else len(pairs), quiet=not alone) as task:
+            for pair in pairs:
+                if isinstance(pair, int):
+                    results.append(pair)
+                    task.step("pair")
+                elif alone:
+                    results.append(self._train(pair, first, 1.0, task))
+                else:
+                    with task.task("pair", None) as own:
+                        share = len(pair.rows) ** 2 / total
+                        results.append(self._train(pair, first, share, own))
+                self.n_done += 1
+        found = [result for result in results if not isinstance(result, int)]
+        self.progress.say(
+            f"solve: {len(found):,} pairs of classes, "
+            f"{sum(r.account.n_solved for r in found):,} rows, largest gap "
+            f"{max(r.solution.gap for r in found):.3g}, "
+            f"{sum(r.n_iter for r in found):,} iterations, "
+            f"{time.perf_counter() - started:.1f} s"
+        )
+        return results
+
+    def _train(
+        self, pair: Pair, first: Representatives | None, share: float, progress: Progress
+    ) -> Result:
+        machine = Machine(
+            pair,
+            self.kernel_for,
+            self.represent,
+            partial(self._solve, progress),
+            tol=self.options.tol,
+            definite=self.definite,
+            run=self.run,
+            progress=progress,
+        )
+        books = Books.everyone(len(pair.rows)) if first is None else Books.of(pair, first)
+        machine.train(books, self.options.refine, share)
+        books, solution, _ = machine.state
+        alpha = machine.lifted()
+        held = np.flatnonzero(alpha)
+        return Result(
+            Trained(pair.rows[books.members], machine.coefs, machine.offset),
+            solution,
+            machine.n_iter,
+            machine.account(),
+            (pair.rows[held], alpha[held]),
+        )
+
+    def _solve(
+        self,
+        progress: Progress,
+        rows: NDArray[np.intp],
+        signs: NDArray[np.float64],
+        bounds: NDArray[np.float64],
+        start: NDArray[np.float64] | None,
+        duality_tol: float | None,
+    ) -> Solution:
+        tol = self.options.tol
+        alone = self.n_pairs == 1
+        with progress.task("steps", _STEPS if alone else 0) as task:
+            watch = _Watch(self, task if alone else None, tol)
+            return minimize(
+                self.kernel_for(rows, bounds),
+                rows,
+                signs,
+                -np.ones(len(rows)),
+                bounds,
+                start=start,
+                tol=tol,
+                duality_tol=duality_tol,
+                max_iter=self.options.max_iter,
+                cache_bytes=int(self.options.cache_size * 1e6),
+                shrinking=self.options.shrinking,
+                run=self.run,
+                watch=watch,
+            )
+
+
+class _Watch:
+    """Reports a solve: steps on the way from the largest gap to tol, and now and then a line."""
+
+    def __init__(self, training: Training, task: Progress | None, tol: float) -> None:
+        self.training = training
+        self.task = task
+        self.tol = tol
+        self.steps, self.largest = 0, 0.0
+
+    def __call__(self, gap: float, n_iter: int) -> None:
+        self.largest = max(self.largest, gap)
+        if self.task is not None and self.largest > self.tol:
+            way = np.log(self.largest / max(gap, self.tol)) / np.log(self.largest / self.tol)
+            while self.steps < int(way * _STEPS):
+                self.steps += 1
+                self.task.step()
+        training: Any = self.training
+        if time.perf_counter() - training.told > 5.0:
+            training.told = time.perf_counter()
+            training.progress.say(
+                f"solve: pair {training.n_done + 1:,} of {training.n_pairs:,} at gap {gap:.3g} "
+                f"after {n_iter:,} iterations"
+            )

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.optimize import linprog
+
+from aesvm.primal import balanced_multipliers, best_offset, count_violators, hinge_losses
+
+
+def random_problem(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 30))
+    signs = rng.choice([-1.0, 1.0], n)
+    signs[:2] = 1.0, -1.0
+    # whole numbers make ties and flat stretches
+    scores = rng.integers(-3, 4, n) / 2 if seed % 2 else rng.normal(size=n)
+    bounds = rng.integers(1, 3, n).astype(float) if seed % 3 else rng.uniform(0.1, 5.0, n)
+    return scores, signs, bounds
+
+
+@given(st.integers(0, 10**6))
+def test_no_other_offset_has_less_loss(seed):
+    scores, signs, bounds = random_problem(seed)
+    # the linear program in b and the losses
+    n = len(scores)
+    lp = linprog(
+        np.r_[0.0, bounds],
+        A_ub=np.c_[-signs, -np.eye(n)],
+        b_ub=signs * scores - 1.0,
+        bounds=[(None, None)] + [(0, None)] * n,
+    )
+    b = best_offset(scores, signs, bounds)
+    assert_allclose(hinge_losses(signs * (scores + b), bounds), lp.fun, rtol=1e-7, atol=1e-9)
+
+
+def test_the_middle_is_taken_where_all_are_as_good():
+    scores, signs = np.array([-2.0, 3.0, -2.5, 4.0]), np.array([-1.0, 1.0, -1.0, 1.0])
+    assert best_offset(scores, signs, np.full(4, 0.1)) == pytest.approx(-0.5)
+
+
+@given(st.integers(0, 10**6))
+def test_multipliers_agree_with_margins_and_are_feasible(seed):
+    scores, signs, bounds = random_problem(seed)
+    margins = signs * (scores + best_offset(scores, signs, bounds))
+    alpha = balanced_multipliers(margins, signs, bounds)
+    assert (alpha >= 0).all()
+    assert (alpha <= bounds).all()
+    assert_allclose(signs @ alpha, 0.0, atol=1e-9)
+    # with the best offset, only rows with a margin of 1 have to give way
+    assert count_violators(margins, alpha, bounds, 1e-9) == 0
+
+
+@given(st.integers(0, 10**6), st.floats(-3, 3))
+def test_multipliers_are_feasible_for_any_margins(seed, b):
+    scores, signs, bounds = random_problem(seed)
+    alpha = balanced_multipliers(signs * (scores + b), signs, bounds)
+    assert (alpha >= 0).all()
+    assert (alpha <= bounds).all()
+    assert_allclose(signs @ alpha, 0.0, atol=1e-9)
+
+
+def test_violators_are_those_that_could_move():
+    margins = np.array([0.5, 0.5, 1.5, 1.5, 1.0])
+    alpha = np.array([1.0, 0.9, 0.0, 0.1, 0.5])
+    assert count_violators(margins, alpha, np.ones(5), 1e-3) == 2
+    assert count_violators(margins, alpha, np.ones(5), 0.6) == 0
