@@ -19,6 +19,7 @@ from benchmarks import (
     memory,
     orders,
     prediction,
+    refinement,
     solver,
     startup,
     whole,
@@ -42,6 +43,9 @@ def main() -> int:
         "classifier": lambda: classifier.run(report, data_dir, covtype, jobs, repeats),
         "easy": lambda: easy.run(report, data_dir, jobs, repeats),
         "prediction": lambda: prediction.run(report, data_dir, jobs, repeats),
+        "refinement": lambda: refinement.run(report, data_dir, jobs, repeats),
+        "exactness_growth": lambda: refinement.growth(report, covtype(), jobs),
+        "hard": lambda: refinement.hard(report, covtype(), jobs),
         "whole": lambda: whole.run(report, covtype(), jobs),
         "cores": lambda: cores.run(report, covtype(), repeats),
     }

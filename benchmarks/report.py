@@ -24,7 +24,17 @@ class Report:
         self.path = folder / f"{self.started:%Y%m%dT%H%M%SZ}.json"
         self.tables: list[dict] = []
 
-    def table(self, title: str, columns: list[str], rows: list[list], note: str = "") -> None:
+    def table(
+        self,
+        title: str,
+        columns: list[str],
+        rows: list[list],
+        note: str = "",
+        replace: bool = False,
+    ) -> None:
+        """Print a table and write it down; ``replace``: in place of the last, if of that title."""
+        if replace and self.tables and self.tables[-1]["title"] == title:
+            self.tables.pop()
         cells = [[_text(value) for value in row] for row in rows]
         widths = [max(len(line[at]) for line in [columns, *cells]) for at in range(len(columns))]
         print(f"\n### {title}\n")

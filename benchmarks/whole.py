@@ -31,7 +31,7 @@ folder, n_jobs, hull_tol = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3
 X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
 AESVC(gamma=1.0, n_jobs=n_jobs).fit(X[:5000], y[:5000])
 started = time.perf_counter()
-model = AESVC(C=1.0, gamma=1.0, hull_tol=hull_tol, n_jobs=n_jobs).fit(X, y)
+model = AESVC(C=1.0, gamma=1.0, hull_tol=hull_tol, refine=0, n_jobs=n_jobs).fit(X, y)
 seconds = time.perf_counter() - started
 fitted = peak()
 accuracy = model.score(np.load(folder / "X_test.npy"), np.load(folder / "y_test.npy"))
