@@ -198,8 +198,8 @@ def test_rounds_keep_the_books(seed, weighted, C):
     for _ in range(3):
         view = found.look(certify=True)
         gaps.append(found._gap())
-        error = view.error
-        strata = np.where(view.margins < 1 - error, -1, np.where(view.margins > 1 + error, 1, 0))
+        low, high = 1 - view.doubt, 1 + view.doubt
+        strata = np.where(view.margins < low, -1, np.where(view.margins > high, 1, 0))
         # the lifted multipliers are feasible
         assert (view.multipliers >= 0).all()
         assert (view.multipliers <= pair.bounds).all()

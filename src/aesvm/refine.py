@@ -7,10 +7,10 @@ then an equality). So once a first solution is known, a round
 looks       at the margins of all rows. Those of representatives are known, and of the others
             those are proven that cannot be reached: ``|<w, z_i> - <w, u_i>| <= |w| |tau_i|``;
 stratifies  each class by margin: inside (below 1 - delta), outside (above 1 + delta), and the
-            band between. Delta is the root mean square of what the representatives get wrong:
-            the loss that they pay for a row, ``sum_t gamma_it loss(z_t)``, less its own, over
-            the rows where these differ. (It came to between half and all of the true error of
-            the margins, on the data we measured.);
+            band between. Delta is 1.5 times the root mean square of what the representatives get
+            wrong: the loss that they pay for a row, ``sum_t gamma_it loss(z_t)``, less its own,
+            over the rows where these differ. (That root mean square came to between a quarter
+            and all of the true error of the margins, on the data we measured.);
 represents  the two sides by sets of their own, the rows outside, whose loss is zero, ten times
             as coarsely; rows of the band stand for themselves;
 solves      again, starting from the multipliers that agree with the margins. (From the lifted
@@ -51,8 +51,9 @@ COARSER = 10.0
 #: Largest relative duality gap of an exact solution.
 DUALITY_TOL = 1e-3
 
-#: A band never reaches beyond the decision boundary.
-_WIDEST = 1.0
+#: Half the width of the band, in standard deviations of what representatives get wrong; it never
+#: reaches beyond the decision boundary.
+_DEVIATIONS, _WIDEST = 1.5, 1.0
 
 #: "auto": kernel values that the exact SVM may take, or all rounds but the first (some ten
 #: seconds on two cores); and those that the first round may (minutes). Beyond that, none.
@@ -143,7 +144,7 @@ class View(NamedTuple):
     margins: NDArray[np.float64]  #: of rows that are proven to be far outside, a lower bound
     offset: float  #: the b that minimises F1
     objective: float  #: F1(w, b)
-    error: float  #: root mean square of what representatives get wrong of the rows' losses
+    doubt: float  #: delta, how far from 1 a margin must be for its side to be believed
     multipliers: NDArray[np.float64]  #: lifted
     violators: int
 
@@ -287,8 +288,8 @@ class Machine:
         """Stratify the rows by margin, represent each side by itself, and solve again."""
         with self.progress.task("round", None, quiet=True) as task:
             view = self.look()
-            inside = view.margins < 1.0 - view.error
-            outside = view.margins > 1.0 + view.error
+            inside = view.margins < 1.0 - view.doubt
+            outside = view.margins > 1.0 + view.doubt
             band = np.flatnonzero(~inside & ~outside)
             parts = [(band, Books.everyone(len(band)))]
             for side, coarser in ((inside, 1.0), (outside, COARSER)):
@@ -302,7 +303,7 @@ class Machine:
         gap = "" if self.best is None or self.dual == -np.inf else f", gap {self._gap():.3g}"
         self.progress.say(
             f"round {self.rounds}: {view.violators:,} violators, F1 {view.objective:.6g}{gap}; "
-            f"band {len(band):,} rows (margins within {view.error:.3g} of 1), "
+            f"band {len(band):,} rows (margins within {view.doubt:.3g} of 1), "
             f"{len(books.members):,} rows solved for"
         )
 
@@ -426,7 +427,7 @@ class Machine:
             margins=margins,
             offset=offset,
             objective=0.5 * self.squared_norm + hinge_losses(margins, bounds),
-            error=min(error, _WIDEST),
+            doubt=min(_DEVIATIONS * error, _WIDEST),
             multipliers=multipliers,
             violators=count_violators(margins, multipliers, bounds, self.tol),
         )
