@@ -1,7 +1,8 @@
-"""AESVC: the support vector classifier on a representative set.
+"""AESVC: support vector classification, on representatives or on all rows.
 
-The rows of each class are represented once (``representative``); every pair of classes is then
-a weighted SVM over the representatives of both (``smo``), and the pairs vote.
+The rows of each class are represented once (``representative``). Every pair of classes is then
+trained on the representatives of both (``training``), made more exact (``refine``), and the pairs
+vote (``voting``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from aesvm import one_vs_one
@@ -35,26 +36,16 @@ from aesvm.base import (
     warn,
 )
 from aesvm.certificate import DEFINITE, NOT_DEFINITE, TAKEN, Account, Certificate, certify
-from aesvm.expansion import expand
-from aesvm.kernels import (
-    Columns,
-    KernelMatrix,
-    bounded,
-    in_enough_precision,
-    kernel_matrix,
-    resolve_gamma,
-)
+from aesvm.kernels import KernelMatrix, bounded, in_enough_precision, resolve_gamma
 from aesvm.reduction import Settings, derive
 from aesvm.refine import COARSER, EXACT_EFFORT, completed
 from aesvm.representative import Merged, RepresentativeSet, merge
 from aesvm.scales import warn_of_scales
 from aesvm.training import Options, Problem, Result, Training
-
-#: Error in a kernel value beyond which predictions use a slower way to compute it.
-_ACCURACY = 1e-8
+from aesvm.voting import Voting
 
 
-class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     """C-support vector classification, as exact as is affordable.
 
     A drop-in for :class:`sklearn.svm.SVC` on data too large for it. Where the exact SVM takes
@@ -342,17 +333,17 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 held, alpha = self._multipliers_[number]
                 multipliers[held] = alpha
                 multipliers = multipliers[pair.rows]
-                if not np.isclose(multipliers.sum(), alpha.sum()) or (
-                    (multipliers > (1 + 1e-9) * pair.bounds).any()
-                ):
+                account = self._accounts_[len(accounts)]
+                same = np.isclose(multipliers.sum(), alpha.sum(), rtol=1e-9)
+                if not same or not np.isclose(pair.bounds.sum(), account.total_bound, rtol=1e-9):
                     raise ValueError(
-                        "sample_weight is not what the model was trained with: certify wants "
-                        "the same."
+                        "sample_weight, C or class_weight is not what the model was trained "
+                        "with: certify wants the same."
                     )
                 say(self, f"certify: looking at {len(pair.rows):,} rows")
                 accounts.append(
                     completed(
-                        self._accounts_[len(accounts)],
+                        account,
                         pair,
                         trained,
                         multipliers,
@@ -365,60 +356,6 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._accounts_ = accounts
         self.certificate_ = certify(accounts, self.hull_tol, definite)
         return self.certificate_
-
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Signed distances from the margins, scaled as SVC scales them.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        values : ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
-            With two classes, positive for the second. With more, by class ("ovr") or by pair
-            of classes ("ovo"), positive for the first of them.
-        """
-        n_classes = self._n_classes()
-        if n_classes == 2:
-            return self._decide(X, lambda values: -values[:, 0])
-        if self.decision_function_shape == "ovr":
-            return self._decide(
-                X, lambda values: _ovr_decision_function(values < 0, -values, n_classes)
-            )
-        return self._decide(X, lambda values: values)
-
-    def predict(self, X: ArrayLike) -> NDArray:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-        """
-        n_classes = self._n_classes()
-        if self.break_ties and n_classes > 2:
-            if self.decision_function_shape == "ovo":
-                raise ValueError(
-                    'break_ties=True needs decision_function_shape="ovr", and got "ovo".'
-                )
-            return self.classes_[self.decision_function(X).argmax(axis=1)]
-
-        return self.classes_[self._decide(X, partial(one_vs_one.winners, n_classes=n_classes))]
-
-    @property
-    def coef_(self):
-        """Weights of the features, with the linear kernel."""
-        if self.kernel != "linear":
-            raise AttributeError('coef_ is only available with kernel="linear".')
-        coef: Any = one_vs_one.feature_weights(
-            self.dual_coef_, self.support_vectors_, self.n_support_
-        )
-        (coef.data if sp.issparse(coef) else coef).flags.writeable = False
-        return coef
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_")
@@ -534,17 +471,6 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         doubtful = self.kernel == "sigmoid" or (self.kernel == "poly" and self.coef0 < 0)
         return NOT_DEFINITE if doubtful else DEFINITE
 
-    def _kernel_of(self, X, accuracy: float, dtype) -> KernelMatrix:
-        return kernel_matrix(
-            X,
-            kernel=self.kernel,
-            gamma=self.gamma_,
-            degree=self.degree,
-            coef0=self.coef0,
-            accuracy=accuracy,
-            dtype=dtype,
-        )
-
     def _kernel_for(self, X, rows, coefs) -> KernelMatrix:
         """The kernel matrix, precise enough to sum up values with such coefficients."""
         return in_enough_precision(
@@ -578,38 +504,3 @@ class AESVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"{self.gap_.max():.3g}): raise max_iter or tol, scale the data, or lower C.",
                 ConvergenceWarning,
             )
-
-    def _n_classes(self) -> int:
-        check_is_fitted(self)
-        return len(self.classes_)
-
-    def _decide(self, X, decide: Callable[[NDArray[np.float64]], NDArray]) -> NDArray:
-        """What ``decide`` makes of the decision values of every pair of classes.
-
-        They are positive for the first class of a pair, and handed over for a few rows at a
-        time: with many classes there are very many pairs.
-        """
-        X = validated_rows(self, X, reset=False)
-        dual: Any = self.dual_coef_
-        dual = dual.toarray() if sp.issparse(dual) else dual
-        edges = np.r_[0, np.cumsum(self.n_support_)]
-
-        def combine(sums: NDArray[np.float64]) -> NDArray:
-            return decide(one_vs_one.pair_values(sums, self.intercept_))
-
-        columns, X = self._support_columns(X)
-        with one_blas_thread, Threads(self.n_jobs) as run:
-            return expand(columns, X, edges, np.ascontiguousarray(dual.T), combine, run)
-
-    def _support_columns(self, X) -> tuple[Columns, Any]:
-        """The support vectors as columns of the kernel matrix, and rows of the same kind."""
-        if self.kernel == "precomputed":
-            rows = self.support_.astype(np.intp)
-            return self._kernel_of(X, _ACCURACY, np.float64).columns(rows), X
-        vectors = self.support_vectors_
-        if sp.issparse(X) and not sp.issparse(vectors):
-            vectors = type(X)(vectors)
-        elif sp.issparse(vectors) and not sp.issparse(X):
-            X = sp.csr_array(X)
-        kernel = self._kernel_of(vectors, _ACCURACY, np.float64)
-        return kernel.columns(np.arange(vectors.shape[0])), X
