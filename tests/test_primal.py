@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
-from aesvm.primal import balanced_multipliers, best_offset, count_violators, hinge_losses
+from aesvm.primal import (
+    balanced_multipliers,
+    best_offset,
+    count_violators,
+    feasible,
+    hinge_losses,
+)
 
 
 def random_problem(seed):
@@ -17,7 +23,7 @@ def random_problem(seed):
     signs[:2] = 1.0, -1.0
     # whole numbers make ties and flat stretches
     scores = rng.integers(-3, 4, n) / 2 if seed % 2 else rng.normal(size=n)
-    bounds = rng.integers(1, 3, n).astype(float) if seed % 3 else rng.uniform(0.1, 5.0, n)
+    bounds = rng.integers(1, 3, n).astype(float) if seed % 3 else 10.0 ** rng.uniform(-4, 4, n)
     return scores, signs, bounds
 
 
@@ -67,3 +73,23 @@ def test_violators_are_those_that_could_move():
     alpha = np.array([1.0, 0.9, 0.0, 0.1, 0.5])
     assert count_violators(margins, alpha, np.ones(5), 1e-3) == 2
     assert count_violators(margins, alpha, np.ones(5), 0.6) == 0
+
+
+@given(st.integers(0, 10**6))
+def test_what_rounding_moved_is_moved_back(seed):
+    scores, signs, bounds = random_problem(seed)
+    rng = np.random.default_rng(seed)
+    alpha = balanced_multipliers(signs * scores, signs, bounds)
+    moved = feasible(alpha * (1 + 1e-6 * rng.normal(size=len(alpha))), signs, bounds)
+    assert (moved >= 0).all()
+    assert (moved <= bounds).all()
+    assert_allclose(signs @ moved, 0.0, atol=1e-14 * bounds.sum())
+    assert_allclose(moved, alpha, rtol=1e-4, atol=1e-5 * bounds.sum())
+
+
+def test_bounds_of_very_different_size():
+    scores, signs = np.array([0.3, 0.1, -0.2, 5.0]), np.array([1.0, -1.0, 1.0, -1.0])
+    bounds = np.array([1.0, 2.0, 1.5, 1e14])
+    # the fourth row has to have a margin of 1; the others do what they can
+    assert best_offset(scores, signs, bounds) == pytest.approx(-6.0)
+    assert best_offset(scores[:3], signs[:3], bounds[:3]) == pytest.approx(0.7)

@@ -336,8 +336,7 @@ def test_every_kernel_is_refined(kernel, n_classes, rounds):
         warnings.simplefilter("ignore", (UserWarning, ConvergenceWarning))
         model.fit(rows, y)
         exact.fit(rows, y)
-    if model.certificate_.exact:
-        pytest.skip("nothing to reduce")
+    assert not model.certificate_.exact
     # of rows in the plane the linear kernel keeps a handful, whose sums are off
     few = kernel in ("linear", "sigmoid")
     assert (model.predict(rows) == exact.predict(rows)).mean() > (0.9 if few else 0.96)
@@ -426,16 +425,118 @@ def test_a_given_kernel_is_taken_at_its_word():
     assert certificate.gap is not None
 
 
-def test_certify_wants_the_training_rows():
-    X, y = noisy(500)
+def test_certify_wants_what_the_model_was_trained_with(monkeypatch):
+    monkeypatch.setattr(refine, "_FREE", 0.0)
+    X, y = noisy(500, n_classes=3)
     weights = np.random.default_rng(0).uniform(1.0, 2.0, 500)
     model = AESVC(gamma=5.0, refine=1, subset_size=100).fit(X, y, sample_weight=weights)
-    model.certify(X, y, weights)
-    for wrong in ((X[1:], y[1:], weights[1:]), (X + 1.0, y, weights), (X, y + 1, weights)):
+    before = model.certificate_
+    moved = X.copy()
+    moved[np.setdiff1d(np.arange(500), model.support_)[0]] += 1e-9
+    flipped = y.copy()
+    flipped[np.setdiff1d(np.arange(500), model.support_)[0]] ^= 1
+    gone = np.where(y == 2, 0.0, weights)
+    for wrong in (
+        (X[1:], y[1:], weights[1:]),
+        (X[::-1], y[::-1], weights[::-1]),
+        (moved, y, weights),
+        (X, 2 - y, weights),
+        (X, flipped, weights),
+        (X, y + 1, weights),
+        (X, y, None),
+        (X, y, np.roll(weights, 1)),
+        (X, y, gone),
+    ):
         with pytest.raises(ValueError, match="trained on"):
             model.certify(*wrong)
-    with pytest.raises(ValueError, match="sample_weight"):
-        model.certify(X, y)
+    for name, value in {"C": 2.0, "kernel": "linear", "hull_tol": 5.0, "tol": 0.1}.items():
+        old = getattr(model, name)
+        with pytest.raises(ValueError, match=f"{name}="):
+            model.set_params(**{name: value}).certify(X, y, weights)
+        model.set_params(**{name: old})
+    assert model.certificate_ is before
+    assert model.certify(sp.csr_array(X), y, weights).missing == {}
+
+
+def test_certify_knows_another_kernel_matrix(monkeypatch):
+    monkeypatch.setattr(refine, "_FREE", 0.0)
+    X, y = noisy(300)
+    K = oracles.kernel(X, gamma=5.0)
+    model = AESVC(kernel="precomputed", refine=1, subset_size=60).fit(K, y)
+    with pytest.raises(ValueError, match="trained on"):
+        model.certify(np.eye(300), y)
+    assert model.certify(K, y).gap > 0
+
+
+def test_certify_with_a_class_of_weight_zero(monkeypatch):
+    monkeypatch.setattr(refine, "_FREE", 0.0)
+    X, y = noisy(600, n_classes=3)
+    weights = np.where(y == 0, 0.0, 1.0)
+    model = AESVC(gamma=5.0, refine=1, subset_size=60).fit(X, y, sample_weight=weights)
+    certificate = model.certify(X, y, weights)
+    assert certificate.n_rows == np.count_nonzero(y)
+    assert certificate.missing == {}
+
+
+@pytest.mark.parametrize("C", [1.0, 1e3, 1e8, 1e12])
+@pytest.mark.parametrize("heavy", [1.0, 1e8])
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_the_dual_is_below_a_known_point(rounds, heavy, C):
+    """Bounds far larger than the multipliers: w = (2, 0), b = -1 separates, its objective is 2."""
+    rng = np.random.default_rng(0)
+    n = 200
+    up = np.c_[1 + rng.exponential(0.3, n), 0.5 + rng.exponential(0.3, n)]
+    down = np.c_[1 + rng.exponential(0.3, n), -0.5 - rng.exponential(0.3, n)]
+    other = np.c_[-rng.exponential(0.3, 2 * n), 0.01 * rng.normal(size=2 * n)]
+    up[0], down[0], other[0] = (1.0, 0.5), (1.0, -0.5), (0.0, 0.0)
+    X, y = np.r_[up, down, other], np.repeat([0, 1], 2 * n)
+    weights = np.r_[np.full(n, heavy), np.ones(3 * n)]
+    model = AESVC(kernel="linear", C=C, hull_tol=1e-4, subset_size=50, refine=rounds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        certificate = model.fit(X, y, sample_weight=weights).certify(X, y, weights)
+    assert certificate.dual_objective <= 2.0 * (1 + 1e-9)
+    assert certificate.gap >= certificate.objective - 2.0 - 1e-9
+    assert certificate.kernel == "positive semidefinite"
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("rounds", [0, 1, "exact"])
+def test_classes_of_the_same_rows(kernel, rounds):
+    """Nothing can be told apart: w is zero, but for rounding."""
+    X, _ = noisy(300)
+    X, y = np.r_[X, X], np.repeat([0, 1], 300)
+    model = AESVC(kernel=kernel, gamma=5.0, subset_size=60, refine=rounds).fit(X, y)
+    certificate = model.certify(X, y)
+    assert certificate.kernel == "positive semidefinite"
+    assert certificate.gap >= 0
+    assert certificate.dual_objective <= 600.0 * (1 + 1e-9)
+
+
+def test_weights_of_very_different_size_are_solved_exactly():
+    X, y = noisy(600)
+    model = AESVC(gamma=5.0, refine="exact", class_weight={0: 1e10, 1: 1.0})
+    certificate = model.fit(X, y).certificate_
+    assert certificate.violators == 0
+    assert certificate.relative_gap <= 1e-3
+
+
+def test_an_enormous_bound_is_infinite():
+    X, y = noisy(200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = AESVC(C=1e210, refine=0, subset_size=50).fit(X, y)
+    assert model.certificate_.paper_bound == np.inf
+
+
+def test_rounds_end_where_there_is_nothing_left_to_do():
+    X, y = noisy(240)
+    model = AESVC(gamma=50.0, hull_tol=1e-3, subset_size=60, refine=10**9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        certificate = model.fit(X, y).certificate_
+    assert certificate.rounds < 100
+    assert certificate.exact == (certificate.n_solved == certificate.n_rows)
 
 
 def test_a_gap_that_is_not_reached_is_warned_of():
@@ -444,6 +545,9 @@ def test_a_gap_that_is_not_reached_is_warned_of():
         model = AESVC(gamma=5.0, refine="exact", max_iter=5).fit(X, y)
     assert model.fit_status_ == 1
     assert model.certificate_.relative_gap > 1e-3
+    with pytest.warns(ConvergenceWarning, match="relative duality gap"):
+        model = AESVC(gamma=5.0, refine="exact", tol=10.0, max_iter=50).fit(X, y)
+    assert model.fit_status_ == 1
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "never", None])

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, field
 from math import sqrt
 from typing import Any
 
+import numpy as np
+
 #: What is known of a kernel.
 DEFINITE, TAKEN, NOT_DEFINITE = (
     "positive semidefinite",
@@ -24,7 +26,7 @@ DEFINITE, TAKEN, NOT_DEFINITE = (
 )
 
 #: Why a number is missing.
-NOT_LOOKED = "takes a pass over all rows: call certify(X, y)"
+NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was given"
 INDEFINITE = "the kernel is not positive semidefinite: no theorem applies"
 
 
@@ -40,16 +42,17 @@ class Certificate:
         rests on it.
     exact : bool
         Whether every distinct row has a multiplier of its own, between 0 and its own bound:
-        then the model is SVC's, to ``tol``.
+        then the problem is SVC's, and the gap tells how well it was solved.
     rounds : int
-        Margin-stratified rounds after the first solution; the largest number of any pair.
+        Margin-stratified rounds that led to the model; the largest number of any pair.
     n_rows, n_solved : int
-        Distinct rows, and rows solved for in the last problem; summed over the pairs.
+        Distinct rows, and rows solved for; summed over the pairs.
     hull_tol : float
         The tolerance asked for (the paper's epsilon), 0 where every row stands for itself.
     max_residual, mean_residual : float
-        Of the squared distances ``|tau_i|^2`` in the last problem. Rows beyond the margin are
-        represented ten times as coarsely once a margin is known.
+        Of the squared distances ``|tau_i|^2``. Rows outside the margin are represented ten
+        times as coarsely as ``hull_tol`` says; where rounds were asked for and the first
+        solution was the best, all are.
     norm : float or None
         ``|w|``, or with several pairs the norm of all of them together.
     reduced_objective : float or None
@@ -97,7 +100,7 @@ class Certificate:
     paper_bound_is_vacuous: bool | None
     theorem_2_bound: float | None
     violators: int | None
-    missing: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict, hash=False)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, ready for JSON.
@@ -157,6 +160,7 @@ class Account:
     max_residual: float
     total_residual: float
     squared_norm: float
+    rounding: float  #: of it, in kernel values that are right to nine digits
     hinge_reduced: float  #: the hinge losses of F2
     total_bound: float  #: sum_i c_i
     trivial: float  #: twice the bounds of the lighter class: what w = 0 can do
@@ -173,8 +177,8 @@ def certify(accounts: list[Account], hull_tol: float, kernel: str) -> Certificat
         values = [getattr(account, name) for account in accounts]
         return None if None in values else sum(values)
 
-    n_rows, squared_norm = total("n_rows"), total("squared_norm")
-    if any(account.squared_norm < 0 for account in accounts):
+    n_rows, squared_norm = total("n_rows"), max(total("squared_norm"), 0.0)
+    if kernel == TAKEN and any(account.squared_norm < -account.rounding for account in accounts):
         kernel = NOT_DEFINITE
     half = 0.5 * squared_norm
     hinge, dual = total("hinge"), total("dual_objective")
@@ -182,10 +186,11 @@ def certify(accounts: list[Account], hull_tol: float, kernel: str) -> Certificat
     exact = all(account.exact for account in accounts)
     max_residual = max(account.max_residual for account in accounts)
     bounds = total("total_bound")
-    paper_bound = bounds**1.5 * sqrt(max_residual)
-    gap = None if objective is None or dual is None else max(0.0, objective - dual)
+    with np.errstate(over="ignore"):
+        paper_bound = float(np.float64(bounds) ** 1.5 * sqrt(max_residual))
+    gap = None if objective is None or dual is None else _difference(objective, dual)
     numbers: dict[str, Any] = {
-        "norm": sqrt(max(squared_norm, 0.0)),
+        "norm": sqrt(squared_norm),
         "reduced_objective": half + total("hinge_reduced"),
         "objective": objective,
         "dual_objective": dual,
@@ -210,9 +215,15 @@ def certify(accounts: list[Account], hull_tol: float, kernel: str) -> Certificat
         rounds=max(account.rounds for account in accounts),
         n_rows=n_rows,
         n_solved=total("n_solved"),
-        hull_tol=0.0 if exact else hull_tol,
+        hull_tol=0.0 if exact else float(hull_tol),
         max_residual=max_residual,
         mean_residual=total("total_residual") / n_rows,
         missing=missing,
         **numbers,
     )
+
+
+def _difference(objective: float, dual: float) -> float:
+    """Never negative but for rounding, in single precision at worst, which is taken out."""
+    gap = objective - dual
+    return 0.0 if -1e-6 * abs(objective) < gap < 0.0 else gap

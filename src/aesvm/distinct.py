@@ -60,6 +60,25 @@ def distinct_rows(
     return first, number[head]
 
 
+def fingerprint(X, labels: NDArray[np.intp], weights: NDArray[np.float64], run: Callable) -> int:
+    """A number that other rows, labels or weights, or another order of them, hardly ever have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.distinct import fingerprint
+    >>> X, labels = np.array([[0.0], [1.0]]), np.array([0, 1])
+    >>> fingerprint(X, labels, np.ones(2), map) == fingerprint(X[::-1], labels, np.ones(2), map)
+    False
+    """
+    position, label, weight = _keys(3)
+    with np.errstate(over="ignore"):
+        each = _hashes(X, run) + labels.astype(np.uint64) * label + _bits(weights) * weight
+        each += np.arange(len(each), dtype=np.uint64) * position
+        each = (each ^ (each >> np.uint64(31))) * position
+        return int((each ^ (each >> np.uint64(29))).sum())
+
+
 def _first_equal(
     X, labels: NDArray[np.intp], rows: NDArray[np.intp], hashes: NDArray[np.uint64]
 ) -> NDArray[np.intp]:

@@ -9,6 +9,7 @@ as in scikit-learn, signs are turned round: positive is the second class.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations, pairwise
 from math import sqrt
 from typing import Any, NamedTuple
@@ -61,22 +62,21 @@ def assemble(
     return order, n_support, sign * coefs, sign * intercept
 
 
-def trained_pair(
-    number: int,
+def trained_pairs(
     support: NDArray[np.int32],
     n_support: NDArray[np.int32],
     dual: Any,
     intercept: NDArray[np.float64],
-) -> Trained:
-    """A pair of classes, taken from a model's attributes again."""
-    i, j = list(combinations(range(len(n_support)), 2))[number]
-    ends = np.cumsum(n_support)
-    one, other = (np.arange(ends[c] - n_support[c], ends[c]) for c in (i, j))
+) -> Iterator[Trained]:
+    """Every pair of classes, taken from a model's attributes again."""
     dual = dual.toarray() if sp.issparse(dual) else dual
     sign = -1.0 if len(n_support) == 2 else 1.0
-    coefs = sign * np.concatenate([dual[j - 1, one], dual[i, other]])
-    rows = support[np.concatenate([one, other])].astype(np.intp)
-    return Trained(rows[coefs != 0], coefs[coefs != 0], sign * float(intercept[number]))
+    ends = np.cumsum(n_support)
+    parts = [np.arange(end - size, end) for end, size in zip(ends, n_support, strict=True)]
+    for number, (i, j) in enumerate(combinations(range(len(parts)), 2)):
+        coefs = sign * np.concatenate([dual[j - 1, parts[i]], dual[i, parts[j]]])
+        rows = support[np.concatenate([parts[i], parts[j]])].astype(np.intp)
+        yield Trained(rows[coefs != 0], coefs[coefs != 0], sign * float(intercept[number]))
 
 
 def pair_values(sums: NDArray[np.float64], intercept: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-#: Sums of bounds that differ by this share of their total are taken as equal.
-_HAIR = 1e-10
+#: Sums of bounds that differ by this share of them are taken as equal.
+_FLAT = 1e-10
+
+#: A multiplier this close to a bound, as a share of it, is at the bound.
+_AT_BOUND = 1e-9
 
 
 def best_offset(
@@ -17,8 +20,8 @@ def best_offset(
 ) -> float:
     """The b that minimises F for a given w; the middle where several do.
 
-    F is piecewise linear in b, with a kink where a row's margin is 1. From left to right each
-    kink adds its row's bound to the slope, which begins with minus those of the positive rows.
+    F is piecewise linear in b, with a kink where a row's margin is 1. Its slope right of a kink is
+    the bounds of negative rows up to there, less those of positive rows beyond.
 
     Examples
     --------
@@ -29,10 +32,14 @@ def best_offset(
     """
     kinks = signs - scores
     order = np.argsort(kinks, kind="stable")
-    slopes = np.cumsum(bounds[order]) - bounds[signs > 0].sum()
-    hair = _HAIR * bounds.sum()
-    first = min(int(np.searchsorted(slopes, -hair)), len(order) - 1)
-    last = min(int(np.searchsorted(slopes, hair, side="right")), len(order) - 1)
+    positive = np.where(signs > 0, bounds, 0.0)[order]
+    # two sums that only grow towards the ends: huge bounds far away leave small ones their digits
+    below = np.cumsum(bounds[order] - positive)
+    above = np.append(np.cumsum(positive[::-1])[::-1][1:], 0.0)
+    slope, hair = below - above, _FLAT * (below + above)
+    first, last = int(np.argmax(slope >= -hair)), int(np.argmax(slope > hair))
+    if slope[-1] <= hair[-1]:  # there are no negative rows
+        last = len(order) - 1
     return float(0.5 * (kinks[order[first]] + kinks[order[last]]))
 
 
@@ -48,9 +55,24 @@ def count_violators(
     tol: float,
 ) -> int:
     """Rows that could rise though the margin is below 1, or fall though it is above."""
-    violates = (alpha < bounds) & (margins < 1.0 - tol)
-    violates |= (alpha > 0.0) & (margins > 1.0 + tol)
+    violates = (alpha < (1.0 - _AT_BOUND) * bounds) & (margins < 1.0 - tol)
+    violates |= (alpha > _AT_BOUND * bounds) & (margins > 1.0 + tol)
     return int(np.count_nonzero(violates))
+
+
+def feasible(
+    alpha: NDArray[np.float64], signs: NDArray[np.float64], bounds: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Multipliers that rounding moved out of the dual's constraints, moved back.
+
+    What is beyond a bound is cut off; then the side that weighs more is scaled down to the other.
+    """
+    alpha = np.clip(alpha, 0.0, bounds)
+    totals = {sign: float(alpha[signs == sign].sum()) for sign in (1.0, -1.0)}
+    heavier = max(totals, key=lambda sign: totals[sign])
+    if totals[heavier] > 0:
+        alpha[signs == heavier] *= totals[-heavier] / totals[heavier]
+    return alpha
 
 
 def balanced_multipliers(

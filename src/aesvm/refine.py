@@ -42,7 +42,13 @@ from aesvm.dual import Solution
 from aesvm.expansion import scores, squared_norm
 from aesvm.kernels import KernelMatrix
 from aesvm.one_vs_one import Trained
-from aesvm.primal import balanced_multipliers, best_offset, count_violators, hinge_losses
+from aesvm.primal import (
+    balanced_multipliers,
+    best_offset,
+    count_violators,
+    feasible,
+    hinge_losses,
+)
 from aesvm.reduction import Representatives
 
 #: How much coarser rows are represented before a margin is known, and later those outside it.
@@ -69,8 +75,8 @@ _FREE = 2e8
 #: All rows are looked at in at most so many steps, of at least so many rows.
 _STEPS, _LOOK = 20, 10_000
 
-#: A multiplier this close to a bound, as a share of it, is at the bound: lifting rounds.
-_HAIR = 1e-9
+#: Losses that differ by less are the same.
+_SAME = 1e-9
 
 
 class Pair(NamedTuple):
@@ -121,6 +127,8 @@ class Books(NamedTuple):
             columns.append(shares.col + offset)
             values.append(shares.data)
             offset += len(books.members)
+        if offset == n:
+            return cls.everyone(n)
         places = np.concatenate(lines), np.concatenate(columns)
         shares = sp.csr_array((np.concatenate(values), places), shape=(n, offset))
         return cls(members, shares, residuals)
@@ -150,11 +158,13 @@ class View(NamedTuple):
 
 
 class State(NamedTuple):
-    """A solution, of the problem that the books tell of."""
+    """A solution, of the problem that the books tell of, after so many rounds."""
 
     books: Books
     solution: Solution
+    rounds: int
     view: View | None = None
+    certified: bool = False  #: whether the dual was evaluated at its multipliers
 
 
 class Machine:
@@ -203,7 +213,7 @@ class Machine:
         self.definite = definite
         self.run = run
         self.progress = progress
-        self.rounds = self.n_iter = 0
+        self.n_iter = 0
         self.duality_tol: float | None = None
         self.free_offset = True  # the paper's b minimises F2, ours F1 where all rows are seen
         self.best: State | None = None
@@ -228,7 +238,7 @@ class Machine:
     @property
     def offset(self) -> float:
         """The b of this solution: it minimises F1 where all rows were seen, otherwise F2."""
-        books, solution, view = self.state
+        books, solution, view = self.state.books, self.state.solution, self.state.view
         if view is not None:
             return view.offset
         members = books.members
@@ -246,10 +256,12 @@ class Machine:
         self._solve(books)
         if refine == "auto" and not self.exact:
             self._go_on(effort)
-        elif not isinstance(refine, str) and not self.exact:
+        elif not isinstance(refine, str):
             for _ in range(refine):
+                if self.exact or self.look().violators == 0:
+                    break
                 self.round()
-        if self._unseen() * self.n_support + self._lifted() ** 2 / 2 <= _FREE:
+        if self._unseen() * self.n_support + self._n_lifted() ** 2 / 2 <= _FREE:
             self.look(certify=True)
             if self.best is not None:
                 self.state = self.best
@@ -261,7 +273,9 @@ class Machine:
             self.progress.say(
                 f"auto: a round would take over {effort * ROUND_EFFORT:.0e} kernel values; none"
             )
-            self._solve(self._books_of(np.arange(n), 1.0, self.progress))
+            books = self._books_of(np.arange(n), 1.0, self.progress)
+            if books.shares is not None:  # a set that could be reduced
+                self._solve(books)
             return
         budget, share = effort * EXACT_EFFORT, 1.0
         while True:
@@ -271,14 +285,16 @@ class Machine:
             if n * support <= effort * EXACT_EFFORT:
                 self.progress.say(f"auto: exact, with some {support:,} support vectors")
                 start = balanced_multipliers(view.margins, self.pair.signs, self.pair.bounds)
-                self._solve(Books.everyone(n), start)
+                self._solve(Books.everyone(n), start, self.state.rounds)
+                return
+            if view.violators == 0:
                 return
             before, last = self.pair.signs * view.margins, share
             self.round()
-            books, solution, _ = self.state
+            books, solution = self.state.books, self.state.solution
             changed = np.sign(solution.scores + self.offset) != np.sign(before[books.members])
             share = books.gather(self.pair.weights) @ changed / self.pair.weights.sum()
-            self.progress.say(f"auto: round {self.rounds} changed {share:.2%} of the labels")
+            self.progress.say(f"auto: round {self.state.rounds} changed {share:.2%} of the labels")
             budget -= solution.n_evaluations
             another = self._unseen() * self.n_support + solution.n_evaluations
             if another > budget or share <= _CHANGES or share > 0.5 * last:
@@ -298,12 +314,12 @@ class Machine:
                     parts.append((rows, self._books_of(rows, coarser, task)))
             books = Books.stacked(len(inside), parts)
             start = balanced_multipliers(view.margins, self.pair.signs, self.pair.bounds)
-            self.rounds += 1
-            self._solve(books, books.gather(start))
+            self._solve(books, books.gather(start), self.state.rounds + 1)
         gap = "" if self.best is None or self.dual == -np.inf else f", gap {self._gap():.3g}"
         self.progress.say(
-            f"round {self.rounds}: {view.violators:,} violators, F1 {view.objective:.6g}{gap}; "
-            f"band {len(band):,} rows (margins within {view.doubt:.3g} of 1), "
+            f"round {self.state.rounds}: {view.violators:,} violators, "
+            f"F1 {view.objective:.6g}{gap}; band {len(band):,} rows "
+            f"(margins within {view.doubt:.3g} of 1), "
             f"{len(books.members):,} rows solved for"
         )
 
@@ -311,29 +327,32 @@ class Machine:
         """See all rows with the present solution."""
         if self.state.view is None:
             self.state = self.state._replace(view=self._view())
-        state, view = self.state, self.state.view
+        view = self.state.view
         assert view is not None
-        if self.best is None or self.best.view is None or view.objective < self.best.view.objective:
-            self.best = state
-        if self.definite and (certify or self._lifted() ** 2 / 2 <= _FREE):
+        affordable = certify or self._n_lifted() ** 2 / 2 <= _FREE
+        if self.definite and affordable and not self.state.certified:
             self.dual = max(self.dual, self._dual_objective(view.multipliers))
+            self.state = self.state._replace(certified=True)
+        if self.best is None or self.best.view is None or view.objective < self.best.view.objective:
+            self.best = self.state
         return view
 
     def account(self) -> Account:
         """What a certificate says of this pair."""
-        books, solution, view = self.state
+        books, solution, view = self.state.books, self.state.solution, self.state.view
         pair = self.pair
         beta = books.gather(pair.weights)
         margins = pair.signs[books.members] * (solution.scores + self.offset)
         norm = self.squared_norm
         return Account(
             exact=self.exact,
-            rounds=self.rounds,
+            rounds=self.state.rounds,
             n_rows=len(pair.rows),
             n_solved=len(books.members),
             max_residual=float(books.residuals.max(initial=0.0)),
             total_residual=float(books.residuals.sum()),
             squared_norm=norm,
+            rounding=0.0 if norm >= 0 else self._rounding(),
             hinge_reduced=hinge_losses(margins, pair.costs[books.members] * beta),
             total_bound=float(pair.bounds.sum()),
             trivial=2.0 * min(float(pair.bounds[pair.signs == sign].sum()) for sign in (1.0, -1.0)),
@@ -345,11 +364,14 @@ class Machine:
 
     def lifted(self) -> NDArray[np.float64]:
         """Multipliers of all rows, feasible for the full dual."""
-        books, solution, _ = self.state
-        bounds = self.pair.bounds
-        alpha = np.clip(books.lift(solution.alpha, self.pair.weights), 0.0, bounds)
-        alpha[alpha <= _HAIR * bounds] = 0.0
-        return np.where(alpha >= (1.0 - _HAIR) * bounds, bounds, alpha)
+        alpha = self.state.books.lift(self.state.solution.alpha, self.pair.weights)
+        return feasible(alpha, self.pair.signs, self.pair.bounds)
+
+    def _rounding(self) -> float:
+        """By how much the squared norm can be off where kernel values are right to nine digits."""
+        rows, coefs = self.pair.rows[self.state.books.members], self.coefs
+        largest = np.abs(self.kernel_for(rows, coefs).diag(rows)).max()
+        return 1e-9 * float(np.abs(coefs).sum()) ** 2 * float(largest)
 
     def _gap(self) -> float:
         assert self.best is not None
@@ -361,14 +383,16 @@ class Machine:
         seen = self.state.view is not None
         return 0 if seen else len(self.pair.rows) - len(self.state.books.members)
 
-    def _lifted(self) -> int:
+    def _n_lifted(self) -> int:
         """Rows with a multiplier, whose kernel values among each other the dual would take."""
         if self.exact:
             return 0
         active = (self.state.solution.alpha > 0).astype(float)
         return int(np.count_nonzero(self.state.books.spread(active)))
 
-    def _solve(self, books: Books, start: NDArray[np.float64] | None = None) -> None:
+    def _solve(
+        self, books: Books, start: NDArray[np.float64] | None = None, rounds: int = 0
+    ) -> None:
         pair = self.pair
         bounds = pair.costs[books.members] * books.gather(pair.weights)
         solution = self.solve(
@@ -379,7 +403,7 @@ class Machine:
             self.duality_tol if books.shares is None else None,
         )
         self.n_iter += solution.n_iter
-        self.state = State(books, solution)
+        self.state = State(books, solution, rounds)
 
     def _books_of(self, rows: NDArray[np.intp], coarser: float, progress: Progress) -> Books:
         """The books of some rows, each class of them represented anew."""
@@ -390,7 +414,7 @@ class Machine:
         return Books.of(part, found)
 
     def _view(self) -> View:
-        pair, (books, solution, _) = self.pair, self.state
+        pair, books, solution = self.pair, self.state.books, self.state.solution
         seen = np.zeros(len(pair.rows), dtype=bool)
         seen[books.members] = True
         known = np.array(books.spread(solution.scores))
@@ -420,7 +444,7 @@ class Machine:
         margins = pair.signs * (known + offset)
         members = pair.signs[books.members] * (solution.scores + offset)
         wrong = books.spread(np.maximum(0.0, 1.0 - members)) - np.maximum(0.0, 1.0 - margins)
-        wrong = wrong[np.abs(wrong) > _HAIR]
+        wrong = wrong[np.abs(wrong) > _SAME]
         error = sqrt(float(np.square(wrong).mean())) if len(wrong) else 0.0
         multipliers, bounds = self.lifted(), pair.bounds
         return View(

@@ -48,6 +48,7 @@ class Merged(NamedTuple):
     distinct: NDArray[np.intp]
     weights: NDArray[np.float64]
     found: Representatives
+    kernel: KernelMatrix
 
 
 class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
@@ -281,8 +282,21 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         if self.kernel == "precomputed":
             _check_symmetric(X)
 
-    def _represent(self, X, labels, weights, gamma: float, run, progress: Progress) -> Merged:
-        """The fitted attributes, of valid rows; and the set as it stands for the distinct ones."""
+    def _represent(
+        self,
+        X,
+        labels,
+        weights,
+        gamma: float,
+        run,
+        progress: Progress,
+        refined_to: float | None = None,
+    ) -> Merged:
+        """The fitted attributes, of valid rows; and the set as it stands for the distinct ones.
+
+        ``refined_to``: the tolerance of the finest set that is to be made of these rows. Then
+        the distinct rows' combinations are returned, and kernel values precise enough for it.
+        """
         started = time.perf_counter()
         same_as = merge(X, labels, weights, run)
         distinct = np.flatnonzero(same_as == np.arange(len(same_as)))
@@ -294,23 +308,23 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         )
         order = np.argsort(labels[distinct], kind="stable")
         edges = np.flatnonzero(np.diff(labels[distinct][order])) + 1
-        derived = derive(
-            self._kernel_matrix(X, gamma, distinct),
-            np.split(distinct[order], edges),
-            merged,
-            Settings(
-                self.hull_tol,
-                self.subset_size,
-                self.partition_size,
-                self.partition,
-                self.keep_combinations,
-            ),
-            run,
-            progress,
+        finest = self.hull_tol if refined_to is None else min(self.hull_tol, refined_to)
+        kernel = self._kernel_matrix(X, gamma, distinct, finest)
+        settings = Settings(
+            self.hull_tol,
+            self.subset_size,
+            self.partition_size,
+            self.partition,
+            self.keep_combinations or (refined_to is not None and self.hull_tol > 0),
         )
+        classes = np.split(distinct[order], edges)
+        derived = derive(kernel, classes, merged, settings, run, progress)
         if derived.kept_of is not None:
             self._say_given_up(*derived.kept_of, len(distinct))
-        found = derived.found.spread(same_as)
+        found = derived.found
+        if not self.keep_combinations:
+            found = found._replace(combinations=None)
+        found = found.spread(same_as)
         self.sample_indices_ = selected = found.selected
         self.weights_ = found.weights
         self.residuals_ = found.residuals
@@ -325,7 +339,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             f"{len(selected):,} representatives ({len(selected) / len(labels):.1%}), largest "
             f"residual {self.max_residual_:.3g}, {time.perf_counter() - started:.1f} s"
         )
-        return Merged(distinct, merged, derived.found)
+        return Merged(distinct, merged, derived.found, kernel)
 
     def _say_given_up(self, seen: int, kept: int, total: int) -> None:
         message = (
@@ -336,7 +350,9 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         say(self, message)
         warn(message)
 
-    def _kernel_matrix(self, X, gamma: float, distinct: NDArray[np.intp]) -> KernelMatrix:
+    def _kernel_matrix(
+        self, X, gamma: float, distinct: NDArray[np.intp], hull_tol: float
+    ) -> KernelMatrix:
         """The kernel matrix, in a precision that can tell residuals from rounding."""
 
         def of(dtype) -> KernelMatrix:
@@ -347,18 +363,18 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 degree=self.degree,
                 coef0=self.coef0,
                 dtype=dtype,
-                accuracy=self.hull_tol / 100,
+                accuracy=hull_tol / 100,
             )
 
-        if self.hull_tol == 0:
+        if hull_tol == 0:
             return of(np.float64)
         kernel = of(np.float64 if callable(self.kernel) else X.dtype)
         largest = bounded(kernel, self.kernel, distinct)
-        if self.hull_tol >= _ROUNDINGS * np.finfo(kernel.dtype).eps * largest:
+        if hull_tol >= _ROUNDINGS * np.finfo(kernel.dtype).eps * largest:
             return kernel
-        if self.hull_tol < _ROUNDINGS * np.finfo(np.float64).eps * largest:
+        if hull_tol < _ROUNDINGS * np.finfo(np.float64).eps * largest:
             warn(
-                f"hull_tol={self.hull_tol:g} is close to the rounding of kernel values as "
+                f"hull_tol={hull_tol:g} is close to the rounding of kernel values as "
                 f"large as {largest:.3g}: scale the data, or raise hull_tol."
             )
         return of(np.float64)

@@ -36,6 +36,7 @@ from aesvm.base import (
     warn,
 )
 from aesvm.certificate import DEFINITE, NOT_DEFINITE, TAKEN, Account, Certificate, certify
+from aesvm.distinct import fingerprint
 from aesvm.kernels import KernelMatrix, bounded, in_enough_precision, resolve_gamma
 from aesvm.reduction import Settings, derive
 from aesvm.refine import COARSER, EXACT_EFFORT, completed
@@ -43,6 +44,12 @@ from aesvm.representative import Merged, RepresentativeSet, merge
 from aesvm.scales import warn_of_scales
 from aesvm.training import Options, Problem, Result, Training
 from aesvm.voting import Voting
+
+#: Parameters that a certificate rests on.
+_CERTIFIED = ("kernel", "degree", "coef0", "C", "class_weight", "hull_tol", "tol")
+
+#: Kernel values are as precise as this ``tol`` needs, also where a larger one is asked for.
+_TOL = 1e-3
 
 
 class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
@@ -79,7 +86,8 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     refine : int, "exact" or "auto", default="auto"
         0 trains on the representative set alone: the paper's AESVM. A number k adds k rounds,
         in which every class is cut by margin, rows near the margin stand for themselves and
-        the others are represented anew, side by side. "exact" gives every distinct row a
+        the others are represented anew, side by side; fewer where no row violates optimality
+        any more. "exact" gives every distinct row a
         multiplier of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3.
         "auto" is exact where that takes at most 5e9 kernel values (some ten seconds on two
         cores); otherwise it makes rounds while they change over a thousandth of the labels and
@@ -88,8 +96,8 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
-        Most pair updates in each pair of classes, as in SVC. -1 stands for
-        ``max(10_000_000, 100 * n_rows)``.
+        Most pair updates in each pair of classes, as in SVC; where ``refine`` solves several
+        times, in each solve. -1 stands for ``max(10_000_000, 100 * n_rows)``.
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
         that the solver works on.
@@ -190,6 +198,8 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     # for certify: of each pair of classes
     _accounts_: list[Account]
     _multipliers_: list[Any]
+    _fingerprint_: int
+    _trained_with_: dict[str, Any]
 
     def __init__(
         self,
@@ -264,21 +274,23 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
             warn_of_scales(data)
         with one_blas_thread, Threads(self.n_jobs) as run:
             with progress.task("represent", 2) as task:
-                merged = chosen._represent(data, labels, weights, self.gamma_, run, task)
+                merged = chosen._represent(
+                    data, labels, weights, self.gamma_, run, task, refined_to=self.hull_tol
+                )
             problem = self._problem(merged.distinct, labels, merged.weights)
             bounded(self._kernel_of(data, self.tol, np.float64), self.kernel, problem.rows)
             train = Training(
                 Options(self.refine, self.tol, self.max_iter, self.cache_size, self.shrinking),
                 partial(self._kernel_for, data),
-                self._representer(chosen, data, merged, run),
+                self._representer(merged, run),
                 self._definite() != NOT_DEFINITE,
                 run,
                 progress,
             )
-            results = train(problem.pairs(), merged.found if chosen.reduced_ else None)
+            results = train(problem, merged.found if chosen.reduced_ else None)
+            self._fingerprint_ = fingerprint(data, labels, weights, run)
+        self._trained_with_ = {name: getattr(self, name) for name in _CERTIFIED}
         self._assemble(data, labels, results)
-        chosen.__dict__.pop("combinations_", None)  # as large as X, and of no further use
-        chosen.keep_combinations = False
         chosen.n_features_in_ = self.n_features_in_
         self.representative_set_ = chosen
         self.shape_fit_ = data.shape
@@ -314,45 +326,52 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         True
         """
         check_is_fitted(self)
+        for name, value in self._trained_with_.items():
+            if getattr(self, name) is not value and getattr(self, name) != value:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} was {value!r} when the model was trained: "
+                    "certify wants the same parameters."
+                )
         data = validated_rows(self, X, reset=False)
-        labels, weights = self._labels_of(data, y), self._weights_of(data, sample_weight)
+        check_consistent_length(data, y)
+        labels = np.searchsorted(self.classes_, column_or_1d(y, warn=True))
+        weights = self._weights_of(data, sample_weight)
         kernel_for, definite = partial(self._kernel_for, data), self._definite()
         accounts: list[Account] = []
+        multipliers = np.zeros(len(labels))
         with one_blas_thread, Threads(self.n_jobs) as run:
+            if fingerprint(data, labels, weights, run) != self._fingerprint_:
+                raise ValueError(
+                    f"X of shape {data.shape}, y or sample_weight is not what the model was "
+                    f"trained on, shape {self.shape_fit_}: certify wants the same rows, in the "
+                    "same order."
+                )
             same_as = merge(data, labels, weights, run)
             used = same_as >= 0
             total = np.bincount(same_as[used], weights[used], len(labels))
             rows = np.flatnonzero(same_as == np.arange(len(labels)))
-            for number, pair in enumerate(self._problem(rows, labels, total).pairs()):
+            trained = one_vs_one.trained_pairs(
+                self.support_, self.n_support_, self.dual_coef_, self.intercept_
+            )
+            pairs = self._problem(rows, labels, total).pairs()
+            for pair, held, machine in zip(pairs, self._multipliers_, trained, strict=True):
                 if isinstance(pair, int):
                     continue
-                trained = one_vs_one.trained_pair(
-                    number, self.support_, self.n_support_, self.dual_coef_, self.intercept_
-                )
-                multipliers = np.zeros(len(labels))
-                held, alpha = self._multipliers_[number]
-                multipliers[held] = alpha
-                multipliers = multipliers[pair.rows]
-                account = self._accounts_[len(accounts)]
-                same = np.isclose(multipliers.sum(), alpha.sum(), rtol=1e-9)
-                if not same or not np.isclose(pair.bounds.sum(), account.total_bound, rtol=1e-9):
-                    raise ValueError(
-                        "sample_weight, C or class_weight is not what the model was trained "
-                        "with: certify wants the same."
-                    )
                 say(self, f"certify: looking at {len(pair.rows):,} rows")
+                multipliers[held[0]] = held[1]
                 accounts.append(
                     completed(
-                        account,
+                        self._accounts_[len(accounts)],
                         pair,
-                        trained,
-                        multipliers,
+                        machine,
+                        multipliers[pair.rows],
                         kernel_for,
                         tol=self.tol,
                         definite=definite != NOT_DEFINITE,
                         run=run,
                     )
                 )
+                multipliers[held[0]] = 0.0
         self._accounts_ = accounts
         self.certificate_ = certify(accounts, self.hull_tol, definite)
         return self.certificate_
@@ -391,21 +410,6 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     def _weights_of(self, X, sample_weight) -> NDArray[np.float64]:
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
-    def _labels_of(self, X, y) -> NDArray[np.intp]:
-        """The classes of the training rows, by number, where these are they."""
-        check_consistent_length(X, y)
-        y = column_or_1d(y, warn=True)
-        same = X.shape == self.shape_fit_ and np.isin(y, self.classes_).all()
-        if same and self.kernel != "precomputed":
-            difference = abs(X[self.support_] - self.support_vectors_)
-            same = difference.max() == 0 if len(self.support_) else True
-        if not same:
-            raise ValueError(
-                f"X of shape {X.shape} and y are not what the model was trained on, shape "
-                f"{self.shape_fit_}: certify wants the same rows, in the same order."
-            )
-        return np.searchsorted(self.classes_, y)
-
     def _class_weights(self, y) -> NDArray[np.float64]:
         if isinstance(self.class_weight, dict):
             unknown = [label for label in self.class_weight if label not in self.classes_]
@@ -439,14 +443,12 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
             subset_size=self.subset_size,
             partition_size=self.partition_size,
             partition=self.partition,
-            keep_combinations=True,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
 
-    def _representer(self, chosen: RepresentativeSet, X, merged: Merged, run) -> Callable:
+    def _representer(self, merged: Merged, run) -> Callable:
         """A function that represents some rows, so much more coarsely than ``hull_tol``."""
-        kernel = chosen._kernel_matrix(X, self.gamma_, merged.distinct)
 
         def represent(classes: list[NDArray], coarser: float, progress: Progress):
             settings = Settings(
@@ -456,7 +458,7 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
                 self.partition,
                 keep_combinations=True,
             )
-            return derive(kernel, classes, merged.weights, settings, run, progress).found
+            return derive(merged.kernel, classes, merged.weights, settings, run, progress).found
 
         return represent
 
@@ -473,9 +475,8 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
 
     def _kernel_for(self, X, rows, coefs) -> KernelMatrix:
         """The kernel matrix, precise enough to sum up values with such coefficients."""
-        return in_enough_precision(
-            partial(self._kernel_of, X, self.tol / 10), rows, coefs, self.tol
-        )
+        tol = min(self.tol, _TOL)
+        return in_enough_precision(partial(self._kernel_of, X, tol / 10), rows, coefs, tol)
 
     def _assemble(self, X, labels, results: list[Result | int]) -> None:
         """SVC's fitted attributes, in SVC's layout; and the certificate."""
@@ -499,6 +500,14 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         self.certificate_ = certify(self._accounts_, self.hull_tol, self._definite())
         if self.fit_status_:
             limit = "" if self.max_iter == -1 else f" at max_iter={self.max_iter}"
+            gap = self.certificate_.relative_gap
+            if self.gap_.max() <= self.tol and gap is not None:
+                warn(
+                    f"The solver stopped{limit} at a relative duality gap of {gap:.3g}: "
+                    'refine="exact" aims at 1e-3. Scale the data, or lower C.',
+                    ConvergenceWarning,
+                )
+                return
             warn(
                 f"The solver stopped{limit} before tol={self.tol:g} was reached (gap "
                 f"{self.gap_.max():.3g}): raise max_iter or tol, scale the data, or lower C.",

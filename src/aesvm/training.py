@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -32,18 +32,26 @@ class Problem(NamedTuple):
     costs: NDArray[np.float64]  #: C times the class weight
     n_classes: int
 
-    def pairs(self) -> list[Pair | int]:
+    def pairs(self) -> Iterator[Pair | int]:
         """Every pair of classes; where one has no rows, which wins (see ``one_vs_one``)."""
-        sizes = np.bincount(self.labels, minlength=self.n_classes)
-        pairs: list[Pair | int] = []
-        for i, j in combinations(range(self.n_classes), 2):
-            if not sizes[i] or not sizes[j]:
-                pairs.append(int(sizes[i] > 0) - int(sizes[j] > 0))
+        members = self._members()
+        for one, other in combinations(members, 2):
+            if not len(one) or not len(other):
+                yield int(len(one) > 0) - int(len(other) > 0)
                 continue
-            both = np.flatnonzero((self.labels == i) | (self.labels == j))
-            signs = np.where(self.labels[both] == i, 1.0, -1.0)
-            pairs.append(Pair(self.rows[both], signs, self.weights[both], self.costs[both]))
-        return pairs
+            both = np.sort(np.concatenate([one, other]))
+            signs = np.where(self.labels[both] == self.labels[one[0]], 1.0, -1.0)
+            yield Pair(self.rows[both], signs, self.weights[both], self.costs[both])
+
+    def effort(self) -> float:
+        """The squared sizes of all pairs together."""
+        sizes = [float(len(own)) for own in self._members()]
+        return sum((a + b) ** 2 for a, b in combinations(sizes, 2) if a and b)
+
+    def _members(self) -> list[NDArray[np.intp]]:
+        order = np.argsort(self.labels, kind="stable")
+        ends = np.cumsum(np.bincount(self.labels, minlength=self.n_classes))
+        return np.split(order, ends[:-1])
 
 
 class Result(NamedTuple):
@@ -94,18 +102,16 @@ class Training:
         self.told = time.perf_counter()
         self.n_pairs = self.n_done = 0
 
-    def __call__(
-        self, pairs: list[Pair | int], first: Representatives | None
-    ) -> list[Result | int]:
+    def __call__(self, problem: Problem, first: Representatives | None) -> list[Result | int]:
         """Train every pair; without a first set, each on all of its rows."""
         started = time.perf_counter()
-        present = [pair for pair in pairs if not isinstance(pair, int)]
-        self.n_pairs = len(pairs)
-        total = sum(len(pair.rows) ** 2 for pair in present)
+        self.n_pairs = problem.n_classes * (problem.n_classes - 1) // 2
+        total = problem.effort()
         results: list[Result | int] = []
-        alone = len(pairs) == 1
-        with self.progress.task("solve", None if alone else len(pairs), quiet=not alone) as task:
-            for pair in pairs:
+        alone = self.n_pairs == 1
+        steps = None if alone else self.n_pairs
+        with self.progress.task("solve", steps, quiet=not alone) as task:
+            for pair in problem.pairs():
                 if isinstance(pair, int):
                     results.append(pair)
                     task.step("pair")
@@ -141,7 +147,7 @@ class Training:
         )
         books = Books.everyone(len(pair.rows)) if first is None else Books.of(pair, first)
         machine.train(books, self.options.refine, share)
-        books, solution, _ = machine.state
+        books, solution = machine.state.books, machine.state.solution
         alpha = machine.lifted()
         held = np.flatnonzero(alpha)
         return Result(
