@@ -45,6 +45,7 @@ def draw(lines: list[dict], problems: list[tuple[str, str]], path: Path) -> None
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     figure, axes = plt.subplots(
         len(PANELS), len(problems), figsize=(3.1 * len(problems), 2.6 * len(PANELS)), squeeze=False
@@ -61,7 +62,17 @@ def draw(lines: list[dict], problems: list[tuple[str, str]], path: Path) -> None
                     value = max(0.0, 100.0 - value)
                 axis.plot(line["seconds"], value, "o", color=COLORS[line["program"]], ms=7)
             axis.set_xscale("log")
+            axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
             axis.set_yscale(scale, **({"linthresh": 0.01} if scale == "symlog" else {}))
+            if scale == "symlog":
+                axis.set_ylim(-0.003, 10.0)
+            elif scale == "log":
+                axis.set_ylim(5e-7, 2.0)
+            else:
+                axis.ticklabel_format(axis="y", useOffset=False)
+            for which in (axis.xaxis, axis.yaxis):
+                which.set_minor_formatter(NullFormatter())
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
             if row == 0:

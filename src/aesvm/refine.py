@@ -263,7 +263,7 @@ class Machine:
                 self.round()
         if self._unseen() * self.n_support + self._n_lifted() ** 2 / 2 <= _FREE:
             self.look(certify=True)
-            if self.best is not None:
+            if self.best is not None and not self.exact:
                 self.state = self.best
 
     def _go_on(self, effort: float) -> None:
