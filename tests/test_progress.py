@@ -79,17 +79,19 @@ def test_callbacks_are_torn_down_where_a_fit_fails():
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_a_classifier_reports_the_set_the_solve_and_the_rounds(n_classes):
-    X = np.random.default_rng(0).uniform(size=(3000, 2))
-    y = (X[:, 0] * n_classes).astype(int)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(3000, 2))
+    y = ((X[:, 0] + 0.2 * rng.normal(size=3000)).clip(0, 0.999) * n_classes).astype(int)
     recorder = Recorder()
     AESVC(gamma=1.0, refine=2, subset_size=200).set_callbacks(recorder).fit(X, y)
     n_pairs = n_classes * (n_classes - 1) // 2
     assert recorder.begun == recorder.ended
     assert recorder.begun["fit"] == recorder.begun["represent"] == recorder.begun["solve"] == 1
     assert recorder.expected["fit"] == 2
-    assert recorder.begun["round"] == 2 * n_pairs
-    assert recorder.begun["look"] >= 2 * n_pairs
-    assert recorder.begun["steps"] == 3 * n_pairs
+    rounds = recorder.begun["round"]
+    assert n_pairs < rounds <= 2 * n_pairs  # fewer where nothing is left to do
+    assert recorder.begun["look"] >= rounds
+    assert recorder.begun["steps"] == n_pairs + rounds
     if n_classes == 2:
         assert recorder.begun["step"] > 0
         assert recorder.expected["steps"] == 20
