@@ -61,7 +61,7 @@ class Result(NamedTuple):
     solution: Solution
     n_iter: int
     account: Account
-    multipliers: tuple[NDArray[np.intp], NDArray[np.float64]]  #: lifted, and of which rows
+    multipliers: tuple[NDArray[np.int32], NDArray[np.float64]]  #: lifted, and of which rows
 
 
 class Options(NamedTuple):
@@ -155,7 +155,7 @@ class Training:
             solution,
             machine.n_iter,
             machine.account(),
-            (pair.rows[held], alpha[held]),
+            (pair.rows[held].astype(np.int32), alpha[held]),
         )
 
     def _solve(
