@@ -47,7 +47,7 @@ def main(limit: float) -> None:
         started = time.perf_counter()
         models[refine] = model.fit(X, y)
         table.add_row(
-            "AESVC" if refine == "auto" else "AESVC, refine=0 (the paper's)",
+            "AESVC" if refine == "auto" else "AESVC, refine=0",
             f"{time.perf_counter() - started:.2f}",
             f"{model.certificate_.n_solved:,}",
             f"{len(model.support_):,}",
