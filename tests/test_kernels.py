@@ -39,6 +39,18 @@ def test_blocks_agree_with_the_formulas(X, name, sparse, dtype):
     assert_allclose(out, K[np.ix_(ROWS, ROWS)], **close)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_in_single_precision_have_values_in_double(X, name, sparse):
+    single = (X + 3.0).astype(np.float32)  # from a centre that is not zero
+    K = oracles.kernel(single, kernel=name, **PARAMETERS)
+    data = sp.csr_array(single) if sparse else single
+    matrix = kernel_matrix(data, kernel=name, dtype=np.float64, accuracy=1e-12, **PARAMETERS)
+    assert_allclose(matrix.block(ROWS, COLS), K[np.ix_(ROWS, COLS)], rtol=1e-11)
+    assert_allclose(matrix.square(ROWS), K[np.ix_(ROWS, ROWS)], rtol=1e-11)
+    assert_allclose(matrix.cross(data[5:9], COLS), K[np.ix_(range(5, 9), COLS)], rtol=1e-11)
+
+
 @pytest.mark.parametrize("degree", [0, 1, 2, 5, 8])
 def test_polynomial_kernel_of_every_degree(X, degree):
     matrix = kernel_matrix(X, kernel="poly", gamma=0.3, degree=degree, coef0=1.0)

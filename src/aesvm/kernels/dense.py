@@ -51,7 +51,8 @@ class DenseKernel(VectorKernel):
         factor = np.empty((vectors.shape[0], vectors.shape[1] + 2), dtype=dtype)
         plain = factor[:, :-2]
         with np.errstate(over="ignore"):
-            np.subtract(vectors, self.center, out=plain, casting="same_kind")
+            finer = np.result_type(vectors.dtype, dtype)  # differences of single in double, too
+            np.subtract(vectors, self.center, out=plain, dtype=finer, casting="same_kind")
             factor[:, -2] = 1.0
             norms = np.einsum("ij,ij->i", plain, plain, dtype=np.float64)
             factor[:, -1] = -self.parameters.gamma * norms
