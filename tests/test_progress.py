@@ -113,7 +113,7 @@ def test_verbose_tells_what_a_round_did(capsys):
     y = X[:, 0] + 0.1 * np.random.default_rng(1).normal(size=5000) > 0.5
     AESVC(gamma=1.0, refine=2, verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
-    rounds = [line for line in lines if "round" in line]
+    rounds = [line for line in lines if "violators" in line]
     assert len(rounds) == 2
     for word in ("violators", "F1", "gap", "band", "rows solved for"):
         assert word in rounds[0]

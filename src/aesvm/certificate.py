@@ -119,7 +119,8 @@ class Certificate:
         return asdict(self)
 
     def __str__(self) -> str:
-        how = "exact" if self.exact else f"{self.rounds} margin-stratified rounds"
+        rounds = f"{self.rounds} margin-stratified round{'' if self.rounds == 1 else 's'}"
+        how = "exact" if self.exact else rounds
         lines = [
             f"{how}: {self.n_solved:,} of {self.n_rows:,} distinct rows solved for; "
             f"kernel {self.kernel}"

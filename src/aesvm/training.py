@@ -124,7 +124,9 @@ class Training:
                 self.n_done += 1
         found = [result for result in results if not isinstance(result, int)]
         self.progress.say(
-            f"solve: {len(found):,} pairs of classes, "
+            f"solve: {len(found):,} pairs of classes "
+            f"({sum(r.account.exact for r in found):,} exact, rounds "
+            f"{max(r.account.rounds for r in found)}), "
             f"{sum(r.account.n_solved for r in found):,} rows, largest gap "
             f"{max(r.solution.gap for r in found):.3g}, "
             f"{sum(r.n_iter for r in found):,} iterations, "
