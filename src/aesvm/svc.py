@@ -247,7 +247,7 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     @with_callbacks
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AESVC:
-        """Represent the rows, and train on the representatives.
+        """Train on all rows, or on representatives of them, as ``refine`` says.
 
         Parameters
         ----------
@@ -357,11 +357,13 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
             for pair, held, machine in zip(pairs, self._multipliers_, trained, strict=True):
                 if isinstance(pair, int):
                     continue
-                say(self, f"certify: looking at {len(pair.rows):,} rows")
+                account = self._accounts_[len(accounts)]
+                if account.hinge is None:
+                    say(self, f"certify: looking at {len(pair.rows):,} rows")
                 multipliers[held[0]] = held[1]
                 accounts.append(
                     completed(
-                        self._accounts_[len(accounts)],
+                        account,
                         pair,
                         machine,
                         multipliers[pair.rows],
