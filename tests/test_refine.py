@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
-from aesvm import AESVC, Certificate, refine
+from aesvm import AESVC, Certificate, refine, training
 from aesvm.base import Progress
 from aesvm.refine import Books, Machine, Pair
 from tests import oracles
@@ -298,16 +298,42 @@ def test_auto_makes_rounds_where_it_is_not(monkeypatch, capsys, n_classes):
         assert "of the labels" in capsys.readouterr().out
 
 
-def test_auto_ends_exact_where_there_are_few_support_vectors(monkeypatch):
+@pytest.mark.parametrize("sampled", [True, False])
+def test_auto_is_exact_where_there_are_few_support_vectors(monkeypatch, sampled):
+    """A sample of the rows tells so at once, or the first look at all margins."""
     X, y = make_moons(3000, noise=0.05, random_state=0)
     for module in ("aesvm.refine", "aesvm.svc"):
         monkeypatch.setattr(f"{module}.EXACT_EFFORT", 1e6)
+    if not sampled:
+        monkeypatch.setattr("aesvm.svc.expected_effort", lambda *_: np.inf)
     model = AESVC(gamma=5.0, subset_size=200).fit(X, y)
-    assert model.representative_set_.reduced_
+    assert model.representative_set_.reduced_ != sampled
     assert model.certificate_.exact
     assert_allclose(
         model.objective_, AESVC(gamma=5.0, refine="exact").fit(X, y).objective_, rtol=1e-3
     )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_effort_is_foreseen_from_a_sample(monkeypatch, n_classes):
+    X, y = noisy(3000, n_classes=n_classes)
+    exact = AESVC(gamma=5.0, refine="exact").fit(X, y)
+    true = 0
+    for i, j in combinations(range(n_classes), 2):
+        dual = exact.dual_coef_
+        label = np.repeat(np.arange(n_classes), exact.n_support_)
+        support = np.count_nonzero(dual[j - 1][label == i]) + np.count_nonzero(dual[i][label == j])
+        true += ((y == i) | (y == j)).sum() * support
+    found = []
+    foresee = training.expected_effort
+    monkeypatch.setattr(training, "_SAMPLE", 600)
+    for module in ("aesvm.refine", "aesvm.svc"):
+        monkeypatch.setattr(f"{module}.EXACT_EFFORT", 10.0)
+    monkeypatch.setattr(
+        "aesvm.svc.expected_effort", lambda *a: found.append(foresee(*a)) or found[0]
+    )
+    AESVC(gamma=5.0, subset_size=200).fit(X, y)
+    assert 0.7 * true < found[0] < 2.0 * true
 
 
 def test_auto_makes_no_round_that_would_take_too_long(monkeypatch):

@@ -42,7 +42,7 @@ from aesvm.reduction import Settings, derive
 from aesvm.refine import COARSER, EXACT_EFFORT, completed
 from aesvm.representative import Merged, RepresentativeSet, merge
 from aesvm.scales import warn_of_scales
-from aesvm.training import Options, Problem, Result, Training
+from aesvm.training import Options, Problem, Result, Training, expected_effort
 from aesvm.voting import Voting
 
 #: Parameters that a certificate rests on.
@@ -268,17 +268,18 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
         progress = Progress(self, fit_task)
         self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
-        chosen = self._representative_set(labels, weights)
-        chosen._check(data)
+        self._representative_set(0.0)._check(data)
         if self.kernel == "rbf":
             warn_of_scales(data)
         with one_blas_thread, Threads(self.n_jobs) as run:
+            used = np.flatnonzero(weights)
+            bounded(self._kernel_of(data, self.tol, np.float64), self.kernel, used)
+            chosen = self._representative_set(self._first_tol(data, labels, weights, used, run))
             with progress.task("represent", 2) as task:
                 merged = chosen._represent(
                     data, labels, weights, self.gamma_, run, task, refined_to=self.hull_tol
                 )
             problem = self._problem(merged.distinct, labels, merged.weights)
-            bounded(self._kernel_of(data, self.tol, np.float64), self.kernel, problem.rows)
             train = Training(
                 Options(self.refine, self.tol, self.max_iter, self.cache_size, self.shrinking),
                 partial(self._kernel_for, data),
@@ -429,19 +430,26 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
                 raise ValueError(f"class_weight has {wrong}: weights must be non-negative numbers.")
         return compute_class_weight(self.class_weight, classes=self.classes_, y=y)
 
-    def _representative_set(self, labels, weights) -> RepresentativeSet:
-        """What the first solution is trained on: everything, where it will be exact."""
-        sizes = np.bincount(labels[weights > 0]).astype(float)
-        # the squared sizes of all pairs of classes together
-        pairs = ((sizes[:, None] + sizes) ** 2)[np.triu_indices(len(sizes), 1)].sum()
-        exact = self.refine == "exact" or (self.refine == "auto" and pairs <= EXACT_EFFORT)
-        tiny = sizes.sum() <= self.subset_size
+    def _first_tol(self, X, labels, weights, used, run) -> float:
+        """The tolerance of the first set: 0 where the SVM will be exact."""
+        if self.refine == "exact" or self.hull_tol == 0 or len(used) <= self.subset_size:
+            return 0.0
+        if self.refine == "auto":
+            problem_of = partial(self._problem, labels=labels, weights=weights)
+            if problem_of(used).effort() <= EXACT_EFFORT:
+                return 0.0
+            kernel_for = partial(self._kernel_for, X)
+            if expected_effort(used, problem_of, kernel_for, run) <= EXACT_EFFORT:
+                return 0.0
+        return self.hull_tol * (COARSER if self.refine else 1.0)
+
+    def _representative_set(self, hull_tol: float) -> RepresentativeSet:
         return RepresentativeSet(
             kernel=self.kernel,
             gamma=self.gamma_,
             degree=self.degree,
             coef0=self.coef0,
-            hull_tol=0.0 if tiny or exact else self.hull_tol * (COARSER if self.refine else 1.0),
+            hull_tol=hull_tol,
             subset_size=self.subset_size,
             partition_size=self.partition_size,
             partition=self.partition,

@@ -22,6 +22,9 @@ from aesvm.smo import minimize
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
 
+#: Rows of a sample that tells how many support vectors there will be, and how well it is solved.
+_SAMPLE, _SAMPLE_TOL = 4096, 0.1
+
 
 class Problem(NamedTuple):
     """All classes: the distinct rows, and what each may weigh in a dual."""
@@ -45,13 +48,52 @@ class Problem(NamedTuple):
 
     def effort(self) -> float:
         """The squared sizes of all pairs together."""
-        sizes = [float(len(own)) for own in self._members()]
+        sizes = np.bincount(self.labels, minlength=self.n_classes).astype(float).tolist()
         return sum((a + b) ** 2 for a, b in combinations(sizes, 2) if a and b)
 
     def _members(self) -> list[NDArray[np.intp]]:
         order = np.argsort(self.labels, kind="stable")
         ends = np.cumsum(np.bincount(self.labels, minlength=self.n_classes))
         return np.split(order, ends[:-1])
+
+
+def expected_effort(
+    used: NDArray[np.intp],
+    problem_of: Callable[[NDArray[np.intp]], Problem],
+    kernel_for: Callable,
+    run: Callable,
+) -> float:
+    """Rows times support vectors of the exact SVMs, as those of a sample of the rows have it.
+
+    Rather too many: of more rows, a smaller share are support vectors.
+
+    Parameters
+    ----------
+    used : ndarray
+        Rows of non-zero weight.
+    problem_of : callable
+        The problem of some of them.
+    kernel_for, run
+        As ``Machine`` wants them.
+    """
+    sample = np.sort(np.random.default_rng(0).permutation(used)[:_SAMPLE])
+    share = len(sample) / len(used)
+    effort = 0.0
+    for pair in problem_of(sample).pairs():
+        if isinstance(pair, int):
+            continue
+        solution = minimize(
+            kernel_for(pair.rows, pair.bounds),
+            pair.rows,
+            pair.signs,
+            -np.ones(len(pair.rows)),
+            pair.bounds,
+            tol=_SAMPLE_TOL,
+            max_iter=100 * len(pair.rows),
+            run=run,
+        )
+        effort += len(pair.rows) * np.count_nonzero(solution.alpha) / share**2
+    return effort
 
 
 class Result(NamedTuple):
