@@ -87,12 +87,12 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         0 trains on the representative set alone: the paper's AESVM. A number k adds k rounds,
         in which every class is cut by margin, rows near the margin stand for themselves and
         the others are represented anew, side by side; fewer where no row violates optimality
-        any more. "exact" gives every distinct row a
-        multiplier of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3.
-        "auto" is exact where that takes at most 5e9 kernel values (some ten seconds on two
-        cores); otherwise it makes rounds while they change over a thousandth of the labels and
-        the next takes no more than that. The first round is left out where it alone would
-        take over 3e11.
+        any more. "exact" gives every distinct row a multiplier of its own: the SVM of SVC, to
+        ``tol`` and a relative duality gap of 1e-3. "auto" is exact where that takes at most
+        5e9 kernel values (some ten seconds on two cores), by the number of rows or the support
+        vectors of a sample of them. Otherwise it makes rounds while they change over a
+        thousandth of the labels and the next takes no more than that; the first is left out
+        where it alone would take over 3e11.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
