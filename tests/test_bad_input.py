@@ -32,6 +32,7 @@ CASES = {
     "zero features": ({}, {"X": X[:, :0]}, "0 feature"),
     "one dimension": ({}, {"X": X[:, 0]}, "2D array"),
     "complex": ({}, {"X": X + 1j}, "[Cc]omplex"),
+    "a file": ({}, {"X": "/no/such/file.csv", "y": None}, "X='/no/such/file.csv'.*as an array"),
     "strings": ({}, {"X": np.full((20, 2), "a")}, "could not convert|Unable to convert"),
     "hull_tol": ({"hull_tol": -1.0}, {}, r"'hull_tol'.*\[0.0, inf\).*-1.0"),
     "hull_tol NaN": ({"hull_tol": np.nan}, {}, "'hull_tol'.*nan"),

@@ -22,7 +22,8 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC, Certificate, refine, training
 from aesvm.base import Progress
-from aesvm.refine import Books, Machine, Pair
+from aesvm.books import Books, Pair
+from aesvm.refine import Machine
 from tests import oracles
 
 

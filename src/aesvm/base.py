@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,8 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 
     ``reset`` is scikit-learn's: whether these are the rows to fit to.
     """
+    if isinstance(X, str | PathLike):
+        raise ValueError(f"X={str(X)!r} is a name: pass the rows themselves, as an array.")
     X = validate_data(
         estimator,
         X,

@@ -171,6 +171,13 @@ class Account:
     violators: int | None = None
 
 
+def definiteness(kernel: Any, coef0: float) -> str:
+    """What is known of a kernel; a matrix or function that is given is taken at its word."""
+    if kernel == "precomputed" or callable(kernel):
+        return TAKEN
+    return NOT_DEFINITE if kernel == "sigmoid" or (kernel == "poly" and coef0 < 0) else DEFINITE
+
+
 def certify(accounts: list[Account], hull_tol: float, kernel: str) -> Certificate:
     """The certificate of all pairs together."""
 

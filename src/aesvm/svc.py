@@ -35,14 +35,14 @@ from aesvm.base import (
     validated_rows,
     warn,
 )
-from aesvm.certificate import DEFINITE, NOT_DEFINITE, TAKEN, Account, Certificate, certify
+from aesvm.certificate import NOT_DEFINITE, Account, Certificate, certify, definiteness
 from aesvm.distinct import fingerprint
 from aesvm.kernels import KernelMatrix, bounded, in_enough_precision, resolve_gamma
 from aesvm.reduction import Settings, derive
-from aesvm.refine import COARSER, EXACT_EFFORT, completed
+from aesvm.refine import COARSER, EXACT_EFFORT
 from aesvm.representative import Merged, RepresentativeSet, merge
 from aesvm.scales import warn_of_scales
-from aesvm.training import Options, Problem, Result, Training, expected_effort
+from aesvm.training import Options, Problem, Result, Training, complete, expected_effort
 from aesvm.voting import Voting
 
 #: Parameters that a certificate rests on.
@@ -284,7 +284,7 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
                 Options(self.refine, self.tol, self.max_iter, self.cache_size, self.shrinking),
                 partial(self._kernel_for, data),
                 self._representer(merged, run),
-                self._definite() != NOT_DEFINITE,
+                definiteness(self.kernel, self.coef0) != NOT_DEFINITE,
                 run,
                 progress,
             )
@@ -337,9 +337,7 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         check_consistent_length(data, y)
         labels = np.searchsorted(self.classes_, column_or_1d(y, warn=True))
         weights = self._weights_of(data, sample_weight)
-        kernel_for, definite = partial(self._kernel_for, data), self._definite()
-        accounts: list[Account] = []
-        multipliers = np.zeros(len(labels))
+        definite = definiteness(self.kernel, self.coef0)
         with one_blas_thread, Threads(self.n_jobs) as run:
             if fingerprint(data, labels, weights, run) != self._fingerprint_:
                 raise ValueError(
@@ -351,30 +349,19 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
             used = same_as >= 0
             total = np.bincount(same_as[used], weights[used], len(labels))
             rows = np.flatnonzero(same_as == np.arange(len(labels)))
-            trained = one_vs_one.trained_pairs(
-                self.support_, self.n_support_, self.dual_coef_, self.intercept_
+            accounts = complete(
+                self._accounts_,
+                self._problem(rows, labels, total),
+                one_vs_one.trained_pairs(
+                    self.support_, self.n_support_, self.dual_coef_, self.intercept_
+                ),
+                self._multipliers_,
+                partial(self._kernel_for, data),
+                tol=self.tol,
+                definite=definite != NOT_DEFINITE,
+                run=run,
+                say=partial(say, self),
             )
-            pairs = self._problem(rows, labels, total).pairs()
-            for pair, held, machine in zip(pairs, self._multipliers_, trained, strict=True):
-                if isinstance(pair, int):
-                    continue
-                account = self._accounts_[len(accounts)]
-                if account.hinge is None:
-                    say(self, f"certify: looking at {len(pair.rows):,} rows")
-                multipliers[held[0]] = held[1]
-                accounts.append(
-                    completed(
-                        account,
-                        pair,
-                        machine,
-                        multipliers[pair.rows],
-                        kernel_for,
-                        tol=self.tol,
-                        definite=definite != NOT_DEFINITE,
-                        run=run,
-                    )
-                )
-                multipliers[held[0]] = 0.0
         self._accounts_ = accounts
         self.certificate_ = certify(accounts, self.hull_tol, definite)
         return self.certificate_
@@ -476,13 +463,6 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         costs = self.C * self.class_weight_[labels[rows]]
         return Problem(rows, labels[rows], weights[rows], costs, len(self.classes_))
 
-    def _definite(self) -> str:
-        """What is known of the kernel."""
-        if self.kernel == "precomputed" or callable(self.kernel):
-            return TAKEN
-        doubtful = self.kernel == "sigmoid" or (self.kernel == "poly" and self.coef0 < 0)
-        return NOT_DEFINITE if doubtful else DEFINITE
-
     def _kernel_for(self, X, rows, coefs) -> KernelMatrix:
         """The kernel matrix, precise enough to sum up values with such coefficients."""
         tol = min(self.tol, _TOL)
@@ -507,7 +487,9 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         self.fit_status_ = int(not all(r.solution.converged for r in found if r))
         self._multipliers_ = [r.multipliers if r else None for r in found]
         self._accounts_ = [r.account for r in found if r]
-        self.certificate_ = certify(self._accounts_, self.hull_tol, self._definite())
+        self.certificate_ = certify(
+            self._accounts_, self.hull_tol, definiteness(self.kernel, self.coef0)
+        )
         if self.fit_status_:
             limit = "" if self.max_iter == -1 else f" at max_iter={self.max_iter}"
             gap = self.certificate_.relative_gap

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.base import Progress
+from aesvm.books import Books, Pair
 from aesvm.certificate import Account
 from aesvm.dual import Solution
 from aesvm.one_vs_one import Trained
 from aesvm.reduction import Representatives
-from aesvm.refine import Books, Machine, Pair
+from aesvm.refine import Machine, completed
 from aesvm.smo import minimize
 
 #: Steps in which the progress of a single solve is reported.
@@ -255,3 +256,34 @@ class _Watch:
                 f"solve: pair {training.n_done + 1:,} of {training.n_pairs:,} at gap {gap:.3g} "
                 f"after {n_iter:,} iterations"
             )
+
+
+def complete(
+    accounts: list[Account],
+    problem: Problem,
+    trained: Iterable[Trained],
+    multipliers: list[tuple[NDArray[np.int32], NDArray[np.float64]] | None],
+    kernel_for: Callable,
+    *,
+    tol: float,
+    definite: bool,
+    run: Callable,
+    say: Callable[[str], None],
+) -> list[Account]:
+    """The accounts of all pairs that have rows, with all rows seen."""
+    found: list[Account] = []
+    alpha = np.zeros(int(problem.rows[-1]) + 1)
+    for pair, held, one in zip(problem.pairs(), multipliers, trained, strict=True):
+        if isinstance(pair, int) or held is None:
+            continue
+        account = accounts[len(found)]
+        if account.hinge is None:
+            say(f"certify: looking at {len(pair.rows):,} rows")
+        rows, values = held
+        alpha[rows] = values
+        own = alpha[pair.rows]
+        alpha[rows] = 0.0
+        found.append(
+            completed(account, pair, one, own, kernel_for, tol=tol, definite=definite, run=run)
+        )
+    return found
