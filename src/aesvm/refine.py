@@ -74,6 +74,9 @@ _FREE = 2e8
 #: All rows are looked at in at most so many steps, of at least so many rows.
 _STEPS, _LOOK = 20, 10_000
 
+#: A look that takes so many kernel values, a second or more, is announced.
+_LONG = 1e9
+
 #: Losses that differ by less are the same.
 _SAME = 1e-9
 
@@ -368,6 +371,8 @@ class Machine:
             if not wanted.any():
                 break
             at = np.flatnonzero(wanted)
+            if len(at) * len(rows) > _LONG:
+                self.progress.say(f"looking at the margins of {len(at):,} rows")
             with self.progress.task("look", _STEPS) as task:
                 for part in np.array_split(at, min(_STEPS, -(-len(at) // _LOOK))):
                     known[part] = scores(kernel, rows, coefs, pair.rows[part], self.run)
