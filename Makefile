@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench paper clean
 
 demo: .venv/.with-plot
 	$(BIN)/python examples/demo.py
@@ -22,6 +22,10 @@ format: .venv/.with-dev
 # AESVM_DATA, or BENCH="--data-dir ...", says where the real datasets are.
 bench: .venv/.with-bench
 	$(BIN)/python -m benchmarks $(BENCH)
+
+# The paper's experiments, and a report in docs/paper; PAPER="--scale full ..." for more.
+paper: .venv/.with-bench
+	$(BIN)/python -m benchmarks.paper $(PAPER)
 
 .venv/.with-%: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"

@@ -15,9 +15,8 @@ from benchmarks import (
     easy,
     floor,
     growth,
-    high_dimension,
     memory,
-    orders,
+    originals,
     prediction,
     refinement,
     solver,
@@ -34,9 +33,6 @@ def main() -> int:
     questions: dict[str, Callable[[], None]] = {
         "floor": lambda: floor.run(report, covtype(), jobs, repeats),
         "growth": lambda: growth.run(report, covtype(), jobs, repeats),
-        "sizes": lambda: orders.sizes(report, data_dir, jobs),
-        "orders": lambda: orders.orders(report, data_dir, jobs),
-        "high_dimension": lambda: high_dimension.run(report, data_dir, jobs),
         "memory": lambda: memory.run(report, covtype(), jobs),
         "startup": lambda: startup.run(report, repeats),
         "solver": lambda: solver.run(report, data_dir, covtype, jobs, repeats),
@@ -47,6 +43,7 @@ def main() -> int:
         "exactness_growth": lambda: refinement.growth(report, covtype(), jobs),
         "hard": lambda: refinement.hard(report, covtype(), jobs),
         "whole": lambda: whole.run(report, covtype(), jobs),
+        "originals": lambda: originals.run(report, data_dir),
         "cores": lambda: cores.run(report, covtype(), repeats),
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

@@ -52,11 +52,11 @@ class Report:
             "started": self.started.isoformat(),
             "machine": {
                 "platform": platform.platform(),
-                "processor": _processor(),
+                "processor": processor(),
                 "cores": os.cpu_count(),
                 "python": platform.python_version(),
                 **{name: version(name) for name in PACKAGES},
-                **{name: _version(name) for name in RIVALS},
+                **{name: installed(name) for name in RIVALS},
             },
             "tables": self.tables,
         }
@@ -80,14 +80,14 @@ def _text(value) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _version(name: str) -> str | None:
+def installed(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:
         return None
 
 
-def _processor() -> str:
+def processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)

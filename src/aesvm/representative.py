@@ -35,7 +35,13 @@ from aesvm.base import (
     warn,
 )
 from aesvm.distinct import distinct_rows
-from aesvm.kernels import KernelMatrix, bounded, kernel_matrix, resolve_gamma
+from aesvm.kernels import (
+    KernelMatrix,
+    bounded,
+    check_symmetric,
+    kernel_matrix,
+    resolve_gamma,
+)
 from aesvm.reduction import Representatives, Settings, derive
 
 #: A kernel value is trusted down to this many units of rounding.
@@ -280,7 +286,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 f"partition_size={self.partition_size}: it must be at most that."
             )
         if self.kernel == "precomputed":
-            _check_symmetric(X)
+            check_symmetric(X)
 
     def _represent(
         self,
@@ -388,23 +394,3 @@ def merge(X, labels, weights, run) -> NDArray[np.intp]:
     same_as = np.full(len(labels), -1)
     same_as[rows] = rows[first[inverse]]
     return same_as
-
-
-def _check_symmetric(K: NDArray) -> None:
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(
-            f'X has shape {K.shape}: with kernel="precomputed" it must be the square kernel '
-            "matrix of the training rows."
-        )
-    tolerance = np.sqrt(np.finfo(K.dtype).eps) * max(float(K.max()), -float(K.min()))
-    step = max(1, (1 << 22) // len(K))
-    for start in range(0, len(K), step):
-        part = slice(start, start + step)
-        difference = np.abs(K[part] - K[:, part].T)
-        if difference.max() > tolerance:
-            i, j = np.unravel_index(difference.argmax(), difference.shape)
-            i += start
-            raise ValueError(
-                f"X is not symmetric: X[{i}, {j}]={K[i, j]} and X[{j}, {i}]={K[j, i]}. With "
-                'kernel="precomputed" it must be the kernel matrix of the training rows.'
-            )

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.functions import KERNELS, Kernel, Parameters, resolve_gamma
-from aesvm.kernels.given import CallableKernel, PrecomputedKernel
+from aesvm.kernels.given import CallableKernel, PrecomputedKernel, check_symmetric
 from aesvm.kernels.matrix import Columns, KernelMatrix, bounded
 from aesvm.kernels.rounding import in_enough_precision
 from aesvm.kernels.sparse import SparseKernel
@@ -32,6 +32,7 @@ __all__ = [
     "SparseKernel",
     "VectorKernel",
     "bounded",
+    "check_symmetric",
     "in_enough_precision",
     "kernel_matrix",
     "resolve_gamma",

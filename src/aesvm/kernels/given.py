@@ -105,3 +105,24 @@ class CallableKernel(KernelMatrix):
         if values.size and np.abs(values).max() > LARGEST:
             raise ValueError(f"kernel={name} returned values beyond {LARGEST:g}: scale the data.")
         out[...] = values
+
+
+def check_symmetric(K: NDArray) -> None:
+    """Refuse what cannot be the kernel matrix of the training rows."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f'X has shape {K.shape}: with kernel="precomputed" it must be the square kernel '
+            "matrix of the training rows."
+        )
+    tolerance = np.sqrt(np.finfo(K.dtype).eps) * max(float(K.max()), -float(K.min()))
+    step = max(1, (1 << 22) // len(K))
+    for start in range(0, len(K), step):
+        part = slice(start, start + step)
+        difference = np.abs(K[part] - K[:, part].T)
+        if difference.max() > tolerance:
+            i, j = np.unravel_index(difference.argmax(), difference.shape)
+            i += start
+            raise ValueError(
+                f"X is not symmetric: X[{i}, {j}]={K[i, j]} and X[{j}, {i}]={K[j, i]}. With "
+                'kernel="precomputed" it must be the kernel matrix of the training rows.'
+            )

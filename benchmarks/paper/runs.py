@@ -1,0 +1,141 @@
+"""What is to be measured, and what was: one JSON line for every run, so that work can go on later.
+
+A run is known by what it does, not by when: a line of the same run in the file means that it
+need not be made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+#: Of all random choices.
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit: of a representative set (``solver="DeriveRS"``), or of a classifier."""
+
+    dataset: str  #: D1 to D9
+    solver: str
+    gamma: float = 1.0
+    C: float = 1.0
+    epsilon: float = 0.0
+    kernel: str = "rbf"
+    degree: int = 0
+    fold: int = 0
+    train_rows: int | None = None  #: at most so many, evenly spaced; None is all
+    test_rows: int | None = None
+    partition: str = "distance"
+    partition_size: int = 100_000
+    subset_size: int = 1000
+    shuffled: int | None = None  #: seed of a random order
+    components: int = 0  #: basis vectors, random features, landmarks
+    like: Run | None = None  #: the run whose set size, or seconds, a subsample has
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What is not as by default: a field added later does not change the runs made before."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        kept = {f.name: values[f.name] for f in fields(self) if values[f.name] != f.default}
+        return {k: v.content if isinstance(v, Run) else v for k, v in kept.items()}
+
+    @property
+    def key(self) -> str:
+        return json.dumps(self.content, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gave.
+
+    ``status``: "ok", "timeout", "skipped", "error", or "missing" where the data, or the solver, is
+    not to be had.
+    """
+
+    status: str
+    seconds: float | None = None  #: of training; the reduction's where that is the run
+    reduction_seconds: float | None = None  #: of the representative set, before training
+    support_vectors: int | None = None
+    accuracy: float | None = None
+    kept: int | None = None  #: rows of the representative set, or of the subsample
+    rows: int | None = None  #: trained on
+    features: int | None = None
+    reduced: bool | None = None  #: whether reducing was not given up
+    reason: str | None = None  #: of a run that is not ok
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def total_seconds(self) -> float:
+        return (self.seconds or 0.0) + (self.reduction_seconds or 0.0)
+
+
+@dataclass
+class Ledger:
+    """The runs made, in a file to which lines are only ever added."""
+
+    path: Path
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    environments: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, path: Path) -> Ledger:
+        ledger = cls(path)
+        if path.exists():
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                ledger._read(line, number)
+        return ledger
+
+    def _read(self, line: str, number: int) -> None:
+        try:
+            content = json.loads(line)
+            self.outcomes[json.dumps(content["run"], sort_keys=True)] = Outcome(
+                **content["outcome"]
+            )
+            environment = content["environment"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{self.path}, line {number} is not a run ({error}): remove the line, or the file."
+            ) from error
+        if environment not in self.environments:
+            self.environments.append(environment)
+
+    def add(self, run: Run, outcome: Outcome, environment: dict[str, Any]) -> None:
+        """Write a line, whole or not at all: a line cut short would spoil the file."""
+        content = {
+            "run": run.content,
+            "outcome": {k: v for k, v in asdict(outcome).items() if v is not None},
+            "environment": environment,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        line = (json.dumps(content) + "\n").encode()
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(file, line)
+        finally:
+            os.close(file)
+        self.outcomes[run.key] = outcome
+        if environment not in self.environments:
+            self.environments.append(environment)
+
+    def __contains__(self, run: Run) -> bool:
+        return run.key in self.outcomes
+
+    def __getitem__(self, run: Run) -> Outcome:
+        return self.outcomes.get(run.key, Outcome("skipped", reason="not run"))
+
+    def missing(self, runs: Iterable[Run]) -> Iterator[Run]:
+        """The runs still to be made, each once."""
+        seen = set()
+        for run in runs:
+            if run.key not in self.outcomes and run.key not in seen:
+                seen.add(run.key)
+                yield run

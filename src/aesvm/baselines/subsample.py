@@ -1,0 +1,143 @@
+"""The SVM of a random subsample: what every method that selects rows must be better than."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, RealNotInt
+
+from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
+from aesvm.smo import minimize
+
+
+class SubsampleSVM(PairwiseSVM):
+    """The exact SVM of some random rows.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Regularisation, as in SVC.
+    kernel : {"rbf", "poly", "linear", "sigmoid", "precomputed"} or callable, default="rbf"
+    degree, gamma, coef0 : int, {"scale", "auto"} or float, float
+        Parameters of the kernel, as in SVC.
+    sample_size : float or int, default=0.1
+        The share of the rows to draw, or their number. Each class has its share, and at least
+        one row.
+    rescale : bool, default=True
+        Whether each drawn row stands for as many as there are rows to a drawn one: C is that
+        much larger, so that the losses weigh as much as those of all rows would.
+    tol : float, default=1e-3
+        Tolerance for stopping, with SVC's meaning.
+    max_iter : int, default=-1
+        Most pair updates; -1 stands for ``max(10_000_000, 100 * n_rows)``.
+    cache_size : float, default=200
+        Megabytes for rows of the kernel matrix.
+    random_state : int, RandomState instance or None, default=None
+        For the rows drawn.
+    n_jobs : int, default=None
+        Threads.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_
+        As SVC's.
+    n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        Pair updates.
+
+    Notes
+    -----
+    The solver is that of :class:`aesvm.AESVC`, so that a comparison is of the rows chosen alone.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm.baselines import SubsampleSVM
+    >>> X, y = make_moons(2000, noise=0.1, random_state=0)
+    >>> model = SubsampleSVM(gamma=2.0, sample_size=100, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **PairwiseSVM._parameter_constraints,
+        **CACHE_CONSTRAINTS,
+        "sample_size": [
+            Interval(RealNotInt, 0.0, 1.0, closed="right"),
+            Interval(Integral, 1, None, closed="left"),
+        ],
+        "rescale": ["boolean"],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: str | float = "scale",
+        coef0: float = 0.0,
+        sample_size: float | int = 0.1,
+        rescale: bool = True,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 200,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.sample_size = sample_size
+        self.rescale = rescale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _share(self, n_rows: int) -> float:
+        if isinstance(self.sample_size, Integral):
+            return min(1.0, float(self.sample_size) / n_rows)
+        return float(self.sample_size)
+
+    def _largest_coefficient(self, n_rows: int) -> float:
+        return self.C / self._share(n_rows) if self.rescale else self.C
+
+    def _train(self, pair: Pair) -> Expansion:
+        share = self._share(pair.kernel.n_rows)
+        drawn = np.concatenate(
+            [_draw(np.flatnonzero(pair.signs == sign), share, pair.random) for sign in (1.0, -1.0)]
+        )
+        weight = len(pair.rows) / len(drawn) if self.rescale else 1.0
+        pair.progress.say(f"{len(drawn):,} of {len(pair.rows):,} rows drawn")
+        solution = minimize(
+            pair.kernel,
+            pair.rows[drawn],
+            pair.signs[drawn],
+            -np.ones(len(drawn)),
+            np.full(len(drawn), self.C * weight),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            cache_bytes=int(self.cache_size * 1e6),
+            run=pair.run,
+            watch=lambda gap, n_iter: pair.progress.step("round"),
+        )
+        coefs = np.zeros(len(pair.rows))
+        coefs[drawn] = solution.alpha * pair.signs[drawn]
+        offset = -float(solution.offsets[0])
+        return Expansion(coefs, offset, solution.n_iter, solution.converged)
+
+
+def _draw(rows: NDArray[np.intp], share: float, random: np.random.RandomState) -> NDArray[np.intp]:
+    return np.sort(random.permutation(rows)[: ceil(share * len(rows))])

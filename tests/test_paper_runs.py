@@ -1,0 +1,280 @@
+"""The paper's experiments: metrics, runs that can be taken up again, limits, and the claims."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.paper import claims, comparison, metrics, published, reductions, report, solvers
+from benchmarks.paper.campaign import Campaign
+from benchmarks.paper.comparison import AESVM, LIBSVM, compare, grid
+from benchmarks.paper.runs import Ledger, Outcome, Run
+from benchmarks.paper.scales import FULL, QUICK, SCALES
+from benchmarks.paper.tables import TABLES, table_1, table_2
+from benchmarks.paper.worker import Worker
+
+ENVIRONMENT = {
+    "seed": 0,
+    "threads": 1,
+    "runs at a time": 1,
+    "time limit": 1.0,
+    "machine": "a machine",
+    "python": "3",
+    "versions": {"numpy": "2"},
+}
+
+
+def test_metrics_are_their_formulas():
+    assert metrics.rmse([0.9, 0.8], [0.8, 0.8]) == pytest.approx(math.sqrt(0.005))
+    assert metrics.expected_speedup([10.0, 6.0], [1.0, 3.0]) == pytest.approx(6.0)
+    assert metrics.overall_speedup([10.0, 6.0], [1.0, 3.0]) == pytest.approx(4.0)
+    assert metrics.overall_speedup([10.0, 6.0], [1.0, 3.0], once=[4.0]) == pytest.approx(2.0)
+
+
+def test_every_table_and_figure_has_its_module():
+    numbers = {name.replace("tables", "table").replace("figures", "figure") for name in TABLES}
+    tables = [n for name in numbers if "table" in name for n in _span(name)]
+    figures = [n for name in numbers if "figure" in name for n in _span(name)]
+    assert sorted(tables) == list(range(1, 12))
+    assert sorted(figures) == list(range(1, 8))
+
+
+def _span(name):
+    first, *last = (int(part) for part in name.split("_")[1:])
+    return range(first, (last or [first])[0] + 1)
+
+
+def test_quick_takes_its_points_from_the_papers_grids():
+    for C, g in QUICK.points:
+        assert C in published.C_GRID
+        assert g in published.GAMMA_GRID
+    assert len(FULL.points) == 84
+    assert len(FULL.small_points) == 24
+    assert len(FULL.poly_points) == 12
+
+
+def test_the_papers_tables_repeat_the_same_figures():
+    """AESVM and LIBSVM stand in several tables: a slip in copying would show."""
+    for dataset, of_dataset in published.TABLE_8.items():
+        low = dataset in ("D1", "D4", "D5")
+        performance, accuracy = (
+            (published.TABLE_4, published.TABLE_5)
+            if low
+            else (published.TABLE_6, published.TABLE_7)
+        )
+        for at, metric in enumerate(published.METRICS):
+            table = performance if metric in performance else accuracy
+            assert of_dataset[AESVM][at] == table[metric][dataset][AESVM]
+        for at, metric in ((5, "max"), (6, "mean"), (7, "std")):
+            assert of_dataset[LIBSVM][at] == accuracy[metric][dataset][LIBSVM]
+    assert published.TABLE_1[100_000][2][0] == published.TABLE_2[1e-3]["D1"][4]
+
+
+def test_a_run_is_known_by_what_it_does():
+    run = Run("D1", "CVM", gamma=0.5)
+    assert run.key == Run("D1", "CVM", gamma=0.5, C=1.0).key
+    assert run.key != replace(run, fold=1).key
+    assert json.loads(replace(run, like=run).key)["like"] == run.content
+
+
+def test_a_ledger_is_read_back_as_it_was_written(tmp_path):
+    path = tmp_path / "deep" / "runs.jsonl"
+    ledger = Ledger.open(path)
+    run = Run("D4", "subsample, same M", C=4.0, like=Run("D4", AESVM, epsilon=1e-3))
+    outcome = Outcome("ok", 1.5, support_vectors=7, accuracy=0.75, kept=3, rows=100)
+    ledger.add(run, outcome, ENVIRONMENT)
+    ledger.add(replace(run, fold=1), Outcome("timeout", reason="over 20 s"), ENVIRONMENT)
+    again = Ledger.open(path)
+    assert again[run] == outcome
+    assert again[replace(run, fold=1)].status == "timeout"
+    assert again[replace(run, fold=2)].status == "skipped"
+    assert again.environments == [ENVIRONMENT]
+    assert list(again.missing([run, replace(run, fold=2), replace(run, fold=2)])) == [
+        replace(run, fold=2)
+    ]
+
+
+def test_a_spoilt_line_is_named(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    Ledger.open(path).add(Run("D1", "CVM"), Outcome("ok"), ENVIRONMENT)
+    path.write_text(path.read_text() + '{"run": ')
+    with pytest.raises(ValueError, match=r"runs\.jsonl, line 2 is not a run"):
+        Ledger.open(path)
+
+
+def filled(tmp_path, accuracies, scale=QUICK):
+    """A ledger with made-up outcomes of every run: seconds and sizes by solver."""
+    ledger = Ledger(tmp_path / "made_up.jsonl")
+    for table in TABLES.values():
+        for run in table.runs(scale):
+            ledger.outcomes[run.key] = outcome_of(run, accuracies)
+    ledger.environments.append(ENVIRONMENT)
+    return ledger
+
+
+def outcome_of(run, accuracies):
+    if run.solver == "DeriveRS":
+        return Outcome("ok", 1.0, kept=100, rows=1000, reduced=True)
+    accuracy = accuracies.get(run.solver, 0.8)
+    seconds = 10.0 if run.solver == LIBSVM else 2.0
+    return Outcome("ok", seconds, 0.5, 50, accuracy, kept=100, rows=1000)
+
+
+def test_a_comparison_is_the_papers_metrics(tmp_path):
+    ledger = filled(tmp_path, {LIBSVM: 0.9, AESVM: 0.89})
+    one = compare(ledger, grid(QUICK, "D4", LIBSVM), grid(QUICK, "D4", AESVM))
+    assert one.values["RMSE"] == pytest.approx(1.0)
+    assert one.values["ETS"] == pytest.approx(5.0)
+    points = len(QUICK.points)
+    sets = len({g for _, g in QUICK.points})
+    assert one.values["OTS"] == pytest.approx(10.0 * points / (2.0 * points + 0.5 * sets))
+    assert one.values["OCS"] == pytest.approx(1.0)
+    assert one.finished == one.wanted == points
+
+
+def test_unfinished_runs_are_left_out_of_a_comparison_and_counted(tmp_path):
+    ledger = filled(tmp_path, {})
+    runs = grid(QUICK, "D4", "CVM")
+    ledger.outcomes[runs[0].key] = Outcome("timeout", reason="over 20 s")
+    one = compare(ledger, grid(QUICK, "D4", LIBSVM), runs)
+    assert (one.finished, one.wanted, one.status) == (len(runs) - 1, len(runs), "timeout")
+    table = comparison.by_metric("t", ["RMSE"], {"D4": {"CVM": one}}, published.TABLE_4)
+    assert table.rows[0][1].text.endswith(f"({len(runs) - 1}/{len(runs)})")
+
+
+def test_the_best_of_a_row_is_marked_and_the_papers_figure_stands_beside(tmp_path):
+    ledger = filled(tmp_path, {LIBSVM: 0.9, AESVM: 0.89, "CVM": 0.7})
+    found = {
+        name: compare(ledger, grid(QUICK, "D4", LIBSVM), grid(QUICK, "D4", name))
+        for name in (AESVM, "CVM", LIBSVM)
+    }
+    row = comparison.by_metric("t", ["RMSE"], {"D4": found}, published.TABLE_4).rows[0]
+    assert (row[1].text, row[1].paper, row[1].mark) == ("1.00", "1.08", "best")
+    assert (row[2].text, row[2].paper, row[2].mark) == ("20.00", "9.40", "")
+
+
+def test_sizes_of_folded_datasets_are_over_all_rows():
+    outcome = Outcome("ok", 1.0, kept=500, rows=1000)
+    assert reductions.share("D4", outcome) == pytest.approx(40.0)
+    assert reductions.share("D5", outcome) == pytest.approx(50.0)
+    assert reductions.share("D5", Outcome("timeout")) is None
+
+
+def words(tmp_path, accuracies):
+    section = claims.section(QUICK, filled(tmp_path, accuracies))
+    return [item for block in section.blocks for item in getattr(block, "items", [])]
+
+
+def test_a_claim_that_the_numbers_bear_out_holds(tmp_path):
+    found = words(tmp_path, {LIBSVM: 0.9, **dict.fromkeys(published.AESVM.values(), 0.9)})
+    assert any(p.startswith("**Holds**: AESVM has the lowest RMSE, beside CVM") for p in found)
+
+
+def test_a_claim_that_they_do_not_names_who_is_better_and_where(tmp_path):
+    found = words(tmp_path, {LIBSVM: 0.9, "LASVM": 0.9})
+    point = next(p for p in found if "the lowest RMSE, beside CVM" in p)
+    assert point.startswith("**Does not hold**")
+    assert "D4 (LASVM 0.00, AESVM 10.00)" in point
+
+
+def test_the_report_is_made_whatever_was_measured(tmp_path):
+    for ledger in (Ledger(tmp_path / "none.jsonl"), filled(tmp_path, {LIBSVM: 0.9})):
+        markdown, page = report.write(list(TABLES.values()), QUICK, ledger, tmp_path / "out")
+        text = markdown.read_text()
+        for number in range(1, 12):
+            assert f"Table {number}:" in text
+        for number in range(1, 8):
+            assert f"Figure {number}:" in text
+        assert "stands in for the paper's EEG recordings" in text
+        assert page.stat().st_size > 10_000
+    assert "runs gave a result" in text
+
+
+def test_what_was_not_finished_is_listed(tmp_path):
+    ledger = filled(tmp_path, {})
+    run = grid(QUICK, "D8", "CVM")[0]
+    ledger.outcomes[run.key] = Outcome("timeout", reason="over 20 s")
+    markdown, _ = report.write(list(TABLES.values()), QUICK, ledger, tmp_path / "out")
+    assert "over 20 s" in markdown.read_text()
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("no_data")
+
+
+def small(solver, **others):
+    """A run on the generated dataset, which needs no file."""
+    components = 20 if solver in ("CPSP", "Nystroem", "RfeatSVM") else 0
+    run = Run("D7", solver, components=components, train_rows=120, test_rows=50, **others)
+    if solver in comparison.LIKE_AESVM:
+        return replace(run, like=replace(run, solver=AESVM, epsilon=1e-2))
+    return replace(run, epsilon=1e-2) if solver.startswith("AESVM") else run
+
+
+@pytest.mark.parametrize("solver", ["DeriveRS", *solvers.SOLVERS])
+def test_every_solver_can_be_run(solver):
+    if solver == "intelex":
+        pytest.importorskip("sklearnex")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = (X[:, 0] > 0.1 * rng.normal(size=300)).astype(int)
+    rows = solvers.Part(X[:200], y[:200], X[200:], y[200:])
+    like = Outcome("ok", 0.01, 0.01, kept=80)
+    run = replace(small(solver), epsilon=1e-2, gamma=0.5)
+    outcome = solvers.carry_out(run, rows, solvers.Conditions(1, like))
+    assert outcome.ok
+    assert outcome.rows == 200
+    assert outcome.seconds > 0
+    if solver == "DeriveRS":
+        assert outcome.kept <= 200
+    else:
+        assert outcome.accuracy > 0.8
+    if solver == "subsample, same M":
+        assert outcome.kept == 80
+
+
+def test_a_campaign_is_written_down_and_goes_on_where_it_stopped(tmp_path, data_dir):
+    ledger = Ledger.open(tmp_path / "runs.jsonl")
+    runs = [small("subsample, same M"), small(AESVM), Run("D3", "LIBSVM", train_rows=100)]
+    Campaign(ledger, data_dir, 1, 1, 60.0, 60.0).make(runs)
+    lines = (tmp_path / "runs.jsonl").read_text().splitlines()
+    assert len(lines) == 2  # the data of the third is nowhere: that is no result
+    assert ledger[runs[2]].status == "missing"
+    assert "anom_http" in ledger[runs[2]].reason
+    first = json.loads(lines[0])
+    assert first["environment"]["versions"]["numpy"] == np.__version__
+    assert first["environment"]["threads"] == 1
+    assert ledger[runs[0]].ok
+    assert ledger[runs[0]].kept == ledger[runs[1]].kept
+    again = Ledger.open(tmp_path / "runs.jsonl")
+    Campaign(again, data_dir, 1, 1, 60.0, 60.0).make(runs)
+    assert (tmp_path / "runs.jsonl").read_text().splitlines() == lines
+
+
+def test_a_run_past_its_limit_is_stopped_and_recorded(data_dir):
+    worker = Worker(data_dir, 1)
+    try:
+        worker.begin(Run("D7", LIBSVM, C=1.0, gamma=1.0, train_rows=40_000), None, 0.5)
+        limit = time.monotonic() + 120.0
+        while (outcome := worker.outcome()) is None and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert outcome is not None
+        assert outcome.status == "timeout"
+        worker.begin(small(LIBSVM), None, 60.0)  # the process that follows works
+        while (outcome := worker.outcome()) is None and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert outcome.ok
+    finally:
+        worker.stop()
+
+
+def test_scales_are_known_by_name():
+    assert set(SCALES) == {"quick", "full"}
+    assert len(table_1.runs(QUICK)) == 20
+    assert len(table_2.runs(QUICK)) == 5 * 21
+    assert len(table_2.runs(FULL)) == 2 * 21 + 3 * 5 * 21
