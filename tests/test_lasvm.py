@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aesvm.baselines import LASVM
 from aesvm.baselines.base import Pair
-from aesvm.baselines.lasvm import Candidates, CurrentSet, _Members
+from aesvm.baselines.online_set import Candidates, CurrentSet, _Members
 from aesvm.kernels import kernel_matrix
 from tests import oracles
 

@@ -31,8 +31,11 @@ from aesvm.pairs import update_pairs
 #: Members to begin with.
 _FIRST = 20
 
-#: The program is solved to this share of what epsilon allows, in at most so many updates a time.
-_INNER, _UPDATES = 0.5, 100_000
+#: The program is solved to this share of what epsilon allows.
+_INNER = 0.5
+
+#: Slopes that are moved before an interrupt is heard: a fraction of a second.
+_MOVED = 100_000_000
 
 #: Rows that join between two steps of progress.
 _STEP = 100
@@ -187,6 +190,7 @@ class _CoreSet:
         upper = np.zeros(capacity)
         upper[: self.size] = 1.0
         account = np.empty(2)
+        limit = max(1, _MOVED // capacity)
         tol = _INNER * epsilon * (self.ball.diagonal - self.norm())
         while True:
             update_pairs(
@@ -197,10 +201,10 @@ class _CoreSet:
                 upper,
                 np.array([capacity]),
                 tol,
-                _UPDATES,
+                limit,
                 account,
             )
-            if account[0] < _UPDATES:
+            if account[0] < limit:
                 return
 
     def norm(self) -> float:

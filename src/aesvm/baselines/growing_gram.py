@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.jit import jit
 from aesvm.kernels import Columns, KernelMatrix
+
+#: Kernel values copied at a time: some tenth of a second.
+_COPIED = 10_000_000
 
 #: Rows that are made columns together; larger pieces are made of such.
 _PIECE = 64
@@ -64,11 +70,12 @@ class GrowingGram:
         self.values[:last, first:last] = block.T
 
     def keep(self, positions: NDArray[np.intp]) -> None:
-        """Only the members at the given positions remain, in that order."""
-        n = len(positions)
-        self.values[:n, :n] = self.values[np.ix_(positions, positions)]
-        self.values[n : self.n] = 0.0
-        self.values[:n, n : self.n] = 0.0
+        """Only the members at the given positions, ascending, remain."""
+        n, before = len(positions), self.n
+        for first, last in _slices(n):
+            _move_up(self.values, positions, first, last)
+        self.values[n:before, :before] = 0.0
+        self.values[:n, n:before] = 0.0
         self.rows[:n] = self.rows[positions]
         self.n, self.in_pieces, self.pieces = n, 0, []
         self._merge()
@@ -103,8 +110,24 @@ class GrowingGram:
 
     def _make_room(self, n: int) -> None:
         capacity = max(n, len(self.rows) + len(self.rows) // 2)
-        rows, values = self.rows, self.values
-        self.rows = np.empty(capacity, dtype=np.intp)
-        self.rows[: self.n] = rows[: self.n]
+        values = self.values
+        self.rows = np.resize(self.rows, capacity)
         self.values = np.zeros((capacity, capacity), dtype=values.dtype)
-        self.values[: self.n, : self.n] = values[: self.n, : self.n]
+        for first, last in _slices(self.n):
+            self.values[first:last, : self.n] = values[first:last, : self.n]
+
+
+def _slices(n: int) -> Iterator[tuple[int, int]]:
+    """Some of n rows at a time: with many members they are gigabytes, and cannot be interrupted."""
+    step = max(1, _COPIED // max(1, n))
+    for first in range(0, n, step):
+        yield first, min(first + step, n)
+
+
+@jit
+def _move_up(K, positions, first, last):
+    """Rows and columns at ascending positions come first, in place: some of these rows."""
+    for r in range(first, last):
+        source, target = K[positions[r]], K[r]
+        for c in range(positions.size):
+            target[c] = source[positions[c]]
