@@ -35,6 +35,7 @@ __all__ = [
     "describe",
     "epsilon",
     "folds",
+    "label",
     "load",
     "make_sure_of",
 ]
@@ -64,6 +65,9 @@ class Dataset(NamedTuple):
 class Entry:
     """What is to be known of a dataset, and how it is had.
 
+    ``stand_in`` says how it differs from the paper's, and ``kind`` in a word: "part" of it, or a
+    "stand-in".
+
     ``checksum`` is the ``content_checksum`` of ``arrays``, those that are read from ``file``;
     an entry without a file is generated. ``fetch`` makes the arrays from the public origin,
     ``prepare`` the dataset from the arrays.
@@ -79,6 +83,7 @@ class Entry:
     traps: str
     prepare: Callable[[Arrays], Dataset]
     stand_in: str = ""
+    kind: str = ""
     file: str = ""
     arrays: tuple[str, ...] = ()
     checksum: str = ""
@@ -101,6 +106,12 @@ def by_paper(paper: str) -> Entry:
     raise ValueError(f"the paper has no dataset {paper!r}: use one of {known}.")
 
 
+def label(paper: str) -> str:
+    """The paper's name, and whether it is the paper's data: "D4", "D3 (stand-in)"."""
+    kind = by_paper(paper).kind
+    return f"{paper} ({kind})" if kind else paper
+
+
 #: What the rows of ``describe`` hold.
 COLUMNS = [
     "dataset",
@@ -119,7 +130,7 @@ def describe() -> list[list[str]]:
     return [
         [
             entry.name,
-            entry.paper,
+            label(entry.paper),
             entry.size,
             entry.origin,
             entry.preprocessing,
@@ -364,6 +375,7 @@ _ENTRIES = [
         traps="Of 494,021 training rows 145,585 are distinct. The test file has attacks that the "
         "training file does not know: the paper's best accuracy is 94.4 %. Scaled test values may "
         "lie outside [0, 1]. The paper counts 77,216 distinct test rows.",
+        kind="part",
         stand_in="The training rows are those of the 10 % file: 145,585 of the paper's 1,074,974 "
         "distinct rows.",
         prepare=_kdd99,
@@ -438,6 +450,7 @@ _ENTRIES = [
         traps="2,211 rows, 0.4 %, are of the second class: an accuracy of 99.6 % is nothing. They "
         "came in bursts: the five contiguous folds have 0, 1, 2,005, 3 and 202 of them. It is not "
         "fetched, as its making from KDD'99 is not described to the bit.",
+        kind="stand-in",
         stand_in="It stands in for the paper's EEG recordings, which are private: three features "
         "and very unbalanced as well, but 567,498 rows for 982,863, and another subject.",
         prepare=_anom_http,
@@ -455,6 +468,7 @@ _ENTRIES = [
         "min-max scaled to [0, 1]; 'lying' and 'lying down' against the rest.",
         split="None published; the paper has five folds: take contiguous ones.",
         traps="Rows are ordered in time: random folds leak.",
+        kind="part",
         stand_in="The first tenth of the published file: 16,486 of 164,860 rows, three recordings "
         "of one person out of 25 of five.",
         prepare=_localization,
@@ -472,6 +486,7 @@ _ENTRIES = [
         preprocessing="Rows of unit length, as those of the original; single precision.",
         split="As generated.",
         traps="Accuracies and times are not those of the original.",
+        kind="stand-in",
         stand_in="Generated with a fixed seed: two overlapping Gaussian clouds, 40,000 × 2,000 as "
         "the paper's part of the original, with 10,000 test rows for 100,000.",
         prepare=_epsilon,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from benchmarks.datasets import label
 from benchmarks.paper import published
 from benchmarks.paper.metrics import expected_speedup, overall_speedup, rmse
 from benchmarks.paper.pages import Cell, Table
@@ -181,8 +182,8 @@ def by_metric(
     for metric in metrics:
         for dataset, of_dataset in compared.items():
             figures = paper.get(metric, {}).get(dataset, {})
-            label = f"{dataset} {SHOWN[metric][0]}"
-            rows.append([label, *cells(of_dataset, metric, figures, rivals)])
+            name = f"{label(dataset)} {SHOWN[metric][0]}"
+            rows.append([name, *cells(of_dataset, metric, figures, rivals)])
     return Table(caption, ["", *solvers], rows, note)
 
 
@@ -199,7 +200,7 @@ def by_solver(
     for dataset, of_dataset in compared.items():
         for name, one in of_dataset.items():
             theirs = paper.get(dataset, {}).get(name)
-            row: list[Cell | str] = [f"{dataset} {name}"]
+            row: list[Cell | str] = [f"{label(dataset)} {name}"]
             for at, metric in enumerate(metrics):
                 of_paper = {name: theirs[at]} if theirs and theirs[at] is not None else {}
                 if name == LIBSVM and metric in ("RMSE", "ETS", "OTS", "ECS", "OCS"):

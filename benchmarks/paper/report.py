@@ -10,7 +10,7 @@ from benchmarks import datasets
 from benchmarks.paper import claims, pages
 from benchmarks.paper.pages import Points, Section, Table, Text
 from benchmarks.paper.runs import Ledger, Run
-from benchmarks.paper.scales import FOLDED, Scale
+from benchmarks.paper.scales import Scale
 from benchmarks.paper.tables import TABLES, PaperTable
 
 TITLE = "The paper's experiments, made again"
@@ -42,10 +42,13 @@ def _lead(scale: Scale) -> str:
 
 
 def _how(scale: Scale, ledger: Ledger) -> Section:
+    folds = ", ".join(
+        f"{dataset} {' '.join(map(str, numbers))}" for dataset, numbers in scale.folds.items()
+    )
     points = [
         f"Grid of Tables 4 to 8: {len(scale.points)} points (C', g): "
         + (", ".join(f"({C:g}, {g:g})" for C, g in scale.points) if len(scale.points) < 9 else "")
-        + f" of the paper's 84. Folds: {scale.folds} of 5, on {', '.join(FOLDED)}.",
+        + f" of the paper's 84. Folds tested with, of 0 to 4: {folds}.",
         "Folds are of consecutive rows: the data is ordered in time, or by region, and the "
         "paper's accuracies of 60 to 68 % on D4 can only come from such folds.",
         f"Every solver has one thread unless it says otherwise below, and {scale.time_limit:g} s "
@@ -56,7 +59,9 @@ def _how(scale: Scale, ledger: Ledger) -> Section:
         "subsamples are random rows, as many as AESVM (1e-3) keeps, or as many as take as long.",
     ]
     if scale.train_rows:
-        rows = ", ".join(f"{data} {rows:,}" for data, rows in scale.train_rows.items())
+        rows = ", ".join(
+            f"{datasets.label(data)} {rows:,}" for data, rows in scale.train_rows.items()
+        )
         points.insert(
             1,
             f"Rows trained on, at even distances from the training part: {rows}; tested on at most "
@@ -99,7 +104,7 @@ def _left_out(wanted: list[Run], ledger: Ledger) -> Section:
     if not failed:
         return Section("What was not finished", [text], "left-out")
     rows = [
-        [dataset, solver, str(count), status, reason]
+        [datasets.label(dataset), solver, str(count), status, reason]
         for (dataset, solver, status, reason), count in sorted(failed.items())
     ]
     table = Table("Runs without a result", ["dataset", "solver", "runs", "", "why"], rows)

@@ -18,7 +18,7 @@ FOLDED = ("D2", "D3", "D4")
 @dataclass(frozen=True)
 class Scale:
     name: str
-    folds: int  #: of five, where the paper has folds
+    folds: Mapping[str, tuple[int, ...]]  #: of five, where the paper has folds
     points: tuple[tuple[float, float], ...]  #: (C', g) of Tables 4 to 8
     small_points: tuple[tuple[float, float], ...]  #: of Table 9 and Figures 2 and 3
     poly_points: tuple[tuple[float, int], ...]  #: (C', d) of Table 11
@@ -32,15 +32,15 @@ class Scale:
     basis: int = 1000  #: SVMperf's k
     landmarks: int = 1000  #: of Nystroem
 
-    def folds_of(self, dataset: str) -> range:
-        return range(self.folds if dataset in FOLDED else 1)
+    def folds_of(self, dataset: str) -> tuple[int, ...]:
+        return self.folds.get(dataset, (0,))
 
 
 QUICK = Scale(
     name="quick",
-    folds=1,
-    points=((0.25, 0.25), (4.0, 0.25), (4.0, 1.0), (64.0, 1.0)),
-    small_points=((0.25, 0.25), (4.0, 0.25), (4.0, 1.0), (64.0, 1.0)),
+    folds={"D2": (0,), "D3": (4,), "D4": (0,)},  # of D3, one with both classes on either side
+    points=((1.0, 2.0**-4), (16.0, 2.0**-4), (4.0, 0.25), (64.0, 1.0)),
+    small_points=((1.0, 2.0**-4), (16.0, 2.0**-4), (4.0, 0.25), (64.0, 1.0)),
     poly_points=((0.25, 2), (4.0, 2), (0.25, 3)),
     orders_gammas=(2.0**-4, 0.5, 4.0),
     repeats=1,
@@ -65,7 +65,7 @@ QUICK = Scale(
 
 FULL = Scale(
     name="full",
-    folds=5,
+    folds=dict.fromkeys(FOLDED, (0, 1, 2, 3, 4)),
     points=tuple((C, g) for g in published.GAMMA_GRID for C in published.C_GRID),
     small_points=tuple((C, g) for g in published.SMALL_GAMMA_GRID for C in published.SMALL_C_GRID),
     poly_points=tuple((C, d) for d in published.DEGREES for C in published.POLY_C_GRID),

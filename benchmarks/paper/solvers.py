@@ -130,7 +130,7 @@ def carry_out(
 def warm_up(run: Run, rows: Part, conditions: Conditions) -> None:
     """The same with a few rows, so that what is compiled, or loaded, is so before time counts."""
     few = np.concatenate([np.flatnonzero(rows.y == c)[:_WARM_UP] for c in np.unique(rows.y)])
-    small = Part(rows.X[few], rows.y[few], rows.X_test[:2], rows.y_test[:2])
+    small = Part(rows.X[few], rows.y[few], rows.X_test[:100], rows.y_test[:100])
     run = replace(run, components=min(run.components, len(few)))
     carry_out(run, small, conditions._replace(like=Outcome("ok", 1e-3, kept=len(few) // 2)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from benchmarks.datasets import label
 from benchmarks.paper.pages import Panels, Scatter, Section, Text
 from benchmarks.paper.runs import Ledger, Run
 from benchmarks.paper.scales import Scale
@@ -58,8 +59,8 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         for name in VARIANTS:
             points = [(g, share(scale, ledger, dataset, name, g)) for g in scale.orders_gammas]
             series[name] = [(g, value) for g, value in points if value is not None]
-        panels[dataset] = Scatter(
-            dataset,
+        panels[label(dataset)] = Scatter(
+            "",
             f"figure_1_{dataset}",
             "g",
             "rows kept, %",

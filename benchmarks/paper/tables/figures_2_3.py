@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.datasets import label
 from benchmarks.paper import comparison
 from benchmarks.paper.pages import Panels, Scatter, Section, Text
 from benchmarks.paper.runs import Ledger, Outcome, Run
@@ -47,15 +48,15 @@ def section(scale: Scale, ledger: Ledger) -> Section:
             "The paper shows D2 alone; the panels below it show every dataset."
         )
     ]
-    for figure, of, label, name in (
+    for figure, of, axis, name in (
         ("Figure 2", seconds, "training time, s", "figure_2"),
         ("Figure 3", vectors, "support vectors", "figure_3"),
     ):
         blocks.append(
             Scatter(
-                f"{figure}: accuracy on D2 against {label.split(',')[0]}",
+                f"{figure}: accuracy on D2 (part) against {axis.split(',')[0]}",
                 name,
-                label,
+                axis,
                 "accuracy, %",
                 _points(scale, ledger, "D2", SOLVERS, of),
                 x_log=True,
@@ -66,8 +67,8 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         for dataset in table.DATASETS:
             series = _points(scale, ledger, dataset, table.SOLVERS, seconds)
             if any(series.values()):
-                panels[dataset] = Scatter(
-                    dataset,
+                panels[label(dataset)] = Scatter(
+                    "",
                     f"time_{dataset}",
                     "training time, s",
                     "accuracy, %",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.datasets import label
 from benchmarks.paper.comparison import LIBSVM, Compared
 from benchmarks.paper.pages import Bars, Section
 from benchmarks.paper.runs import Ledger, Run
@@ -36,7 +37,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
     found = everything(scale, ledger)
     names = list(dict.fromkeys(name for of_dataset in found.values() for name in of_dataset))
     blocks = []
-    for caption, stem, metric, label, log in FIGURES:
+    for caption, stem, metric, axis, log in FIGURES:
         series = {
             name: [
                 found[dataset][name].values[metric] if name in found[dataset] else None
@@ -46,5 +47,6 @@ def section(scale: Scale, ledger: Ledger) -> Section:
             if name != LIBSVM or metric == "max"
         }
         origin = 1.0 if log else None
-        blocks.append(Bars(caption, stem, list(found), series, label, log=log, origin=origin))
+        groups = [label(dataset) for dataset in found]
+        blocks.append(Bars(caption, stem, groups, series, axis, log=log, origin=origin))
     return Section("Figures 4 to 7: summary", blocks, "figures-4-7")

@@ -33,7 +33,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
             row.append(cell(ledger, run_of(scale, P, V), f"{share} ({seconds} s)"))
         rows.append(row)
     table = Table(
-        "Table 1: M/N in per cent, and seconds, on D1 with g = 1 and epsilon = 1e-3",
+        "Table 1: M/N in per cent, and seconds, on D1 (part) with g = 1 and epsilon = 1e-3",
         ["", *(f"V = {V:,}" for V in published.SUBSET_SIZES)],
         rows,
         "The paper's D1 has seven times as many distinct rows, so its shares are smaller. What "

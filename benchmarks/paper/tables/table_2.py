@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.datasets import label
 from benchmarks.paper import published
 from benchmarks.paper.pages import Cell, Section, Table, Text
 from benchmarks.paper.reductions import cell, reduction
@@ -26,7 +27,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
     for epsilon in published.EPSILONS:
         for dataset in DATASETS:
             paper = published.TABLE_2[epsilon][dataset]
-            row: list[Cell | str] = [f"{dataset}, {epsilon:.0e}".replace("e-0", "e-")]
+            row: list[Cell | str] = [f"{label(dataset)}, {epsilon:.0e}".replace("e-0", "e-")]
             for gamma, share in zip(published.GAMMA_GRID, paper, strict=True):
                 row.append(cell(ledger, reduction(scale, dataset, epsilon, gamma), f"{share}"))
             rows.append(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.datasets import label
 from benchmarks.paper import published
 from benchmarks.paper.pages import Cell, Section, Table
 from benchmarks.paper.reductions import cell, reduction
@@ -21,7 +22,7 @@ def runs(scale: Scale) -> list[Run]:
 def section(scale: Scale, ledger: Ledger) -> Section:
     rows: list[list[Cell | str]] = []
     for dataset, paper in published.TABLE_3.items():
-        row: list[Cell | str] = [dataset]
+        row: list[Cell | str] = [label(dataset)]
         for gamma, share in zip(published.GAMMA_GRID, paper, strict=True):
             row.append(cell(ledger, reduction(scale, dataset, 1e-3, gamma), f"{share}"))
         rows.append(row)

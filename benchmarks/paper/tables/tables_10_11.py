@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.datasets import label
 from benchmarks.paper import published
 from benchmarks.paper.comparison import (
     AESVM,
@@ -62,7 +63,7 @@ def compared(scale: Scale, ledger: Ledger) -> dict[str, dict[str, Compared]]:
 def section(scale: Scale, ledger: Ledger) -> Section:
     rows: list[list[Cell | str]] = []
     for dataset, paper in published.TABLE_10.items():
-        row: list[Cell | str] = [dataset]
+        row: list[Cell | str] = [label(dataset)]
         for degree, (share, seconds) in paper.items():
             runs_of = reduction(scale, dataset, 1e-3, 1.0, degree)
             row.append(cell(ledger, runs_of, f"{share} ({seconds} s)"))
