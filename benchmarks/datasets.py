@@ -129,7 +129,7 @@ def describe() -> list[list[str]]:
     """The registry as rows of a table, in the paper's order."""
     return [
         [
-            entry.name,
+            f"{entry.name}: {entry.title}",
             label(entry.paper),
             entry.size,
             entry.origin,

@@ -73,12 +73,14 @@ ORIGINALS: dict[tuple[str, float, float], tuple[Original, ...]] = {
 
 def run(report: Report, data_dir: Path | None) -> None:
     rows: list[list] = []
+    measured = False
     for (name, C, gamma), originals in ORIGINALS.items():
         try:
             data = load(name, data_dir)
         except MissingError as missing:
-            rows.append([name, str(missing), *[""] * 7])
+            rows.append([name, str(missing), *[""] * 6])
             continue
+        measured = True
         for (program, kind), original in zip(PROGRAMS.items(), originals, strict=True):
             rows.append([f"{data.name}, {C:g}, {gamma:g}", program, *_beside(kind, C, gamma, data)])
             rows[-1] += [original.support_vectors, original.accuracy, original.seconds]
@@ -97,6 +99,8 @@ def run(report: Report, data_dir: Path | None) -> None:
                 rows,
                 replace=True,
             )
+    if not measured:
+        raise MissingError(str(rows[-1][1]))
 
 
 def _beside(kind: Any, C: float, gamma: float, data: Dataset) -> tuple[int, float, float]:

@@ -313,3 +313,19 @@ def test_bad_parameters_are_named(moons, parameters):
 def test_one_class_is_refused(moons):
     with pytest.raises(ValueError, match="CPSP needs at least two classes"):
         CPSP().fit(moons[0], np.zeros(3000))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_equal_rows_do_not_hide_the_others(seed):
+    rng = np.random.default_rng(0)
+    X = np.r_[np.zeros((2000, 2)), 0.3 * rng.normal(size=(20, 2)) + 3.0]
+    y = np.r_[np.zeros(2000), np.ones(20)]
+    model = CPSP(gamma=1.0, C=10.0, random_state=seed).fit(X, y)
+    assert model.predict(X[2000:]).mean() == 1.0
+    assert model.objective_[0] < 30.0  # tol allows 20.2 above the least, some 9
+
+
+def test_a_c_beyond_all_numbers_is_refused():
+    X, y = make_moons(60, random_state=0)
+    with pytest.raises(ValueError, match=r"C=1e\+308 times 60 rows is not a finite number"):
+        CPSP(C=1e308).fit(X, y)

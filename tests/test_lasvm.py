@@ -39,7 +39,7 @@ def current(blobs):
     rows = np.arange(100, 1500)
     signs = np.where(y[rows] == 0, 1.0, -1.0)
     kernel = kernel_matrix(X, kernel="rbf", gamma=1.0)
-    pair = Pair(kernel, rows, signs, np.random.RandomState(0), map, None)
+    pair = Pair(kernel, rows, signs, np.ones(len(rows)), np.random.RandomState(0), map, None)
     return CurrentSet(pair, 10.0, 1e-3)
 
 
@@ -309,3 +309,11 @@ def test_progress_is_reported(blobs, capsys):
 def test_a_bad_parameter_is_named(blobs, parameter, value):
     with pytest.raises(ValueError, match=f"'{parameter}' parameter of LASVM.*{value}"):
         LASVM(**{parameter: value}).fit(*blobs)
+
+
+@pytest.mark.parametrize("C", [1e-4, 1e-2])
+def test_with_a_small_c_rows_without_a_partner_wait_for_one(C):
+    X, y = make_moons(1000, noise=0.2, random_state=0)
+    exact = SVC(C=C, gamma=1.0).fit(X, y)
+    model = LASVM(C=C, gamma=1.0, random_state=0).fit(X, y)
+    assert len(model.support_) > 0.85 * len(exact.support_)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.paper import __main__ as command
 from benchmarks.paper import claims, comparison, metrics, published, reductions, report, solvers
 from benchmarks.paper.campaign import Campaign
 from benchmarks.paper.comparison import AESVM, LIBSVM, compare, grid
@@ -22,6 +23,7 @@ ENVIRONMENT = {
     "threads": 1,
     "runs at a time": 1,
     "time limit": 1.0,
+    "reduction limit": 2.0,
     "machine": "a machine",
     "python": "3",
     "versions": {"numpy": "2"},
@@ -71,7 +73,7 @@ def test_the_papers_tables_repeat_the_same_figures():
             assert of_dataset[AESVM][at] == table[metric][dataset][AESVM]
         for at, metric in ((5, "max"), (6, "mean"), (7, "std")):
             assert of_dataset[LIBSVM][at] == accuracy[metric][dataset][LIBSVM]
-    assert published.TABLE_1[100_000][2][0] == published.TABLE_2[1e-3]["D1"][4]
+    assert published.TABLE_1[100_000][2][0] == published.TABLE_2[1e-3]["D1"][4][0]
 
 
 def test_a_run_is_known_by_what_it_does():
@@ -101,9 +103,32 @@ def test_a_ledger_is_read_back_as_it_was_written(tmp_path):
 def test_a_spoilt_line_is_named(tmp_path):
     path = tmp_path / "runs.jsonl"
     Ledger.open(path).add(Run("D1", "CVM"), Outcome("ok"), ENVIRONMENT)
-    path.write_text(path.read_text() + '{"run": ')
+    path.write_text(path.read_text() + '{"run": 3}\n')
     with pytest.raises(ValueError, match=r"runs\.jsonl, line 2 is not a run"):
         Ledger.open(path)
+
+
+def test_a_line_cut_short_is_a_run_that_was_not_made(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    Ledger.open(path).add(Run("D1", "CVM"), Outcome("ok"), ENVIRONMENT)
+    whole = path.read_text()
+    path.write_text(whole + '{"run": {"data')
+    ledger = Ledger.open(path)
+    assert Run("D1", "CVM") in ledger
+    assert path.read_text() == whole
+    ledger.add(Run("D2", "CVM"), Outcome("ok"), ENVIRONMENT)
+    assert len(Ledger.open(path).outcomes) == 2
+
+
+def test_a_line_says_whose_data_it_is(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    for dataset in ("D3", "D4"):
+        Ledger.open(path).add(Run(dataset, "CVM"), Outcome("ok"), ENVIRONMENT)
+    data = [json.loads(line)["data"] for line in path.read_text().splitlines()]
+    assert data == [
+        {"name": "anom_http", "kind": "stand-in"},
+        {"name": "covtype", "kind": "the paper's"},
+    ]
 
 
 def filled(tmp_path, accuracies, scale=QUICK):
@@ -133,7 +158,7 @@ def test_a_comparison_is_the_papers_metrics(tmp_path):
     sets = len({g for _, g in QUICK.points})
     assert one.values["OTS"] == pytest.approx(10.0 * points / (2.0 * points + 0.5 * sets))
     assert one.values["OCS"] == pytest.approx(1.0)
-    assert one.finished == one.wanted == points
+    assert one.finished == one.shared == one.wanted == points
 
 
 def test_unfinished_runs_are_left_out_of_a_comparison_and_counted(tmp_path):
@@ -141,9 +166,20 @@ def test_unfinished_runs_are_left_out_of_a_comparison_and_counted(tmp_path):
     runs = grid(QUICK, "D4", "CVM")
     ledger.outcomes[runs[0].key] = Outcome("timeout", reason="over 20 s")
     one = compare(ledger, grid(QUICK, "D4", LIBSVM), runs)
-    assert (one.finished, one.wanted, one.status) == (len(runs) - 1, len(runs), "timeout")
+    assert (one.finished, one.wanted, one.why) == (len(runs) - 1, len(runs), "over time")
     table = comparison.by_metric("t", ["RMSE"], {"D4": {"CVM": one}}, published.TABLE_4)
     assert table.rows[0][1].text.endswith(f"({len(runs) - 1}/{len(runs)})")
+    assert table.rows[0][1].mark == ""  # the best of half a grid is not the best
+
+
+def test_accuracies_do_not_need_libsvm(tmp_path):
+    ledger = filled(tmp_path, {"CVM": 0.7})
+    reference = grid(QUICK, "D4", LIBSVM)
+    for run in reference[1:]:
+        ledger.outcomes[run.key] = Outcome("timeout", reason="over 20 s")
+    one = compare(ledger, reference, grid(QUICK, "D4", "CVM"))
+    assert one.values["max"] == pytest.approx(70.0)
+    assert (one.of("max"), one.of("RMSE")) == (len(reference), 1)
 
 
 def test_the_best_of_a_row_is_marked_and_the_papers_figure_stands_beside(tmp_path):
@@ -154,7 +190,7 @@ def test_the_best_of_a_row_is_marked_and_the_papers_figure_stands_beside(tmp_pat
     }
     row = comparison.by_metric("t", ["RMSE"], {"D4": found}, published.TABLE_4).rows[0]
     assert (row[1].text, row[1].paper, row[1].mark) == ("1.00", "1.08", "best")
-    assert (row[2].text, row[2].paper, row[2].mark) == ("20.00", "9.40", "")
+    assert (row[2].text, row[2].paper, row[2].mark) == ("20.00", "9.4", "")
 
 
 def test_sizes_of_folded_datasets_are_over_all_rows():
@@ -171,14 +207,43 @@ def words(tmp_path, accuracies):
 
 def test_a_claim_that_the_numbers_bear_out_holds(tmp_path):
     found = words(tmp_path, {LIBSVM: 0.9, **dict.fromkeys(published.AESVM.values(), 0.9)})
-    assert any(p.startswith("**Holds**: AESVM has the lowest RMSE, beside CVM") for p in found)
+    start = f"**Holds**: {AESVM} has the lowest RMSE, beside CVM (9)"
+    assert any(point.startswith(start) for point in found)
 
 
 def test_a_claim_that_they_do_not_names_who_is_better_and_where(tmp_path):
     found = words(tmp_path, {LIBSVM: 0.9, "LASVM": 0.9})
-    point = next(p for p in found if "the lowest RMSE, beside CVM" in p)
-    assert point.startswith("**Does not hold**")
-    assert "D4 (LASVM 0.00, AESVM 10.00)" in point
+    point = next(p for p in found if f"{AESVM} has the lowest RMSE, beside CVM" in p)
+    assert point.startswith("**Does not hold on any of 9**")
+    assert "D4 (LASVM 0.00 against 10.00)" in point
+
+
+def test_a_tie_is_no_win(tmp_path):
+    point = next(p for p in words(tmp_path, {}) if f"{AESVM} has the lowest RMSE, beside CVM" in p)
+    assert point.startswith("**Does not hold on any of 9**")
+    assert "Equal on D1 (part); D2 (part); D3 (stand-in); D4" in point
+
+
+def test_each_epsilon_is_judged_by_itself(tmp_path):
+    found = words(tmp_path, {LIBSVM: 0.9, published.AESVM[1e-5]: 0.9, "LASVM": 0.89})
+    verdicts = [p.split(":")[0] for p in found if "the lowest RMSE, beside CVM" in p]
+    assert verdicts == ["**Does not hold on any of 9**", "**Holds**"]
+
+
+def test_half_a_grid_does_not_count(tmp_path):
+    ledger = filled(tmp_path, {LIBSVM: 0.9, "LASVM": 0.9})
+    for dataset in ("D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "D9"):
+        ledger.outcomes[grid(QUICK, dataset, "LASVM")[0].key] = Outcome("timeout")
+    items = [i for b in claims.section(QUICK, ledger).blocks for i in getattr(b, "items", [])]
+    point = next(p for p in items if f"{AESVM} has the lowest RMSE, beside CVM" in p)
+    assert "LASVM" not in point
+
+
+def test_nothing_is_claimed_of_nothing(tmp_path):
+    section = claims.section(QUICK, Ledger(tmp_path / "none.jsonl"))
+    items = [item for block in section.blocks for item in getattr(block, "items", [])]
+    assert not any("olds" in item for item in items)
+    assert "D4: not measured." in items
 
 
 def test_the_report_is_made_whatever_was_measured(tmp_path):
@@ -238,7 +303,8 @@ def test_every_solver_can_be_run(solver):
         assert outcome.kept == 80
 
 
-def test_a_campaign_is_written_down_and_goes_on_where_it_stopped(tmp_path, data_dir):
+def test_a_campaign_is_written_down_and_goes_on_where_it_stopped(tmp_path, data_dir, monkeypatch):
+    monkeypatch.setenv("AESVM_CACHE", str(tmp_path))
     ledger = Ledger.open(tmp_path / "runs.jsonl")
     runs = [small("subsample, same M"), small(AESVM), Run("D3", "LIBSVM", train_rows=100)]
     Campaign(ledger, data_dir, 1, 1, 60.0, 60.0).make(runs)
@@ -256,19 +322,81 @@ def test_a_campaign_is_written_down_and_goes_on_where_it_stopped(tmp_path, data_
     assert (tmp_path / "runs.jsonl").read_text().splitlines() == lines
 
 
+def test_a_solver_that_is_late_is_not_tried_with_other_c_but_with_other_kernels(tmp_path):
+    ledger = Ledger(tmp_path / "runs.jsonl")
+    campaign = Campaign(ledger, None, 1, 1, 60.0, 60.0)
+    run = Run("D7", "CVM", gamma=2.0)
+    for C in (1.0, 2.0):
+        ledger.outcomes[replace(run, C=C).key] = Outcome("timeout")
+    campaign.late = campaign._late([replace(run, C=C) for C in (1.0, 2.0)])
+    known = campaign._known(replace(run, C=3.0))
+    assert known is not None
+    assert known.status == "skipped"
+    assert campaign._known(replace(run, C=3.0, gamma=1.0)) is None
+
+
+def test_runs_without_a_result_are_made_again_on_request(tmp_path, data_dir):
+    ledger = Ledger.open(tmp_path / "runs.jsonl")
+    run = small("LIBSVM")
+    ledger.add(run, Outcome("timeout"), ENVIRONMENT)
+    Campaign(ledger, data_dir, 1, 1, 60.0, 60.0).make([run])
+    assert ledger[run].status == "timeout"
+    Campaign(ledger, data_dir, 1, 1, 60.0, 60.0, retry=True).make([run])
+    assert ledger[run].ok
+    assert Ledger.open(tmp_path / "runs.jsonl")[run].ok
+
+
+def test_a_process_that_dies_is_recorded_and_replaced(data_dir):
+    worker = Worker(data_dir, 1)
+    try:
+        worker.begin(small(LIBSVM), None, 60.0)
+        worker.process.kill()
+        outcome = _ended(worker)
+        assert outcome.status == "error"
+        assert "exit code -9" in outcome.reason
+        worker.begin(small(LIBSVM), None, 60.0)
+        assert _ended(worker).ok
+    finally:
+        worker.stop()
+
+
+def _ended(worker):
+    limit = time.monotonic() + 120.0
+    while (outcome := worker.outcome()) is None and time.monotonic() < limit:
+        time.sleep(0.05)
+    return outcome
+
+
+def test_the_command_makes_some_tables_and_says_what_it_does_not_know(
+    tmp_path, monkeypatch, capsys
+):
+    results = tmp_path / "runs.jsonl"
+    arguments = ["benchmarks.paper", "--results", str(results), "--tables"]
+    monkeypatch.setattr("sys.argv", [*arguments, "table_12"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "unknown table table_12: use all or figure_1" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", [*arguments, "table_1", "--no-runs"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "there are no results" in capsys.readouterr().err
+    ledger = Ledger.open(results)
+    for run in table_1.runs(QUICK):
+        ledger.add(run, Outcome("ok", 1.0, kept=1, rows=10, reduced=True), ENVIRONMENT)
+    assert command.main() == 0
+    assert "Table 1" in (tmp_path / "runs" / "report.md").read_text()
+    assert (tmp_path / "runs" / "runs.jsonl").read_text() == results.read_text()
+
+
 def test_a_run_past_its_limit_is_stopped_and_recorded(data_dir):
     worker = Worker(data_dir, 1)
     try:
         worker.begin(Run("D7", LIBSVM, C=1.0, gamma=1.0, train_rows=40_000), None, 0.5)
-        limit = time.monotonic() + 120.0
-        while (outcome := worker.outcome()) is None and time.monotonic() < limit:
-            time.sleep(0.05)
-        assert outcome is not None
+        outcome = _ended(worker)
         assert outcome.status == "timeout"
+        assert outcome.reason == "training took over 0.5 s"
         worker.begin(small(LIBSVM), None, 60.0)  # the process that follows works
-        while (outcome := worker.outcome()) is None and time.monotonic() < limit:
-            time.sleep(0.05)
-        assert outcome.ok
+        assert _ended(worker).ok
     finally:
         worker.stop()
 

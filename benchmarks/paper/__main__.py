@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.paper import report
 from benchmarks.paper.campaign import Campaign
 from benchmarks.paper.runs import Ledger
-from benchmarks.paper.scales import SCALES
+from benchmarks.paper.scales import QUICK, SCALES
 from benchmarks.paper.tables import TABLES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,15 +39,23 @@ def main() -> int:
         "--retry", action="store_true", help="make runs again that had no result, or no time"
     )
     parser.add_argument("--results", type=Path, help="file of the runs, one JSON line each")
-    parser.add_argument("--report", type=Path, default=ROOT / "docs" / "paper")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        help="folder; docs/paper for all tables at the scale quick, otherwise beside the results",
+    )
     parser.add_argument("--no-runs", action="store_true", help="only write the report anew")
     options = parser.parse_args()
     scale = SCALES[options.scale]
-    chosen = list(TABLES) if options.tables == ["all"] else options.tables
+    chosen = list(TABLES) if "all" in options.tables else list(dict.fromkeys(options.tables))
     unknown = [name for name in chosen if name not in TABLES]
     if unknown:
         parser.error(f"unknown table {', '.join(unknown)}: use all or {', '.join(TABLES)}")
     results = options.results or ROOT / "benchmarks" / "results" / f"paper_{scale.name}.jsonl"
+    if options.no_runs and not results.exists():
+        parser.error(f"--no-runs: there are no results in {results}")
+    whole = len(chosen) == len(TABLES) and scale is QUICK
+    folder = options.report or (ROOT / "docs" / "paper" if whole else results.with_suffix(""))
     ledger = Ledger.open(results)
     tables = [TABLES[name] for name in chosen]
     if not options.no_runs:
@@ -61,10 +69,11 @@ def main() -> int:
             options.retry,
         )
         campaign.make([run for table in tables for run in table.runs(scale)])
-    for path in report.write(tables, scale, ledger, options.report):
+    for path in report.write(tables, scale, ledger, folder):
         print(f"Written: {path}")
-    if results.exists():
-        shutil.copyfile(results, options.report / "runs.jsonl")
+    copy = folder / "runs.jsonl"
+    if results.exists() and not (copy.exists() and copy.samefile(results)):
+        shutil.copyfile(results, copy)
     return 0
 
 

@@ -6,20 +6,28 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.datasets import MissingError, by_paper, make_sure_of
+from benchmarks.datasets import ChecksumError, MissingError, by_paper, make_sure_of
 from benchmarks.paper.runs import SEED, Ledger, Outcome, Run
 from benchmarks.paper.worker import Worker, wait_for
 from benchmarks.report import installed, processor
 
 PACKAGES = ("aesvm", "numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex")
 
-#: Once a solver has been past its time limit so often on a dataset, it is not tried there again.
+#: Once a solver has been past its time limit so often, it is not tried again with other C or on
+#: other folds: the rest of the grid, other kernels and other sizes, is.
 PATIENCE = 2
+
+#: A subsample that is to take a given time needs two smaller ones to find its size.
+_FITS = {"subsample, same time": 3}
+
+#: So many processes that end by themselves, one after another, are no accident.
+_LOSSES = 5
 
 
 class Campaign:
@@ -42,7 +50,8 @@ class Campaign:
         self.time_limit = time_limit
         self.reduction_limit = reduction_limit
         self.retry = retry
-        self.environment = environment(threads, workers, time_limit)
+        self.losses = 0
+        self.environment = environment(threads, workers, time_limit, reduction_limit)
 
     def make(self, runs: Iterable[Run]) -> None:
         wanted = list(runs)
@@ -73,7 +82,7 @@ class Campaign:
         for paper in dict.fromkeys(run.dataset for run in found):
             try:
                 make_sure_of(by_paper(paper).name, self.data_dir)
-            except MissingError as error:
+            except (MissingError, ChecksumError) as error:
                 print(f"{paper}: {error}")
                 for run in found:
                     if run.dataset == paper:
@@ -109,8 +118,8 @@ class Campaign:
                 continue
             progress.update(task, description=f"{run.dataset} {run.solver}"[:34].ljust(34))
             like = None if run.like is None else self.ledger[run.like]
-            reduces = run.solver == "DeriveRS"
-            worker.begin(run, like, self.reduction_limit if reduces else self.time_limit)
+            limit = self.reduction_limit if run.solver == "DeriveRS" else self.time_limit
+            worker.begin(run, like, limit * _FITS.get(run.solver, 1))
             return
 
     def _known(self, run: Run) -> Outcome | None:
@@ -119,8 +128,8 @@ class Campaign:
         if like is not None and not like.ok:
             status = "missing" if like.status == "missing" else "skipped"
             return Outcome(status, reason="the run that it is measured against has no result")
-        if self.late[run.dataset, run.solver, run.kernel] >= PATIENCE:
-            reason = f"past its time limit {PATIENCE} times before on this dataset"
+        if self.late[_kind(run)] >= PATIENCE:
+            reason = f"past its time limit {PATIENCE} times before, with this kernel"
             return Outcome("skipped", reason=reason)
         return None
 
@@ -130,27 +139,39 @@ class Campaign:
         else:
             self.ledger.add(run, outcome, self.environment)
         if outcome.status == "timeout":
-            self.late[run.dataset, run.solver, run.kernel] += 1
+            self.late[_kind(run)] += 1
+        lost = outcome.status == "error" and "exit code" in (outcome.reason or "")
+        self.losses = self.losses + 1 if lost else 0
+        if self.losses >= _LOSSES:
+            raise RuntimeError(f"{_LOSSES} runs in a row were lost: {outcome.reason}")
         if outcome.status in ("timeout", "error"):
             progress.console.print(f"{run.dataset} {run.solver}: {outcome.reason}", soft_wrap=True)
         progress.advance(task)
 
-    def _late(self, runs: list[Run]) -> Counter[tuple[str, str, str]]:
-        late = [run for run in runs if self.ledger[run].status == "timeout"]
-        return Counter((run.dataset, run.solver, run.kernel) for run in late)
+    def _late(self, runs: list[Run]) -> Counter[Run]:
+        unique = {run.key: run for run in runs}.values()
+        return Counter(_kind(run) for run in unique if self.ledger[run].status == "timeout")
 
     def _forget(self, runs: list[Run]) -> None:
         for run in runs:
             self.ledger.outcomes.pop(run.key, None)
 
 
-def environment(threads: int, workers: int, time_limit: float) -> dict[str, Any]:
+def _kind(run: Run) -> Run:
+    """The run, but for C and the fold."""
+    return replace(run, C=0.0, fold=0, like=None)
+
+
+def environment(
+    threads: int, workers: int, time_limit: float, reduction_limit: float
+) -> dict[str, Any]:
     """What a run was made with, and where."""
     return {
         "seed": SEED,
         "threads": threads,
         "runs at a time": workers,
         "time limit": time_limit,
+        "reduction limit": reduction_limit,
         "machine": f"{processor()}, {os.cpu_count()} cores, {platform.system()}",
         "python": platform.python_version(),
         "versions": {name: installed(name) for name in PACKAGES},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,13 +36,22 @@ SHOWN = {
 }
 
 
+#: What does not need LIBSVM's runs.
+ACCURACIES = ("max", "mean", "std")
+
+
 class Compared(NamedTuple):
     """A solver's figures on a dataset; None where it has none."""
 
     values: dict[str, float | None]
-    finished: int  #: runs that LIBSVM and the solver finished
+    finished: int  #: runs that it finished
+    shared: int  #: runs that LIBSVM finished as well
     wanted: int
-    status: str  #: of the first run without a result
+    why: str  #: it did not finish, where it did not
+
+    def of(self, metric: str) -> int:
+        """Runs that a metric is taken over."""
+        return self.finished if metric in ACCURACIES else self.shared
 
 
 def grid(scale: Scale, dataset: str, solver: str, points=None) -> list[Run]:
@@ -83,34 +92,61 @@ def _with_partner(run: Run) -> Run:
 
 
 def compare(ledger: Ledger, reference: list[Run], runs: list[Run]) -> Compared:
-    """The metrics over those points of the grid that both finished."""
+    """The metrics, over those points of the grid that both finished; accuracies over its own."""
+    own = [ledger[run] for run in runs if ledger[run].ok]
     both = [
         (run, ledger[other], ledger[run])
         for other, run in zip(reference, runs, strict=True)
         if ledger[other].ok and ledger[run].ok
     ]
-    failed = next((ledger[run] for run in runs if not ledger[run].ok), None)
-    status = "" if failed is None else failed.status
-    if not both:
-        return Compared(dict.fromkeys(SHOWN), 0, len(runs), status)
+    values: dict[str, float | None] = dict.fromkeys(SHOWN)
+    if own:
+        accuracies = _accuracies(own)
+        values["max"] = 100.0 * max(accuracies)
+        values["mean"] = 100.0 * statistics.fmean(accuracies)
+        values["std"] = 100.0 * statistics.pstdev(accuracies)
+    if both:
+        values |= _beside_libsvm(both)
+    why = _why([ledger[run] for run in runs if not ledger[run].ok])
+    return Compared(values, len(own), len(both), len(runs), why)
+
+
+def _beside_libsvm(both: list[tuple[Run, Outcome, Outcome]]) -> dict[str, float | None]:
     theirs, ours = [a for _, a, _ in both], [b for _, _, b in both]
     values: dict[str, float | None] = {
         "RMSE": 100.0 * rmse(_accuracies(theirs), _accuracies(ours)),
         "ETS": expected_speedup(_seconds(theirs), _seconds(ours)),
         "OTS": overall_speedup(_seconds(theirs), _seconds(ours), _once(both)),
     }
-    vectors = [one.support_vectors for one in ours]
-    if all(vectors):
-        exact = [float(one.support_vectors or 0) for one in theirs]
-        counts = [float(count or 0) for count in vectors]
-        values |= {"ECS": expected_speedup(exact, counts), "OCS": overall_speedup(exact, counts)}
-    else:
-        values |= {"ECS": None, "OCS": None}
-    accuracies = _accuracies(ours)
-    values["max"] = 100.0 * max(accuracies)
-    values["mean"] = 100.0 * statistics.fmean(accuracies)
-    values["std"] = 100.0 * statistics.pstdev(accuracies)
-    return Compared(values, len(both), len(runs), status)
+    if all(one.support_vectors for one in ours):
+        exact, counts = _vectors(theirs), _vectors(ours)
+        values["ECS"] = expected_speedup(exact, counts)
+        values["OCS"] = overall_speedup(exact, counts)
+    return values
+
+
+def _why(unfinished: list[Outcome]) -> str:
+    statuses = {one.status for one in unfinished}
+    if statuses & {"timeout"} or any("time limit" in (one.reason or "") for one in unfinished):
+        return "over time"
+    return "failed" if "error" in statuses else "–"
+
+
+def compared(
+    ledger: Ledger,
+    runs_of: Callable[[str, str], list[Run]],
+    datasets: Iterable[str],
+    solvers: Iterable[str],
+) -> dict[str, dict[str, Compared]]:
+    """Every solver's figures, dataset by dataset; ``runs_of`` a dataset and a solver."""
+    solvers = list(solvers)
+    return {
+        dataset: {
+            solver: compare(ledger, runs_of(dataset, LIBSVM), runs_of(dataset, solver))
+            for solver in solvers
+        }
+        for dataset in datasets
+    }
 
 
 def _accuracies(outcomes: Iterable[Outcome]) -> list[float]:
@@ -119,6 +155,10 @@ def _accuracies(outcomes: Iterable[Outcome]) -> list[float]:
 
 def _seconds(outcomes: Iterable[Outcome]) -> list[float]:
     return [one.seconds or 0.0 for one in outcomes]
+
+
+def _vectors(outcomes: Iterable[Outcome]) -> list[float]:
+    return [float(one.support_vectors or 0) for one in outcomes]
 
 
 def _once(both: list[tuple[Run, Outcome, Outcome]]) -> list[float]:
@@ -144,28 +184,30 @@ def cells(
     paper: Mapping[str, float | None],
     rivals: Iterable[str],
 ) -> list[Cell | str]:
-    """A metric of each of the solvers, the best of them marked."""
+    """A metric of each of the solvers, the best of those that finished the grid marked."""
     _, digits, least = SHOWN[metric]
     values = {name: one.values[metric] for name, one in compared.items()}
-    among = [v for name, v in values.items() if v is not None and name in set(rivals)]
+    whole = {name for name, one in compared.items() if one.of(metric) == one.wanted}
+    among = [v for name, v in values.items() if v is not None and name in whole & set(rivals)]
     best = None if least is None or not among else (min(among) if least else max(among))
     row: list[Cell | str] = []
     for name, one in compared.items():
         value = values[name]
-        theirs = "" if name not in paper else number(paper[name], digits)
+        theirs = _published(paper[name]) if name in paper else ""
         if value is None:
-            row.append(Cell(_absent(one), theirs, "missing"))
+            row.append(Cell(one.why, theirs, "missing"))
             continue
         text = number(value, digits)
-        if one.finished < one.wanted:
-            text += f" ({one.finished}/{one.wanted})"
-        shown = name in set(rivals) and value == best
+        if one.of(metric) < one.wanted:
+            text += f" ({one.of(metric)}/{one.wanted})"
+        shown = name in whole & set(rivals) and value == best
         row.append(Cell(text, theirs, "best" if shown else ""))
     return row
 
 
-def _absent(one: Compared) -> str:
-    return {"timeout": "over time", "error": "failed"}.get(one.status, "–")
+def _published(value: float | None) -> str:
+    """As the paper prints it; a dash where it has none."""
+    return "–" if value is None else f"{value:,}"
 
 
 def by_metric(

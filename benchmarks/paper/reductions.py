@@ -57,16 +57,22 @@ def cell(ledger: Ledger, runs: Run | list[Run], paper: str) -> Cell:
         return Cell("over time" if late else "–", paper, "missing")
     done = [outcome for outcome in outcomes if outcome.ok]
     seconds = sum(outcome.seconds or 0.0 for outcome in done) / len(done)
-    given_up = "" if all(outcome.reduced for outcome in done) else " all"
-    return Cell(f"{value:.1f}{given_up} ({seconds:.1f} s)", paper)
+    given_up = sum(not outcome.reduced for outcome in done)
+    text = f"{value:.1f}"
+    if given_up:
+        text += " all" if given_up == len(done) else f" all in {given_up} folds"
+    text += f" ({seconds:.1f} s)"
+    if len(done) < len(runs):
+        text += f" ({len(done)}/{len(runs)})"
+    return Cell(text, paper)
 
 
 def ratios(
-    scale: Scale, ledger: Ledger, dataset: str, epsilon: float, paper: tuple[float, ...]
+    scale: Scale, ledger: Ledger, dataset: str, epsilon: float, paper: published.Shares
 ) -> list[float]:
     """Our M/N over the paper's, for every g measured."""
     found = []
-    for gamma, theirs in zip(published.GAMMA_GRID, paper, strict=True):
+    for gamma, (theirs, _) in zip(published.GAMMA_GRID, paper, strict=True):
         ours = mean_share(ledger, reduction(scale, dataset, epsilon, gamma))
         if ours is not None:
             found.append(ours / theirs)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import datasets
+from benchmarks.datasets import COLUMNS, REGISTRY, describe, label
 from benchmarks.paper import claims, pages
 from benchmarks.paper.pages import Points, Section, Table, Text
 from benchmarks.paper.runs import Ledger, Run
@@ -14,6 +14,9 @@ from benchmarks.paper.scales import Scale
 from benchmarks.paper.tables import TABLES, PaperTable
 
 TITLE = "The paper's experiments, made again"
+
+#: So many points of a grid are listed.
+_FEW = 8
 
 
 def write(
@@ -25,70 +28,81 @@ def write(
         *([claims.section(scale, ledger)] if len(tables) == len(TABLES) else []),
         _how(scale, ledger),
         *(table.section(scale, ledger) for table in tables),
-        _datasets(scale),
+        _datasets(),
         _left_out(wanted, ledger),
     ]
     return pages.write(TITLE, _lead(scale), sections, folder)
 
 
 def _lead(scale: Scale) -> str:
+    not_the_papers = ", ".join(
+        label(entry.paper)
+        for entry in sorted(REGISTRY.values(), key=lambda entry: entry.paper)
+        if entry.kind
+    )
     return (
         "“Fast SVM Training Using Approximate Extreme Points” (Nandan, Khargonekar and Talathi, "
         "JMLR 2014) compares AESVM with LIBSVM, CVM, BVM, LASVM, SVMperf and random features on "
         "nine datasets. This is that comparison, run anew with `aesvm` and its rivals in "
-        f"`aesvm.baselines`, at the scale “{scale.name}”. Small figures in grey are the paper's "
-        "own."
+        f"`aesvm.baselines`, at the scale “{scale.name}”, with the paper's own figure beside "
+        "each.\n\n"
+        f"Not all data is the paper's: {not_the_papers}. [Datasets](#datasets) says how they "
+        "differ."
     )
 
 
 def _how(scale: Scale, ledger: Ledger) -> Section:
+    listed = ", ".join(f"({C:g}, {g:g})" for C, g in scale.points)
     folds = ", ".join(
-        f"{dataset} {' '.join(map(str, numbers))}" for dataset, numbers in scale.folds.items()
+        f"{label(dataset)} {' '.join(map(str, numbers))}"
+        for dataset, numbers in scale.folds.items()
     )
     points = [
-        f"Grid of Tables 4 to 8: {len(scale.points)} points (C', g): "
-        + (", ".join(f"({C:g}, {g:g})" for C, g in scale.points) if len(scale.points) < 9 else "")
-        + f" of the paper's 84. Folds tested with, of 0 to 4: {folds}.",
-        "Folds are of consecutive rows: the data is ordered in time, or by region, and the "
-        "paper's accuracies of 60 to 68 % on D4 can only come from such folds.",
-        f"Every solver has one thread unless it says otherwise below, and {scale.time_limit:g} s "
-        f"to train ({scale.reduction_limit:g} s for a representative set of Tables 1 to 3 and 10); "
-        "past that a run counts as not finished.",
-        "Solvers are this package's own implementations, from the papers. LIBSVM is scikit-learn's "
-        "SVC; intelex is scikit-learn-intelex; “AESVC auto” is this package as it comes; the "
-        "subsamples are random rows, as many as AESVM (1e-3) keeps, or as many as take as long.",
+        f"Tables 4 to 8 are over {len(scale.points)} of the paper's 84 points (C', g)"
+        + (f": {listed}." if len(scale.points) <= _FEW else "."),
+        f"Folds tested with, of 0 to 4: {folds}. They are of consecutive rows: the data is "
+        "ordered in time, or by region, and the paper's accuracies of 60 to 68 % on D4 can only "
+        "come from such folds.",
+        "CVM, BVM, LASVM and CPSP (SVMperf) are this package's own implementations, from the "
+        "papers; RfeatSVM and Nystroem put scikit-learn's parts together. LIBSVM is "
+        "scikit-learn's SVC; intelex is scikit-learn-intelex; “AESVC auto” is this package as it "
+        "comes. The subsamples are random rows: as many as AESVM 1e-3 keeps, or about as many as "
+        "take as long.",
     ]
     if scale.train_rows:
-        rows = ", ".join(
-            f"{datasets.label(data)} {rows:,}" for data, rows in scale.train_rows.items()
-        )
+        rows = ", ".join(f"{label(data)} {n:,}" for data, n in scale.train_rows.items())
         points.insert(
             1,
             f"Rows trained on, at even distances from the training part: {rows}; tested on at most "
-            f"{scale.test_rows:,}. Representative sets of Tables 1 to 3 are of all rows unless "
-            "the table says otherwise. With so few rows the speedups are far below the paper's, "
-            "which grow with N: read who is ahead, not by how much.",
+            f"{scale.test_rows:,}. Representative sets of Figure 1 and Tables 1 to 3 are of all "
+            "rows unless the table says otherwise. With so few rows the speedups are far below "
+            "the paper's, which grow with N: read who is ahead, not by how much.",
         )
     for environment in ledger.environments:
         versions = ", ".join(f"{k} {v}" for k, v in environment["versions"].items() if v)
         points.append(
-            f"Measured on {environment['machine']}, Python {environment['python']}, {versions}; "
-            f"threads of a solver: {environment['threads']}, runs at a time: "
-            f"{environment['runs at a time']}, time limit {environment['time limit']:g} s, seed "
-            f"{environment['seed']}."
+            f"Measured on {environment['machine']}, Python {environment['python']}, {versions}. "
+            f"Threads of a solver: {environment['threads']}; runs at a time: "
+            f"{environment['runs at a time']}; seconds allowed to train: "
+            f"{environment['time limit']:g}, for a representative set of Tables 1 to 3 and 10: "
+            f"{environment['reduction limit']:g}; seed {environment['seed']}."
+        )
+    if len(ledger.environments) > 1:
+        points.append(
+            "**The runs were made in several environments**: seconds of different ones are "
+            "compared where a table mixes them."
         )
     return Section("How it was measured", [Points(points)], "how")
 
 
-def _datasets(scale: Scale) -> Section:
-    rows = datasets.describe()
-    table = Table("The datasets", datasets.COLUMNS, rows)
+def _datasets() -> Section:
     stand_ins = [
-        f"{entry.paper} ({entry.name}): {entry.stand_in}"
-        for entry in datasets.REGISTRY.values()
+        f"{label(entry.paper)}, {entry.name}: {entry.stand_in}"
+        for entry in sorted(REGISTRY.values(), key=lambda entry: entry.paper)
         if entry.stand_in
     ]
-    text = Text("Not all of the paper's data can be had. Where another stands in for it:")
+    text = Text("Not all of the paper's data can be had. What is taken for it:")
+    table = Table("The datasets", COLUMNS, describe())
     return Section("Datasets", [text, Points(stand_ins), table], "datasets")
 
 
@@ -104,7 +118,7 @@ def _left_out(wanted: list[Run], ledger: Ledger) -> Section:
     if not failed:
         return Section("What was not finished", [text], "left-out")
     rows = [
-        [datasets.label(dataset), solver, str(count), status, reason]
+        [label(dataset), solver, str(count), status, reason]
         for (dataset, solver, status, reason), count in sorted(failed.items())
     ]
     table = Table("Runs without a result", ["dataset", "solver", "runs", "", "why"], rows)

@@ -7,11 +7,15 @@ need not be made again.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+from benchmarks.datasets import by_paper
+
+#: Stands for all rows of a dataset that has folds.
+WHOLE = -1
 
 #: Of all random choices.
 SEED = 0
@@ -28,7 +32,7 @@ class Run:
     epsilon: float = 0.0
     kernel: str = "rbf"
     degree: int = 0
-    fold: int = 0
+    fold: int = 0  #: ``WHOLE`` is no fold: all rows are trained on
     train_rows: int | None = None  #: at most so many, evenly spaced; None is all
     test_rows: int | None = None
     partition: str = "distance"
@@ -90,7 +94,13 @@ class Ledger:
     def open(cls, path: Path) -> Ledger:
         ledger = cls(path)
         if path.exists():
-            for number, line in enumerate(path.read_text().splitlines(), 1):
+            content = path.read_text()
+            whole = content[: content.rfind("\n") + 1]
+            if whole != content:  # a line that was cut short is a run that was not made
+                partial = path.with_suffix(".partial")
+                partial.write_text(whole)
+                partial.replace(path)
+            for number, line in enumerate(whole.splitlines(), 1):
                 ledger._read(line, number)
         return ledger
 
@@ -109,19 +119,17 @@ class Ledger:
             self.environments.append(environment)
 
     def add(self, run: Run, outcome: Outcome, environment: dict[str, Any]) -> None:
-        """Write a line, whole or not at all: a line cut short would spoil the file."""
+        """Write a line."""
+        entry = by_paper(run.dataset)
         content = {
             "run": run.content,
+            "data": {"name": entry.name, "kind": entry.kind or "the paper's"},
             "outcome": {k: v for k, v in asdict(outcome).items() if v is not None},
             "environment": environment,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = (json.dumps(content) + "\n").encode()
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(file, line)
-        finally:
-            os.close(file)
+        with self.path.open("a") as file:
+            file.write(json.dumps(content) + "\n")
         self.outcomes[run.key] = outcome
         if environment not in self.environments:
             self.environments.append(environment)

@@ -24,7 +24,7 @@ from aesvm.baselines import BVM, CPSP, CVM, LASVM, NystroemSVM, RandomFeatureSVM
 from benchmarks import rivals
 from benchmarks.datasets import by_paper, folds, load
 from benchmarks.paper import published
-from benchmarks.paper.runs import SEED, Outcome, Run
+from benchmarks.paper.runs import SEED, WHOLE, Outcome, Run
 
 #: Megabytes for kernel rows: the paper's, for every solver that has such a cache.
 CACHE = 600
@@ -78,7 +78,9 @@ def _part(
     data_dir: Path | None,
 ) -> Part:
     data = _dataset(dataset, data_dir)
-    if data.X_test is None:
+    if data.X_test is None and fold == WHOLE:
+        X, y, X_test, y_test = data.X, data.y, data.X[:0], data.y[:0]
+    elif data.X_test is None:
         train, test = folds(len(data.y))[fold]
         X, y, X_test, y_test = data.X[train], data.y[train], data.X[test], data.y[test]
     else:

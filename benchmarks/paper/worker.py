@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -18,8 +19,11 @@ from benchmarks.paper.runs import Outcome, Run
 #: What tells BLAS how many threads to use.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
-#: Seconds to load data, and to test, beyond those of training.
+#: Seconds to import, load and warm up; and the least for testing, which has as long as training.
 _GRACE = 180.0
+
+#: Seconds between two looks at whether the parent is still there.
+_WATCH = 1.0
 
 
 class Worker:
@@ -37,44 +41,49 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
-            target=_work, args=(theirs, self.data_dir, self.threads), daemon=True
+            target=_work, args=(theirs, self.data_dir, self.threads, os.getpid()), daemon=True
         )
         self.process.start()
         theirs.close()
 
     def begin(self, run: Run, like: Outcome | None, time_limit: float) -> None:
         self.run = run
-        self.time_limit = time_limit
-        self.deadline = time.monotonic() + _GRACE + time_limit
+        self.limits = {
+            "loading": _GRACE,
+            "training": time_limit,
+            "testing": max(_GRACE, time_limit),
+        }
+        self._enter("loading")
         self.connection.send((run, like))
+
+    def _enter(self, phase: str) -> None:
+        self.phase = phase
+        self.deadline = time.monotonic() + self.limits[phase]
 
     def outcome(self) -> Outcome | None:
         """What the run gave, where it has come to an end, or past its limit."""
-        while self.connection.poll():
-            try:
+        try:
+            while self.connection.poll():
                 message = self.connection.recv()
-            except EOFError:
-                return self._lost()
-            if isinstance(message, Outcome):
-                self.run = None
-                return message
-            # the data is there: from now on time counts, for training and then for testing
-            self.deadline = time.monotonic() + (
-                self.time_limit if message == "training" else _GRACE
-            )
-        if time.monotonic() > self.deadline:
-            self.stop()
-            self._start()
-            self.run = None
-            return Outcome("timeout", reason=f"over {self.time_limit:g} s")
-        return None
+                if isinstance(message, Outcome):
+                    self.run = None
+                    return message
+                self._enter(message)
+        except (EOFError, OSError):
+            self.process.join()
+            lost = f"the process ended with exit code {self.process.exitcode}"
+            return self._replaced(Outcome("error", reason=lost))
+        if time.monotonic() <= self.deadline:
+            return None
+        late = f"{self.phase} took over {self.limits[self.phase]:g} s"
+        status = "timeout" if self.phase == "training" else "error"
+        return self._replaced(Outcome(status, reason=late))
 
-    def _lost(self) -> Outcome:
-        self.process.join()
-        code = self.process.exitcode
+    def _replaced(self, outcome: Outcome) -> Outcome:
+        self.stop()
         self._start()
         self.run = None
-        return Outcome("error", reason=f"the process ended with exit code {code}")
+        return outcome
 
     def stop(self) -> None:
         self.process.kill()
@@ -87,10 +96,11 @@ def wait_for(workers: list[Worker], seconds: float) -> None:
     wait([worker.connection for worker in workers], seconds)
 
 
-def _work(connection: Connection, data_dir: Path | None, threads: int) -> None:
+def _work(connection: Connection, data_dir: Path | None, threads: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
-    from benchmarks.datasets import MissingError  # all that is measured is imported here, and
-    from benchmarks.paper import solvers  # not in the parent
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    from benchmarks.datasets import ChecksumError, MissingError  # all that is measured is
+    from benchmarks.paper import solvers  # imported here, and not in the parent
 
     warm: set[tuple[str, ...]] = set()
     while True:
@@ -107,8 +117,15 @@ def _work(connection: Connection, data_dir: Path | None, threads: int) -> None:
                 warm.add(kind)
             connection.send("training")
             outcome = solvers.carry_out(run, rows, conditions, lambda: connection.send("testing"))
-        except MissingError as error:
+        except (MissingError, ChecksumError) as error:
             outcome = Outcome("missing", reason=str(error))
         except Exception as error:
             outcome = Outcome("error", reason=f"{type(error).__name__}: {error}")
         connection.send(outcome)
+
+
+def _end_with(parent: int) -> None:
+    """A run whose parent was killed would go on for hours."""
+    while os.getppid() == parent:
+        time.sleep(_WATCH)
+    os._exit(1)

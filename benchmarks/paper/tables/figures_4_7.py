@@ -9,6 +9,8 @@ from benchmarks.paper.runs import Ledger, Run
 from benchmarks.paper.scales import Scale
 from benchmarks.paper.tables import table_8, table_9, tables_4_5, tables_6_7
 
+DATASETS = (*tables_4_5.DATASETS, *tables_6_7.DATASETS)
+
 FIGURES = (
     ("Figure 4: RMSE of the accuracies", "figure_4", "RMSE", "RMSE (x 100)", False),
     ("Figure 5: maximum accuracy", "figure_5", "max", "accuracy, %", False),
@@ -25,8 +27,8 @@ def runs(scale: Scale) -> list[Run]:
 
 def everything(scale: Scale, ledger: Ledger) -> dict[str, dict[str, Compared]]:
     """Every solver's figures on every dataset, from all tables with the RBF kernel."""
-    found = tables_4_5.compared(scale, ledger)
-    found |= tables_4_5.compared(scale, ledger, tables_6_7.DATASETS, tables_6_7.SOLVERS)
+    found = tables_4_5.figures_of(scale, ledger)
+    found |= tables_4_5.figures_of(scale, ledger, tables_6_7.DATASETS, tables_6_7.SOLVERS)
     for table, name in ((table_8, "CPSP"), (table_9, "RfeatSVM")):
         for dataset, of_dataset in table.compared(scale, ledger).items():
             found[dataset][name] = of_dataset[name]

@@ -18,7 +18,7 @@ def runs(scale: Scale) -> list[Run]:
 
 
 def compared(scale: Scale, ledger: Ledger) -> dict[str, dict[str, Compared]]:
-    return tables_4_5.compared(scale, ledger, DATASETS, SOLVERS)
+    return tables_4_5.figures_of(scale, ledger, DATASETS, SOLVERS)
 
 
 def section(scale: Scale, ledger: Ledger) -> Section:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.paper import published
-from benchmarks.paper.comparison import AESVM, LIBSVM, Compared, by_solver, compare, grid
+from functools import partial
+
+from benchmarks.datasets import label
+from benchmarks.paper import comparison, published
+from benchmarks.paper.comparison import AESVM, LIBSVM, Compared, by_solver, grid
 from benchmarks.paper.pages import Section
 from benchmarks.paper.runs import Ledger, Run
 from benchmarks.paper.scales import Scale
@@ -21,19 +24,16 @@ def runs(scale: Scale) -> list[Run]:
 
 
 def compared(scale: Scale, ledger: Ledger) -> dict[str, dict[str, Compared]]:
-    return {
-        dataset: {
-            solver: compare(ledger, _grid(scale, dataset, LIBSVM), _grid(scale, dataset, solver))
-            for solver in SOLVERS
-        }
-        for dataset in DATASETS
-    }
+    return comparison.compared(ledger, partial(_grid, scale), DATASETS, SOLVERS)
 
 
 def section(scale: Scale, ledger: Ledger) -> Section:
-    features = ", ".join(f"{data} {size}" for data, size in published.RANDOM_FEATURES.items())
+    features = ", ".join(
+        f"{label(data)} {size}" for data, size in published.RANDOM_FEATURES.items()
+    )
     densities = ", ".join(
-        f"{data} {before} to {after} %" for data, (before, after) in published.DENSITIES.items()
+        f"{label(data)} {before} to {after} %"
+        for data, (before, after) in published.DENSITIES.items()
     )
     table = by_solver(
         "Table 9: RfeatSVM, AESVM and LIBSVM",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchmarks.datasets import label
-from benchmarks.paper import published
+from benchmarks.paper import comparison, published
 from benchmarks.paper.comparison import (
     AESVM,
     LIBSVM,
     Compared,
     by_solver,
-    compare,
     epsilon_of,
 )
 from benchmarks.paper.pages import Cell, Section, Table
@@ -51,13 +52,7 @@ def runs(scale: Scale) -> list[Run]:
 
 
 def compared(scale: Scale, ledger: Ledger) -> dict[str, dict[str, Compared]]:
-    return {
-        dataset: {
-            solver: compare(ledger, _grid(scale, dataset, LIBSVM), _grid(scale, dataset, solver))
-            for solver in SOLVERS
-        }
-        for dataset in DATASETS
-    }
+    return comparison.compared(ledger, partial(_grid, scale), DATASETS, SOLVERS)
 
 
 def section(scale: Scale, ledger: Ledger) -> Section:

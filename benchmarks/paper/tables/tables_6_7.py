@@ -18,7 +18,7 @@ def runs(scale: Scale) -> list[Run]:
 
 
 def section(scale: Scale, ledger: Ledger) -> Section:
-    figures = tables_4_5.compared(scale, ledger, DATASETS, SOLVERS)
+    figures = tables_4_5.figures_of(scale, ledger, DATASETS, SOLVERS)
     metrics = by_metric(
         "Table 6: performance on D6 to D9",
         ("RMSE", "ETS", "OTS", "ECS", "OCS"),

@@ -44,10 +44,11 @@ class BallKernel(KernelMatrix):
         self.signs = pair.signs.astype(self.dtype)
         self.ridge = self.dtype.type(1.0 / C)
         diag = pair.kernel.diag(pair.rows)
-        if not np.allclose(diag, diag[0], rtol=1e-5):
+        if not (diag[0] > 0.0 and np.allclose(diag, diag[0], rtol=1e-5, atol=0.0)):
             raise ValueError(
                 f"k(x, x) is between {diag.min():.3g} and {diag.max():.3g} on this data: a ball "
-                'needs it to be the same for all rows, as it is with kernel="rbf".'
+                "needs it to be positive and the same for all rows, as it is with "
+                'kernel="rbf".'
             )
         self.kappa = float(diag[0])
 
@@ -104,7 +105,13 @@ class _BallColumns(Columns):
 
 def default_epsilon(ball: BallKernel, C: float) -> float:
     """libCVM's: so small that decisions of held-out rows hardly change."""
-    return (_DECISION / ball.kappa + 2.0 / (C * _FOLD)) / (2.0 * ball.diagonal)
+    epsilon = (_DECISION / ball.kappa + 2.0 / (C * _FOLD)) / (2.0 * ball.diagonal)
+    if not epsilon < 1.0:
+        raise ValueError(
+            f"epsilon=None would be {epsilon:.3g} with k(x, x)={ball.kappa:.3g} and C={C:g}: "
+            "scale the kernel, or say which epsilon is wanted, of at most 1."
+        )
+    return epsilon
 
 
 def finer_and_finer(epsilon: float) -> list[float]:

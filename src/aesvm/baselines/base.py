@@ -78,6 +78,7 @@ class Pair(NamedTuple):
     kernel: KernelMatrix
     rows: NDArray[np.intp]  #: training rows of both classes
     signs: NDArray[np.float64]  #: of each: +1 for the first class, -1 for the second
+    weights: NDArray[np.float64]  #: how many rows of its class each stands for
     random: np.random.RandomState
     run: Callable  #: ``map``, on threads
     progress: Progress
@@ -99,15 +100,13 @@ class PairwiseSVM(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     """
 
     C: float
+    tol: float
     random_state: Any
     verbose: int
     decision_function_shape = "ovr"
     break_ties = True  # as one-vs-rest, so that predictions are the largest decision values
 
     _parameter_constraints: ClassVar[dict] = {**KERNEL_CONSTRAINTS, **RANDOM_CONSTRAINTS}
-
-    #: Sums of kernel values are computed as precisely as this.
-    _precision: ClassVar[float] = 1e-4
 
     @with_callbacks
     @all_or_nothing
@@ -133,21 +132,26 @@ class PairwiseSVM(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         task.call_on_fit_task_begin(estimator=self, X=data, y=y)
         self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
         rows = np.arange(len(labels))
-        bounded(self._kernel_of(data, self._precision, np.float64), self.kernel, rows)
+        precision = self._precision()
+        bounded(self._kernel_of(data, precision, np.float64), self.kernel, rows)
         random = check_random_state(self.random_state)
+        classes = [np.flatnonzero(labels == c) for c in range(len(self.classes_))]
+        used = [self._drawn(of_class, len(labels), random) for of_class in classes]
         found = []
         with one_blas_thread, Threads(self.n_jobs) as run:
             kernel = in_enough_precision(
-                partial(self._kernel_of, data, self._precision / 10),
+                partial(self._kernel_of, data, precision / 10),
                 rows,
-                np.full(len(rows), self._largest_coefficient(len(rows))),
-                self._precision,
+                np.array([self._coefficient_norm(len(rows))]),
+                precision,
             )
-            for i, j in combinations(range(len(self.classes_)), 2):
-                of_pair = np.flatnonzero((labels == i) | (labels == j))
+            for i, j in combinations(range(len(classes)), 2):
+                of_pair = np.sort(np.concatenate([used[i], used[j]]))
                 signs = np.where(labels[of_pair] == i, 1.0, -1.0)
+                shares = [len(classes[c]) / len(used[c]) for c in (i, j)]
+                weights = np.where(signs > 0, shares[0], shares[1])
                 with Progress(self, task).task("pair of classes", None) as progress:
-                    pair = Pair(kernel, of_pair, signs, random, run, progress)
+                    pair = Pair(kernel, of_pair, signs, weights, random, run, progress)
                     found.append((of_pair, self._train(pair)))
         self._assemble(data, labels, found)
         task.call_on_fit_task_end(estimator=self, X=data, y=y)
@@ -157,9 +161,19 @@ class PairwiseSVM(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     def _train(self, pair: Pair) -> Expansion:
         """Tell two classes apart."""
 
-    def _largest_coefficient(self, n_rows: int) -> float:
-        """What no coefficient of an expansion exceeds: kernel values are precise accordingly."""
-        return self.C
+    def _drawn(
+        self, rows: NDArray[np.intp], n_rows: int, random: np.random.RandomState
+    ) -> NDArray[np.intp]:
+        """The rows of a class to train on, of ``n_rows`` rows in all."""
+        return rows
+
+    def _precision(self) -> float:
+        """How precisely sums of kernel values are needed."""
+        return min(self.tol, 1e-3)
+
+    def _coefficient_norm(self, n_rows: int) -> float:
+        """What the norm of an expansion's coefficients does not exceed."""
+        return self.C * float(np.sqrt(n_rows))
 
     def _assemble(self, X, labels, found: list[tuple[NDArray[np.intp], Expansion]]) -> None:
         support, self.n_support_, dual, self.intercept_ = one_vs_one.assemble(

@@ -11,6 +11,7 @@ Machines with Enclosing Balls", ICML 2007.)
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from math import sqrt
 from typing import Any, ClassVar
@@ -52,7 +53,8 @@ class BVM(PairwiseSVM):
     degree, gamma, coef0 : int, {"scale", "auto"} or float, float
         Parameters of the kernel, as in SVC.
     epsilon : float, default=None
-        How far beyond the ball rows may lie, relative to its radius. None takes libCVM's
+        How far beyond the ball rows may lie, relative to its radius: 1e-12 to 1. None takes
+        libCVM's
         ``(4e-6 / k + 2 / (15000 C)) / (2 (k + 1 + 1/C))`` with ``k = k(x, x)``.
     max_iter : int, default=-1
         Most moves of the centre; -1 is no limit.
@@ -68,6 +70,8 @@ class BVM(PairwiseSVM):
     ----------
     support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_
         As SVC's; coefficients sum to one.
+    fit_status_ : int
+        0 where the search ended by itself, 1 where ``max_iter`` ended it.
     n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Moves of the centre.
 
@@ -125,27 +129,30 @@ class BVM(PairwiseSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _largest_coefficient(self, n_rows: int) -> float:
-        return 1.0 / np.sqrt(n_rows)  # coefficients sum to one
+    def _precision(self) -> float:
+        return 1e-4 if self.epsilon is None else min(self.epsilon, 1e-4)
+
+    def _coefficient_norm(self, n_rows: int) -> float:
+        return 1.0  # coefficients sum to one
 
     def _train(self, pair: Pair) -> Expansion:
         ball = BallKernel(pair, self.C)
         epsilon = default_epsilon(ball, self.C) if self.epsilon is None else self.epsilon
         sampler = Sampler(pair.signs, pair.random)
         centre = _Centre(ball, int(sampler()[0]), int(self.cache_size * 1e6))
-        limit = np.inf if self.max_iter == -1 else self.max_iter
+        limit = sys.maxsize if self.max_iter == -1 else self.max_iter
+        reported = 0
         for tolerance in finer_and_finer(epsilon):
             found = True
             while found and centre.moves < limit:
                 if centre.size > _MANY:
-                    for _ in range(_INSIDE):
+                    for _ in range(min(_INSIDE, limit - centre.moves)):
                         members = centre.members[pair.random.randint(centre.size, size=SAMPLE)]
                         centre.move_to_furthest(members, tolerance)
-                for _ in range(DRAWS):
-                    found = centre.move_to_furthest(sampler(), tolerance)
-                    if found:
-                        break
-                if centre.moves % _STEP == 0:
+                draws = range(DRAWS if centre.moves < limit else 0)
+                found = any(centre.move_to_furthest(sampler(), tolerance) for _ in draws)
+                if centre.moves >= reported + _STEP:
+                    reported = centre.moves
                     pair.progress.step("moves")
             pair.progress.say(f"epsilon {tolerance:.2g}: {centre.size} rows, {centre.moves} moves")
         return expansion(centre.alpha, pair.signs, centre.moves, centre.moves < limit)

@@ -46,6 +46,7 @@ from aesvm.baselines.preimage import Subspace
 from aesvm.expansion import expand
 from aesvm.jit import jit
 from aesvm.kernels import KERNELS, KernelMatrix, bounded, kernel_matrix, resolve_gamma
+from aesvm.pairs import HUGE
 
 #: The basis grows in so many parts, one with each plane.
 _PARTS = 200
@@ -74,7 +75,8 @@ class CPSP(Scored):
 
     Kernel values of all rows with all basis vectors are kept: 4 bytes times rows times
     ``n_basis`` (8 bytes where there are no more than 2,048 rows). Each plane of the working set,
-    some fifty of them, takes another byte per row.
+    some fifty of them, takes another byte per row. While the basis grows, the rows that have a
+    weight are copied, twice at a time.
 
     Parameters
     ----------
@@ -229,6 +231,8 @@ class CPSP(Scored):
         task.call_on_fit_task_begin(estimator=self, X=data, y=y)
         self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
         bounded(self._kernel_of(data, np.float64), self.kernel, np.arange(len(labels)))
+        if not np.isfinite(self.C * len(labels)):
+            raise ValueError(f"C={self.C} times {len(labels)} rows is not a finite number.")
         moving = self.basis == "fixed_point" and self.kernel == "rbf"
         self.basis_kind_ = "fixed_point" if moving else "rows"
         random = check_random_state(self.random_state)
@@ -465,7 +469,7 @@ def _solve(gram, offsets, multipliers, tol, max_steps):
                 slopes[i] -= multipliers[j] * line[i]
     for step in range(max_steps):
         up = 0
-        flattest = np.inf
+        flattest = HUGE
         for i in range(n):
             if slopes[i] > slopes[up]:
                 up = i

@@ -2,8 +2,8 @@
 
 The ball (``ball_kernel``) of a core set is found by a quadratic program. As long as a row lies
 outside ``(1 + epsilon)`` times its radius, the furthest of a few random rows joins the set, and
-the program is solved again from where it was. The core set has ``O(1/epsilon)`` members at most,
-whatever the number of rows (Tsang, Kwok and Cheung, "Core Vector Machines", JMLR 6, 2005).
+the program is solved again from where it was. How large the core set can become depends on
+epsilon, not on the number of rows (Tsang, Kwok and Cheung, "Core Vector Machines", JMLR 6, 2005).
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ _FIRST = 20
 #: The program is solved to this share of what epsilon allows.
 _INNER = 0.5
 
+#: Share of the objective that updates must still gain: less is rounding.
+_NOTHING = 1e-14
+
 #: Slopes that are moved before an interrupt is heard: a fraction of a second.
 _MOVED = 100_000_000
 
@@ -41,7 +44,7 @@ _MOVED = 100_000_000
 _STEP = 100
 
 BALL_CONSTRAINTS: dict[str, list] = {
-    "epsilon": [Interval(Real, 0.0, None, closed="neither"), None],
+    "epsilon": [Interval(Real, 1e-12, 1.0, closed="both"), None],
     "max_iter": CACHE_CONSTRAINTS["max_iter"],
 }
 
@@ -59,7 +62,8 @@ class CVM(PairwiseSVM):
     degree, gamma, coef0 : int, {"scale", "auto"} or float, float
         Parameters of the kernel, as in SVC.
     epsilon : float, default=None
-        How far beyond the ball rows may lie, relative to its radius. None takes libCVM's
+        How far beyond the ball rows may lie, relative to its radius: 1e-12 to 1. None takes
+        libCVM's
         ``(4e-6 / k + 2 / (15000 C)) / (2 (k + 1 + 1/C))`` with ``k = k(x, x)``.
     max_iter : int, default=-1
         Most rows that join the core set; -1 is no limit.
@@ -73,6 +77,8 @@ class CVM(PairwiseSVM):
     ----------
     support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_
         As SVC's; coefficients sum to one.
+    fit_status_ : int
+        0 where the search ended by itself, 1 where ``max_iter`` ended it.
     n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Rows that joined the core set.
 
@@ -126,8 +132,11 @@ class CVM(PairwiseSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _largest_coefficient(self, n_rows: int) -> float:
-        return 1.0 / np.sqrt(n_rows)  # coefficients sum to one
+    def _precision(self) -> float:
+        return 1e-4 if self.epsilon is None else min(self.epsilon, 1e-4)
+
+    def _coefficient_norm(self, n_rows: int) -> float:
+        return 1.0  # coefficients sum to one
 
     def _train(self, pair: Pair) -> Expansion:
         ball = BallKernel(pair, self.C)
@@ -135,19 +144,16 @@ class CVM(PairwiseSVM):
         sampler = Sampler(pair.signs, pair.random)
         core = _CoreSet(ball, sampler.first(min(_FIRST, len(pair.rows))))
         limit = np.inf if self.max_iter == -1 else core.size + self.max_iter
-        first, enclosed = core.size, True
+        first = core.size
         for tolerance in finer_and_finer(epsilon):
             core.solve(tolerance)
-            while enclosed := core.size < limit:
-                row = core.furthest(sampler, tolerance)
-                if row < 0:
-                    break
+            while (row := core.furthest(sampler, tolerance)) >= 0 and core.size < limit:
                 core.join(row)
                 core.solve(tolerance)
                 if core.size % _STEP == 0:
                     pair.progress.step("rows")
             pair.progress.say(f"epsilon {tolerance:.2g}: {core.size} rows in the core set")
-        return expansion(core.coefficients(), pair.signs, core.size - first, enclosed)
+        return expansion(core.coefficients(), pair.signs, core.size - first, row < 0)
 
 
 class _CoreSet:
@@ -204,7 +210,7 @@ class _CoreSet:
                 limit,
                 account,
             )
-            if account[0] < limit:
+            if account[0] < limit or account[1] <= _NOTHING * self.norm():
                 return
 
     def norm(self) -> float:

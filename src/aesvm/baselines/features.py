@@ -4,7 +4,10 @@
 cos(w.x + b)`` with ``w`` normal of variance ``2 gamma`` and ``b`` uniform on the circle (Rahimi and
 Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007, Algorithm 1).
 ``NystroemSVM`` takes kernel values with a random sample of the rows, made orthonormal. What is
-left is a linear SVM, ``minimise 1/2 |w|^2 + C sum of hinge losses``.
+left is a linear SVM, ``minimise 1/2 |w|^2 + C sum of losses``, the hinge or its square.
+
+The features of all training rows are held at once, eight bytes each; for prediction they are made
+for a few thousand rows at a time.
 """
 
 from __future__ import annotations
@@ -18,13 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.base import REDUCTION_CONSTRAINTS, Progress, all_or_nothing, validated_rows
 from aesvm.baselines.base import RANDOM_CONSTRAINTS, Scored, validated_classes
 from aesvm.kernels import KERNELS, resolve_gamma
+
+#: Rows whose features are made together, to predict.
+_AT_A_TIME = 4096
 
 
 class _FeatureSVM(Scored):
@@ -35,6 +41,7 @@ class _FeatureSVM(Scored):
     gamma: str | float
     loss: str
     tol: float
+    max_iter: int
     n_components: int
     random_state: Any
 
@@ -44,6 +51,7 @@ class _FeatureSVM(Scored):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "loss": [StrOptions({"hinge", "squared_hinge", "exact"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
         **RANDOM_CONSTRAINTS,
     }
 
@@ -74,6 +82,7 @@ class _FeatureSVM(Scored):
             features = self.map_.transform(data)
         with progress.task("linear SVM"):
             self.linear_ = self._linear(random).fit(features, labels)
+        self.n_iter_ = int(np.max(self.linear_.n_iter_))
         task.call_on_fit_task_end(estimator=self, X=data, y=y)
         return self
 
@@ -89,7 +98,7 @@ class _FeatureSVM(Scored):
             loss=self.loss,
             dual="auto" if self.loss == "squared_hinge" else True,
             tol=self.tol,
-            max_iter=10_000,
+            max_iter=self.max_iter,
             random_state=random,
         )
 
@@ -106,9 +115,12 @@ class _FeatureSVM(Scored):
             With two classes, positive for the second.
         """
         check_is_fitted(self)
-        return self.linear_.decision_function(
-            self.map_.transform(validated_rows(self, X, reset=False))
-        )
+        rows = validated_rows(self, X, reset=False)
+        values = [
+            self.linear_.decision_function(self.map_.transform(rows[part]))
+            for part in gen_batches(rows.shape[0], _AT_A_TIME)
+        ]
+        return np.concatenate(values)
 
 
 class RandomFeatureSVM(_FeatureSVM):
@@ -126,6 +138,8 @@ class RandomFeatureSVM(_FeatureSVM):
         loss, with an offset that is not penalised. "hinge" and "squared_hinge" are LIBLINEAR's,
         which is far faster and penalises the offset.
     tol : float, default=1e-3
+    max_iter : int, default=10_000
+        Most iterations of LIBLINEAR; LIBSVM has no limit.
     random_state : int, RandomState instance or None, default=None
 
     Attributes
@@ -134,6 +148,8 @@ class RandomFeatureSVM(_FeatureSVM):
     map_ : sklearn.kernel_approximation.RBFSampler
     linear_ : sklearn.svm.SVC or sklearn.svm.LinearSVC
     gamma_ : float
+    n_iter_ : int
+        Iterations of the linear SVM, the most of any class.
 
     Notes
     -----
@@ -161,6 +177,7 @@ class RandomFeatureSVM(_FeatureSVM):
         n_components: int = 100,
         loss: str = "exact",
         tol: float = 1e-3,
+        max_iter: int = 10_000,
         random_state: Any = None,
     ) -> None:
         self.C = C
@@ -168,6 +185,7 @@ class RandomFeatureSVM(_FeatureSVM):
         self.n_components = n_components
         self.loss = loss
         self.tol = tol
+        self.max_iter = max_iter
         self.random_state = random_state
 
     def _map(self, n_rows: int, random: np.random.RandomState) -> RBFSampler:
@@ -189,6 +207,8 @@ class NystroemSVM(_FeatureSVM):
     loss : {"squared_hinge", "hinge", "exact"}, default="squared_hinge"
         "squared_hinge" and "hinge" are LIBLINEAR's, "exact" is LIBSVM with the linear kernel.
     tol : float, default=1e-3
+    max_iter : int, default=10_000
+        Most iterations of LIBLINEAR; LIBSVM has no limit.
     random_state : int, RandomState instance or None, default=None
 
     Attributes
@@ -197,6 +217,8 @@ class NystroemSVM(_FeatureSVM):
     map_ : sklearn.kernel_approximation.Nystroem
     linear_ : sklearn.svm.LinearSVC or sklearn.svm.SVC
     gamma_ : float
+    n_iter_ : int
+        Iterations of the linear SVM, the most of any class.
 
     Notes
     -----
@@ -231,6 +253,7 @@ class NystroemSVM(_FeatureSVM):
         n_components: int = 1000,
         loss: str = "squared_hinge",
         tol: float = 1e-3,
+        max_iter: int = 10_000,
         random_state: Any = None,
     ) -> None:
         self.C = C
@@ -241,6 +264,7 @@ class NystroemSVM(_FeatureSVM):
         self.n_components = n_components
         self.loss = loss
         self.tol = tol
+        self.max_iter = max_iter
         self.random_state = random_state
 
     def _map(self, n_rows: int, random: np.random.RandomState) -> Nystroem:

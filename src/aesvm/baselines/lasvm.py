@@ -65,7 +65,7 @@ class LASVM(PairwiseSVM):
     As in the authors' program, coefficients under a thousandth of the largest are dropped; only
     where that moves no decision value in the set by more than ``tol``. It differs in that
 
-    - a row that does not violate never enters the set (in the paper it does, for a moment);
+    - a row that would enter the set, and leave it in the same REPROCESS, does not enter;
     - up to 64 rows, and a tenth of the set, are selected by one model: candidates of each
       selection are drawn without repetition and ranked before the first of them is met;
     - later epochs meet the rows that are outside the set when they begin.

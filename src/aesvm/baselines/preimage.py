@@ -38,8 +38,9 @@ _FEW = 2048
 #: A point nearer to the span than this part of its squared norm adds nothing, by precision.
 _LEAST = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
 
-#: Rows tried: the best of 59 is with 95 % among the best twentieth of all.
-_TRIED, _TRIED_PER_POINT = 59, 4
+#: Rows tried: the best of 59 is with 95 % among the best twentieth of all. So many draws without
+#: a point to take show that there is none.
+_TRIED, _TRIED_PER_POINT, _DRAWS = 59, 4, 10
 
 #: Fixed-point steps; they end before where one raises ``|r(z)|`` by no more than this part.
 _STEPS, _LEAST_RISE = 10, 1e-2
@@ -142,37 +143,39 @@ class Subspace:
         n : int
         random : RandomState
         negligible : float, default=0.0
-            Do nothing if the squared residual is smaller, as estimated from the rows tried.
+            Do nothing if the squared residual is smaller, as estimated from every draw of rows.
 
         Returns
         -------
         grown : bool
         """
         rows = np.flatnonzero(weights)
-        n_tried = min(len(rows), max(_TRIED, _TRIED_PER_POINT * n))
-        tried = random.choice(rows, n_tried, replace=False) if n_tried else rows
-        points = self.X[tried]
-        if self.moving and sp.issparse(points):
-            points = points.toarray()
         residual = Residual(
             Side(self.columns.take(rows), self.X[rows], weights[rows]),
             Side(self._basis(), self.vectors, -self.coefs(w)),
         )
-        values = residual.at(points, self.run)
-        chosen, factor = self._pursue(points, values, n)
-        if not chosen:
-            return False
-        # |r|^2 = sum_i rho_i r(x_i), and no direction holds more of it than there is
-        squared = len(rows) * float(np.mean(weights[tried] * values))
-        if max(squared, (values[chosen[0]] / factor[0, self.size]) ** 2) <= negligible:
-            return False
-        points = points[chosen]
-        if self.moving:
-            points = np.vstack([points, fixed_points(residual, points, self.run)])
-            chosen, factor = self._pursue(points, residual.at(points, self.run), n)
+        for _ in range(_DRAWS if len(rows) else 0):
+            n_tried = min(len(rows), max(_TRIED, _TRIED_PER_POINT * n))
+            tried = random.choice(rows, n_tried, replace=False)
+            points = self.X[tried]
+            if self.moving and sp.issparse(points):
+                points = points.toarray()
+            values = residual.at(points, self.run)
+            chosen, factor = self._pursue(points, values, n)
+            if not chosen:
+                continue
+            # |r|^2 = sum_i rho_i r(x_i), and no direction holds more of it than there is
+            squared = len(rows) * float(np.mean(weights[tried] * values))
+            if max(squared, (values[chosen[0]] / factor[0, self.size]) ** 2) <= negligible:
+                continue
             points = points[chosen]
-        self._append(points, factor)
-        return True
+            if self.moving:
+                points = np.vstack([points, fixed_points(residual, points, self.run)])
+                chosen, factor = self._pursue(points, residual.at(points, self.run), n)
+                points = points[chosen]
+            self._append(points, factor)
+            return True
+        return False
 
     def _basis(self) -> Columns:
         return self.kernel_of(self.vectors, np.float64).columns(np.arange(self.size))

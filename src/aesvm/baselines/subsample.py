@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -26,11 +25,11 @@ class SubsampleSVM(PairwiseSVM):
     degree, gamma, coef0 : int, {"scale", "auto"} or float, float
         Parameters of the kernel, as in SVC.
     sample_size : float or int, default=0.1
-        The share of the rows to draw, or their number. Each class has its share, and at least
-        one row.
+        The share of the rows to draw, or their number. Each class has its share of them, to
+        the nearest row, and at least one.
     rescale : bool, default=True
-        Whether each drawn row stands for as many as there are rows to a drawn one: C is that
-        much larger, so that the losses weigh as much as those of all rows would.
+        Whether each drawn row stands for as many as its class has rows to a drawn one: its C is
+        that much larger, so that the losses of a class weigh as much as those of all its rows.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
@@ -106,38 +105,32 @@ class SubsampleSVM(PairwiseSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _share(self, n_rows: int) -> float:
+    def _drawn(
+        self, rows: NDArray[np.intp], n_rows: int, random: np.random.RandomState
+    ) -> NDArray[np.intp]:
+        share = self.sample_size
         if isinstance(self.sample_size, Integral):
-            return min(1.0, float(self.sample_size) / n_rows)
-        return float(self.sample_size)
+            share = min(1.0, float(self.sample_size) / n_rows)
+        size = max(1, round(share * len(rows)))
+        return np.sort(random.permutation(rows)[:size])
 
-    def _largest_coefficient(self, n_rows: int) -> float:
-        return self.C / self._share(n_rows) if self.rescale else self.C
+    def _coefficient_norm(self, n_rows: int) -> float:
+        return self.C * n_rows if self.rescale else super()._coefficient_norm(n_rows)
 
     def _train(self, pair: Pair) -> Expansion:
-        share = self._share(pair.kernel.n_rows)
-        drawn = np.concatenate(
-            [_draw(np.flatnonzero(pair.signs == sign), share, pair.random) for sign in (1.0, -1.0)]
-        )
-        weight = len(pair.rows) / len(drawn) if self.rescale else 1.0
-        pair.progress.say(f"{len(drawn):,} of {len(pair.rows):,} rows drawn")
+        bounds = self.C * (pair.weights if self.rescale else np.ones(len(pair.rows)))
+        pair.progress.say(f"{len(pair.rows):,} rows drawn, for {pair.weights.sum():,.0f}")
         solution = minimize(
             pair.kernel,
-            pair.rows[drawn],
-            pair.signs[drawn],
-            -np.ones(len(drawn)),
-            np.full(len(drawn), self.C * weight),
+            pair.rows,
+            pair.signs,
+            -np.ones(len(pair.rows)),
+            bounds,
             tol=self.tol,
             max_iter=self.max_iter,
             cache_bytes=int(self.cache_size * 1e6),
             run=pair.run,
             watch=lambda gap, n_iter: pair.progress.step("round"),
         )
-        coefs = np.zeros(len(pair.rows))
-        coefs[drawn] = solution.alpha * pair.signs[drawn]
         offset = -float(solution.offsets[0])
-        return Expansion(coefs, offset, solution.n_iter, solution.converged)
-
-
-def _draw(rows: NDArray[np.intp], share: float, random: np.random.RandomState) -> NDArray[np.intp]:
-    return np.sort(random.permutation(rows)[: ceil(share * len(rows))])
+        return Expansion(solution.alpha * pair.signs, offset, solution.n_iter, solution.converged)
