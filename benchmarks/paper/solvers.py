@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
-from math import sqrt
+from math import log, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -229,14 +229,18 @@ def _as_many(run: Run, rows: Part, conditions: Conditions) -> Fitted:
 def _as_long(run: Run, rows: Part, conditions: Conditions) -> Fitted:
     """A random subsample so large that it takes as long as another run.
 
-    Its size is found from two smaller ones, as if seconds grew with the square of the rows.
+    Its size is found from two smaller ones, the second of which shows how seconds grow with rows.
     """
     assert conditions.like is not None
-    size = min(_FIRST_SUBSAMPLE, len(rows.y))
-    for _ in range(2):
-        seconds = _subsample(run, rows, conditions, size).seconds
-        wanted = size * sqrt(conditions.like.total_seconds / seconds)
-        size = int(np.clip(wanted, 2, len(rows.y)))
+    target, most = conditions.like.total_seconds, len(rows.y)
+    first = min(_FIRST_SUBSAMPLE, most)
+    before = _subsample(run, rows, conditions, first).seconds
+    second = int(np.clip(first * sqrt(0.5 * target / before), 2, most))
+    seconds = _subsample(run, rows, conditions, second).seconds
+    growth = 2.0
+    if second != first and seconds != before:
+        growth = float(np.clip(log(seconds / before) / log(second / first), 1.0, 3.0))
+    size = int(np.clip(second * (target / seconds) ** (1.0 / growth), 2, most))
     return _subsample(run, rows, conditions, size)
 
 

@@ -13,10 +13,14 @@ Neither rho nor the length of w matters to the classes predicted.
 
 from __future__ import annotations
 
+from numbers import Real
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
 
-from aesvm.baselines.base import Expansion, Pair
+from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
 from aesvm.kernels import Columns, KernelMatrix
 
 #: Of a coefficient, relative to the mean of all: smaller ones are dropped, as libCVM does.
@@ -31,6 +35,31 @@ SAMPLE, DRAWS = 59, 10
 
 #: A ball is first found with this epsilon, then with half of it, and so on.
 FIRST_EPSILON, FINER = 0.1, 0.5
+
+
+class BallSVM(PairwiseSVM):
+    """A machine whose classifier is the centre of a ball."""
+
+    epsilon: float | None
+    max_iter: int
+
+    _parameter_constraints: ClassVar[dict] = {
+        **PairwiseSVM._parameter_constraints,
+        "epsilon": [Interval(Real, 1e-12, 1.0, closed="both"), None],
+        "max_iter": CACHE_CONSTRAINTS["max_iter"],
+    }
+
+    def _precision(self) -> float:
+        return 1e-4 if self.epsilon is None else min(self.epsilon, 1e-4)
+
+    def _coefficient_norm(self, n_rows: int) -> float:
+        return 1.0  # coefficients sum to one
+
+    def _tolerances(self, ball: BallKernel) -> list[float]:
+        """The epsilons to go through."""
+        return finer_and_finer(
+            default_epsilon(ball, self.C) if self.epsilon is None else self.epsilon
+        )
 
 
 class BallKernel(KernelMatrix):

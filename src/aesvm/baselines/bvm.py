@@ -23,13 +23,11 @@ from aesvm.baselines.ball_kernel import (
     DRAWS,
     SAMPLE,
     BallKernel,
+    BallSVM,
     Sampler,
-    default_epsilon,
     expansion,
-    finer_and_finer,
 )
-from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
-from aesvm.baselines.cvm import BALL_CONSTRAINTS
+from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair
 from aesvm.jit import jit
 from aesvm.row_cache import RowCache
 
@@ -40,7 +38,7 @@ _MANY, _INSIDE = 400, 20
 _STEP = 1000
 
 
-class BVM(PairwiseSVM):
+class BVM(BallSVM):
     """Ball vector machine: the squared-hinge SVM by a ball of fixed radius.
 
     Parameters
@@ -97,8 +95,7 @@ class BVM(PairwiseSVM):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **PairwiseSVM._parameter_constraints,
-        **BALL_CONSTRAINTS,
+        **BallSVM._parameter_constraints,
         "cache_size": CACHE_CONSTRAINTS["cache_size"],
     }
 
@@ -129,20 +126,13 @@ class BVM(PairwiseSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _precision(self) -> float:
-        return 1e-4 if self.epsilon is None else min(self.epsilon, 1e-4)
-
-    def _coefficient_norm(self, n_rows: int) -> float:
-        return 1.0  # coefficients sum to one
-
     def _train(self, pair: Pair) -> Expansion:
         ball = BallKernel(pair, self.C)
-        epsilon = default_epsilon(ball, self.C) if self.epsilon is None else self.epsilon
         sampler = Sampler(pair.signs, pair.random)
         centre = _Centre(ball, int(sampler()[0]), int(self.cache_size * 1e6))
         limit = sys.maxsize if self.max_iter == -1 else self.max_iter
         reported = 0
-        for tolerance in finer_and_finer(epsilon):
+        for tolerance in self._tolerances(ball):
             found = True
             while found and centre.moves < limit:
                 if centre.size > _MANY:

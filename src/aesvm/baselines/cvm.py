@@ -9,22 +9,19 @@ epsilon, not on the number of rows (Tsang, Kwok and Cheung, "Core Vector Machine
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from aesvm.baselines.ball_kernel import (
     DRAWS,
     BallKernel,
+    BallSVM,
     Sampler,
-    default_epsilon,
     expansion,
-    finer_and_finer,
 )
-from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
+from aesvm.baselines.base import Expansion, Pair
 from aesvm.baselines.growing_gram import GrowingGram
 from aesvm.pairs import update_pairs
 
@@ -43,13 +40,8 @@ _MOVED = 100_000_000
 #: Rows that join between two steps of progress.
 _STEP = 100
 
-BALL_CONSTRAINTS: dict[str, list] = {
-    "epsilon": [Interval(Real, 1e-12, 1.0, closed="both"), None],
-    "max_iter": CACHE_CONSTRAINTS["max_iter"],
-}
 
-
-class CVM(PairwiseSVM):
+class CVM(BallSVM):
     """Core vector machine: the squared-hinge SVM by a core set.
 
     Parameters
@@ -102,11 +94,6 @@ class CVM(PairwiseSVM):
     True
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **PairwiseSVM._parameter_constraints,
-        **BALL_CONSTRAINTS,
-    }
-
     def __init__(
         self,
         *,
@@ -132,20 +119,13 @@ class CVM(PairwiseSVM):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _precision(self) -> float:
-        return 1e-4 if self.epsilon is None else min(self.epsilon, 1e-4)
-
-    def _coefficient_norm(self, n_rows: int) -> float:
-        return 1.0  # coefficients sum to one
-
     def _train(self, pair: Pair) -> Expansion:
         ball = BallKernel(pair, self.C)
-        epsilon = default_epsilon(ball, self.C) if self.epsilon is None else self.epsilon
         sampler = Sampler(pair.signs, pair.random)
         core = _CoreSet(ball, sampler.first(min(_FIRST, len(pair.rows))))
         limit = np.inf if self.max_iter == -1 else core.size + self.max_iter
         first = core.size
-        for tolerance in finer_and_finer(epsilon):
+        for tolerance in self._tolerances(ball):
             core.solve(tolerance)
             while (row := core.furthest(sampler, tolerance)) >= 0 and core.size < limit:
                 core.join(row)

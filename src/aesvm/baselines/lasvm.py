@@ -65,7 +65,8 @@ class LASVM(PairwiseSVM):
     As in the authors' program, coefficients under a thousandth of the largest are dropped; only
     where that moves no decision value in the set by more than ``tol``. It differs in that
 
-    - a row that would enter the set, and leave it in the same REPROCESS, does not enter;
+    - a row that violates with no member does not enter the set; in the paper it does, until the
+      next step of REPROCESS makes it leave;
     - up to 64 rows, and a tenth of the set, are selected by one model: candidates of each
       selection are drawn without repetition and ranked before the first of them is met;
     - later epochs meet the rows that are outside the set when they begin.

@@ -59,8 +59,8 @@ class CurrentSet(GrowingGram):
     ----------
     state : ndarray of shape (6, capacity)
         The fields of ``_Members``; the first ``n`` columns count.
-    account : ndarray of shape (7,)
-        Offset, gap, steps made, dead slots; of the last step who rose, who fell, by how much.
+    account : ndarray of shape (4,)
+        Offset, gap, steps made, dead slots.
     """
 
     def __init__(self, pair: Pair, C: float, tol: float) -> None:
@@ -72,8 +72,7 @@ class CurrentSet(GrowingGram):
         self.extend(pair.rows[seeds])
         for slot, sign in enumerate(pair.signs[seeds]):
             _enter(_Members(*self.state), slot, sign, sign, C)
-        self.account = np.zeros(7)
-        self.account[1] = 2.0  # gradients are the signs so far
+        self.account = np.array([0.0, 2.0, 0.0, 0.0])  # gradients are the signs so far
 
     @property
     def offset(self) -> float:
@@ -250,17 +249,10 @@ def _meet(K, members, n, block, square, signs, C, tol, entered, account):
             gradient -= np.float64(square[k, entered[t]]) * later[t]
         i, j = _most_violating(members, n)
         partner = j if sign > 0.0 else i
-        violates = partner >= 0 and sign * (gradient - members.gradients[partner]) > tol
-        if not violates and _reprocess(K, members, n, tol, account):
-            # where it would leave with the others after that step, it need not enter
-            for side in range(2):
-                slot, change = int(account[4 + side]), (1.0 - 2.0 * side) * account[6]
-                at = square[k, entered[slot - before]] if slot >= before else line[slot]
-                gradient -= change * np.float64(at)
-            i, j = _most_violating(members, n)
-            partner = j if sign > 0.0 else i
-            if partner >= 0 and sign * (gradient - members.gradients[partner]) <= 0.0:
-                continue
+        violation = HUGE if partner < 0 else sign * (gradient - members.gradients[partner])
+        if violation <= 0.0:
+            _reprocess(K, members, n, tol, account)
+            continue
         for s in range(before):
             K[n, s] = K[s, n] = line[s]
         for t in range(n_entered):
@@ -270,10 +262,10 @@ def _meet(K, members, n, block, square, signs, C, tol, entered, account):
         entered[n_entered] = k
         n_entered += 1
         n += 1
-        if violates:
+        if partner >= 0 and violation > tol:
             i, j = (n - 1, partner) if sign > 0.0 else (partner, n - 1)
             _step(K, members, n, i, j, account)
-            _reprocess(K, members, n, tol, account)
+        _reprocess(K, members, n, tol, account)
     return n_entered
 
 
@@ -297,11 +289,10 @@ def _finish(K, members, n, tol, limit, account):
 
 @jit
 def _reprocess(K, members, n, tol, account):
-    """A step where a pair violates, and those leave that then cannot; whether it was made."""
+    """A step where a pair violates, and those leave that then cannot."""
     gradients, lower, upper = members.gradients, members.lower, members.upper
     i, j = _most_violating(members, n)
-    violates = i >= 0 and j >= 0 and gradients[i] - gradients[j] > tol
-    if violates:
+    if i >= 0 and j >= 0 and gradients[i] - gradients[j] > tol:
         _step(K, members, n, i, j, account)
         i, j = _most_violating(members, n)
         for s in range(n):
@@ -315,7 +306,6 @@ def _reprocess(K, members, n, tol, account):
     if i >= 0 and j >= 0:
         account[0] = 0.5 * (gradients[i] + gradients[j])
         account[1] = gradients[i] - gradients[j]
-    return violates
 
 
 @jit
@@ -366,4 +356,3 @@ def _step(K, members, n, i, j, account):
     for k in range(n):
         gradients[k] -= step * (np.float64(one[k]) - np.float64(other[k]))
     account[2] += 1
-    account[4], account[5], account[6] = i, j, step
