@@ -27,7 +27,12 @@ EXPECTED_FAILURES: dict[str, str] = {}
 
 
 @parametrize_with_checks(
-    [RepresentativeSet(), RepresentativeSet(kernel="precomputed"), RepresentativeSet(hull_tol=0)],
+    [
+        RepresentativeSet(),
+        RepresentativeSet(gamma=1.0),
+        RepresentativeSet(kernel="precomputed"),
+        RepresentativeSet(hull_tol=0),
+    ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_it_is_a_scikit_learn_estimator(estimator, check):

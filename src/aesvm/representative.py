@@ -43,6 +43,8 @@ from aesvm.kernels import (
     resolve_gamma,
 )
 from aesvm.reduction import Representatives, Settings, derive
+from aesvm.streaming import STREAM_CONSTRAINTS, Streaming
+from aesvm.tree import Held, Tree, reached
 
 #: A kernel value is trusted down to this many units of rounding.
 _ROUNDINGS = 1000
@@ -57,7 +59,7 @@ class Merged(NamedTuple):
     kernel: KernelMatrix
 
 
-class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
+class RepresentativeSet(CallbackSupportMixin, Streaming, BaseEstimator):
     """A small weighted subset of the rows that stands for all of them in kernel space.
 
     The rows that remain span, class by class, a convex hull that every row lies within
@@ -90,6 +92,12 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         rows (FLS1), for data whose order carries its similarity.
     keep_combinations : bool, default=False
         Keep the matrix that writes every row as a combination of representatives.
+    memory_budget : int or str, default=None
+        Of ``partial_fit``: bytes for the rows that are held, as a number or as in "2 GiB"; None is
+        no limit.
+    on_overflow : {"raise", "loosen"}, default="raise"
+        Of ``partial_fit``, where the budget cannot hold the set: an error, or a larger tolerance,
+        which is warned of and shows in ``max_residual_``.
     n_jobs : int, default=None
         Threads. None is one, -1 all processors. The result does not depend on it.
     verbose : int, default=0
@@ -99,7 +107,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
     Attributes
     ----------
     sample_indices_ : ndarray of shape (n_representatives,)
-        Rows of X that represent, ascending.
+        Rows of X that represent, ascending; of a stream, counted from its beginning.
     weights_ : ndarray of shape (n_representatives,)
         How much of the total weight each of them carries (the paper's beta). Their sum is
         the sum of ``sample_weight``, in every class.
@@ -107,7 +115,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         Squared distance of each row to the combination that stands for it; NaN for rows of
         weight zero, which nothing stands for.
     max_residual_ : float
-        The largest of them, at most ``hull_tol`` (up to the rounding of kernel values).
+        The largest of them, at most ``hull_tol`` (up to the rounding of kernel values). Of a stream
+        it is a bound: what the levels of sets have added up to.
     n_subsets_ : int
         Subsets into which the distinct rows were cut.
     reduced_ : bool
@@ -119,6 +128,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         paper's Gamma). Rows of weight zero are empty.
     gamma_ : float
         The value used.
+    n_seen_ : int
+        Of ``partial_fit``: rows so far.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -144,6 +155,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {
         **REDUCTION_CONSTRAINTS,
         "keep_combinations": ["boolean"],
+        **STREAM_CONSTRAINTS,
     }
 
     def __init__(
@@ -158,6 +170,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         partition_size: int = 100_000,
         partition: str = "distance",
         keep_combinations: bool = False,
+        memory_budget: int | str | None = None,
+        on_overflow: str = "raise",
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -170,6 +184,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         self.partition_size = partition_size
         self.partition = partition
         self.keep_combinations = keep_combinations
+        self.memory_budget = memory_budget
+        self.on_overflow = on_overflow
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -200,6 +216,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         self : RepresentativeSet
         """
         self._validate_params()
+        self._forget_stream()
         data, labels, weights = self._validate(X, y, sample_weight, groups)
         fit_task = self._init_callback_context(max_subtasks=2)
         fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
@@ -243,6 +260,23 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             None if y is None else _safe_indexing(y, self.sample_indices_),
             self.weights_,
         )
+
+    def _reduced(self, held: Held, tolerance: float, run, progress: Progress) -> Held:
+        chosen = _Quiet(**{**self.get_params(), "hull_tol": tolerance, "keep_combinations": False})
+        labels = np.unique(held.y, return_inverse=True)[1]
+        chosen._represent(held.X, labels, held.weights, self.gamma_, run, progress)
+        return reached(held, chosen.sample_indices_, chosen.weights_, chosen.max_residual_)
+
+    def _tell(self, tree: Tree) -> None:
+        super()._tell(tree)
+        held = tree.sets()
+        indices = np.concatenate([one.indices for one in held])
+        order = np.argsort(indices)
+        self.sample_indices_ = indices[order]
+        self.weights_ = np.concatenate([one.weights for one in held])[order]
+        self.max_residual_ = tree.reach**2
+        for name in ("residuals_", "combinations_", "n_subsets_", "reduced_"):
+            self.__dict__.pop(name, None)  # of a fit before: a stream has none
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "sample_indices_")
@@ -384,6 +418,13 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 f"large as {largest:.3g}: scale the data, or raise hull_tol."
             )
         return of(np.float64)
+
+
+class _Quiet(RepresentativeSet):
+    """One of the many sets that a stream goes through."""
+
+    def _say_given_up(self, seen: int, kept: int, total: int) -> None:
+        say(self, f"{seen:,} of {total:,} distinct rows were reduced, {kept / seen:.1%} kept")
 
 
 def merge(X, labels, weights, run) -> NDArray[np.intp]:

@@ -1,0 +1,297 @@
+"""``partial_fit``: what an estimator needs to learn from rows that come in pieces (``tree``)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.callback import with_callbacks
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from aesvm.base import Progress, Threads, all_or_nothing, one_blas_thread, validated_rows, warn
+from aesvm.kernels import resolve_gamma
+from aesvm.kernels.functions import WITH_GAMMA
+from aesvm.tree import Held, Reduce, Tree, bytes_of
+
+#: Parameter constraints of an estimator that streams.
+STREAM_CONSTRAINTS: dict[str, list] = {
+    "memory_budget": [Interval(Integral, 1, None, closed="left"), str, None],
+    "on_overflow": [StrOptions({"raise", "loosen"})],
+}
+
+
+def _can_stream(estimator: Any) -> bool:
+    """Refuse what needs all rows at once."""
+    if estimator.kernel == "precomputed":
+        raise AttributeError(
+            'kernel="precomputed" is the kernel matrix of all rows, and a stream never has all: '
+            "partial_fit needs rows, and a kernel or a callable."
+        )
+    if estimator.kernel in WITH_GAMMA and isinstance(estimator.gamma, str):
+        raise AttributeError(
+            f"gamma={estimator.gamma!r} is a statistic of all rows, and a stream never has all: "
+            "partial_fit needs a number."
+        )
+    return True
+
+
+#: Steps of progress while a source is read.
+_PARTS = 100
+
+
+class Streaming:
+    """``partial_fit`` and ``select``, for an estimator that can reduce a weighted set."""
+
+    kernel: Any
+    gamma: str | float
+    hull_tol: float
+    memory_budget: int | str | None
+    on_overflow: str
+    n_jobs: int | None
+    _tree_: Tree
+
+    @available_if(_can_stream)
+    @with_callbacks
+    @all_or_nothing
+    def partial_fit(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Take in some more rows of a stream, which is never held whole.
+
+        The first call, and the first after ``fit``, begins a stream. ``gamma`` must be a number.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            The next rows. Without any, what is waiting is reduced.
+        y : array-like of shape (n_samples,), default=None
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Their weights; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : object
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import RepresentativeSet
+        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
+        >>> stream = RepresentativeSet(gamma=1.0)
+        >>> for first in range(0, 20_000, 5_000):
+        ...     rows = slice(first, first + 5_000)
+        ...     stream = stream.partial_fit(X[rows], y[rows])
+        >>> stream = stream.partial_fit()
+        >>> len(stream.sample_indices_) < 1_000
+        True
+        >>> float(round(stream.weights_.sum(), 6))
+        20000.0
+        """
+        self._validate_params()  # type: ignore[attr-defined]
+        tree = getattr(self, "_tree_", None)
+        if X is None and tree is None:
+            raise ValueError("partial_fit without X needs rows of a stream that has begun.")
+        task = self._init_callback_context(max_subtasks=None)  # type: ignore[attr-defined]
+        task.call_on_fit_task_begin(estimator=self)
+        rows = None if X is None else self._next_rows(X, y, sample_weight, tree)
+        if tree is None:
+            self.gamma_ = 1.0 if isinstance(self.gamma, str) else float(self.gamma)
+            tree = self._planted()
+        with one_blas_thread, Threads(self.n_jobs) as run:
+            reduce = self._reducer(run, Progress(self, task))
+            grown = tree.settled(reduce) if rows is None else tree.add(*rows, reduce)
+        self._keep(tree, grown)
+        task.call_on_fit_task_end(estimator=self)
+        return self
+
+    @with_callbacks
+    @all_or_nothing
+    def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
+        """Take in all chunks of a source, as a stream of its own.
+
+        Parameters
+        ----------
+        source : iterable of (X, y, sample_weight)
+            Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
+            sources. One that can be iterated over again is read twice where ``gamma`` is "scale".
+
+        Returns
+        -------
+        self : object
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import RepresentativeSet
+        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
+        >>> parts = [slice(first, first + 5_000) for first in range(0, 20_000, 5_000)]
+        >>> chunks = [(X[part], y[part], None) for part in parts]
+        >>> stream = RepresentativeSet().fit_stream(chunks)
+        >>> stream.n_seen_
+        20000
+        """
+        self._validate_params()  # type: ignore[attr-defined]
+        if self.kernel == "precomputed":
+            raise ValueError(
+                'kernel="precomputed" is the kernel matrix of all rows, and a stream never has '
+                "all: use another kernel, or a callable."
+            )
+        task = self._init_callback_context(max_subtasks=None)  # type: ignore[attr-defined]
+        task.call_on_fit_task_begin(estimator=self)
+        progress = Progress(self, task)
+        self._forget_stream()
+        self.gamma_ = self._gamma_of(source, progress)
+        tree = self._planted()
+        with one_blas_thread, Threads(self.n_jobs) as run:
+            reduce = self._reducer(run, progress)
+            for X, y, sample_weight in _read(source, "read", progress):
+                begun = tree if tree.n_rows else None
+                tree = tree.add(*self._next_rows(X, y, sample_weight, begun), reduce)
+            if not tree.n_rows:
+                raise ValueError("source has no rows: a stream needs at least one.")
+            tree = tree.settled(reduce)
+        self._keep(self._planted(), tree)
+        task.call_on_fit_task_end(estimator=self)
+        return self
+
+    def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
+        """The representatives of a stream: what another estimator is trained with.
+
+        Returns
+        -------
+        X_selected : of the kind of the rows, shape (n_representatives, n_features)
+        y_selected : ndarray of shape (n_representatives,)
+            Zeros where the stream has no classes.
+        weights : ndarray of shape (n_representatives,)
+            To be passed as ``sample_weight``.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_tree_"):
+            raise ValueError(
+                "select gives the representatives of a stream, and this was fitted to X: "
+                "X[sample_indices_] are its representatives."
+            )
+        held = self._tree_.everything()
+        return held.X, held.y, held.weights
+
+    @abstractmethod
+    def _reduced(self, held: Held, tolerance: float, run: Any, progress: Progress) -> Held:
+        """A set whose rows are within a squared distance of those that remain."""
+
+    def _tell(self, tree: Tree) -> None:
+        """Fitted attributes of the stream so far."""
+        self.n_seen_ = tree.n_rows
+
+    def _forget_stream(self) -> None:
+        for name in ("_tree_", "n_seen_"):
+            self.__dict__.pop(name, None)
+
+    def _planted(self) -> Tree:
+        return Tree(self.hull_tol, bytes_of(self.memory_budget), self.on_overflow == "loosen")
+
+    def _reducer(self, run: Any, progress: Progress) -> Reduce:
+        return lambda held, tolerance: self._reduced(held, tolerance, run, progress)
+
+    def _keep(self, before: Tree, tree: Tree) -> None:
+        if tree.hull_tol > before.hull_tol:
+            warn(
+                f"memory_budget={self.memory_budget!r} cannot hold the set at hull_tol="
+                f"{before.hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
+                f"{tree.reach**2:.3g} of their combinations so far."
+            )
+        self._tree_ = tree
+        self._tell(tree)
+
+    def _gamma_of(self, source: Iterable, progress: Progress) -> float:
+        """The number that gamma stands for; "scale" takes a pass over the source."""
+        if not isinstance(self.gamma, str) or self.kernel not in WITH_GAMMA:
+            return resolve_gamma(self.gamma, np.empty((0, 1)), self.kernel)
+        if iter(source) is source:
+            raise ValueError(
+                f"gamma={self.gamma!r} is a statistic of all rows, and source can be read only "
+                "once: pass a number for gamma, or a source that can be read again."
+            )
+        spread = Spread()
+        for X, _, _ in _read(source, "scale", progress):
+            spread.add(validated_rows(self, X, reset=not spread.count))
+            if self.gamma == "auto":
+                break
+        return spread.gamma(self.gamma)
+
+    def _next_rows(self, X, y, sample_weight, tree: Tree | None) -> tuple[Any, NDArray, NDArray]:
+        """Valid rows, of the kind of those before; copies, since a caller may use his again."""
+        data = validated_rows(self, X, reset=tree is None)
+        weights = _check_sample_weight(
+            sample_weight, data, dtype=np.float64, ensure_non_negative=True
+        )
+        classes = np.zeros(data.shape[0], dtype=np.int8)
+        if y is not None:
+            check_consistent_length(data, y)
+            classes = column_or_1d(y, warn=True)
+            check_classification_targets(classes)
+        before = [] if tree is None else tree.sets()[:1]
+        if any(_kind(held.y) != _kind(classes) for held in before):
+            raise ValueError(
+                f"y is of {classes.dtype} and was of {before[0].y.dtype} before: a stream has "
+                "numbers, or strings, for its classes throughout."
+            )
+        return data.copy(), classes.copy(), weights
+
+
+def _kind(values: NDArray) -> str:
+    return "numbers" if values.dtype.kind in "biuf" else "strings"
+
+
+class Spread:
+    """The variance of all values of a stream, which gamma="scale" is made of."""
+
+    def __init__(self) -> None:
+        self.count = self.n_features = 0
+        self.origin = self.total = self.squares = 0.0
+
+    def add(self, X: Any) -> None:
+        values = (X.data if sp.issparse(X) else np.ravel(X)).astype(np.float64)
+        if not self.count:
+            self.n_features = X.shape[1]
+            self.origin = float(values.mean()) if len(values) else 0.0
+        zeros = X.shape[0] * X.shape[1] - len(values)
+        values -= self.origin  # sums of squares far from the origin would cancel
+        self.count += X.shape[0] * X.shape[1]
+        self.total += float(values.sum()) - zeros * self.origin
+        self.squares += float(values @ values) + zeros * self.origin**2
+
+    def gamma(self, name: str) -> float:
+        if not self.count:
+            raise ValueError("source has no rows: a stream needs at least one.")
+        if name == "auto":
+            return 1.0 / self.n_features
+        variance = self.squares / self.count - (self.total / self.count) ** 2
+        return 1.0 / (self.n_features * variance) if variance > 0 else 1.0
+
+
+def _read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any, Any, Any]]:
+    """The chunks of a source; progress is by bytes where the source knows them."""
+    chunks = iter(source)
+    n_bytes = getattr(source, "n_bytes", 0)
+    told = 0
+    with progress.task(name, _PARTS if n_bytes else None) as task:
+        for chunk in chunks:
+            yield chunk
+            position = getattr(chunks, "position", 0)
+            done = int(_PARTS * position / n_bytes) if n_bytes else told + 1
+            for _ in range(told, done):
+                task.step("bytes" if n_bytes else "chunk")
+            told = max(told, done)
