@@ -42,6 +42,7 @@ EXPECTED_FAILURES = dict.fromkeys(
 @parametrize_with_checks(
     [
         AESVC(),
+        AESVC(gamma=1.0),  # which has partial_fit
         AESVC(hull_tol=0),
         AESVC(refine=1, subset_size=10),
         AESVC(refine="exact"),

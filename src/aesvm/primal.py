@@ -14,6 +14,9 @@ _FLAT = 1e-10
 #: A multiplier this close to a bound, as a share of it, is at the bound.
 _AT_BOUND = 1e-9
 
+#: Sums that differ by less are the same.
+_ROUNDING = 1e-13
+
 
 def best_offset(
     scores: NDArray[np.float64], signs: NDArray[np.float64], bounds: NDArray[np.float64]
@@ -65,12 +68,13 @@ def feasible(
 ) -> NDArray[np.float64]:
     """Multipliers that rounding moved out of the dual's constraints, moved back.
 
-    What is beyond a bound is cut off; then the side that weighs more is scaled down to the other.
+    What is beyond a bound is cut off; then the side that weighs more is scaled down to the other,
+    unless they differ by rounding alone: scaled, what is at its bound would be so no more.
     """
     alpha = np.clip(alpha, 0.0, bounds)
     totals = {sign: float(alpha[signs == sign].sum()) for sign in (1.0, -1.0)}
     heavier = max(totals, key=lambda sign: totals[sign])
-    if totals[heavier] > 0:
+    if totals[heavier] - totals[-heavier] > _ROUNDING * totals[heavier]:
         alpha[signs == heavier] *= totals[-heavier] / totals[heavier]
     return alpha
 

@@ -180,15 +180,22 @@ class Machine:
         bounds = self.pair.costs[members] * books.gather(self.pair.weights)
         return best_offset(solution.scores, self.pair.signs[members], bounds)
 
-    def train(self, books: Books, refine: int | str, effort: float) -> None:
+    def train(
+        self,
+        books: Books,
+        refine: int | str,
+        effort: float,
+        start: NDArray[np.float64] | None = None,
+    ) -> None:
         """Solve for the rows that the books name, and go on from there.
 
-        ``effort`` is this pair's share of what "auto" may spend.
+        ``effort`` is this pair's share of what "auto" may spend; ``start`` has feasible multipliers
+        of the members.
         """
         if refine == "exact" and self.definite:
             self.duality_tol = DUALITY_TOL
         self.free_offset = refine != 0
-        self._solve(books)
+        self._solve(books, start)
         if refine == "auto" and not self.exact:
             self._go_on(effort)
         elif not isinstance(refine, str):

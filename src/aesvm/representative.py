@@ -262,13 +262,13 @@ class RepresentativeSet(CallbackSupportMixin, Streaming, BaseEstimator):
         )
 
     def _reduced(self, held: Held, tolerance: float, run, progress: Progress) -> Held:
-        chosen = _Quiet(**{**self.get_params(), "hull_tol": tolerance, "keep_combinations": False})
-        labels = np.unique(held.y, return_inverse=True)[1]
-        chosen._represent(held.X, labels, held.weights, self.gamma_, run, progress)
-        return reached(held, chosen.sample_indices_, chosen.weights_, chosen.max_residual_)
+        return reduced(self, held, tolerance, self.gamma_, run, progress)
 
-    def _tell(self, tree: Tree) -> None:
-        super()._tell(tree)
+    def _tell(self, tree: Tree, at_end: bool, run, progress: Progress) -> None:
+        super()._tell(tree, at_end, run, progress)
+        self._describe(tree)
+
+    def _describe(self, tree: Tree) -> None:
         held = tree.sets()
         indices = np.concatenate([one.indices for one in held])
         order = np.argsort(indices)
@@ -425,6 +425,16 @@ class _Quiet(RepresentativeSet):
 
     def _say_given_up(self, seen: int, kept: int, total: int) -> None:
         say(self, f"{seen:,} of {total:,} distinct rows were reduced, {kept / seen:.1%} kept")
+
+
+def reduced(
+    settings: RepresentativeSet, held: Held, tolerance: float, gamma: float, run, progress: Progress
+) -> Held:
+    """Some rows of a stream by their representatives, with an estimator's settings."""
+    chosen = _Quiet(**{**settings.get_params(), "hull_tol": tolerance, "keep_combinations": False})
+    labels = np.unique(held.y, return_inverse=True)[1]
+    chosen._represent(held.X, labels, held.weights, gamma, run, progress)
+    return reached(held, chosen.sample_indices_, chosen.weights_, chosen.max_residual_)
 
 
 def merge(X, labels, weights, run) -> NDArray[np.intp]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,6 +44,11 @@ def _can_stream(estimator: Any) -> bool:
     return True
 
 
+def of_streams(method: Callable) -> Any:
+    """Decorate ``partial_fit``: it is there where a stream is possible, and all or nothing."""
+    return available_if(_can_stream)(with_callbacks(all_or_nothing(method)))
+
+
 #: Steps of progress while a source is read.
 _PARTS = 100
 
@@ -59,9 +64,10 @@ class Streaming:
     n_jobs: int | None
     _tree_: Tree
 
-    @available_if(_can_stream)
-    @with_callbacks
-    @all_or_nothing
+    #: Attributes that only a stream has.
+    _of_stream: ClassVar[tuple[str, ...]] = ("_tree_", "n_seen_")
+
+    @of_streams
     def partial_fit(
         self,
         X: ArrayLike | None = None,
@@ -100,6 +106,10 @@ class Streaming:
         >>> float(round(stream.weights_.sum(), 6))
         20000.0
         """
+        return self._advance(X, y, sample_weight)
+
+    def _advance(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Take in some rows, or without any reduce what waits."""
         self._validate_params()  # type: ignore[attr-defined]
         tree = getattr(self, "_tree_", None)
         if X is None and tree is None:
@@ -110,10 +120,11 @@ class Streaming:
         if tree is None:
             self.gamma_ = 1.0 if isinstance(self.gamma, str) else float(self.gamma)
             tree = self._planted()
+        progress = Progress(self, task)
         with one_blas_thread, Threads(self.n_jobs) as run:
-            reduce = self._reducer(run, Progress(self, task))
+            reduce = self._reducer(run, progress)
             grown = tree.settled(reduce) if rows is None else tree.add(*rows, reduce)
-        self._keep(tree, grown)
+            self._keep(tree, grown, X is None, run, progress)
         task.call_on_fit_task_end(estimator=self)
         return self
 
@@ -152,7 +163,7 @@ class Streaming:
         task = self._init_callback_context(max_subtasks=None)  # type: ignore[attr-defined]
         task.call_on_fit_task_begin(estimator=self)
         progress = Progress(self, task)
-        self._forget_stream()
+        self._begin()
         self.gamma_ = self._gamma_of(source, progress)
         tree = self._planted()
         with one_blas_thread, Threads(self.n_jobs) as run:
@@ -162,8 +173,7 @@ class Streaming:
                 tree = tree.add(*self._next_rows(X, y, sample_weight, begun), reduce)
             if not tree.n_rows:
                 raise ValueError("source has no rows: a stream needs at least one.")
-            tree = tree.settled(reduce)
-        self._keep(self._planted(), tree)
+            self._keep(self._planted(), tree.settled(reduce), True, run, progress)
         task.call_on_fit_task_end(estimator=self)
         return self
 
@@ -191,12 +201,16 @@ class Streaming:
     def _reduced(self, held: Held, tolerance: float, run: Any, progress: Progress) -> Held:
         """A set whose rows are within a squared distance of those that remain."""
 
-    def _tell(self, tree: Tree) -> None:
-        """Fitted attributes of the stream so far."""
+    def _tell(self, tree: Tree, at_end: bool, run: Any, progress: Progress) -> None:
+        """Fitted attributes of the stream so far; ``at_end``: no more rows are known of."""
         self.n_seen_ = tree.n_rows
 
+    def _begin(self) -> None:
+        """A stream of its own begins."""
+        self._forget_stream()
+
     def _forget_stream(self) -> None:
-        for name in ("_tree_", "n_seen_"):
+        for name in self._of_stream:
             self.__dict__.pop(name, None)
 
     def _planted(self) -> Tree:
@@ -205,7 +219,7 @@ class Streaming:
     def _reducer(self, run: Any, progress: Progress) -> Reduce:
         return lambda held, tolerance: self._reduced(held, tolerance, run, progress)
 
-    def _keep(self, before: Tree, tree: Tree) -> None:
+    def _keep(self, before: Tree, tree: Tree, at_end: bool, run: Any, progress: Progress) -> None:
         if tree.hull_tol > before.hull_tol:
             warn(
                 f"memory_budget={self.memory_budget!r} cannot hold the set at hull_tol="
@@ -213,7 +227,7 @@ class Streaming:
                 f"{tree.reach**2:.3g} of their combinations so far."
             )
         self._tree_ = tree
-        self._tell(tree)
+        self._tell(tree, at_end, run, progress)
 
     def _gamma_of(self, source: Iterable, progress: Progress) -> float:
         """The number that gamma stands for; "scale" takes a pass over the source."""

@@ -42,6 +42,8 @@ from aesvm.reduction import Settings, derive
 from aesvm.refine import COARSER, EXACT_EFFORT
 from aesvm.representative import Merged, RepresentativeSet, merge
 from aesvm.scales import warn_of_scales
+from aesvm.streamed_svc import StreamedSVC
+from aesvm.streaming import STREAM_CONSTRAINTS
 from aesvm.training import Options, Problem, Result, Training, complete, expected_effort
 from aesvm.voting import Voting
 
@@ -52,7 +54,7 @@ _CERTIFIED = ("kernel", "degree", "coef0", "C", "class_weight", "hull_tol", "tol
 _TOL = 1e-3
 
 
-class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
+class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEstimator):
     """C-support vector classification, as exact as is affordable.
 
     A drop-in for :class:`sklearn.svm.SVC` on data too large for it. Where the exact SVM takes
@@ -110,6 +112,12 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     break_ties : bool, default=False
         With "ovr" and more than two classes, let ``predict`` decide ties of votes by the
         decision function.
+    memory_budget : int or str, default=None
+        Of ``partial_fit``: bytes for the rows that are held, as a number or as in "2 GiB"; None is
+        no limit.
+    on_overflow : {"raise", "loosen"}, default="raise"
+        Of ``partial_fit``, where the budget cannot hold the set: an error, or a larger tolerance,
+        which is warned of and shows in the certificate.
     n_jobs : int, default=None
         Threads, of ``fit`` and of prediction. None is one, -1 all processors. The result does
         not depend on it.
@@ -193,12 +201,13 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "break_ties": ["boolean"],
+        **STREAM_CONSTRAINTS,
     }
 
     # for certify: of each pair of classes
     _accounts_: list[Account]
     _multipliers_: list[Any]
-    _fingerprint_: int
+    _fingerprint_: int | None  # None of a stream
     _trained_with_: dict[str, Any]
 
     def __init__(
@@ -221,6 +230,8 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         class_weight: dict | str | None = None,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
+        memory_budget: int | str | None = None,
+        on_overflow: str = "raise",
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -241,6 +252,8 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
+        self.memory_budget = memory_budget
+        self.on_overflow = on_overflow
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -263,6 +276,7 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         self : AESVC
         """
         self._validate_params()
+        self._forget_stream()
         data, labels, weights = self._validate(X, y, sample_weight)
         fit_task = self._init_callback_context(max_subtasks=2)
         fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
@@ -327,6 +341,8 @@ class AESVC(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         True
         """
         check_is_fitted(self)
+        if self._fingerprint_ is None:
+            raise ValueError("certify wants all rows again, and a stream was seen once.")
         for name, value in self._trained_with_.items():
             if getattr(self, name) is not value and getattr(self, name) != value:
                 raise ValueError(

@@ -16,6 +16,7 @@ from aesvm.books import Books, Pair
 from aesvm.certificate import Account
 from aesvm.dual import Solution
 from aesvm.one_vs_one import Trained
+from aesvm.primal import feasible
 from aesvm.reduction import Representatives
 from aesvm.refine import Machine, completed
 from aesvm.smo import minimize
@@ -145,8 +146,17 @@ class Training:
         self.told = time.perf_counter()
         self.n_pairs = self.n_done = 0
 
-    def __call__(self, problem: Problem, first: Representatives | None) -> list[Result | int]:
-        """Train every pair; without a first set, each on all of its rows."""
+    def __call__(
+        self,
+        problem: Problem,
+        first: Representatives | None,
+        starts: list[NDArray[np.float64]] | None = None,
+    ) -> list[Result | int]:
+        """Train every pair; without a first set, each on all of its rows.
+
+        ``starts``: where every pair begins, a multiplier for each row of the kernel matrix; what is
+        not feasible is made so.
+        """
         started = time.perf_counter()
         self.n_pairs = problem.n_classes * (problem.n_classes - 1) // 2
         total = problem.effort()
@@ -154,16 +164,19 @@ class Training:
         alone = self.n_pairs == 1
         steps = None if alone else self.n_pairs
         with self.progress.task("solve", steps, quiet=not alone) as task:
-            for pair in problem.pairs():
+            for number, pair in enumerate(problem.pairs()):
                 if isinstance(pair, int):
                     results.append(pair)
                     task.step("pair")
-                elif alone:
-                    results.append(self._train(pair, first, 1.0, task))
+                    self.n_done += 1
+                    continue
+                start = None if starts is None else starts[number][pair.rows]
+                if alone:
+                    results.append(self._train(pair, first, 1.0, task, start))
                 else:
                     with task.task("pair", None) as own:
                         share = len(pair.rows) ** 2 / total
-                        results.append(self._train(pair, first, share, own))
+                        results.append(self._train(pair, first, share, own, start))
                 self.n_done += 1
         found = [result for result in results if not isinstance(result, int)]
         self.progress.say(
@@ -178,7 +191,12 @@ class Training:
         return results
 
     def _train(
-        self, pair: Pair, first: Representatives | None, share: float, progress: Progress
+        self,
+        pair: Pair,
+        first: Representatives | None,
+        share: float,
+        progress: Progress,
+        start: NDArray[np.float64] | None,
     ) -> Result:
         machine = Machine(
             pair,
@@ -191,7 +209,9 @@ class Training:
             progress=progress,
         )
         books = Books.everyone(len(pair.rows)) if first is None else Books.of(pair, first)
-        machine.train(books, self.options.refine, share)
+        if start is not None:
+            start = feasible(start, pair.signs, pair.bounds)
+        machine.train(books, self.options.refine, share, start)
         books, solution = machine.state.books, machine.state.solution
         alpha = machine.lifted()
         held = np.flatnonzero(alpha)

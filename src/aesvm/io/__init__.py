@@ -1,0 +1,22 @@
+"""Readers of files larger than memory: re-iterables of chunks ``(X, y, weights)``.
+
+Whoever trains on chunks needs nothing of this package: any iterable of such triples that can
+be iterated over again will do.
+"""
+
+from aesvm.io.base import BadLineError, Chunk, ChunkIterator, ChunkReader
+from aesvm.io.csv import CSVReader
+from aesvm.io.libsvm import LibsvmReader
+from aesvm.io.npy import NpyReader
+from aesvm.io.parquet import ParquetReader
+
+__all__ = [
+    "BadLineError",
+    "CSVReader",
+    "Chunk",
+    "ChunkIterator",
+    "ChunkReader",
+    "LibsvmReader",
+    "NpyReader",
+    "ParquetReader",
+]

@@ -1,0 +1,156 @@
+"""What every reader is: a re-iterable of chunks of rows, with its progress in bytes.
+
+Data too large for memory is read a few rows at a time, and more than once. A reader holds
+names and options and no open file; each iterator over it opens the files anew, and has a
+position of its own. Whoever trains on chunks needs to know no more than that they can be
+iterated over again.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Rows of a chunk where nothing is said of it.
+CHUNK_ROWS = 65_536
+
+
+class Chunk(NamedTuple):
+    """Consecutive rows: an array or a CSR array, their classes, and their weights."""
+
+    X: Any
+    y: NDArray | None
+    weights: NDArray | None
+
+
+class BadLineError(ValueError):
+    """A line of a file that cannot be read as a row.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    line : int
+        The line's number; the first is 1.
+    reason : str
+        What is wrong with it.
+    """
+
+    def __init__(self, path: str | os.PathLike, line: int, reason: str) -> None:
+        super().__init__(f"{os.fspath(path)}, line {line}: {reason}.")
+        self.path = os.fspath(path)
+        self.line = line
+        self.reason = reason
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.path, self.line, self.reason)
+
+
+class BadRow(Exception):  # noqa: N818 (a reason, which becomes a BadLineError)
+    """Why a line is no row, from who does not know the line's number."""
+
+
+@dataclass
+class Progress:
+    """How far an iterator has come."""
+
+    position: int = 0
+    n_skipped: int = 0
+
+
+class ChunkIterator(Iterator[Chunk]):
+    """One pass over a reader's files.
+
+    Attributes
+    ----------
+    position : int
+        Bytes of the files read so far, which may be a block ahead of the rows handed out.
+    n_skipped : int
+        Malformed lines skipped so far.
+    """
+
+    def __init__(self, chunks: Generator[Chunk, None, None], progress: Progress) -> None:
+        self._chunks = chunks
+        self._progress = progress
+
+    @property
+    def position(self) -> int:
+        return self._progress.position
+
+    @property
+    def n_skipped(self) -> int:
+        return self._progress.n_skipped
+
+    def __next__(self) -> Chunk:
+        return next(self._chunks)
+
+    def close(self) -> None:
+        """Close the files of a pass that is given up."""
+        self._chunks.close()
+
+
+class ChunkReader(ABC):
+    """A re-iterable of chunks from files; a format says how in ``_chunks``.
+
+    Attributes
+    ----------
+    n_bytes : int
+        Size of the files on disk.
+    position : int
+        Bytes of them that the iterator begun last has read.
+    n_skipped : int
+        Malformed lines that it has skipped.
+    """
+
+    def __init__(self, paths: list[Path], chunk_rows: int) -> None:
+        whole = isinstance(chunk_rows, int | np.integer) and not isinstance(chunk_rows, bool)
+        if not whole or chunk_rows < 1:
+            raise ValueError(f"chunk_rows={chunk_rows!r}: an integer of at least 1 is needed.")
+        for path in paths:
+            if not path.exists():
+                raise FileNotFoundError(f"There is no file {str(path)!r}.")
+            if path.is_dir():
+                raise IsADirectoryError(f"{str(path)!r} is a folder: the name of a file is needed.")
+            if path.stat().st_size == 0:
+                raise ValueError(f"{path}: the file is empty.")
+        self.paths = paths
+        self.chunk_rows = int(chunk_rows)
+        self._latest = Progress()
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.paths)
+
+    @property
+    def position(self) -> int:
+        return self._latest.position
+
+    @property
+    def n_skipped(self) -> int:
+        return self._latest.n_skipped
+
+    def __iter__(self) -> ChunkIterator:
+        self._latest = progress = Progress()
+        return ChunkIterator(self._chunks(progress), progress)
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(str(path)) for path in self.paths[:3])
+        more = ", ..." if len(self.paths) > 3 else ""
+        return f"{type(self).__name__}({names}{more})"
+
+    @abstractmethod
+    def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+        """Open the files, and yield their rows while keeping ``progress``."""
+
+
+def no_rows(path: Path, n_skipped: int = 0) -> ValueError:
+    """The error of a file that has bytes and no rows."""
+    why = f": all of its {n_skipped} lines were malformed" if n_skipped else ""
+    return ValueError(f"{path}: there are no rows in the file{why}.")

@@ -1,0 +1,77 @@
+"""Which columns of a table are features, classes and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+#: A column by its name, or by its position; negative ones count from the end.
+Column = str | int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Columns as the caller names them; without features, all that are nothing else."""
+
+    target: Column | None
+    features: Sequence[Column] | None
+    weight: Column | None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.features, str):
+            raise ValueError(f"features={self.features!r}: a list of columns is needed.")
+        if self.features is not None and len(self.features) == 0:
+            raise ValueError("features=[]: at least one column, or None, is needed.")
+
+    def found(self, names: Sequence[str], path: Path) -> Columns:
+        """Their positions in a file with these columns."""
+        target = None if self.target is None else _position("target", self.target, names, path)
+        weight = None if self.weight is None else _position("weight", self.weight, names, path)
+        apart = {target, weight} - {None}
+        if target is not None and target == weight:
+            raise ValueError(f"target and weight are one column, {names[target]!r}.")
+        if self.features is None:
+            features = [position for position in range(len(names)) if position not in apart]
+            if not features:
+                raise ValueError(f"{path}: there is no column for features in {_listed(names)}.")
+        else:
+            features = [_position("features", name, names, path) for name in self.features]
+        for position in features:
+            if position in apart:
+                raise ValueError(f"features: {names[position]!r} is the target or the weight.")
+            if features.count(position) > 1:
+                raise ValueError(f"features: {names[position]!r} is there twice.")
+        return Columns(target, features, weight, list(names))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Positions of columns in a file, and the names of all its columns."""
+
+    target: int | None
+    features: list[int]
+    weight: int | None
+    names: list[str]
+
+
+def _position(parameter: str, column: Column, names: Sequence[str], path: Path) -> int:
+    if isinstance(column, str):
+        times = list(names).count(column)
+        if times == 1:
+            return list(names).index(column)
+        problem = "there is no such column" if times == 0 else f"there are {times} such columns"
+    elif isinstance(column, int | np.integer) and not isinstance(column, bool):
+        if -len(names) <= column < len(names):
+            return int(column) % len(names)
+        problem = f"there are {len(names)} columns"
+    else:
+        raise TypeError(f"{parameter}={column!r}: a name or a position is needed.")
+    raise ValueError(f"{parameter}={column!r}: {problem} in {path}, which has {_listed(names)}.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:50])
+    return shown if len(names) <= 50 else f"{shown} and {len(names) - 50} more"

@@ -1,0 +1,349 @@
+"""Comma-separated values: one row a line, one number a field, and classes of any kind."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.io.base import CHUNK_ROWS, BadRow, Chunk
+from aesvm.io.columns import Column, Columns, Wanted
+from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
+from aesvm.io.text import (
+    END,
+    FIRST_ROWS,
+    FULL,
+    GROW,
+    LINES,
+    POSITION,
+    ROWS,
+    UNUSUAL,
+    Table,
+    TextReader,
+    enlarged,
+)
+from aesvm.jit import jit
+
+_NEWLINE, _SPACE, _TAB, _RETURN, _QUOTE = b'\n \t\r"'
+
+#: What a column is, where it is not a feature with its place in a row of X.
+_IGNORED, _TARGET, _WEIGHT = -1, -2, -3
+
+_KINDS = ("auto", "numbers", "strings")
+
+
+class CSVReader(TextReader):
+    r"""Chunks of a file of comma-separated values, as dense arrays.
+
+    The file may be plain or compressed by gzip, bzip2 or xz, whatever its name; it is read a
+    block at a time. Fields may be quoted, but not hold line ends. Columns that are not asked
+    for may hold anything; features and weights must be finite numbers in every row.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    target : str, int or None
+        The column of classes, by name (with a header) or position; None where there is none.
+    features : list of str or int, default=None
+        The columns of X, in this order. None takes all that are neither target nor weight.
+    weight : str or int, default=None
+        The column of weights.
+    header : bool, default=True
+        Whether the first line names the columns.
+    delimiter : str, default=","
+        The character between fields.
+    chunk_rows : int, default=65_536
+        Rows of a chunk; the last may have fewer.
+    on_bad : {"raise", "skip"}, default="raise"
+        What is done about a malformed line: raise ``BadLineError``, or skip and count it, and
+        warn at the end of the file.
+    classes : {"auto", "numbers", "strings"}, default="auto"
+        What the target holds. "auto" goes by the first row: where its class is a number, so
+        must all others be.
+
+    Attributes
+    ----------
+    n_bytes : int
+        Size of the file.
+    position : int
+        Bytes of the file, compressed as it is, that the iterator begun last has read. Every
+        iterator has its own ``position`` and ``n_skipped``.
+    n_skipped : int
+        Malformed lines that it has skipped.
+
+    Raises
+    ------
+    ValueError
+        While iterating: a column that is not in the file.
+    BadLineError
+        While iterating: a malformed line, with its number and what is wrong with it.
+    EOFError
+        While iterating: a compressed file that is cut short.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from aesvm.io import CSVReader
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rows.csv")
+    ...     _ = path.write_text("a,b,kind\n1,2.5,cat\n3,4,dog\n5,6,cat\n")
+    ...     for X, y, _ in CSVReader(path, target="kind", chunk_rows=2):
+    ...         print(y, X.tolist())
+    ['cat' 'dog'] [[1.0, 2.5], [3.0, 4.0]]
+    ['cat'] [[5.0, 6.0]]
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        *,
+        target: Column | None,
+        features: Sequence[Column] | None = None,
+        weight: Column | None = None,
+        header: bool = True,
+        delimiter: str = ",",
+        chunk_rows: int = CHUNK_ROWS,
+        on_bad: str = "raise",
+        classes: str = "auto",
+    ) -> None:
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n"+-.0123456789eE':
+            raise ValueError(
+                f"delimiter={delimiter!r}: one ASCII character is needed that is no "
+                "part of a number, quote or line end."
+            )
+        if classes not in _KINDS:
+            raise ValueError(f"classes={classes!r}: one of {', '.join(_KINDS)} is needed.")
+        super().__init__(path, chunk_rows, on_bad)
+        self.wanted = Wanted(target, features, weight)
+        self.header = header
+        self.delimiter = delimiter
+        self.classes = classes
+
+    def _table(self) -> _Rows:
+        return _Rows(self)
+
+
+class _Rows(Table):
+    """Dense rows. The first line says what columns there are, the first row what classes."""
+
+    def __init__(self, reader: CSVReader) -> None:
+        super().__init__()
+        self.path: Path = reader.path
+        self.wanted = reader.wanted
+        self.header = reader.header
+        self.delimiter = reader.delimiter
+        self.chunk_rows = reader.chunk_rows
+        self.strings = {"auto": None, "numbers": False, "strings": True}[reader.classes]
+        if self.wanted.target is None:
+            self.strings = False
+        self.columns: Columns | None = None
+        self.labels: list[str] = []
+
+    def _begin(self, names: list[str]) -> None:
+        self.columns = columns = self.wanted.found(names, self.path)
+        self.roles = np.full(len(names), _IGNORED)
+        self.roles[columns.features] = np.arange(len(columns.features))
+        if columns.target is not None:
+            self.roles[columns.target] = _TARGET
+        if columns.weight is not None:
+            self.roles[columns.weight] = _WEIGHT
+        rows = min(FIRST_ROWS, self.chunk_rows)
+        # numbers are the bits of doubles
+        self.values = np.empty((rows, len(columns.features)), dtype=np.uint64)
+        self.targets = np.empty(rows, dtype=np.uint64)
+        self.weights = np.empty(rows, dtype=np.uint64)
+        self.spans = np.empty((rows, 2), dtype=np.int64)  # classes' bytes in the block
+
+    def parse(self, block: bytes, codes: NDArray[np.uint8]) -> int:
+        if self.columns is None or self.strings is None:
+            return END if self.state[POSITION] == len(block) else UNUSUAL
+        before = int(self.state[ROWS])
+        stopped = _parse(
+            codes,
+            self.state,
+            self.roles,
+            ord(self.delimiter),
+            self.strings,
+            self.values,
+            self.targets,
+            self.weights,
+            self.spans,
+            POWERS_OF_FIVE,
+            self.chunk_rows,
+        )
+        if self.strings:
+            spans = self.spans[before : int(self.state[ROWS])].tolist()
+            self.labels += [block[begin:end].decode("ascii") for begin, end in spans]
+        return stopped
+
+    def add(self, line: bytes) -> None:
+        text = line.decode("utf-8", errors="surrogateescape").rstrip("\r")
+        blanks = " \t\r".replace(self.delimiter, "")
+        if not text.strip(blanks):
+            return
+        try:
+            fields = next(
+                csv.reader(
+                    [text],
+                    delimiter=self.delimiter,
+                    skipinitialspace=self.delimiter != " ",
+                    strict=True,
+                )
+            )
+        except csv.Error as error:
+            raise BadRow(f"it is not {self.delimiter!r}-separated ({error})") from None
+        fields = [field.strip(blanks) for field in fields]
+        if self.columns is None:
+            self._begin(fields if self.header else [str(i) for i in range(len(fields))])
+            if self.header:
+                return
+        self._add_row(fields)
+
+    def _add_row(self, fields: list[str]) -> None:
+        assert self.columns is not None
+        columns = self.columns
+        if len(fields) != len(columns.names):
+            raise BadRow(f"it has {len(fields)} fields, and not {len(columns.names)}")
+        values = [self._number(fields, position) for position in columns.features]
+        weight = 0.0 if columns.weight is None else self._number(fields, columns.weight)
+        target = 0.0
+        strings = self.strings
+        if columns.target is not None:
+            label = fields[columns.target]
+            if strings is None:
+                strings = not _is_number(label)
+            if not strings:
+                target = self._number(fields, columns.target)
+            elif not label:
+                raise BadRow(f"column {columns.names[columns.target]!r} is empty")
+            elif any("\udc80" <= character <= "\udcff" for character in label):
+                raise BadRow(f"column {columns.names[columns.target]!r} is not UTF-8")
+        row = int(self.state[ROWS])
+        if row == len(self.values):
+            self.grow()
+        self.values.view(np.float64)[row] = values
+        self.targets.view(np.float64)[row] = target
+        self.weights.view(np.float64)[row] = weight
+        if strings:
+            self.labels.append(label)
+        self.strings = bool(strings)
+        self.state[ROWS] = row + 1
+
+    def _number(self, fields: list[str], position: int) -> float:
+        assert self.columns is not None
+        what = f"column {self.columns.names[position]!r}"
+        if not fields[position]:
+            raise BadRow(f"{what} is empty")
+        return finite_float(fields[position], f"{what}:")
+
+    def grow(self) -> None:
+        rows = min(2 * len(self.values), self.chunk_rows)
+        self.values = enlarged(self.values, rows)
+        self.targets = enlarged(self.targets, rows)
+        self.weights = enlarged(self.weights, rows)
+        self.spans = enlarged(self.spans, rows)
+
+    def take(self) -> Chunk:
+        assert self.columns is not None
+        rows = int(self.state[ROWS])
+        y: NDArray | None = None
+        if self.strings:
+            y = np.array(self.labels, dtype=str)
+        elif self.columns.target is not None:
+            y = self.targets[:rows].view(np.float64).copy()
+        weights = None
+        if self.columns.weight is not None:
+            weights = self.weights[:rows].view(np.float64).copy()
+        self.labels = []
+        self.state[ROWS] = 0
+        return Chunk(self.values[:rows].view(np.float64).copy(), y, weights)
+
+
+def _is_number(label: str) -> bool:
+    try:
+        finite_float(label, "")
+    except BadRow:
+        return False
+    return True
+
+
+@jit
+def _parse(
+    text, state, roles, delimiter, strings, values, targets, weights, spans, powers, chunk_rows
+):
+    """Ordinary lines into rows. Every line ends with a newline, at which every loop stops."""
+    position, row, line = state[POSITION], state[ROWS], state[LINES]
+    stopped = END
+    while position < len(text):
+        at = _after_blanks(text, position, delimiter)
+        if text[at] == _NEWLINE:
+            position = at + 1
+            line += 1
+            continue
+        if row == chunk_rows:
+            stopped = FULL
+            break
+        if row == len(values):
+            stopped = GROW
+            break
+        column = 0
+        while column < len(roles):
+            at = _after_blanks(text, at, delimiter)
+            role = roles[column]
+            if role == _IGNORED or (role == _TARGET and strings):
+                begin = at
+                plain = True
+                while text[at] != delimiter and text[at] != _NEWLINE:
+                    plain &= text[at] != _QUOTE and (role == _IGNORED or text[at] < 128)
+                    at += 1
+                end = at
+                while end > begin and _is_blank(text[end - 1], delimiter):
+                    end -= 1
+                if not plain or (role == _TARGET and end == begin):
+                    at = -1
+                    break
+                if role == _TARGET:
+                    spans[row, 0] = begin
+                    spans[row, 1] = end
+            else:
+                value, at = number(text, at, powers)
+                if at < 0:
+                    break
+                at = _after_blanks(text, at, delimiter)
+                if role == _TARGET:
+                    targets[row] = value
+                elif role == _WEIGHT:
+                    weights[row] = value
+                else:
+                    values[row, role] = value
+            if text[at] != delimiter:
+                break
+            column += 1
+            at += 1
+        # the last column is not followed by a delimiter
+        if column != len(roles) - 1 or at < 0 or text[at] != _NEWLINE:
+            stopped = UNUSUAL
+            break
+        position = at + 1
+        row += 1
+        line += 1
+    state[POSITION], state[ROWS], state[LINES] = position, row, line
+    return stopped
+
+
+@jit
+def _is_blank(code, delimiter):
+    return code in (_SPACE, _TAB, _RETURN) and code != delimiter
+
+
+@jit
+def _after_blanks(text, at, delimiter):
+    while _is_blank(text[at], delimiter):
+        at += 1
+    return at

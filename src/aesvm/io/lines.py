@@ -1,0 +1,135 @@
+"""Lines of a text file, plain or compressed, in blocks of bounded size.
+
+What a file is compressed with is told by its first bytes, not by its name. A compressed file
+may hold several streams, one after the other, and zeros for padding; one that ends within a
+stream is cut short, and what is neither stream nor padding is damage. Both are errors: the
+decompressors of the standard library's file objects drop some of these ends silently.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Generator
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from aesvm.io.base import BadRow, Progress
+
+#: Bytes of text handled at once.
+BLOCK_BYTES = 1 << 20
+#: Bytes of a compressed file read at once.
+COMPRESSED_BYTES = 1 << 16
+#: A line longer than this is taken for a file of another kind.
+LONGEST_LINE = 1 << 26
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
+    """The text in blocks that end with a newline, the file's last line included.
+
+    A byte order mark is dropped.
+
+    Raises
+    ------
+    EOFError
+        Where a compressed file is cut short.
+    BadRow
+        Where the line after the last block does not end.
+    """
+    first = True
+    held: list[bytes] = []  # a line that has not ended
+    held_bytes = 0
+    with FileIO(path) as file:
+        for text in _text(file, path, progress):
+            end = text.rfind(b"\n") + 1
+            if end:
+                block = b"".join([*held, text[:end]])
+                yield block.removeprefix(_BOM) if first else block
+                first = False
+                held, held_bytes = [], 0
+            held.append(text[end:])
+            held_bytes += len(text) - end
+            if held_bytes > LONGEST_LINE:
+                raise BadRow(f"it is longer than {LONGEST_LINE} bytes")
+    last = b"".join(held)
+    if first:
+        last = last.removeprefix(_BOM)
+    if last:
+        yield last + b"\n"
+
+
+def _text(file: FileIO, path: Path, progress: Progress) -> Generator[bytes, None, None]:
+    """The text of a file as it comes."""
+    magic = file.read(max(map(len, _DECOMPRESSORS)))
+    file.seek(0)
+    for known, (name, decompressor) in _DECOMPRESSORS.items():
+        if magic.startswith(known):
+            yield from _decompressed(file, path, progress, name, decompressor)
+            return
+    while text := file.read(BLOCK_BYTES):
+        progress.position += len(text)
+        yield text
+
+
+def _decompressed(
+    file: FileIO, path: Path, progress: Progress, name: str, decompressor: Any
+) -> Generator[bytes, None, None]:
+    def read() -> bytes:
+        data = file.read(COMPRESSED_BYTES)
+        progress.position += len(data)
+        return data
+
+    data = read()
+    while data:
+        stream = decompressor()
+        while True:
+            try:
+                text = stream.decompress(data, BLOCK_BYTES)
+            except (zlib.error, lzma.LZMAError, OSError, ValueError) as error:
+                raise ValueError(f"{path}: the {name} data is damaged ({error}).") from error
+            if text:
+                yield text
+            data = b""
+            if stream.eof:
+                break
+            if stream.needs_input:
+                data = read()
+                if not data:
+                    raise EOFError(
+                        f"{path}: the file is cut short: it ends within its {name} data."
+                    )
+        data = stream.unused_data.lstrip(b"\0")
+        while not data and (more := read()):
+            data = more.lstrip(b"\0")
+
+
+class _Gzip:
+    """zlib's decompressor, with the interface that bz2's and lzma's have."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=31)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        text = self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
+        self.needs_input = not self._stream.unconsumed_tail and len(text) < max_length
+        return text
+
+
+_DECOMPRESSORS: dict[bytes, tuple[str, Any]] = {
+    b"\x1f\x8b": ("gzip", _Gzip),
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\xfd7zXZ\x00": ("xz", lzma.LZMADecompressor),
+}

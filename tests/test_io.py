@@ -1,0 +1,738 @@
+"""Readers: chunks of files, whatever their size, compression and faults."""
+
+import bz2
+import doctest
+import gzip
+import lzma
+import pickle
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+from aesvm.io import BadLineError, Chunk, CSVReader, LibsvmReader, NpyReader, ParquetReader, lines
+from aesvm.io import csv as csv_module
+from aesvm.io import libsvm as libsvm_module
+from aesvm.io.decimals import POWERS_OF_FIVE, number
+from aesvm.io.text import END, POSITION, UNUSUAL
+
+COMPRESS = {"plain": bytes, "gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+PACKED = ["gz", "bz2", "xz"]
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+sizes = st.integers(1, 40)
+
+
+def blocks_of(size):
+    return mock.patch.object(lines, "BLOCK_BYTES", size)
+
+
+def written(folder, content, name="rows"):
+    path = Path(folder, name)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def joined(reader):
+    chunks = list(reader)
+    assert all(isinstance(chunk, Chunk) for chunk in chunks)
+    assert all(chunk.X.shape[0] == reader.chunk_rows for chunk in chunks[:-1])
+    assert 0 < chunks[-1].X.shape[0] <= reader.chunk_rows
+    stack = sp.vstack if sp.issparse(chunks[0].X) else np.concatenate
+    X, y, weights = zip(*chunks, strict=True)
+    return Chunk(
+        stack(X),
+        None if y[0] is None else np.concatenate(y),
+        None if weights[0] is None else np.concatenate(weights),
+    )
+
+
+def bits(text):
+    """What compiled code makes of a number, and where it says that it ends."""
+    codes = np.frombuffer(text.encode() + b"\n", dtype=np.uint8)
+    value, end = number(codes, 0, POWERS_OF_FIVE)
+    return np.uint64(value).view(np.float64), end
+
+
+def libsvm(path, **options):
+    return LibsvmReader(path, **{"n_features": 5, **options})
+
+
+# Numbers
+
+
+@settings(max_examples=250, deadline=None)
+@given(finite, st.integers(0, 25), st.sampled_from("ef"))
+@example(9007199254740993.0, 0, "f")
+@example(5e-324, 17, "e")
+@example(0.5, 1, "f")
+def test_numbers_are_those_of_python_to_the_bit(value, digits, form):
+    for text in (repr(value), f"{value:.{digits}{form}}", f"{value:+.17g}"):
+        found, end = bits(text)
+        if end >= 0:
+            assert end == len(text)
+            assert found.tobytes() == np.float64(text).tobytes()
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.from_regex(r"[+-]?[0-9]{0,24}(\.[0-9]{0,24})?([eE][+-]?[0-9]{1,3})?", fullmatch=True))
+@example("9007199254740993")
+@example("9007199254740992.99999999999999999999")
+@example("8.5e22")
+@example("1e23")
+@example("-0")
+@example("0e999")
+def test_decimal_text_is_read_as_python_reads_it(text):
+    found, end = bits(text)
+    if end >= 0:
+        assert end == len(text)
+        assert found.tobytes() == np.float64(text).tobytes()
+
+
+@pytest.mark.parametrize("places", [0, 2, 6, 16])
+def test_ordinary_numbers_are_not_left_to_python(places):
+    values = np.random.default_rng(0).normal(scale=100.0, size=300)
+    texts = [f"{value:.{places}f}" for value in values] + ["0", "0.5", "1e-3", "+7", "1.", ".5"]
+    assert all(bits(text)[1] == len(text) for text in texts)
+
+
+# LIBSVM
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_libsvm_files_are_read_as_scikit_learn_reads_them(tmp_path, kind, zero_based):
+    X = sp.random_array((300, 7), density=0.4, rng=0, format="csr")
+    y = np.random.default_rng(0).integers(0, 3, 300) - 1.0
+    plain = tmp_path / "plain"
+    dump_svmlight_file(X, y, str(plain), zero_based=zero_based, comment="made up")
+    path = written(tmp_path, COMPRESS[kind](plain.read_bytes()), "name.says.nothing")
+    X_known, y_known = load_svmlight_file(str(plain), n_features=7, zero_based=zero_based)
+    for block in (17, 1 << 20):
+        with blocks_of(block):
+            found = joined(libsvm(path, n_features=7, chunk_rows=64, zero_based=zero_based))
+        assert np.array_equal(found.X.toarray(), X_known.toarray())
+        assert np.array_equal(found.y, y_known)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(finite, st.dictionaries(st.integers(1, 9), finite, max_size=6)),
+        min_size=1,
+        max_size=12,
+    ),
+    sizes,
+    sizes,
+    st.sampled_from(["\n", "\r\n", " \n\n", " # 1:2\n"]),
+    st.sampled_from(sorted(COMPRESS)),
+)
+def test_any_sizes_of_chunks_and_blocks_give_the_same_libsvm_rows(rows, chunk, block, end, kind):
+    text = "".join(
+        " ".join([repr(label), *(f"{index}:{pairs[index]!r}" for index in sorted(pairs))]) + end
+        for label, pairs in rows
+    )
+    expected = np.zeros((len(rows), 9))
+    for row, (_, pairs) in enumerate(rows):
+        for index, value in pairs.items():
+            expected[row, index - 1] = value
+    with tempfile.TemporaryDirectory() as folder, blocks_of(block):
+        path = written(folder, COMPRESS[kind](text.encode()))
+        found = joined(libsvm(path, n_features=9, chunk_rows=chunk))
+    assert np.array_equal(found.X.toarray(), expected)
+    assert np.array_equal(found.y, [label for label, _ in rows])
+
+
+def test_libsvm_chunks_are_csr_with_short_indices_and_no_zeros(tmp_path):
+    chunk = next(iter(libsvm(written(tmp_path, "1 1:0 2:-0 3:5\n2\n"))))
+    assert isinstance(chunk.X, sp.csr_array)
+    assert chunk.X.indices.dtype == chunk.X.indptr.dtype == np.int32
+    assert chunk.X.nnz == 1
+    assert chunk.X.shape == (2, 5)
+    assert chunk.X.has_canonical_format
+    assert chunk.weights is None
+
+
+def test_very_wide_libsvm_files_have_long_indices(tmp_path):
+    path = written(tmp_path, "1 1:1 3000000000:2\n")
+    (chunk,) = libsvm(path, n_features=3_000_000_000)
+    assert chunk.X.indices.tolist() == [0, 2_999_999_999]
+
+
+def test_the_number_of_features_is_found_where_it_is_not_given(tmp_path):
+    path = written(tmp_path, "1 1:1\n2 7:1\nbad\n1 9:0\n1\n")
+    reader = LibsvmReader(path, n_features=None, on_bad="skip", chunk_rows=2)
+    with pytest.warns(UserWarning, match="1 malformed line was skipped") as caught:
+        found = joined(reader)
+    assert len(caught) == 1
+    assert reader.n_features == found.X.shape[1] == 9
+    assert reader.n_skipped == 1
+
+
+def test_libsvm_comments_queries_blanks_and_marks_are_passed_over(tmp_path):
+    text = "\ufeff# a file\n\n \t\r\n+1 qid:3 1:1\t2:2  # 3:3\r\n-1#\n1e0 qid:4\n2 3:1 1:4"
+    found = joined(libsvm(written(tmp_path, text)))
+    assert found.y.tolist() == [1, -1, 1, 2]
+    assert found.X.toarray().tolist() == [[1, 2, 0, 0, 0], [0] * 5, [0] * 5, [4, 0, 1, 0, 0]]
+
+
+BAD_LIBSVM = {
+    "x 1:1": "the class 'x' is not a number",
+    "1,2 1:1": "the class '1,2'",
+    "nan 1:1": "the class 'nan' is not a finite number",
+    "1:1 2:2": "the class '1:1'",
+    "1 1:inf": "the value of index 1 'inf' is not a finite number",
+    "1 1:1e999": "not a finite number",
+    "1 1:1_0": "'1_0' is not a number",
+    "1 2:": "the value of index 2 '' is not a number",
+    "1 2:1:1": "'1:1' is not a number",
+    "1 3": "'3' is not index:value",
+    "1 a:1": "'a:1' is not index:value",
+    "1 -1:1": "'-1:1' is not index:value",
+    "1 1: 5": "value of index 1 ''",
+    "1 0:1": "zero_based",
+    "1 6:1": "index 6 is above 5",
+    "1 99999999999999999999:1": "is above 5",
+    "1 2:1 2:3": "index 2 occurs twice",
+    "1 2:1 qid:3": "'qid:3' is not index:value",
+    "\x00\xff": "is not a number",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LIBSVM)
+@pytest.mark.parametrize("block", [1, 7, 64, 1 << 20])
+def test_a_malformed_libsvm_line_is_named_wherever_it_is(tmp_path, bad, block):
+    for before in (0, 1, 9):
+        text = "# first\r\n\n" + "1 1:2 3:4\n" * before + bad + "\n2 5:1"
+        path = written(tmp_path, text)
+        with blocks_of(block), pytest.raises(BadLineError) as caught:
+            list(libsvm(path, chunk_rows=4))
+        assert caught.value.line == before + 3
+        assert BAD_LIBSVM[bad] in caught.value.reason
+        assert str(caught.value).startswith(f"{path}, line {before + 3}: ")
+        with blocks_of(block), pytest.warns(UserWarning, match="1 malformed line was skipped"):
+            found = joined(libsvm(path, chunk_rows=4, on_bad="skip"))
+        assert found.y.tolist() == [1] * before + [2]
+
+
+def test_chunks_before_a_malformed_line_are_handed_out(tmp_path):
+    iterator = iter(libsvm(written(tmp_path, "1 1:1\n2 1:1\n3 1:\n"), chunk_rows=2))
+    assert next(iterator).y.tolist() == [1, 2]
+    with pytest.raises(BadLineError, match="line 3"):
+        next(iterator)
+
+
+def test_skipped_lines_are_counted_as_they_are_met(tmp_path):
+    path = written(tmp_path, "1 1:1\nx\ny\n2 1:1\nz\n")
+    reader = libsvm(path, chunk_rows=1, on_bad="skip")
+    iterator = iter(reader)
+    counts = []
+    with pytest.warns(UserWarning, match="3 malformed lines were skipped") as caught:
+        counts += [iterator.n_skipped for _ in iterator]
+    assert caught[0].filename == __file__
+    assert counts == [0, 2]
+    assert iterator.n_skipped == reader.n_skipped == 3
+
+
+def test_bad_lines_can_be_pickled():
+    error = pickle.loads(pickle.dumps(BadLineError("file", 3, "it is odd")))
+    assert (error.path, error.line, str(error)) == ("file", 3, "file, line 3: it is odd.")
+
+
+# CSV
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(finite, finite, finite, finite), min_size=1, max_size=12),
+    sizes,
+    sizes,
+    st.sampled_from(["\n", "\r\n", " \n\n"]),
+    st.sampled_from(sorted(COMPRESS)),
+)
+def test_any_sizes_of_chunks_and_blocks_give_the_same_csv_rows(rows, chunk, block, end, kind):
+    text = end.join(["a,b,y,w", *(",".join(map(repr, row)) for row in rows)])
+    with tempfile.TemporaryDirectory() as folder, blocks_of(block):
+        path = written(folder, COMPRESS[kind](text.encode()))
+        found = joined(CSVReader(path, target="y", weight="w", chunk_rows=chunk))
+    expected = np.array(rows)
+    assert np.array_equal(found.X, expected[:, :2])
+    assert np.array_equal(found.y, expected[:, 2])
+    assert np.array_equal(found.weights, expected[:, 3])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text("ab,\"' é1", min_size=1, max_size=4), min_size=1, max_size=9), sizes, sizes)
+def test_classes_may_be_any_strings(names, chunk, block):
+    quoted = [name.replace('"', '""') for name in names]
+    text = "".join(f'{i},"{name}"\n' for i, name in enumerate(quoted))
+    expected = [name.strip() for name in names]
+    with tempfile.TemporaryDirectory() as folder, blocks_of(block):
+        path = written(folder, text)
+        reader = CSVReader(path, target=-1, header=False, chunk_rows=chunk, classes="strings")
+        if "" in expected:
+            with pytest.raises(BadLineError, match="column '1' is empty"):
+                list(reader)
+        else:
+            found = joined(reader)
+            assert found.y.dtype.kind == "U"
+            assert found.y.tolist() == expected
+            assert found.X[:, 0].tolist() == list(range(len(names)))
+
+
+def test_csv_columns_are_taken_in_the_order_asked_for(tmp_path):
+    path = written(tmp_path, '\ufeff"a", b ,name,c,y\n1,2,"Doe, J",3,yes\n4, 5 ,\xff,6,no\n')
+    found = joined(CSVReader(path, target="y", features=["c", 0], weight="b"))
+    assert found.X.tolist() == [[3, 1], [6, 4]]
+    assert found.y.tolist() == ["yes", "no"]
+    assert found.weights.tolist() == [2, 5]
+
+
+def test_csv_without_a_target_has_no_classes(tmp_path):
+    found = joined(CSVReader(written(tmp_path, "1\n2\n\n3"), target=None, header=False))
+    assert found.X.tolist() == [[1], [2], [3]]
+    assert found.y is None
+    assert found.weights is None
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ";", " ", "|"])
+def test_csv_delimiters_may_be_others(tmp_path, delimiter):
+    text = "a,b,y\n1.5,2,x\n3,4e1,x\n".replace(",", delimiter)
+    found = joined(CSVReader(written(tmp_path, text), target="y", delimiter=delimiter))
+    assert found.X.tolist() == [[1.5, 2], [3, 40]]
+
+
+def test_columns_that_are_not_asked_for_may_hold_anything(tmp_path):
+    path = written(tmp_path, b'a,junk,y\n1,,2\n3,\xff\xfe,4\n5,"a,""b",6\n')
+    found = joined(CSVReader(path, target="y", features=["a"]))
+    assert found.X.tolist() == [[1], [3], [5]]
+
+
+BAD_CSV = {
+    "1,2": "it has 2 fields, and not 3",
+    "1,2,3,4": "it has 4 fields, and not 3",
+    "1,2,3,": "it has 4 fields, and not 3",
+    "1,,3": "column 'b' is empty",
+    "1,2,": "column 'y' is empty",
+    "1,two,3": "column 'b': 'two' is not a number",
+    "nan,2,3": "column 'a': 'nan' is not a finite number",
+    "1,-inf,3": "not a finite number",
+    "1,2 2,3": "'2 2' is not a number",
+    "1,0x10,3": "'0x10' is not a number",
+    "1,2,yes": "column 'y': 'yes' is not a number",
+    '1,2,"3': "it is not ','-separated",
+    ",": "it has 2 fields",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_CSV)
+@pytest.mark.parametrize("block", [1, 5, 64, 1 << 20])
+def test_a_malformed_csv_line_is_named_wherever_it_is(tmp_path, bad, block):
+    for before in (1, 9):
+        text = "\r\na,b,y\r\n" + "1,2,3\n" * before + bad + "\n4,5,6"
+        path = written(tmp_path, text)
+        with blocks_of(block), pytest.raises(BadLineError) as caught:
+            list(CSVReader(path, target="y", chunk_rows=4))
+        assert caught.value.line == before + 3
+        assert BAD_CSV[bad] in caught.value.reason
+        with blocks_of(block), pytest.warns(UserWarning, match="1 malformed line was skipped"):
+            found = joined(CSVReader(path, target="y", chunk_rows=4, on_bad="skip"))
+        assert found.y.tolist() == [3] * before + [6]
+
+
+def test_the_first_row_says_whether_classes_are_numbers(tmp_path):
+    path = written(tmp_path, "a,y\n1,1\n2,unknown\n")
+    with pytest.raises(BadLineError, match="line 3: column 'y': 'unknown' is not a number"):
+        list(CSVReader(path, target="y"))
+    assert joined(CSVReader(path, target="y", classes="strings")).y.tolist() == ["1", "unknown"]
+    path = written(tmp_path, "a,y\n1,unknown\n2,1\n")
+    assert joined(CSVReader(path, target="y")).y.tolist() == ["unknown", "1"]
+    path = written(tmp_path, b"a,y\n1,x\n2,\xff\n")
+    with pytest.raises(BadLineError, match="line 3: column 'y' is not UTF-8"):
+        list(CSVReader(path, target="y"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "label"}, "target='label': there is no such column in .*'a', 'b', 'y', 'b'"),
+        ({"target": "y", "features": ["a", "z"]}, "features='z': there is no such column"),
+        ({"target": "y", "weight": "z"}, "weight='z'"),
+        ({"target": "b"}, "target='b': there are 2 such columns"),
+        ({"target": 4}, "target=4: there are 4 columns"),
+        ({"target": "y", "weight": "y"}, "target and weight are one column"),
+        ({"target": "y", "features": ["a", "y"]}, "'y' is the target"),
+        ({"target": "y", "features": ["a", 0]}, "'a' is there twice"),
+        ({"target": "y", "features": "a"}, "a list of columns is needed"),
+        ({"target": "y", "features": []}, "at least one column"),
+        ({"target": "y", "delimiter": "::"}, "delimiter='::'"),
+        ({"target": "y", "on_bad": "warn"}, "on_bad='warn'"),
+        ({"target": "y", "classes": "ints"}, "classes='ints'"),
+        ({"target": "y", "chunk_rows": 0}, "chunk_rows=0"),
+        ({"target": "y", "chunk_rows": 1.5}, "chunk_rows=1.5"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_named(tmp_path, options, message):
+    path = written(tmp_path, "a,b,y,b\n1,2,3,4\n")
+    with pytest.raises(ValueError, match=message):
+        list(CSVReader(path, **options))
+
+
+# Files
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_several_streams_in_a_file_are_one_text(tmp_path, kind):
+    pack = COMPRESS[kind]
+    content = pack(b"1 1:1\n2 ") + pack(b"") + pack(b"2:2\n3 3:3") + b"\0" * 8
+    for block in (1, 1 << 20):
+        with blocks_of(block), mock.patch.object(lines, "COMPRESSED_BYTES", 3):
+            found = joined(libsvm(written(tmp_path, content)))
+        assert found.X.toarray().diagonal().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", PACKED)
+@pytest.mark.parametrize("on_bad", ["raise", "skip"])
+def test_a_compressed_file_that_is_cut_short_is_an_error(tmp_path, kind, on_bad):
+    text = b"".join(b"%d 1:%d 2:0.5\n" % (i % 2, i * i) for i in range(3000))
+    content = COMPRESS[kind](text)
+    for n in (7, len(content) // 3, len(content) - 9, len(content) - 1):
+        for before in (b"", content):
+            path = written(tmp_path, before + content[:n])
+            with pytest.raises(EOFError, match="cut short") as caught:
+                list(libsvm(path, on_bad=on_bad))
+            assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_compressed_file_with_something_else_in_it_is_damaged(tmp_path, kind):
+    content = bytearray(COMPRESS[kind](b"1 1:1\n" * 1000))
+    for wrong in (content + b"and more", content[:20] + b"\x55\xaa" * 4 + content[28:]):
+        path = written(tmp_path, bytes(wrong))
+        with pytest.raises(ValueError, match="damaged") as caught:
+            list(libsvm(path))
+        assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n\n", b"# nothing\n", b"\xef\xbb\xbf", gzip.compress(b""), b"bad\n"]
+)
+def test_a_file_without_rows_is_an_error(tmp_path, content):
+    path = written(tmp_path, content)
+    with pytest.raises(ValueError, match=r"empty|no rows") as caught:
+        list(libsvm(path, on_bad="skip"))
+    assert str(path) in str(caught.value)
+    with pytest.raises(ValueError, match=r"empty|no rows"):
+        list(CSVReader(path, target=None))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    path = tmp_path / "nowhere"
+    for open_it in (
+        libsvm,
+        NpyReader,
+        lambda path: CSVReader(path, target=0),
+        lambda path: NpyReader(written(tmp_path, "1"), path),
+    ):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            open_it(path)
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        libsvm(tmp_path)
+
+
+def test_a_line_without_end_is_not_read_into_memory(tmp_path):
+    path = written(tmp_path, "1 1:1\n" + "1" * 5000)
+    with (
+        blocks_of(64),
+        mock.patch.object(lines, "LONGEST_LINE", 1000),
+        pytest.raises(BadLineError, match="line 2: it is longer than 1000 bytes"),
+    ):
+        list(libsvm(path))
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_memory_does_not_grow_with_the_file(tmp_path, kind):
+    row = b"1 1:0.25 2:3 3:0.125 4:1e-3 5:7\n"
+    path = written(tmp_path, COMPRESS[kind](row * 100_000 + b"\n" * 12_000_000 + row))
+    reader = libsvm(path, chunk_rows=1000)
+    next(iter(reader))
+    tracemalloc.start()
+    try:
+        assert sum(chunk.X.shape[0] for chunk in reader) == 100_001
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 14 * 2**20  # xz has a dictionary of 8 MiB
+
+
+def outcome(reader):
+    """What a pass gives: rows, or the complaint."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            X, y, _ = joined(reader)
+    except ValueError as error:
+        return str(error)
+    return (X.toarray() if sp.issparse(X) else X).tolist(), y.tolist(), reader.n_skipped
+
+
+PIECES = ["1", "2:3", "1:0.5", "4:-1e-2", "5:1e400", "#", "qid:1", "q", " ", "\t", "\n", "\r\n"]
+PIECES += [",", "1.5", "-", "+.5", "e3", '"', "x", "é", "\x0b"]
+
+
+def left_to_python(codes, state, *_):
+    return END if state[POSITION] == len(codes) else UNUSUAL
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=30).map("".join),
+    st.sampled_from(["raise", "skip"]),
+    sizes,
+)
+@example('1,2\n1,"2"\n', "raise", 40)
+@example("1,x\x0b\n", "raise", 40)
+@example("1 q 1:1\n1 qid\n1 qi 2:1\n", "skip", 40)
+def test_compiled_code_reads_lines_as_python_does(text, on_bad, block):
+    with tempfile.TemporaryDirectory() as folder, blocks_of(block):
+        path = written(folder, "1 1:1\n" + text)
+        readers = [libsvm(path, on_bad=on_bad, chunk_rows=3)]
+        path = written(folder, "1,2\n" + text, "csv")
+        readers += [
+            CSVReader(path, target=1, header=False, on_bad=on_bad, chunk_rows=3, classes=classes)
+            for classes in ("numbers", "strings")
+        ]
+        for reader, module in zip(readers, (libsvm_module, csv_module, csv_module), strict=True):
+            fast = outcome(reader)
+            with mock.patch.object(module, "_parse", left_to_python):
+                assert outcome(reader) == fast
+
+
+# Iteration
+
+
+@pytest.fixture(params=["libsvm", "csv", "csv.gz", "npy", "parquet"])
+def reader(request, tmp_path):
+    """Ten chunks, and one that is not full."""
+    X = np.random.default_rng(0).normal(size=(1005, 3))
+    y = np.arange(1005) % 2
+    if request.param == "libsvm":
+        path = tmp_path / "rows"
+        dump_svmlight_file(X, y, str(path), zero_based=False)
+        return LibsvmReader(path, n_features=3, chunk_rows=100)
+    if request.param == "npy":
+        np.save(tmp_path / "X.npy", X)
+        np.save(tmp_path / "y.npy", y)
+        return NpyReader(tmp_path / "X.npy", tmp_path / "y.npy", chunk_rows=100)
+    if request.param == "parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
+        pq.write_table(table, tmp_path / "rows.parquet", row_group_size=70)
+        return ParquetReader(tmp_path / "rows.parquet", target="y", chunk_rows=100)
+    text = "".join(f"{a!r},{b!r},{c!r},{k}\n" for (a, b, c), k in zip(X.tolist(), y, strict=True))
+    pack = gzip.compress if request.param == "csv.gz" else bytes
+    path = written(tmp_path, pack(text.encode()))
+    return CSVReader(path, target=3, header=False, chunk_rows=100)
+
+
+def same(one, other):
+    dense = [chunk.X.toarray() if sp.issparse(chunk.X) else chunk.X for chunk in (one, other)]
+    return np.array_equal(*dense) and np.array_equal(one.y, other.y)
+
+
+def test_a_reader_can_be_iterated_over_again_and_by_two_at_once(reader):
+    first = list(reader)
+    assert [chunk.X.shape[0] for chunk in first] == [100] * 10 + [5]
+    assert np.array_equal(np.concatenate([chunk.y for chunk in first]), np.arange(1005) % 2)
+    ahead, behind = iter(reader), iter(reader)
+    assert same(next(ahead), first[0])
+    assert same(next(ahead), first[1])
+    for chunk, after, known in zip(behind, ahead, first, strict=False):
+        assert same(chunk, known)
+        assert not same(after, known)
+    assert all(map(same, pickle.loads(pickle.dumps(reader)), first))
+
+
+def test_position_grows_to_the_size_of_the_files(reader):
+    with blocks_of(4096), mock.patch.object(lines, "COMPRESSED_BYTES", 4096):
+        iterator = iter(reader)
+        assert iterator.position == 0
+        positions = [iterator.position for _ in iterator]
+        assert positions == sorted(positions)
+        assert 0 < positions[0] < positions[5] < positions[-1]
+        assert iterator.position == reader.position == reader.n_bytes
+        assert reader.n_bytes == sum(path.stat().st_size for path in reader.paths)
+        iter(reader)
+        assert reader.position == 0
+        assert iterator.position == reader.n_bytes
+
+
+def test_a_pass_that_is_given_up_closes_its_file(reader):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        iterator = iter(reader)
+        next(iterator)
+        iterator.close()
+        assert list(iterator) == []
+
+
+# NumPy's files
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 30), sizes, st.sampled_from(["f4", "f8", "i4", ">f8"]), st.booleans())
+def test_npy_files_are_read_in_slices(n, chunk, dtype, fortran):
+    X = np.arange(3 * n).reshape(n, 3).astype(dtype, order="F" if fortran else "C")
+    y = np.array(["a", "bc"])[np.arange(n) % 2]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, name) for name in ("X.npy", "y.npy", "w.npy")]
+        for path, array in zip(paths, (X, y, np.ones(n)), strict=True):
+            np.save(path, array)
+        found = joined(NpyReader(*paths, chunk_rows=chunk))
+        assert not next(iter(NpyReader(*paths))).X.flags.owndata
+    assert np.array_equal(found.X, X)
+    assert np.array_equal(found.y, y)
+    assert np.array_equal(found.weights, np.ones(n))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.ones((3, 2), dtype=object), None, "X.npy: the array cannot be mapped"),
+        (np.ones(3), None, r"X.npy: an array of shape \(3,\)"),
+        (np.ones((3, 2)), np.ones(4), "y.npy: 4 values for the 3 rows"),
+        (np.ones((3, 2)), np.ones((3, 1)), "y.npy: an array of shape"),
+        (np.ones((3, 2), dtype=complex), None, "X.npy: values of type complex128"),
+        (np.ones((0, 2)), None, "X.npy: there are no rows"),
+    ],
+)
+def test_arrays_that_are_no_rows_are_refused(tmp_path, X, y, message):
+    np.save(tmp_path / "X.npy", X, allow_pickle=True)
+    if y is not None:
+        np.save(tmp_path / "y.npy", y)
+    with pytest.raises(ValueError, match=message):
+        list(NpyReader(tmp_path / "X.npy", None if y is None else tmp_path / "y.npy"))
+
+
+def test_files_that_are_not_npy_or_not_whole_are_refused(tmp_path):
+    np.savez(tmp_path / "X.npz", X=np.ones((3, 2)))
+    np.save(tmp_path / "X.npy", np.ones((100, 2)))
+    with pytest.raises(ValueError, match=r"not a \.npy file"):
+        list(NpyReader(tmp_path / "X.npz"))
+    with pytest.raises(ValueError, match=r"not a \.npy file"):
+        list(NpyReader(written(tmp_path, pickle.dumps(np.ones(3)))))
+    whole = (tmp_path / "X.npy").read_bytes()
+    with pytest.raises(ValueError, match="cut short"):
+        list(NpyReader(written(tmp_path, whole[:-1])))
+
+
+# Parquet
+
+
+@pytest.fixture
+def pq():
+    return pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture
+def pa():
+    return pytest.importorskip("pyarrow")
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 7, 64, 1000])
+def test_parquet_files_and_folders_are_one_table(tmp_path, pa, pq, chunk_rows):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    classes = np.array(["no", "yes"])[np.arange(100) % 2]
+    columns = {"a": X[:, 0], "w": np.arange(100), "b": X[:, 1], "y": classes}
+    table = pa.table(columns)
+    (tmp_path / "more").mkdir()
+    pq.write_table(table[:30], tmp_path / "a.parquet", row_group_size=8)
+    pq.write_table(table[30:], tmp_path / "more" / "b.parquet")
+    written(tmp_path, "not this", "_metadata.parquet")
+    files = [tmp_path / "a.parquet", str(tmp_path / "more" / "b.parquet")]
+    for path in (tmp_path, files):
+        reader = ParquetReader(path, target="y", weight="w", chunk_rows=chunk_rows)
+        found = joined(reader)
+        assert np.array_equal(found.X, X)
+        assert np.array_equal(found.y, classes)
+        assert np.array_equal(found.weights, np.arange(100.0))
+        assert reader.position == reader.n_bytes == sum(Path(file).stat().st_size for file in files)
+
+
+def test_parquet_columns_of_many_types_are_numbers(tmp_path, pa, pq):
+    table = pa.table(
+        {
+            "small": pa.array([1, 2], pa.int8()),
+            "flag": [True, False],
+            "exact": pa.array([1, 2], pa.decimal128(5, 2)),
+            "half": pa.array(np.array([1, 2], dtype=np.float16)),
+            "y": pa.array(["a", "b"]).dictionary_encode(),
+        }
+    )
+    pq.write_table(table, tmp_path / "rows")
+    found = joined(ParquetReader(tmp_path / "rows", target="y", dtype=np.float32))
+    assert found.X.dtype == np.float32
+    assert found.X.tolist() == [[1, 1, 1, 1], [2, 0, 2, 2]]
+    assert found.y.tolist() == ["a", "b"]
+
+
+def test_parquet_columns_that_are_no_numbers_are_named(tmp_path, pa, pq):
+    path = tmp_path / "rows"
+    pq.write_table(pa.table({"a": [1.0, None], "name": ["x", "z"], "y": [0, 1]}), path)
+    for options, message in (
+        ({}, "column 'name' is of type string"),
+        ({"features": ["a"]}, r"column 'a' has missing values \(nulls\)"),
+        ({"target": "label"}, "target='label': there is no such column in .*'a', 'name', 'y'"),
+        ({"weight": "name"}, "column 'name' is of type string"),
+        ({"dtype": int}, "dtype="),
+    ):
+        with pytest.raises(ValueError, match=message):
+            list(ParquetReader(path, **{"target": "y", **options}))
+
+
+def test_parquet_files_that_are_not_whole_are_refused(tmp_path, pa, pq):
+    pq.write_table(pa.table({"a": np.arange(1000.0)}), tmp_path / "whole")
+    content = (tmp_path / "whole").read_bytes()
+    for wrong in (content[:-20], b"a,b\n1,2\n", content[:500] + content[900:]):
+        path = written(tmp_path, wrong)
+        with pytest.raises(ValueError, match="damaged or cut short") as caught:
+            list(ParquetReader(path, target=None))
+        assert str(path) in str(caught.value)
+    pq.write_table(pa.table({"a": np.arange(0.0)}), tmp_path / "none")
+    with pytest.raises(ValueError, match="no rows"):
+        list(ParquetReader(tmp_path / "none", target=None))
+    (tmp_path / "folder").mkdir()
+    for missing in (tmp_path / "folder", tmp_path / "nowhere"):
+        with pytest.raises(FileNotFoundError, match=missing.name):
+            ParquetReader(missing, target=None)
+
+
+def test_the_parquet_example_runs(pq):
+    text = ParquetReader.__doc__.replace("# doctest: +SKIP", "")
+    example = doctest.DocTestParser().get_doctest(text, {}, "ParquetReader", None, 0)
+    assert doctest.DocTestRunner(verbose=False).run(example).failed == 0
+
+
+def test_without_pyarrow_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="pip install pyarrow"):
+        ParquetReader(tmp_path, target="y")
+
+
+def test_nothing_is_imported_before_it_is_needed():
+    code = (
+        "import sys; sys.modules['pyarrow'] = None;"  # an import of it would raise
+        "import aesvm; assert 'aesvm.io' not in sys.modules;"
+        "import aesvm.io; aesvm.io.ParquetReader"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

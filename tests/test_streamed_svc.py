@@ -1,0 +1,178 @@
+"""AESVC on a stream: near the model of all rows, certified, trained from where it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris, make_blobs, make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.svm import SVC
+
+from aesvm import AESVC, streamed_svc, tree
+from tests import oracles
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(tree, "PIECE_ROWS", 500)
+
+
+def streamed(model, X, y, size=350, weights=None, **others):
+    for first in range(0, X.shape[0], size):
+        part = slice(first, first + size)
+        model.partial_fit(
+            X[part], y[part], sample_weight=None if weights is None else weights[part], **others
+        )
+    return model.partial_fit()
+
+
+def test_a_stream_gives_nearly_the_model_of_all_rows():
+    X, y = make_moons(6000, noise=0.2, random_state=0)
+    exact = SVC(gamma=2.0).fit(X[:5000], y[:5000])
+    model = streamed(AESVC(gamma=2.0), X[:5000], y[:5000], classes=[0, 1])
+    assert np.mean(model.predict(X[5000:]) == exact.predict(X[5000:])) > 0.98
+    assert_array_equal(model.support_vectors_, X[model.support_])
+    assert model.shape_fit_ == (5000, 2)
+    assert model.n_seen_ == 5000
+    assert len(model.representative_set_.sample_indices_) < 3000
+    assert model.representative_set_.weights_.sum() == pytest.approx(5000, rel=1e-12)
+
+
+def test_with_no_tolerance_it_is_the_svm():
+    X, y = make_moons(1200, noise=0.2, random_state=0)
+    exact = SVC(gamma=1.0, C=2.0, tol=1e-5).fit(X, y)
+    model = AESVC(gamma=1.0, C=2.0, hull_tol=0.0, tol=1e-5)
+    streamed(model, X, y, classes=[0, 1])
+    assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-2)
+    assert model.certificate_.max_residual == 0.0
+
+
+@pytest.mark.parametrize("C", [1.0, 10.0])
+def test_the_certificate_bounds_the_objective_of_all_rows(C):
+    X, y = make_moons(3000, noise=0.2, random_state=0)
+    model = streamed(AESVC(gamma=1.0, C=C, hull_tol=1e-2), X, y, classes=[0, 1])
+    certificate = model.certificate_
+    assert not certificate.exact
+    assert 0.0 < certificate.max_residual <= 1e-2 * (1 + 1e-9)
+    assert certificate.n_rows == 3000
+    margins = np.where(y == 1, 1.0, -1.0) * model.decision_function(X)
+    K = oracles.kernel(model.support_vectors_, gamma=1.0)
+    coefs = model.dual_coef_[0]
+    objective = 0.5 * coefs @ K @ coefs + C * np.maximum(0.0, 1.0 - margins).sum()
+    assert certificate.norm**2 == pytest.approx(coefs @ K @ coefs, rel=1e-3)
+    assert objective <= certificate.reduced_objective + certificate.theorem_2_bound
+    assert certificate.objective is None
+    assert "objective" in certificate.missing
+    with pytest.raises(ValueError, match="a stream was seen once"):
+        model.certify(X, y)
+
+
+def test_three_classes_weights_and_sparse_rows():
+    X, y = make_blobs(3000, centers=3, cluster_std=2.0, random_state=0)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 3000)
+    names = np.array(["a", "b", "c"])[y]
+    exact = SVC(gamma=0.1).fit(X, names, sample_weight=weights)
+    for rows in (X, sp.csr_array(X)):
+        model = streamed(AESVC(gamma=0.1), rows, names, weights=weights, classes=["a", "b", "c"])
+        assert np.mean(model.predict(rows) == exact.predict(X)) > 0.98
+        assert model.classes_.tolist() == ["a", "b", "c"]
+
+
+def test_balanced_is_by_all_rows_seen():
+    X, y = make_moons(2000, noise=0.2, random_state=0)
+    keep = np.flatnonzero((y == 0) | (np.arange(2000) % 10 == 0))
+    X, y = X[keep], y[keep]
+    whole = AESVC(gamma=1.0, class_weight="balanced").fit(X, y)
+    model = streamed(AESVC(gamma=1.0, class_weight="balanced"), X, y, classes=[0, 1])
+    assert_allclose(model.class_weight_, whole.class_weight_)
+    by_dict = streamed(AESVC(gamma=1.0, class_weight={1: 5.0}), X, y, classes=[0, 1])
+    assert by_dict.class_weight_.tolist() == [1.0, 5.0]
+
+
+def test_a_model_is_trained_from_where_the_last_one_was(monkeypatch):
+    X, y = make_moons(4000, noise=0.3, random_state=0)
+    model = streamed(AESVC(gamma=2.0, C=10.0), X, y, classes=[0, 1])
+    assert model.partial_fit().n_iter_[0] == 0
+    values = model.decision_function(X)
+    monkeypatch.setattr(streamed_svc.StreamedSVC, "_starts", lambda *_: None)
+    assert model.partial_fit().n_iter_[0] > 1000
+    assert_allclose(model.decision_function(X), values, atol=0.05)
+
+
+def test_it_is_trained_when_the_stream_has_grown_by_a_quarter_and_not_before():
+    X, y = make_moons(2000, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0).partial_fit(X[:1000], y[:1000], classes=[0, 1])
+    support = model.support_
+    model.partial_fit(X[1000:1200], y[1000:1200])
+    assert model.support_ is support
+    model.partial_fit(X[1200:1300], y[1200:1300])
+    assert model.support_ is not support
+
+
+def test_predicting_changes_nothing():
+    X, y = make_moons(1000, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0).partial_fit(X, y, classes=[0, 1])
+    before = dict(vars(model))
+    model.predict(X)
+    model.decision_function(X)
+    assert vars(model).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(model).items())
+
+
+def test_before_two_classes_are_there_is_no_model():
+    X, y = make_moons(600, noise=0.2, random_state=0)
+    order = np.argsort(y, kind="stable")
+    model = AESVC(gamma=1.0).partial_fit(X[order][:200], y[order][:200], classes=[0, 1])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"rows of 1 class \(\[0\]\)"):
+        model.partial_fit()
+    model.partial_fit(X[order][200:], y[order][200:])
+    assert model.partial_fit().score(X, y) > 0.9
+
+
+def test_a_source_shows_its_classes():
+    X, y = make_moons(3000, noise=0.2, random_state=0)
+    names = np.array(["no", "yes"])[y]
+    chunks = [(X[at : at + 700], names[at : at + 700], None) for at in range(0, 3000, 700)]
+    model = AESVC(gamma="scale").fit_stream(chunks)
+    whole = AESVC(gamma="scale").fit(X, names)
+    assert model.gamma_ == pytest.approx(whole.gamma_)
+    assert np.mean(model.predict(X) == whole.predict(X)) > 0.98
+    assert model.classes_.tolist() == ["no", "yes"]
+
+
+def test_what_a_stream_of_classes_must_have_is_said():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"classes=None: the first partial_fit"):
+        AESVC(gamma=1.0).partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"y has \[2\], which are not among classes=\[0, 1\]"):
+        AESVC(gamma=1.0).partial_fit(X, y, classes=[0, 1])
+    model = AESVC(gamma=1.0).partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"classes=\[0, 1\] were \[0, 1, 2\] in the first call"):
+        model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="y=None"):
+        model.partial_fit(X)
+    assert model.n_seen_ == 150
+
+
+def test_fit_ends_a_stream():
+    X, y = make_moons(500, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0).partial_fit(X, y, classes=[0, 1])
+    model.fit(X, y)
+    assert not [name for name in vars(model) if name in model._of_stream]
+    assert model.certify(X, y).objective > 0
+
+
+def test_a_budget_is_kept_and_a_looser_bound_reported():
+    X, y = make_moons(3000, noise=0.3, random_state=0)
+    model = AESVC(gamma=5.0, memory_budget="20 KB", on_overflow="loosen")
+    with pytest.warns(UserWarning, match="memory_budget='20 KB' cannot hold"):
+        streamed(model, X, y, classes=[0, 1])
+    assert model._tree_.n_bytes <= 20_000
+    assert model.certificate_.max_residual > 1e-3
+    assert model.score(X, y) > 0.85
+    with pytest.raises(ValueError, match="memory_budget=20,000 bytes cannot hold"):
+        streamed(AESVC(gamma=5.0, memory_budget="20 KB"), X, y, classes=[0, 1])
