@@ -21,6 +21,7 @@ from benchmarks import (
     refinement,
     solver,
     startup,
+    streams,
     whole,
 )
 from benchmarks.datasets import Dataset, MissingError, load
@@ -43,6 +44,8 @@ def main() -> int:
         "exactness_growth": lambda: refinement.growth(report, covtype(), jobs),
         "hard": lambda: refinement.hard(report, covtype(), jobs),
         "whole": lambda: whole.run(report, covtype(), jobs),
+        "streams": lambda: streams.run(report, data_dir, jobs),
+        "stream_growth": lambda: streams.growth(report, jobs),
         "originals": lambda: originals.run(report, data_dir),
         "cores": lambda: cores.run(report, covtype(), repeats),
     }
