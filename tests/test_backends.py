@@ -1,0 +1,31 @@
+"""The estimators inside joblib's backends: the same result, whoever runs them."""
+
+from __future__ import annotations
+
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_array_equal
+from sklearn.datasets import make_moons
+from sklearn.model_selection import GridSearchCV
+
+from aesvm import AESVC, RepresentativeSet
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_a_grid_search_finds_the_same_under_every_backend(backend):
+    X, y = make_moons(1500, noise=0.25, random_state=0)
+    search = GridSearchCV(AESVC(gamma=1.0, refine=0), {"C": [0.1, 10.0]}, cv=2)
+    alone = search.fit(X, y).cv_results_["mean_test_score"]
+    with parallel_config(backend=backend, n_jobs=2):
+        together = search.fit(X, y).cv_results_["mean_test_score"]
+    assert_array_equal(alone, together)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_threads_of_a_fit_follow_the_backend(backend):
+    X, y = make_moons(3000, noise=0.1, random_state=0)
+    alone = RepresentativeSet(gamma=1.0).fit(X, y)
+    with parallel_config(backend=backend, n_jobs=2):
+        inside = RepresentativeSet(gamma=1.0).fit(X, y)
+    assert_array_equal(alone.sample_indices_, inside.sample_indices_)
+    assert_array_equal(alone.weights_, inside.weights_)
