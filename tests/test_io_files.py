@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
+from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader, lines
 from tests.test_io import blocks_of, joined, sizes, written
 
 
