@@ -236,3 +236,18 @@ def test_nothing_is_imported_before_it_is_needed():
         "import aesvm.io; aesvm.io.ParquetReader"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_columns_of_further_files_go_by_their_names(tmp_path, pa, pq):
+    pq.write_table(pa.table({"a": [1.0], "b": [2.0], "k": [0]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"b": [2.0], "k": [1], "a": [1.0]}), tmp_path / "2.parquet")
+    for target in ("k", 2):
+        found = joined(ParquetReader(tmp_path, target=target, chunk_rows=5))
+        assert found.X.tolist() == [[1.0, 2.0], [1.0, 2.0]]
+        assert found.y.tolist() == [0, 1]
+    pq.write_table(pa.table({"a": [1.0], "b": [2.0], "k": ["x"]}), tmp_path / "3.parquet")
+    with pytest.raises(ValueError, match=r"3\.parquet: column 'k' is of type string, and holds n"):
+        joined(ParquetReader(tmp_path, target="k"))
+    pq.write_table(pa.table({"a": [1.0], "k": [0]}), tmp_path / "2.parquet")
+    with pytest.raises(ValueError, match=r"features='b': there is no such column in .*2\.parquet"):
+        joined(ParquetReader(tmp_path, target="k"))

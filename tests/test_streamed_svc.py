@@ -65,8 +65,11 @@ def test_the_certificate_bounds_the_objective_of_all_rows(C):
     assert objective <= certificate.reduced_objective + certificate.theorem_2_bound
     assert certificate.objective is None
     assert "objective" in certificate.missing
+    assert certificate.hull_tol == 1e-2
+    assert "call certify" not in str(certificate)
     with pytest.raises(ValueError, match="a stream was seen once"):
         model.certify(X, y)
+    assert len(model.representative_set_.select()[0]) == certificate.n_solved
 
 
 def test_three_classes_weights_and_sparse_rows():
@@ -96,7 +99,7 @@ def test_a_model_is_trained_from_where_the_last_one_was(monkeypatch):
     model = streamed(AESVC(gamma=2.0, C=10.0), X, y, classes=[0, 1])
     assert model.partial_fit().n_iter_[0] == 0
     values = model.decision_function(X)
-    monkeypatch.setattr(streamed_svc.StreamedSVC, "_starts", lambda *_: None)
+    monkeypatch.setattr(streamed_svc.StreamedSVC, "_start_of", lambda *_: None)
     assert model.partial_fit().n_iter_[0] > 1000
     assert_allclose(model.decision_function(X), values, atol=0.05)
 
@@ -176,3 +179,21 @@ def test_a_budget_is_kept_and_a_looser_bound_reported():
     assert model.score(X, y) > 0.85
     with pytest.raises(ValueError, match="memory_budget=20,000 bytes cannot hold"):
         streamed(AESVC(gamma=5.0, memory_budget="20 KB"), X, y, classes=[0, 1])
+
+
+def test_a_stream_after_a_fit_does_not_begin_with_its_model():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    model = AESVC(gamma=5.0).fit(X, y).set_params(gamma=0.1)
+    model.partial_fit(X[y == 0], y[y == 0])  # fit has shown the classes
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match="needs rows of a stream that has begun"):
+        AESVC(gamma=1.0).partial_fit(classes=[0, 1])
+
+
+def test_the_model_is_of_the_set_however_many_rows_wait(monkeypatch):
+    monkeypatch.setattr(tree, "PIECE_ROWS", 100_000)
+    X, y = make_moons(3000, noise=0.1, random_state=0)
+    model = AESVC(gamma=1.0).partial_fit(X, y, classes=[0, 1])
+    assert model.certificate_.n_solved < 1000
+    assert len(model._tree_.pending) == 1

@@ -133,13 +133,18 @@ def test_a_classifier_of_a_stream_is_nearly_that_of_all_rows(monkeypatch):
 
 def test_a_buffer_may_be_used_again():
     X, y = make_moons(40, random_state=0)
-    buffer = np.empty((10, 2))
+    buffer, weights = np.empty((10, 2)), np.empty(10)
     stream = RepresentativeSet(gamma=1.0)
     for first in range(0, 40, 10):
-        buffer[:] = X[first : first + 10]
-        stream.partial_fit(buffer, y[first : first + 10])
-        buffer[:] = np.nan
-    assert np.isfinite(stream.partial_fit().select()[0]).all()
+        buffer[:], weights[:] = X[first : first + 10], 1.0
+        stream.partial_fit(buffer, y[first : first + 10], weights)
+        buffer[:], weights[:] = np.nan, 100.0
+    rows, _, found = stream.partial_fit().select()
+    assert np.isfinite(rows).all()
+    assert found.sum() == pytest.approx(40.0)
+    rows[:], found[:] = 0.0, 7.0
+    assert stream.select()[2].sum() == pytest.approx(40.0)
+    assert stream.select()[0].any()
 
 
 def test_a_budget_that_cannot_hold_the_set_is_refused_and_nothing_is_lost():
@@ -154,6 +159,8 @@ def test_a_budget_that_cannot_hold_the_set_is_refused_and_nothing_is_lost():
     assert stream.sample_indices_ is before
     assert stream.n_seen_ == 80
     assert stream.partial_fit().n_seen_ == 80
+    stream.set_params(memory_budget="1 MB").partial_fit(X[80:], y[80:])  # as the error says
+    assert stream.n_seen_ == 200
 
 
 def test_a_looser_tolerance_is_warned_of_and_reported():
@@ -175,6 +182,14 @@ def test_a_looser_tolerance_is_warned_of_and_reported():
     for i in range(0, 400, 25):
         distance = oracles.hull_distance(K, i, stream.sample_indices_)
         assert distance <= stream.max_residual_ + 1e-7
+
+
+def test_a_stream_without_tolerance_can_be_loosened_too():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    stream = RepresentativeSet(gamma=0.1, hull_tol=0.0, memory_budget=3000, on_overflow="loosen")
+    with pytest.warns(UserWarning, match="cannot hold the set at hull_tol=0: it is"):
+        stream.partial_fit(X)
+    assert stream._tree_.n_bytes <= 3000
 
 
 def test_a_budget_too_small_for_any_tolerance_is_refused():
@@ -358,3 +373,52 @@ def test_progress_is_by_bytes_where_they_are_known():
     model.fit_stream(Bytes(chunks_of(X, y, 25)))
     assert steps.count("bytes") == 100
     assert "read" in steps
+
+
+def test_what_cannot_change_in_a_stream_is_said():
+    X, y = make_moons(60, noise=0.1, random_state=0)
+
+    def begun():
+        return RepresentativeSet(gamma=1.0).partial_fit(X, y)
+
+    for changed in ({"kernel": "linear"}, {"gamma": 2.0}, {"degree": 2}, {"coef0": 1.0}):
+        name = next(iter(changed))
+        with pytest.raises(ValueError, match=f"{name}=.* when the stream began"):
+            begun().set_params(**changed).partial_fit(X, y)
+    with pytest.raises(ValueError, match="X is sparse, and was not before"):
+        begun().partial_fit(sp.csr_array(X), y)
+    with pytest.raises(ValueError, match="y is missing, and was given before"):
+        begun().partial_fit(X)
+    with pytest.raises(ValueError, match="subset_size=1000 is larger than partition_size=10"):
+        RepresentativeSet(gamma=1.0, partition_size=10).partial_fit(X, y)
+
+
+def test_chunks_without_weight_or_rows_are_passed_over():
+    X, y = make_moons(90, noise=0.1, random_state=0)
+    chunks = [
+        (X[:40], y[:40], np.zeros(40)),
+        (X[:0], y[:0], None),
+        (X[40:], y[40:], None),
+    ]
+    stream = RepresentativeSet(gamma=1.0).fit_stream(chunks)
+    assert stream.n_seen_ == 90
+    assert stream.weights_.sum() == pytest.approx(50.0)
+    assert stream.sample_indices_.min() >= 40
+
+
+def test_many_small_chunks_are_joined_while_they_wait(monkeypatch):
+    monkeypatch.setattr(tree, "PIECE_ROWS", 10_000)
+    X, y = make_moons(300, noise=0.1, random_state=0)
+    stream = RepresentativeSet(gamma=1.0)
+    for row in range(300):
+        stream.partial_fit(X[row : row + 1], y[row : row + 1])
+    assert len(stream._tree_.pending) <= 65
+    assert_array_equal(stream.select()[0], X)
+
+
+def test_a_kernel_that_is_an_object_can_be_streamed():
+    from sklearn.gaussian_process.kernels import RBF
+
+    X, y = make_moons(60, noise=0.1, random_state=0)
+    stream = RepresentativeSet(kernel=RBF(1.0), gamma=1.0).partial_fit(X, y).partial_fit()
+    assert stream.weights_.sum() == pytest.approx(60.0)

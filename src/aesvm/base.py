@@ -51,11 +51,11 @@ def all_or_nothing(fit: Callable) -> Callable:
 
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
-        before = _fitted_attributes(self)
+        before = fitted_attributes(self)
         try:
             return fit(self, *args, **kwargs)
         except BaseException:
-            for name in _fitted_attributes(self):
+            for name in fitted_attributes(self):
                 delattr(self, name)
             vars(self).update(before)
             raise
@@ -63,7 +63,8 @@ def all_or_nothing(fit: Callable) -> Callable:
     return guarded
 
 
-def _fitted_attributes(estimator: Any) -> dict[str, Any]:
+def fitted_attributes(estimator: Any) -> dict[str, Any]:
+    """What ``fit`` has set."""
     return {
         name: value
         for name, value in vars(estimator).items()

@@ -122,8 +122,7 @@ class Certificate:
         rounds = f"{self.rounds} margin-stratified round{'' if self.rounds == 1 else 's'}"
         how = "exact" if self.exact else rounds
         lines = [
-            f"{how}: {self.n_solved:,} of {self.n_rows:,} distinct rows solved for; "
-            f"kernel {self.kernel}"
+            f"{how}: {self.n_solved:,} of {self.n_rows:,} rows solved for; kernel {self.kernel}"
         ]
         for name, text in _LABELS.items():
             value = getattr(self, name)

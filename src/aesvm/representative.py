@@ -431,7 +431,9 @@ def reduced(
     settings: RepresentativeSet, held: Held, tolerance: float, gamma: float, run, progress: Progress
 ) -> Held:
     """Some rows of a stream by their representatives, with an estimator's settings."""
-    chosen = _Quiet(**{**settings.get_params(), "hull_tol": tolerance, "keep_combinations": False})
+    own = {"hull_tol": tolerance, "keep_combinations": False}
+    chosen = _Quiet(**{**settings.get_params(deep=False), **own})
+    chosen._check(held.X)
     labels = np.unique(held.y, return_inverse=True)[1]
     chosen._represent(held.X, labels, held.weights, gamma, run, progress)
     return reached(held, chosen.sample_indices_, chosen.weights_, chosen.max_residual_)

@@ -14,27 +14,32 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aesvm.base import Progress
-from aesvm.certificate import NOT_DEFINITE, definiteness
+from aesvm.certificate import NOT_DEFINITE, NOT_LOOKED, certify, definiteness
+from aesvm.one_vs_one import Trained
 from aesvm.representative import reduced
 from aesvm.streaming import Streaming, of_streams
-from aesvm.training import Options, Problem, Training
+from aesvm.training import Options, Problem, StartOf, Training
 from aesvm.tree import Held, Tree
 
 #: The model is trained again once a stream has become so much longer: all trainings together then
 #: take as long as a few of the last.
 GROWTH = 1.25
 
+#: Why a certificate has no number that all rows would be needed for.
+SEEN_ONCE = "takes a pass over all rows, and a stream is seen once"
+
 
 class StreamedSVC(Streaming):
     """``partial_fit`` of AESVC."""
 
     _counts_: dict[Any, int]  #: rows of each class
+    _present_: frozenset  #: classes with a row of weight
     _given_classes_: NDArray | None  #: None where a source will show them
 
     _of_stream: ClassVar[tuple[str, ...]] = (
-        "_tree_",
-        "n_seen_",
+        *Streaming._of_stream,
         "_counts_",
+        "_present_",
         "_given_classes_",
         "_trained_at_",
         "_started_from_",
@@ -92,18 +97,18 @@ class StreamedSVC(Streaming):
                 )
             self._begin()
             self._given_classes_ = np.unique(np.asarray(classes))
-        elif classes is not None and self._given_classes_ is not None:
-            again = np.unique(np.asarray(classes))
-            if not np.array_equal(again, self._given_classes_):
-                raise ValueError(
-                    f"classes={again.tolist()} were {self._given_classes_.tolist()} in the first "
-                    "call of this stream."
-                )
+        given = getattr(self, "_given_classes_", None)
+        again = given if classes is None else np.unique(np.asarray(classes))
+        if given is not None and not np.array_equal(again, given):
+            raise ValueError(
+                f"classes={again.tolist()} were {given.tolist()} in the first call of this stream."
+            )
         return self._advance(X, y, sample_weight)
 
     def _begin(self) -> None:
         super()._begin()
         self._counts_ = {}
+        self._present_ = frozenset()
         self._given_classes_ = None
 
     def _next_rows(self, X, y, sample_weight, tree):
@@ -123,6 +128,7 @@ class StreamedSVC(Streaming):
             label: self._counts_.get(label, 0) + added.get(label, 0)
             for label in {**self._counts_, **added}
         }
+        self._present_ |= frozenset(np.unique(labels[weights > 0]).tolist())
         return rows, labels, weights
 
     def _reduced(self, held: Held, tolerance: float, run: Any, progress: Progress) -> Held:
@@ -132,16 +138,16 @@ class StreamedSVC(Streaming):
 
     def _tell(self, tree: Tree, at_end: bool, run: Any, progress: Progress) -> None:
         super()._tell(tree, at_end, run, progress)
-        present = {label for held in tree.sets() for label in np.unique(held.y).tolist()}
-        if len(present) < 2:
+        if len(self._present_) < 2:
             if at_end:
                 raise ValueError(
-                    f"the stream has rows of {len(present)} class ({sorted(present)}): "
+                    f"the stream has rows of {len(self._present_)} class "
+                    f"({sorted(self._present_)}): "
                     "classification needs at least two classes."
                 )
             return
         if at_end or tree.n_rows >= GROWTH * getattr(self, "_trained_at_", 0):
-            self._train_on(tree, run, progress)
+            self._train_on(tree.settled(self._reducer(run, progress)), run, progress)
             self._trained_at_ = tree.n_rows
 
     def _train_on(self, tree: Tree, run: Any, progress: Progress) -> None:
@@ -165,7 +171,7 @@ class StreamedSVC(Streaming):
             run,
             progress,
         )
-        results = train(problem, None, self._starts(held, len(classes)))
+        results = train(problem, None, self._start_of(held, len(classes)))
         reach, counts = tree.reach, [self._counts_.get(c, 0) for c in classes.tolist()]
         pairs = [i + j for i, j in combinations(counts, 2)]
         told = [
@@ -188,35 +194,45 @@ class StreamedSVC(Streaming):
         ]
         estimator._assemble(held.X, labels, told)
         self._started_from_ = [
-            None
-            if isinstance(one, int)
-            else (held.indices[one.trained.rows], np.abs(one.trained.coefs))
-            for one in results
+            None if isinstance(one, int) else _multipliers(held, one.trained) for one in results
         ]
         estimator._multipliers_ = [None] * len(results)
         estimator.support_ = held.indices[estimator.support_]
         estimator._fingerprint_ = None
         estimator._trained_with_ = {}
         estimator.shape_fit_ = (tree.n_rows, held.X.shape[1])
-        chosen = estimator._representative_set(estimator.hull_tol)
+        certificate = certify(estimator._accounts_, tree.hull_tol, definite)
+        estimator.certificate_ = replace(
+            certificate,
+            missing={
+                name: SEEN_ONCE if why == NOT_LOOKED else why
+                for name, why in certificate.missing.items()
+            },
+        )
+        chosen = estimator._representative_set(tree.hull_tol)
+        chosen._tree_ = tree
         chosen.n_features_in_, chosen.gamma_ = held.X.shape[1], estimator.gamma_
         chosen.n_seen_ = tree.n_rows
         chosen._describe(tree)
         estimator.representative_set_ = chosen
 
-    def _starts(self, held: Held, n_classes: int) -> list[NDArray[np.float64]] | None:
+    def _start_of(self, held: Held, n_classes: int) -> StartOf | None:
         """The multipliers of the last model, for those of its rows that are still held."""
         before = getattr(self, "_started_from_", None)
         if before is None or len(before) != n_classes * (n_classes - 1) // 2:
             return None
-        starts = [np.zeros(len(held)) for _ in before]
-        for start, known in zip(starts, before, strict=True):
-            if known is not None:
-                indices, alpha = known
-                at = np.minimum(np.searchsorted(held.indices, indices), len(held) - 1)
-                here = held.indices[at] == indices
+
+        def start_of(pair: int, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+            start = np.zeros(len(rows))
+            if before[pair] is not None:
+                indices, alpha = before[pair]
+                own = held.indices[rows]
+                at = np.minimum(np.searchsorted(own, indices), len(own) - 1)
+                here = own[at] == indices
                 start[at[here]] = alpha[here]
-        return starts
+            return start
+
+        return start_of
 
     def _stream_class_weights(self, classes: NDArray) -> NDArray[np.float64]:
         estimator: Any = self
@@ -228,3 +244,9 @@ class StreamedSVC(Streaming):
 
 def _no_rounds(*_: Any) -> Any:
     raise AssertionError("a stream has no rounds: its rows are gone")
+
+
+def _multipliers(held: Held, trained: Trained) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Of the support vectors, by their place in the stream."""
+    support = np.flatnonzero(trained.coefs)
+    return held.indices[trained.rows[support]], np.abs(trained.coefs[support])

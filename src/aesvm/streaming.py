@@ -17,7 +17,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from aesvm.base import Progress, Threads, all_or_nothing, one_blas_thread, validated_rows, warn
+from aesvm.base import (
+    Progress,
+    Threads,
+    all_or_nothing,
+    fitted_attributes,
+    one_blas_thread,
+    validated_rows,
+    warn,
+)
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.functions import WITH_GAMMA
 from aesvm.tree import Held, Reduce, Tree, bytes_of
@@ -49,6 +57,9 @@ def of_streams(method: Callable) -> Any:
     return available_if(_can_stream)(with_callbacks(all_or_nothing(method)))
 
 
+#: Parameters that a stream cannot change.
+_KERNEL = ("kernel", "gamma", "degree", "coef0")
+
 #: Steps of progress while a source is read.
 _PARTS = 100
 
@@ -63,9 +74,11 @@ class Streaming:
     on_overflow: str
     n_jobs: int | None
     _tree_: Tree
+    _kernel_: tuple  #: the parameters it began with
+    _with_classes_: bool
 
     #: Attributes that only a stream has.
-    _of_stream: ClassVar[tuple[str, ...]] = ("_tree_", "n_seen_")
+    _of_stream: ClassVar[tuple[str, ...]] = ("_tree_", "n_seen_", "_kernel_", "_with_classes_")
 
     @of_streams
     def partial_fit(
@@ -106,6 +119,8 @@ class Streaming:
         >>> float(round(stream.weights_.sum(), 6))
         20000.0
         """
+        if X is not None and not hasattr(self, "_tree_"):
+            self._begin()
         return self._advance(X, y, sample_weight)
 
     def _advance(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -114,12 +129,20 @@ class Streaming:
         tree = getattr(self, "_tree_", None)
         if X is None and tree is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
+        self._same_kernel(tree)
         task = self._init_callback_context(max_subtasks=None)  # type: ignore[attr-defined]
         task.call_on_fit_task_begin(estimator=self)
         rows = None if X is None else self._next_rows(X, y, sample_weight, tree)
         if tree is None:
             self.gamma_ = 1.0 if isinstance(self.gamma, str) else float(self.gamma)
             tree = self._planted()
+        now = self._planted()
+        tree = now._replace(
+            hull_tol=max(tree.hull_tol, now.hull_tol),
+            pending=tree.pending,
+            levels=tree.levels,
+            n_rows=tree.n_rows,
+        )
         progress = Progress(self, task)
         with one_blas_thread, Threads(self.n_jobs) as run:
             reduce = self._reducer(run, progress)
@@ -169,6 +192,8 @@ class Streaming:
         with one_blas_thread, Threads(self.n_jobs) as run:
             reduce = self._reducer(run, progress)
             for X, y, sample_weight in _read(source, "read", progress):
+                if not np.shape(X)[0]:
+                    continue
                 begun = tree if tree.n_rows else None
                 tree = tree.add(*self._next_rows(X, y, sample_weight, begun), reduce)
             if not tree.n_rows:
@@ -195,7 +220,7 @@ class Streaming:
                 "X[sample_indices_] are its representatives."
             )
         held = self._tree_.everything()
-        return held.X, held.y, held.weights
+        return held.X.copy(), held.y.copy(), held.weights.copy()
 
     @abstractmethod
     def _reduced(self, held: Held, tolerance: float, run: Any, progress: Progress) -> Held:
@@ -206,8 +231,21 @@ class Streaming:
         self.n_seen_ = tree.n_rows
 
     def _begin(self) -> None:
-        """A stream of its own begins."""
-        self._forget_stream()
+        """A stream of its own begins: what was fitted before does not belong to it."""
+        for name in fitted_attributes(self):
+            delattr(self, name)
+        self._kernel_ = self._kernel_now()
+
+    def _kernel_now(self) -> tuple:
+        return tuple(getattr(self, name) for name in _KERNEL)
+
+    def _same_kernel(self, tree: Tree | None) -> None:
+        for name, before, now in zip(_KERNEL, self._kernel_, self._kernel_now(), strict=True):
+            if tree is not None and before is not now and before != now:
+                raise ValueError(
+                    f"{name}={now!r} was {before!r} when the stream began: distances in another "
+                    "kernel's space do not add up. Begin another stream."
+                )
 
     def _forget_stream(self) -> None:
         for name in self._of_stream:
@@ -249,14 +287,31 @@ class Streaming:
         """Valid rows, of the kind of those before; copies, since a caller may use his again."""
         data = validated_rows(self, X, reset=tree is None)
         weights = _check_sample_weight(
-            sample_weight, data, dtype=np.float64, ensure_non_negative=True
+            sample_weight,
+            data,
+            dtype=np.float64,
+            ensure_non_negative=True,
+            copy=True,
+            allow_all_zero_weights=True,
         )
         classes = np.zeros(data.shape[0], dtype=np.int8)
         if y is not None:
             check_consistent_length(data, y)
             classes = column_or_1d(y, warn=True)
             check_classification_targets(classes)
+        if tree is not None and (y is None) == self._with_classes_:
+            raise ValueError(
+                f"y is {'missing' if y is None else 'given'}, and was "
+                f"{'given' if y is None else 'missing'} before: a stream has classes throughout, "
+                "or none."
+            )
+        self._with_classes_ = y is not None
         before = [] if tree is None else tree.sets()[:1]
+        if any(sp.issparse(held.X) != sp.issparse(data) for held in before):
+            raise ValueError(
+                f"X is {'sparse' if sp.issparse(data) else 'dense'}, and was not before: a stream "
+                "has rows of one kind."
+            )
         if any(_kind(held.y) != _kind(classes) for held in before):
             raise ValueError(
                 f"y is of {classes.dtype} and was of {before[0].y.dtype} before: a stream has "

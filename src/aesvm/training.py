@@ -28,6 +28,10 @@ _STEPS = 20
 _SAMPLE, _SAMPLE_TOL = 4096, 0.1
 
 
+#: Multipliers to begin with, of some rows of a pair of classes, known by its number.
+StartOf = Callable[[int, NDArray[np.intp]], NDArray[np.float64]]
+
+
 class Problem(NamedTuple):
     """All classes: the distinct rows, and what each may weigh in a dual."""
 
@@ -150,12 +154,12 @@ class Training:
         self,
         problem: Problem,
         first: Representatives | None,
-        starts: list[NDArray[np.float64]] | None = None,
+        start_of: StartOf | None = None,
     ) -> list[Result | int]:
         """Train every pair; without a first set, each on all of its rows.
 
-        ``starts``: where every pair begins, a multiplier for each row of the kernel matrix; what is
-        not feasible is made so.
+        ``start_of``: multipliers that a pair begins with, by its number and rows; what is not
+        feasible is made so.
         """
         started = time.perf_counter()
         self.n_pairs = problem.n_classes * (problem.n_classes - 1) // 2
@@ -170,7 +174,7 @@ class Training:
                     task.step("pair")
                     self.n_done += 1
                     continue
-                start = None if starts is None else starts[number][pair.rows]
+                start = None if start_of is None else start_of(number, pair.rows)
                 if alone:
                     results.append(self._train(pair, first, 1.0, task, start))
                 else:

@@ -32,6 +32,12 @@ PIECE_ROWS, _PIECE_SHARE = 50_000, 0.25
 #: By how much the tolerance grows where the budget is too small for it.
 LOOSER = 4.0
 
+#: The tolerance that follows after none.
+_LEAST = 1e-6
+
+#: Pieces that wait are joined when they are so many: each is looked at in every call.
+_MANY = 64
+
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate("KMGT", 1)}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?)B?\s*", re.IGNORECASE)
@@ -146,10 +152,14 @@ class Tree(NamedTuple):
         held = Held(X, y, weights, indices, 0.0)
         if len(used) < n:
             held = held.take(used)
-        tree = self._replace(pending=(*self.pending, held), n_rows=self.n_rows + n)
+        pending = (*self.pending, held) if len(used) else self.pending
+        if len(pending) > _MANY:
+            pending = (together(list(pending)),)
+        tree = self._replace(pending=pending, n_rows=self.n_rows + n)
         waiting = sum(len(one) for one in tree.pending)
         n_bytes = sum(one.n_bytes for one in tree.pending)
-        if waiting >= PIECE_ROWS or n_bytes > _PIECE_SHARE * self.budget:
+        full = n_bytes > _PIECE_SHARE * self.budget or tree.n_bytes > self.budget
+        if waiting >= PIECE_ROWS or full:
             tree = tree.settled(reduce)
         return tree
 
@@ -185,7 +195,7 @@ class Tree(NamedTuple):
 
     def _looser(self, reduce: Reduce) -> Tree:
         """All in one set, at a larger tolerance; later rows have that as well."""
-        hull_tol = LOOSER * self.hull_tol
+        hull_tol = max(LOOSER * self.hull_tol, _LEAST)
         before = self.everything()
         whole = reduce(before, level_tolerance(hull_tol, 1))
         if len(whole) == len(before) and hull_tol > 1e6:

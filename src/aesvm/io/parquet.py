@@ -97,9 +97,10 @@ class ParquetReader(ChunkReader):
         n_held = 0
         before = 0
         empty = True
+        named, text = self._by_name(self.paths[0])
         for path in self.paths:
             size = path.stat().st_size
-            for part, share in self._parts(path):
+            for part, share in self._parts(path, named, text):
                 progress.position = before + int(size * share)
                 held.append(part)
                 n_held += len(part.X)
@@ -118,13 +119,32 @@ class ParquetReader(ChunkReader):
         elif empty:
             raise no_rows(self.paths[0])
 
-    def _parts(self, path: Path) -> Generator[tuple[Chunk, float], None, None]:
+    def _by_name(self, path: Path) -> tuple[Wanted, bool]:
+        """The columns by the names they have in the first file, and whether classes are text."""
+        pa, pq = _pyarrow()
+        try:
+            schema = pq.read_schema(path)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(
+                f"{path}: this is not a Parquet file, or it is damaged or cut short ({error})."
+            ) from error
+        columns = self.wanted.found(schema.names, path)
+        target, weight = (
+            None if position is None else schema.names[position]
+            for position in (columns.target, columns.weight)
+        )
+        named = Wanted(target, [schema.names[position] for position in columns.features], weight)
+        return named, target is not None and _is_text(pa, schema.field(target).type)
+
+    def _parts(
+        self, path: Path, wanted: Wanted, text: bool
+    ) -> Generator[tuple[Chunk, float], None, None]:
         """The rows of a file in batches, each with the share of the file read by then."""
         pa, pq = _pyarrow()
         try:
             with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
                 schema = file.schema_arrow
-                columns = self.wanted.found(schema.names, path)
+                columns = wanted.found(schema.names, path)
                 if len(set(schema.names)) < len(schema.names):
                     raise ValueError(f"{path}: columns share names: {schema.names}.")
                 features = [schema.names[position] for position in columns.features]
@@ -136,6 +156,11 @@ class ParquetReader(ChunkReader):
                     _check_numbers(pa, schema.field(name), path)
                 if target is not None:
                     _check_classes(pa, schema.field(target), path)
+                    if _is_text(pa, schema.field(target).type) != text:
+                        raise ValueError(
+                            f"{path}: column {target!r} is of type {schema.field(target).type}, "
+                            f"and holds {'strings' if text else 'numbers'} in the first file."
+                        )
                 asked = [name for name in (*features, target, weight) if name is not None]
                 read = 0
                 batches = file.iter_batches(
@@ -198,6 +223,11 @@ def _check_numbers(pa: Any, field: Any, path: Path) -> None:
             f"{path}: column {field.name!r} is of type {field.type}, where numbers are needed. "
             "Name the columns to read in features."
         )
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(held) or pa.types.is_large_string(held)
 
 
 def _check_classes(pa: Any, field: Any, path: Path) -> None:
