@@ -98,7 +98,7 @@ class StreamedSVC(Streaming):
             self._begin()
             self._given_classes_ = np.unique(np.asarray(classes))
         given = getattr(self, "_given_classes_", None)
-        again = given if classes is None else np.unique(np.asarray(classes))
+        again: Any = given if classes is None else np.unique(np.asarray(classes))
         if given is not None and not np.array_equal(again, given):
             raise ValueError(
                 f"classes={again.tolist()} were {given.tolist()} in the first call of this stream."
