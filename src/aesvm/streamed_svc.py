@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from aesvm.base import Progress
 from aesvm.certificate import NOT_DEFINITE, NOT_LOOKED, certify, definiteness
+from aesvm.class_weights import class_weights
 from aesvm.one_vs_one import Trained
 from aesvm.representative import reduced
 from aesvm.streaming import Streaming, of_streams
@@ -157,7 +158,8 @@ class StreamedSVC(Streaming):
         classes = np.array(sorted(self._counts_)) if given is None else given
         labels = np.searchsorted(classes, held.y)
         estimator.classes_ = classes
-        estimator.class_weight_ = self._stream_class_weights(classes)
+        counts = [self._counts_.get(c, 0) for c in classes.tolist()]
+        estimator.class_weight_ = class_weights(estimator.class_weight, classes, np.array(counts))
         costs = estimator.C * estimator.class_weight_[labels]
         problem = Problem(np.arange(len(held)), labels, held.weights, costs, len(classes))
         definite = definiteness(estimator.kernel, estimator.coef0)
@@ -172,7 +174,7 @@ class StreamedSVC(Streaming):
             progress,
         )
         results = train(problem, None, self._start_of(held, len(classes)))
-        reach, counts = tree.reach, [self._counts_.get(c, 0) for c in classes.tolist()]
+        reach = tree.reach
         pairs = [i + j for i, j in combinations(counts, 2)]
         told = [
             one
@@ -233,13 +235,6 @@ class StreamedSVC(Streaming):
             return start
 
         return start_of
-
-    def _stream_class_weights(self, classes: NDArray) -> NDArray[np.float64]:
-        estimator: Any = self
-        if estimator.class_weight == "balanced":
-            counts = np.array([max(1, self._counts_.get(c, 0)) for c in classes.tolist()])
-            return counts.sum() / (len(classes) * counts)
-        return estimator._class_weights(classes)
 
 
 def _no_rounds(*_: Any) -> Any:

@@ -20,7 +20,6 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -36,6 +35,7 @@ from aesvm.base import (
     warn,
 )
 from aesvm.certificate import NOT_DEFINITE, Account, Certificate, certify, definiteness
+from aesvm.class_weights import class_weights
 from aesvm.distinct import fingerprint
 from aesvm.kernels import KernelMatrix, bounded, in_enough_precision, resolve_gamma
 from aesvm.reduction import Settings, derive
@@ -410,28 +410,12 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
                 f"y has {len(present)} class{where} ({self.classes_[present].tolist()}): "
                 "classification needs at least two classes."
             )
-        self.class_weight_ = self._class_weights(y)
+        counts = np.bincount(labels, minlength=len(self.classes_))
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, counts)
         return X, labels, weights
 
     def _weights_of(self, X, sample_weight) -> NDArray[np.float64]:
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-
-    def _class_weights(self, y) -> NDArray[np.float64]:
-        if isinstance(self.class_weight, dict):
-            unknown = [label for label in self.class_weight if label not in self.classes_]
-            if unknown and not all(label in self.class_weight for label in self.classes_.tolist()):
-                raise ValueError(
-                    f"class_weight={self.class_weight} has weights for {unknown}, which are not "
-                    f"among the classes of y: use {self.classes_.tolist()}."
-                )
-            wrong = {
-                label: weight
-                for label, weight in self.class_weight.items()
-                if not isinstance(weight, Real) or not float(weight) >= 0
-            }
-            if wrong:
-                raise ValueError(f"class_weight has {wrong}: weights must be non-negative numbers.")
-        return compute_class_weight(self.class_weight, classes=self.classes_, y=y)
 
     def _first_tol(self, X, labels, weights, used, run) -> float:
         """The tolerance of the first set: 0 where the SVM will be exact."""
