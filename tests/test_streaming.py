@@ -310,6 +310,14 @@ def test_what_a_source_must_have_is_said():
             RepresentativeSet(gamma=gamma).fit_stream([])
     with pytest.raises(ValueError, match='kernel="precomputed" is the kernel matrix of all rows'):
         RepresentativeSet(kernel="precomputed").fit_stream(chunks_of(X, y, 10))
+    stream = RepresentativeSet(gamma=1.0)
+    with pytest.raises(ValueError, match=r"source='rows\.csv' is a name: pass a reader"):
+        stream.fit_stream("rows.csv")
+    with pytest.raises(ValueError, match="source=5 is no iterable"):
+        stream.fit_stream(5)
+    for chunk in (X, (X, y)):
+        with pytest.raises(ValueError, match="for a chunk: it must give triples"):
+            stream.fit_stream([chunk])
 
 
 def test_a_source_that_breaks_off_leaves_the_estimator_as_it_was():

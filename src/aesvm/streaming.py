@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -77,6 +78,10 @@ class Streaming:
     _kernel_: tuple  #: the parameters it began with
     _with_classes_: bool
 
+    # scikit-learn's, of the estimator that this is a part of
+    _validate_params: Any
+    _init_callback_context: Any
+
     #: Attributes that only a stream has.
     _of_stream: ClassVar[tuple[str, ...]] = ("_tree_", "n_seen_", "_kernel_", "_with_classes_")
 
@@ -125,12 +130,12 @@ class Streaming:
 
     def _advance(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Take in some rows, or without any reduce what waits."""
-        self._validate_params()  # type: ignore[attr-defined]
+        self._validate_params()
         tree = getattr(self, "_tree_", None)
         if X is None and tree is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
         self._same_kernel(tree)
-        task = self._init_callback_context(max_subtasks=None)  # type: ignore[attr-defined]
+        task = self._init_callback_context(max_subtasks=None)
         task.call_on_fit_task_begin(estimator=self)
         rows = None if X is None else self._next_rows(X, y, sample_weight, tree)
         if tree is None:
@@ -177,13 +182,14 @@ class Streaming:
         >>> stream.n_seen_
         20000
         """
-        self._validate_params()  # type: ignore[attr-defined]
+        self._validate_params()
+        _check_source(source)
         if self.kernel == "precomputed":
             raise ValueError(
                 'kernel="precomputed" is the kernel matrix of all rows, and a stream never has '
                 "all: use another kernel, or a callable."
             )
-        task = self._init_callback_context(max_subtasks=None)  # type: ignore[attr-defined]
+        task = self._init_callback_context(max_subtasks=None)
         task.call_on_fit_task_begin(estimator=self)
         progress = Progress(self, task)
         self._begin()
@@ -351,6 +357,18 @@ class Spread:
         return 1.0 / (self.n_features * variance) if variance > 0 else 1.0
 
 
+def _check_source(source: Any) -> None:
+    if isinstance(source, str | PathLike):
+        raise ValueError(
+            f"source={str(source)!r} is a name: pass a reader of the file, from aesvm.io."
+        )
+    if not isinstance(source, Iterable):
+        raise ValueError(
+            f"source={source!r} is no iterable: pass a reader from aesvm.io, or an iterable of "
+            "(X, y, sample_weight)."
+        )
+
+
 def _read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any, Any, Any]]:
     """The chunks of a source; progress is by bytes where the source knows them."""
     chunks = iter(source)
@@ -358,7 +376,12 @@ def _read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any
     told = 0
     with progress.task(name, _PARTS if n_bytes else None) as task:
         for chunk in chunks:
-            yield chunk
+            if not isinstance(chunk, tuple | list) or len(chunk) != 3:
+                raise ValueError(
+                    f"source gave {type(chunk).__name__} for a chunk: it must give triples "
+                    "(X, y, sample_weight), of which the last two may be None."
+                )
+            yield chunk[0], chunk[1], chunk[2]
             position = getattr(chunks, "position", 0)
             done = int(_PARTS * position / n_bytes) if n_bytes else told + 1
             for _ in range(told, done):

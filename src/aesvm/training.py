@@ -185,7 +185,7 @@ class Training:
         found = [result for result in results if not isinstance(result, int)]
         self.progress.say(
             f"solve: {len(found):,} pairs of classes "
-            f"({sum(r.account.exact for r in found):,} exact, rounds "
+            f"({sum(r.account.exact for r in found):,} on all rows given, rounds "
             f"{max(r.account.rounds for r in found)}), "
             f"{sum(r.account.n_solved for r in found):,} rows, largest gap "
             f"{max(r.solution.gap for r in found):.3g}, "
