@@ -62,12 +62,12 @@ def _how(scale: Scale, ledger: Ledger) -> Section:
         + (f": {listed}." if len(scale.points) <= _FEW else "."),
         f"Folds tested with, of 0 to 4: {folds}. They are of consecutive rows: the data is "
         "ordered in time, or by region, and the paper's accuracies of 60 to 68 % on D4 can only "
-        "come from such folds.",
-        "CVM, BVM, LASVM and CPSP (SVMperf) are this package's own implementations, from the "
-        "papers; RfeatSVM and Nystroem put scikit-learn's parts together. LIBSVM is "
-        "scikit-learn's SVC; intelex is scikit-learn-intelex; “AESVC auto” is this package as it "
-        "comes. The subsamples are random rows: as many as AESVM 1e-3 keeps, or about as many as "
-        "take as long.",
+        "come from such folds. Where test rows are published they are used, but for D5 the first "
+        "20,000 of them and for D1 every third.",
+        "CVM, BVM, LASVM and CPSP (SVMperf) are this package's own implementations; RfeatSVM and "
+        "Nystroem put scikit-learn's parts together. LIBSVM is scikit-learn's SVC; intelex is "
+        "scikit-learn-intelex; “AESVC auto” is this package as it comes. The subsamples are "
+        "random rows: as many as AESVM 1e-3 keeps, or about as many as take as long.",
     ]
     if scale.train_rows:
         rows = ", ".join(f"{label(data)} {n:,}" for data, n in scale.train_rows.items())

@@ -32,8 +32,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         f"{label(data)} {size}" for data, size in published.RANDOM_FEATURES.items()
     )
     densities = ", ".join(
-        f"{label(data)} {before} to {after} %"
-        for data, (before, after) in published.DENSITIES.items()
+        f"{data} {before} to {after} %" for data, (before, after) in published.DENSITIES.items()
     )
     table = by_solver(
         "Table 9: RfeatSVM, AESVM and LIBSVM",

@@ -138,9 +138,10 @@ class CPSP(Scored):
 
     Notes
     -----
-    Faithful to the paper: the problem, with one slack and no offset; planes projected onto a span
+    Written from descriptions of the method: neither the article nor the code of SVMperf was at
+    hand. Faithful to these: the problem, with one slack and no offset; planes projected onto a span
     that grows with each of them, up to ``n_basis``; pre-images by fixed-point iteration; planes
-    dropped that have been inactive for a while. No code of SVMperf was used.
+    dropped that have been inactive for a while.
 
     Different from it:
 
