@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import distributed
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_array_equal
@@ -11,8 +12,19 @@ from sklearn.model_selection import GridSearchCV
 from aesvm import AESVC, RepresentativeSet
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
-def test_a_grid_search_finds_the_same_under_every_backend(backend):
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "dask"])
+def test_a_grid_search_finds_the_same_under_every_backend(backend, client):
     X, y = make_moons(1500, noise=0.25, random_state=0)
     search = GridSearchCV(AESVC(gamma=1.0, refine=0), {"C": [0.1, 10.0]}, cv=2)
     alone = search.fit(X, y).cv_results_["mean_test_score"]
@@ -21,8 +33,8 @@ def test_a_grid_search_finds_the_same_under_every_backend(backend):
     assert_array_equal(alone, together)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
-def test_threads_of_a_fit_follow_the_backend(backend):
+@pytest.mark.parametrize("backend", ["threading", "loky", "dask"])
+def test_threads_of_a_fit_follow_the_backend(backend, client):
     X, y = make_moons(3000, noise=0.1, random_state=0)
     alone = RepresentativeSet(gamma=1.0).fit(X, y)
     with parallel_config(backend=backend, n_jobs=2):

@@ -129,6 +129,10 @@ class Progress:
         yield Progress(self.estimator, context, self.quiet or quiet)
         context.call_on_fit_task_end(estimator=self.estimator)
 
+    def quietly(self) -> Progress:
+        """The same, but for lines."""
+        return Progress(self.estimator, self.context, quiet=True)
+
     def step(self, name: str = "step") -> None:
         """One of the parts is done."""
         with self.task(name):
@@ -137,6 +141,20 @@ class Progress:
     def say(self, message: str) -> None:
         if not self.quiet:
             say(self.estimator, message)
+
+
+class Silence(Progress):
+    """Where work reports that nobody watches."""
+
+    def __init__(self) -> None:
+        super().__init__(None, None, quiet=True)
+
+    @contextmanager
+    def task(self, name: str, steps: int | None = 0, quiet: bool = False) -> Iterator[Progress]:
+        yield self
+
+    def quietly(self) -> Progress:
+        return self
 
 
 class Threads:

@@ -30,6 +30,26 @@ NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was 
 INDEFINITE = "the kernel is not positive semidefinite: no theorem applies"
 
 
+#: Parameters that a certificate rests on.
+_RESTS_ON = ("kernel", "degree", "coef0", "C", "class_weight", "hull_tol", "tol")
+
+
+def parameters_of(estimator: Any) -> dict[str, Any]:
+    """What a certificate of a model rests on, to be kept with it."""
+    return {name: getattr(estimator, name) for name in _RESTS_ON}
+
+
+def check_unchanged(estimator: Any, trained_with: dict[str, Any]) -> None:
+    """Refuse to certify a model whose parameters are no longer those it was trained with."""
+    for name, value in trained_with.items():
+        now = getattr(estimator, name)
+        if now is not value and now != value:
+            raise ValueError(
+                f"{name}={now!r} was {value!r} when the model was trained: certify wants the same "
+                "parameters."
+            )
+
+
 @dataclass(frozen=True)
 class Certificate:
     """How close a model is to the exact SVM of its training rows.

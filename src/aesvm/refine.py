@@ -58,7 +58,7 @@ DUALITY_TOL = 1e-3
 
 #: Half the width of the band, in standard deviations of what representatives get wrong (1 leaves
 #: more rows in violation, 2 solves for more rows); it never reaches beyond the decision boundary.
-_DEVIATIONS, _WIDEST = 1.5, 1.0
+DEVIATIONS, WIDEST = 1.5, 1.0
 
 #: "auto": kernel values that the exact SVM may take, or all rounds but the first (some ten
 #: seconds on two cores); and those that the first round may (minutes). Beyond that, none.
@@ -66,7 +66,7 @@ EXACT_EFFORT, ROUND_EFFORT = 5e9, 3e11
 
 #: "auto": a round that changes fewer labels is the last; also one that changes over half as many
 #: as the one before.
-_CHANGES = 1e-3
+CHANGES = 1e-3
 
 #: Kernel values that a certificate may take without being asked for: a fraction of a second.
 _FREE = 2e8
@@ -78,7 +78,7 @@ _STEPS, _LOOK = 20, 10_000
 _LONG = 1e9
 
 #: Losses that differ by less are the same.
-_SAME = 1e-9
+SAME = 1e-9
 
 
 class View(NamedTuple):
@@ -239,7 +239,7 @@ class Machine:
             self.progress.say(f"auto: round {self.state.rounds} changed {share:.2%} of the labels")
             budget -= solution.n_evaluations
             another = self._unseen() * self.n_support + solution.n_evaluations
-            if another > budget or share <= _CHANGES or share > 0.5 * last:
+            if another > budget or share <= CHANGES or share > 0.5 * last:
                 return
 
     def round(self) -> None:
@@ -374,7 +374,7 @@ class Machine:
                 offset = best_offset(known, pair.signs, pair.bounds)
             wanted = ~seen
             if self.definite:
-                wanted &= pair.signs * (known + offset) < 1.0 + _WIDEST
+                wanted &= pair.signs * (known + offset) < 1.0 + WIDEST
             if not wanted.any():
                 break
             at = np.flatnonzero(wanted)
@@ -388,14 +388,14 @@ class Machine:
         margins = pair.signs * (known + offset)
         members = pair.signs[books.members] * (solution.scores + offset)
         wrong = books.spread(np.maximum(0.0, 1.0 - members)) - np.maximum(0.0, 1.0 - margins)
-        wrong = wrong[np.abs(wrong) > _SAME]
+        wrong = wrong[np.abs(wrong) > SAME]
         error = sqrt(float(np.square(wrong).mean())) if len(wrong) else 0.0
         multipliers, bounds = self.lifted(), pair.bounds
         return View(
             margins=margins,
             offset=offset,
             objective=0.5 * self.squared_norm + hinge_losses(margins, bounds),
-            doubt=min(_DEVIATIONS * error, _WIDEST),
+            doubt=min(DEVIATIONS * error, WIDEST),
             multipliers=multipliers,
             violators=count_violators(margins, multipliers, bounds, self.tol),
         )

@@ -264,6 +264,10 @@ class RepresentativeSet(CallbackSupportMixin, Streaming, BaseEstimator):
     def _reduced(self, held: Held, tolerance: float, run, progress: Progress) -> Held:
         return reduced(self, held, tolerance, self.gamma_, run, progress)
 
+    def _representative_set(self, hull_tol: float) -> RepresentativeSet:
+        parameters = {**self.get_params(deep=False), "gamma": self.gamma_, "hull_tol": hull_tol}
+        return RepresentativeSet(**parameters)
+
     def _tell(self, tree: Tree, at_end: bool, run, progress: Progress) -> None:
         super()._tell(tree, at_end, run, progress)
         self._describe(tree)
@@ -424,19 +428,34 @@ class _Quiet(RepresentativeSet):
     """One of the many sets that a stream goes through."""
 
     def _say_given_up(self, seen: int, kept: int, total: int) -> None:
-        say(self, f"{seen:,} of {total:,} distinct rows were reduced, {kept / seen:.1%} kept")
+        """Say nothing: the next one may do better."""
 
 
 def reduced(
     settings: RepresentativeSet, held: Held, tolerance: float, gamma: float, run, progress: Progress
 ) -> Held:
-    """Some rows of a stream by their representatives, with an estimator's settings."""
+    """Some weighted rows by their representatives, with an estimator's settings."""
+    chosen, _ = represented(settings, held, tolerance, gamma, run, progress)
+    return reached(held, chosen.sample_indices_, chosen.weights_, chosen.max_residual_)
+
+
+def represented(
+    settings: RepresentativeSet,
+    held: Held,
+    tolerance: float,
+    gamma: float,
+    run,
+    progress: Progress,
+    combinations: bool = False,
+) -> tuple[RepresentativeSet, Merged]:
+    """The set of some weighted rows, with an estimator's settings; and who stands for whom."""
     own = {"hull_tol": tolerance, "keep_combinations": False}
     chosen = _Quiet(**{**settings.get_params(deep=False), **own})
     chosen._check(held.X)
     labels = np.unique(held.y, return_inverse=True)[1]
-    chosen._represent(held.X, labels, held.weights, gamma, run, progress)
-    return reached(held, chosen.sample_indices_, chosen.weights_, chosen.max_residual_)
+    refined_to = tolerance if combinations else None
+    merged = chosen._represent(held.X, labels, held.weights, gamma, run, progress, refined_to)
+    return chosen, merged
 
 
 def merge(X, labels, weights, run) -> NDArray[np.intp]:

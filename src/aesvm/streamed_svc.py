@@ -5,32 +5,30 @@ The set is kept by ``streaming``; here the SVM of it is trained, from where the 
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from itertools import combinations
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
-from aesvm.base import Progress
-from aesvm.certificate import NOT_DEFINITE, NOT_LOOKED, certify, definiteness
-from aesvm.class_weights import class_weights
+from aesvm.base import Progress, Threads, one_blas_thread
+from aesvm.certificate import Certificate, check_unchanged
+from aesvm.gathered import Census, Gathered, GatheredSVC
 from aesvm.one_vs_one import Trained
 from aesvm.representative import reduced
+from aesvm.reread import Reread
+from aesvm.source import check_source, readable_again
 from aesvm.streaming import Streaming, of_streams
-from aesvm.training import Options, Problem, StartOf, Training
+from aesvm.training import StartOf
 from aesvm.tree import Held, Tree
 
 #: The model is trained again once a stream has become so much longer: all trainings together then
 #: take as long as a few of the last.
 GROWTH = 1.25
 
-#: Why a certificate has no number that all rows would be needed for.
-SEEN_ONCE = "takes a pass over all rows, and a stream is seen once"
 
-
-class StreamedSVC(Streaming):
+class StreamedSVC(GatheredSVC, Streaming):
     """``partial_fit`` of AESVC."""
 
     _counts_: dict[Any, int]  #: rows of each class
@@ -106,6 +104,43 @@ class StreamedSVC(Streaming):
             )
         return self._advance(X, y, sample_weight)
 
+    def certify_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Certificate:
+        """Compute the objective that ``certificate_`` lacks, by a pass over the rows again.
+
+        Parameters
+        ----------
+        source : iterable of (X, y, sample_weight)
+            All rows of the stream that the model was trained on.
+
+        Returns
+        -------
+        certificate : Certificate
+            It takes the place of ``certificate_``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
+        >>> chunks = [(X[at : at + 5_000], y[at : at + 5_000], None) for at in (0, 5_000, 10_000)]
+        >>> model = AESVC(gamma=1.0, refine=1).fit_stream(chunks)
+        >>> model.certificate_.objective is None
+        True
+        >>> certificate = model.certify_stream(chunks)
+        >>> most = certificate.reduced_objective + certificate.theorem_2_bound
+        >>> 0 < certificate.objective < most
+        True
+        """
+        check_is_fitted(self)
+        estimator: Any = self
+        if not hasattr(self, "_tree_"):
+            raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
+        check_source(source)
+        check_unchanged(self, self._trained_with_)
+        task = estimator._init_callback_context(max_subtasks=None)
+        with one_blas_thread, Threads(self.n_jobs) as run:
+            return self._certify_from(Reread(self, source, run, Progress(self, task)))
+
     def _begin(self) -> None:
         super()._begin()
         self._counts_ = {}
@@ -139,81 +174,62 @@ class StreamedSVC(Streaming):
 
     def _tell(self, tree: Tree, at_end: bool, run: Any, progress: Progress) -> None:
         super()._tell(tree, at_end, run, progress)
-        if len(self._present_) < 2:
-            if at_end:
-                raise ValueError(
-                    f"the stream has rows of {len(self._present_)} class "
-                    f"({sorted(self._present_)}): "
-                    "classification needs at least two classes."
-                )
+        if at_end:
+            self._check_classes()
+        elif len(self._present_) < 2:
             return
         if at_end or tree.n_rows >= GROWTH * getattr(self, "_trained_at_", 0):
             self._train_on(tree.settled(self._reducer(run, progress)), run, progress)
             self._trained_at_ = tree.n_rows
 
-    def _train_on(self, tree: Tree, run: Any, progress: Progress) -> None:
-        estimator: Any = self
-        held = tree.everything()
-        given = self._given_classes_
-        classes = np.array(sorted(self._counts_)) if given is None else given
-        labels = np.searchsorted(classes, held.y)
-        estimator.classes_ = classes
-        counts = [self._counts_.get(c, 0) for c in classes.tolist()]
-        estimator.class_weight_ = class_weights(estimator.class_weight, classes, np.array(counts))
-        costs = estimator.C * estimator.class_weight_[labels]
-        problem = Problem(np.arange(len(held)), labels, held.weights, costs, len(classes))
-        definite = definiteness(estimator.kernel, estimator.coef0)
-        train = Training(
-            Options(
-                0, estimator.tol, estimator.max_iter, estimator.cache_size, estimator.shrinking
-            ),
-            partial(estimator._kernel_for, held.X),
-            _no_rounds,
-            definite != NOT_DEFINITE,
-            run,
-            progress,
-        )
-        results = train(problem, None, self._start_of(held, len(classes)))
-        reach = tree.reach
-        pairs = [i + j for i, j in combinations(counts, 2)]
-        told = [
-            one
-            if isinstance(one, int)
-            else one._replace(
-                account=replace(
-                    one.account,
-                    exact=False,
-                    n_rows=n_rows,
-                    max_residual=reach**2,
-                    total_residual=n_rows * reach**2,
-                    weighted_distances=one.account.total_bound * reach,
-                    hinge=None,
-                    dual_objective=None,
-                    violators=None,
-                )
+    def _check_rounds(self, source: Iterable) -> None:
+        self._check_not_exact()
+        if isinstance(self.refine, int) and self.refine and not readable_again(source):
+            raise ValueError(
+                f"refine={self.refine} makes rounds, in which source is read again, and this one "
+                'can be read only once: use refine=0, or "auto".'
             )
-            for one, n_rows in zip(results, pairs, strict=True)
-        ]
-        estimator._assemble(held.X, labels, told)
+
+    def _finish(self, source: Iterable, run: Any, progress: Progress) -> None:
+        if not self.refine or not readable_again(source):
+            super()._finish(source, run, progress)
+            return
+        Streaming._tell(self, self._tree_, True, run, progress)
+        self._check_classes()
+        census = self._census(self._tree_.n_rows)
+        places = Reread(self, source, run, progress)
+        self._refine_from(places, self._tree_, census, run, progress)
+        self._trained_at_ = self._tree_.n_rows
+
+    def _check_classes(self) -> None:
+        if len(self._present_) < 2:
+            raise ValueError(
+                f"the stream has rows of {len(self._present_)} class "
+                f"({sorted(self._present_)}): "
+                "classification needs at least two classes."
+            )
+
+    def _train_on(self, tree: Tree, run: Any, progress: Progress) -> None:
+        held, census = tree.everything(), self._census(tree.n_rows)
+        gathered = Gathered.of(held, census, self._costs(census))
+        start_of = self._start_of(held, len(census.classes))
+        results = self._train_gathered(gathered, census, tree.hull_tol, run, progress, start_of)
         self._started_from_ = [
             None if isinstance(one, int) else _multipliers(held, one.trained) for one in results
         ]
-        estimator._multipliers_ = [None] * len(results)
-        estimator.support_ = held.indices[estimator.support_]
-        estimator._fingerprint_ = None
-        estimator._trained_with_ = {}
-        estimator.shape_fit_ = (tree.n_rows, held.X.shape[1])
-        certificate = certify(estimator._accounts_, tree.hull_tol, definite)
-        estimator.certificate_ = replace(
-            certificate,
-            missing={
-                name: SEEN_ONCE if why == NOT_LOOKED else why
-                for name, why in certificate.missing.items()
-            },
-        )
+        self._describe_set(tree)
+
+    def _census(self, n_rows: int) -> Census:
+        given = self._given_classes_
+        classes = np.array(sorted(self._counts_)) if given is None else given
+        counts = np.array([self._counts_.get(c, 0) for c in classes.tolist()])
+        return Census(n_rows, classes, counts)
+
+    def _describe_set(self, tree: Tree) -> None:
+        estimator: Any = self
         chosen = estimator._representative_set(tree.hull_tol)
         chosen._tree_ = tree
-        chosen.n_features_in_, chosen.gamma_ = held.X.shape[1], estimator.gamma_
+        chosen.n_features_in_, chosen.gamma_ = estimator.n_features_in_, estimator.gamma_
         chosen.n_seen_ = tree.n_rows
         chosen._describe(tree)
         estimator.representative_set_ = chosen
@@ -235,10 +251,6 @@ class StreamedSVC(Streaming):
             return start
 
         return start_of
-
-
-def _no_rounds(*_: Any) -> Any:
-    raise AssertionError("a stream has no rounds: its rows are gone")
 
 
 def _multipliers(held: Held, trained: Trained) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

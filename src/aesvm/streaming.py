@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from numbers import Integral
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +28,8 @@ from aesvm.base import (
 )
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.functions import WITH_GAMMA
+from aesvm.source import check_source, read, readable_again
+from aesvm.spread import Spread
 from aesvm.tree import Held, Reduce, Tree, bytes_of
 
 #: Parameter constraints of an estimator that streams.
@@ -61,8 +62,7 @@ def of_streams(method: Callable) -> Any:
 #: Parameters that a stream cannot change.
 _KERNEL = ("kernel", "gamma", "degree", "coef0")
 
-#: Steps of progress while a source is read.
-_PARTS = 100
+_NO_ROWS = "source has no rows: a stream needs at least one."
 
 
 class Streaming:
@@ -152,7 +152,8 @@ class Streaming:
         with one_blas_thread, Threads(self.n_jobs) as run:
             reduce = self._reducer(run, progress)
             grown = tree.settled(reduce) if rows is None else tree.add(*rows, reduce)
-            self._keep(tree, grown, X is None, run, progress)
+            self._keep(tree, grown)
+            self._tell(grown, X is None, run, progress)
         task.call_on_fit_task_end(estimator=self)
         return self
 
@@ -183,7 +184,7 @@ class Streaming:
         20000
         """
         self._validate_params()
-        _check_source(source)
+        check_source(source)
         if self.kernel == "precomputed":
             raise ValueError(
                 'kernel="precomputed" is the kernel matrix of all rows, and a stream never has '
@@ -193,18 +194,21 @@ class Streaming:
         task.call_on_fit_task_begin(estimator=self)
         progress = Progress(self, task)
         self._begin()
+        self._check_rounds(source)
         self.gamma_ = self._gamma_of(source, progress)
         tree = self._planted()
         with one_blas_thread, Threads(self.n_jobs) as run:
             reduce = self._reducer(run, progress)
-            for X, y, sample_weight in _read(source, "read", progress):
+            for X, y, sample_weight in read(source, "read", progress):
                 if not np.shape(X)[0]:
                     continue
                 begun = tree if tree.n_rows else None
                 tree = tree.add(*self._next_rows(X, y, sample_weight, begun), reduce)
             if not tree.n_rows:
-                raise ValueError("source has no rows: a stream needs at least one.")
-            self._keep(self._planted(), tree.settled(reduce), True, run, progress)
+                raise ValueError(_NO_ROWS)
+            self._keep(self._planted(), tree.settled(reduce))
+            progress.say(f"{tree.n_rows:,} rows read, {len(self._tree_.everything()):,} held")
+            self._finish(source, run, progress)
         task.call_on_fit_task_end(estimator=self)
         return self
 
@@ -261,9 +265,10 @@ class Streaming:
         return Tree(self.hull_tol, bytes_of(self.memory_budget), self.on_overflow == "loosen")
 
     def _reducer(self, run: Any, progress: Progress) -> Reduce:
-        return lambda held, tolerance: self._reduced(held, tolerance, run, progress)
+        quiet = progress.quietly()
+        return lambda held, tolerance: self._reduced(held, tolerance, run, quiet)
 
-    def _keep(self, before: Tree, tree: Tree, at_end: bool, run: Any, progress: Progress) -> None:
+    def _keep(self, before: Tree, tree: Tree) -> None:
         if tree.hull_tol > before.hull_tol:
             warn(
                 f"memory_budget={self.memory_budget!r} cannot hold the set at hull_tol="
@@ -271,40 +276,35 @@ class Streaming:
                 f"{tree.reach**2:.3g} of their combinations so far."
             )
         self._tree_ = tree
-        self._tell(tree, at_end, run, progress)
+
+    def _check_rounds(self, source: Iterable) -> None:
+        """Refuse a source that cannot give what is asked for."""
+
+    def _finish(self, source: Iterable, run: Any, progress: Progress) -> None:
+        """Fitted attributes of a source that was read to its end."""
+        self._tell(self._tree_, True, run, progress)
 
     def _gamma_of(self, source: Iterable, progress: Progress) -> float:
         """The number that gamma stands for; "scale" takes a pass over the source."""
         if not isinstance(self.gamma, str) or self.kernel not in WITH_GAMMA:
             return resolve_gamma(self.gamma, np.empty((0, 1)), self.kernel)
-        if iter(source) is source:
+        if not readable_again(source):
             raise ValueError(
                 f"gamma={self.gamma!r} is a statistic of all rows, and source can be read only "
                 "once: pass a number for gamma, or a source that can be read again."
             )
         spread = Spread()
-        for X, _, _ in _read(source, "scale", progress):
-            spread.add(validated_rows(self, X, reset=not spread.count))
+        for X, _, _ in read(source, "scale", progress):
+            spread |= Spread.of(validated_rows(self, X, reset=not spread.n_values))
             if self.gamma == "auto":
                 break
+        if not spread.n_values:
+            raise ValueError(_NO_ROWS)
         return spread.gamma(self.gamma)
 
     def _next_rows(self, X, y, sample_weight, tree: Tree | None) -> tuple[Any, NDArray, NDArray]:
         """Valid rows, of the kind of those before; copies, since a caller may use his again."""
-        data = validated_rows(self, X, reset=tree is None)
-        weights = _check_sample_weight(
-            sample_weight,
-            data,
-            dtype=np.float64,
-            ensure_non_negative=True,
-            copy=True,
-            allow_all_zero_weights=True,
-        )
-        classes = np.zeros(data.shape[0], dtype=np.int8)
-        if y is not None:
-            check_consistent_length(data, y)
-            classes = column_or_1d(y, warn=True)
-            check_classification_targets(classes)
+        data, classes, weights = valid_rows(self, X, y, sample_weight, reset=tree is None)
         if tree is not None and (y is None) == self._with_classes_:
             raise ValueError(
                 f"y is {'missing' if y is None else 'given'}, and was "
@@ -326,64 +326,26 @@ class Streaming:
         return data.copy(), classes.copy(), weights
 
 
+def valid_rows(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool
+) -> tuple[Any, NDArray, NDArray[np.float64]]:
+    """Some rows of a stream, the class of each (zero where there are none) and its weight."""
+    data = validated_rows(estimator, X, reset=reset)
+    weights = _check_sample_weight(
+        sample_weight,
+        data,
+        dtype=np.float64,
+        ensure_non_negative=True,
+        copy=True,
+        allow_all_zero_weights=True,
+    )
+    classes = np.zeros(data.shape[0], dtype=np.int8)
+    if y is not None:
+        check_consistent_length(data, y)
+        classes = column_or_1d(y, warn=True)
+        check_classification_targets(classes)
+    return data, classes, weights
+
+
 def _kind(values: NDArray) -> str:
     return "numbers" if values.dtype.kind in "biuf" else "strings"
-
-
-class Spread:
-    """The variance of all values of a stream, which gamma="scale" is made of."""
-
-    def __init__(self) -> None:
-        self.count = self.n_features = 0
-        self.origin = self.total = self.squares = 0.0
-
-    def add(self, X: Any) -> None:
-        values = (X.data if sp.issparse(X) else np.ravel(X)).astype(np.float64)
-        if not self.count:
-            self.n_features = X.shape[1]
-            self.origin = float(values.mean()) if len(values) else 0.0
-        zeros = X.shape[0] * X.shape[1] - len(values)
-        values -= self.origin  # sums of squares far from the origin would cancel
-        self.count += X.shape[0] * X.shape[1]
-        self.total += float(values.sum()) - zeros * self.origin
-        self.squares += float(values @ values) + zeros * self.origin**2
-
-    def gamma(self, name: str) -> float:
-        if not self.count:
-            raise ValueError("source has no rows: a stream needs at least one.")
-        if name == "auto":
-            return 1.0 / self.n_features
-        variance = self.squares / self.count - (self.total / self.count) ** 2
-        return 1.0 / (self.n_features * variance) if variance > 0 else 1.0
-
-
-def _check_source(source: Any) -> None:
-    if isinstance(source, str | PathLike):
-        raise ValueError(
-            f"source={str(source)!r} is a name: pass a reader of the file, from aesvm.io."
-        )
-    if not isinstance(source, Iterable):
-        raise ValueError(
-            f"source={source!r} is no iterable: pass a reader from aesvm.io, or an iterable of "
-            "(X, y, sample_weight)."
-        )
-
-
-def _read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any, Any, Any]]:
-    """The chunks of a source; progress is by bytes where the source knows them."""
-    chunks = iter(source)
-    n_bytes = getattr(source, "n_bytes", 0)
-    told = 0
-    with progress.task(name, _PARTS if n_bytes else None) as task:
-        for chunk in chunks:
-            if not isinstance(chunk, tuple | list) or len(chunk) != 3:
-                raise ValueError(
-                    f"source gave {type(chunk).__name__} for a chunk: it must give triples "
-                    "(X, y, sample_weight), of which the last two may be None."
-                )
-            yield chunk[0], chunk[1], chunk[2]
-            position = getattr(chunks, "position", 0)
-            done = int(_PARTS * position / n_bytes) if n_bytes else told + 1
-            for _ in range(told, done):
-                task.step("bytes" if n_bytes else "chunk")
-            told = max(told, done)

@@ -34,7 +34,15 @@ from aesvm.base import (
     validated_rows,
     warn,
 )
-from aesvm.certificate import NOT_DEFINITE, Account, Certificate, certify, definiteness
+from aesvm.certificate import (
+    NOT_DEFINITE,
+    Account,
+    Certificate,
+    certify,
+    check_unchanged,
+    definiteness,
+    parameters_of,
+)
 from aesvm.class_weights import class_weights
 from aesvm.distinct import fingerprint
 from aesvm.kernels import KernelMatrix, bounded, in_enough_precision, resolve_gamma
@@ -46,9 +54,6 @@ from aesvm.streamed_svc import StreamedSVC
 from aesvm.streaming import STREAM_CONSTRAINTS
 from aesvm.training import Options, Problem, Result, Training, complete, expected_effort
 from aesvm.voting import Voting
-
-#: Parameters that a certificate rests on.
-_CERTIFIED = ("kernel", "degree", "coef0", "C", "class_weight", "hull_tol", "tol")
 
 #: Kernel values are as precise as this ``tol`` needs, also where a larger one is asked for.
 _TOL = 1e-3
@@ -304,7 +309,7 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
             )
             results = train(problem, merged.found if chosen.reduced_ else None)
             self._fingerprint_ = fingerprint(data, labels, weights, run)
-        self._trained_with_ = {name: getattr(self, name) for name in _CERTIFIED}
+        self._trained_with_ = parameters_of(self)
         self._assemble(data, labels, results)
         chosen.n_features_in_ = self.n_features_in_
         self.representative_set_ = chosen
@@ -342,13 +347,11 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
         """
         check_is_fitted(self)
         if self._fingerprint_ is None:
-            raise ValueError("certify wants all rows again, and a stream was seen once.")
-        for name, value in self._trained_with_.items():
-            if getattr(self, name) is not value and getattr(self, name) != value:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} was {value!r} when the model was trained: "
-                    "certify wants the same parameters."
-                )
+            raise ValueError(
+                "certify wants all rows here, and the model was trained on rows that are "
+                "elsewhere: use certify_stream."
+            )
+        check_unchanged(self, self._trained_with_)
         data = validated_rows(self, X, reset=False)
         check_consistent_length(data, y)
         labels = np.searchsorted(self.classes_, column_or_1d(y, warn=True))

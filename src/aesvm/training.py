@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,19 @@ _SAMPLE, _SAMPLE_TOL = 4096, 0.1
 
 #: Multipliers to begin with, of some rows of a pair of classes, known by its number.
 StartOf = Callable[[int, NDArray[np.intp]], NDArray[np.float64]]
+
+
+class Pairs(Protocol):
+    """What is trained: pairs of classes, and how they compare in effort."""
+
+    @property
+    def n_classes(self) -> int: ...
+
+    def pairs(self) -> Iterator[Pair | int]:
+        """Every pair of classes; where one has no rows, which wins (see ``one_vs_one``)."""
+
+    def effort(self) -> float:
+        """The squared sizes of all pairs together."""
 
 
 class Problem(NamedTuple):
@@ -152,7 +165,7 @@ class Training:
 
     def __call__(
         self,
-        problem: Problem,
+        problem: Pairs,
         first: Representatives | None,
         start_of: StartOf | None = None,
     ) -> list[Result | int]:

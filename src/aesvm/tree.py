@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 #: Pieces smaller than this are collected before they are reduced; and the share of the budget that
 #: they may take.
-PIECE_ROWS, _PIECE_SHARE = 50_000, 0.25
+PIECE_ROWS, PIECE_SHARE = 50_000, 0.25
 
 #: By how much the tolerance grows where the budget is too small for it.
 LOOSER = 4.0
@@ -77,6 +77,7 @@ class Held:
     weights: NDArray[np.float64]
     indices: NDArray[np.int64]  #: where in the stream they are
     reach: float  #: no row they stand for is further from its combination, in kernel space
+    margins: NDArray[np.float64] | None = None  #: by a model there was before, of rounds
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -94,6 +95,7 @@ class Held:
             y=self.y[rows],
             weights=self.weights[rows],
             indices=self.indices[rows],
+            margins=None if self.margins is None else self.margins[rows],
         )
 
 
@@ -101,20 +103,25 @@ def together(sets: list[Held]) -> Held:
     """All rows of several sets, in the order of the stream."""
     if len(sets) == 1:
         return sets[0]
-    sparse = sp.issparse(sets[0].X)
+    margins = [one.margins for one in sets if one.margins is not None]
     all_rows = Held(
-        sp.vstack([one.X for one in sets], format="csr")
-        if sparse
-        else np.concatenate([one.X for one in sets]),
+        stacked([one.X for one in sets]),
         np.concatenate([one.y for one in sets]),
         np.concatenate([one.weights for one in sets]),
         np.concatenate([one.indices for one in sets]),
         max(one.reach for one in sets),
+        np.concatenate(margins) if margins else None,
     )
     order = np.argsort(all_rows.indices, kind="stable")
     if np.array_equal(order, np.arange(len(order))):
         return all_rows
     return all_rows.take(order)
+
+
+def stacked(blocks: list[Any]) -> Any:
+    """Blocks of rows, all dense or all sparse, as one."""
+    sparse = sp.issparse(blocks[0])
+    return sp.vstack(blocks, format="csr") if sparse else np.concatenate(blocks)
 
 
 def level_tolerance(hull_tol: float, level: int) -> float:
@@ -158,7 +165,7 @@ class Tree(NamedTuple):
         tree = self._replace(pending=pending, n_rows=self.n_rows + n)
         waiting = sum(len(one) for one in tree.pending)
         n_bytes = sum(one.n_bytes for one in tree.pending)
-        full = n_bytes > _PIECE_SHARE * self.budget or tree.n_bytes > self.budget
+        full = n_bytes > PIECE_SHARE * self.budget or tree.n_bytes > self.budget
         if waiting >= PIECE_ROWS or full:
             tree = tree.settled(reduce)
         return tree
