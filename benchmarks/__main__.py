@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks import (
     classifier,
+    cluster,
     cores,
     easy,
     floor,
@@ -21,6 +22,7 @@ from benchmarks import (
     refinement,
     solver,
     startup,
+    stream_growth,
     streams,
     whole,
 )
@@ -45,7 +47,8 @@ def main() -> int:
         "hard": lambda: refinement.hard(report, covtype(), jobs),
         "whole": lambda: whole.run(report, covtype(), jobs),
         "streams": lambda: streams.run(report, data_dir, jobs),
-        "stream_growth": lambda: streams.growth(report, jobs),
+        "stream_growth": lambda: stream_growth.run(report, jobs, repeats),
+        "cluster": lambda: cluster.run(report, covtype(), jobs),
         "originals": lambda: originals.run(report, data_dir),
         "cores": lambda: cores.run(report, covtype(), repeats),
     }

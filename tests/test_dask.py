@@ -367,7 +367,7 @@ def test_what_cannot_be_is_said(client):
 def test_parameters_are_those_of_the_estimator_and_one_more():
     for ours, theirs in ((DaskAESVC, AESVC), (DaskRepresentativeSet, RepresentativeSet)):
         mine = ours().get_params()
-        assert mine.pop("split_every") == 8
+        assert mine.pop("split_every") == 16
         assert mine == theirs().get_params()
         copy = clone(ours(gamma=3.0, split_every=4))
         assert (copy.gamma, copy.split_every) == (3.0, 4)

@@ -188,8 +188,8 @@ class GatheredSVC:
     class_weight_: Any
 
     @abstractmethod
-    def _describe_set(self, tree: Tree) -> None:
-        """Tell of the representative set of all rows, which a tree holds."""
+    def _condensed(self, tree: Tree, run: Any, progress: Progress) -> Held:
+        """The set of all rows that the model is trained on first."""
 
     def _costs(self, census: Census) -> NDArray[np.float64]:
         """What each class may weigh."""
@@ -294,8 +294,7 @@ class GatheredSVC:
         costs = self._costs(census)
 
         def on(tree: Tree) -> tuple[Gathered, list[Result | int]]:
-            gathered = Gathered.of(tree.everything(), census, costs)
-            self._describe_set(tree)
+            gathered = Gathered.of(self._condensed(tree, run, progress), census, costs)
             return gathered, self._train_gathered(gathered, census, tree.hull_tol, run, progress)
 
         gathered, results = on(tree)

@@ -28,7 +28,7 @@ from aesvm.books import Books
 from aesvm.expansion import scores
 from aesvm.refine import COARSER, DEVIATIONS, SAME, WIDEST
 from aesvm.representative import RepresentativeSet, represented
-from aesvm.tree import Held, level_tolerance, stacked, together
+from aesvm.tree import Held, Reduce, stacked, together
 
 #: The offset is looked for within so much of the present one, on so many steps.
 SHIFT, STEPS = 0.25, 1024
@@ -47,17 +47,28 @@ class Part(NamedTuple):
 
 
 def part_of(
-    settings: RepresentativeSet, rows: Held, tolerance: float, run: Any, progress: Progress
+    settings: RepresentativeSet,
+    rows: Held,
+    tolerance: float,
+    run: Any,
+    progress: Progress,
+    enough: float | None = None,
 ) -> Part:
-    """A part of some rows as they come, its representatives within a squared distance."""
+    """A part of some rows as they come, its representatives within a squared distance.
+
+    Where more than a share of ``enough`` would represent, all do.
+    """
     rows = rows.take(np.flatnonzero(rows.weights))
     if not len(rows):
         return Part(rows, Books.everyone(0))
     gamma = float(settings.gamma)
-    _, merged = represented(settings, rows, tolerance, gamma, run, progress, combinations=True)
+    _, merged = represented(
+        settings, rows, tolerance, gamma, run, progress, combinations=True, enough=enough
+    )
     at, found = merged.distinct, merged.found
     own = replace(rows.take(at), weights=merged.weights[at])
-    if found.combinations is None or len(found.selected) == len(at):
+    n_most = len(at) - 1 if enough is None else enough * len(at)
+    if found.combinations is None or len(found.selected) > n_most:
         return Part(own, Books.everyone(len(at)))
     members = np.searchsorted(at, found.selected)
     return Part(own, Books(members, found.combinations[at], found.residuals[at]))
@@ -248,14 +259,15 @@ class Strata(NamedTuple):
         return sum(stratum.n_bytes for stratum in self)
 
 
-#: Reduces a set to a squared distance.
-Reduce = Callable[[Held, float], Held]
-
-
 def stratify(
-    part: Part, found: dict[int, Scores], cuts: dict[int, Cut], hull_tol: float, reduce: Reduce
+    part: Part,
+    found: dict[int, Scores],
+    cuts: dict[int, Cut],
+    hull_tol: float,
+    reduce: Reduce,
+    level: int | None = 1,
 ) -> dict[int, Strata]:
-    """The strata of every pair, of the rows of a part."""
+    """The strata of every pair, of the rows of a part; ``level`` as ``tolerance_of`` has it."""
     strata = {}
     for number, cut in cuts.items():
         if number not in found or not len(found[number].at):
@@ -269,12 +281,15 @@ def stratify(
         band, *sides = (
             rows.take(np.flatnonzero(side)) for side in (~inside & ~outside, inside, outside)
         )
-        strata[number] = _level(Strata(band, *sides), 1, hull_tol, reduce)
+        strata[number] = _level(Strata(band, *sides), level, hull_tol, reduce)
     return strata
 
 
 def merged_strata(
-    several: list[dict[int, Strata]], level: int, hull_tol: float, reduce: Reduce
+    several: list[dict[int, Strata]],
+    level: int | None,
+    hull_tol: float,
+    reduce: Reduce,
 ) -> dict[int, Strata]:
     """The strata of several parts, as sets of the next level."""
     numbers = sorted({number for one in several for number in one})
@@ -282,16 +297,18 @@ def merged_strata(
     for number in numbers:
         own = [one[number] for one in several if number in one]
         whole = Strata(*(together(list(sets)) for sets in zip(*own, strict=True)))
-        merged[number] = whole if len(own) == 1 else _level(whole, level, hull_tol, reduce)
+        if len(own) > 1 or level is None:
+            whole = _level(whole, level, hull_tol, reduce)
+        merged[number] = whole
     return merged
 
 
-def _level(strata: Strata, level: int, hull_tol: float, reduce: Reduce) -> Strata:
+def _level(strata: Strata, level: int | None, hull_tol: float, reduce: Reduce) -> Strata:
     """Strata with both sides reduced, and of equal rows near the margin one."""
     tolerances = (0.0, hull_tol, COARSER * hull_tol)
     return Strata(
         *(
-            reduce(rows, level_tolerance(tolerance, level)) if len(rows) else rows
+            reduce(rows, tolerance, level) if len(rows) else rows
             for rows, tolerance in zip(strata, tolerances, strict=True)
         )
     )

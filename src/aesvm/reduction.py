@@ -37,6 +37,7 @@ class Settings(NamedTuple):
     partition_size: int
     partition: str
     keep_combinations: bool
+    enough: float | None = None  #: the share that may be kept before reducing is given up
 
 
 class Derived(NamedTuple):
@@ -137,7 +138,8 @@ def _reduce(
                     if time.perf_counter() - told > 5.0:
                         told = time.perf_counter()
                         task.say(f"{seen:,} of {total:,} rows seen, {kept / seen:.1%} kept")
-            if kept > GIVE_UP_SHARE * seen and seen < total:
+            enough = GIVE_UP_SHARE if settings.enough is None else settings.enough
+            if kept > enough * seen and seen < total:
                 return [], (seen, kept)
     progress.say(f"subsets: {kept:,} rows kept, {time.perf_counter() - started:.1f} s")
     return [results[at] for at in range(len(subsets))], None

@@ -152,6 +152,7 @@ class RepresentativeSet(CallbackSupportMixin, Streaming, BaseEstimator):
     True
     """
 
+    _enough: float | None = None  # as in Settings: of the sets that a stream goes through
     _parameter_constraints: ClassVar[dict] = {
         **REDUCTION_CONSTRAINTS,
         "keep_combinations": ["boolean"],
@@ -261,8 +262,10 @@ class RepresentativeSet(CallbackSupportMixin, Streaming, BaseEstimator):
             self.weights_,
         )
 
-    def _reduced(self, held: Held, tolerance: float, run, progress: Progress) -> Held:
-        return reduced(self, held, tolerance, self.gamma_, run, progress)
+    def _reduced(
+        self, held: Held, tolerance: float, enough: float | None, run, progress: Progress
+    ) -> Held:
+        return reduced(self, held, tolerance, self.gamma_, run, progress, enough)
 
     def _representative_set(self, hull_tol: float) -> RepresentativeSet:
         parameters = {**self.get_params(deep=False), "gamma": self.gamma_, "hull_tol": hull_tol}
@@ -360,6 +363,7 @@ class RepresentativeSet(CallbackSupportMixin, Streaming, BaseEstimator):
             self.partition_size,
             self.partition,
             self.keep_combinations or (refined_to is not None and self.hull_tol > 0),
+            self._enough,
         )
         classes = np.split(distinct[order], edges)
         derived = derive(kernel, classes, merged, settings, run, progress)
@@ -432,10 +436,21 @@ class _Quiet(RepresentativeSet):
 
 
 def reduced(
-    settings: RepresentativeSet, held: Held, tolerance: float, gamma: float, run, progress: Progress
+    settings: RepresentativeSet,
+    held: Held,
+    tolerance: float,
+    gamma: float,
+    run,
+    progress: Progress,
+    enough: float | None = None,
 ) -> Held:
-    """Some weighted rows by their representatives, with an estimator's settings."""
-    chosen, _ = represented(settings, held, tolerance, gamma, run, progress)
+    """Some weighted rows by their representatives, with an estimator's settings.
+
+    Where more than a share of ``enough`` would be kept, all that are different are.
+    """
+    chosen, merged = represented(settings, held, tolerance, gamma, run, progress, enough=enough)
+    if enough is not None and len(chosen.sample_indices_) > enough * len(merged.distinct):
+        return reached(held, merged.distinct, merged.weights[merged.distinct], 0.0)
     return reached(held, chosen.sample_indices_, chosen.weights_, chosen.max_residual_)
 
 
@@ -447,10 +462,12 @@ def represented(
     run,
     progress: Progress,
     combinations: bool = False,
+    enough: float | None = None,
 ) -> tuple[RepresentativeSet, Merged]:
     """The set of some weighted rows, with an estimator's settings; and who stands for whom."""
     own = {"hull_tol": tolerance, "keep_combinations": False}
     chosen = _Quiet(**{**settings.get_params(deep=False), **own})
+    chosen._enough = enough
     chosen._check(held.X)
     labels = np.unique(held.y, return_inverse=True)[1]
     refined_to = tolerance if combinations else None

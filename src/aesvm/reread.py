@@ -83,7 +83,7 @@ class Reread:
             check_budget(merged, budget)
             return merged
 
-        return folded(of_pieces(), merge)
+        return merged_strata([folded(of_pieces(), merge)], None, hull_tol, reduce)
 
     def _pieces(self, name: str) -> Iterator[Held]:
         """All rows, in pieces such as the first pass reduced."""

@@ -167,10 +167,12 @@ class StreamedSVC(GatheredSVC, Streaming):
         self._present_ |= frozenset(np.unique(labels[weights > 0]).tolist())
         return rows, labels, weights
 
-    def _reduced(self, held: Held, tolerance: float, run: Any, progress: Progress) -> Held:
+    def _reduced(
+        self, held: Held, tolerance: float, enough: float | None, run: Any, progress: Progress
+    ) -> Held:
         estimator: Any = self
         settings = estimator._representative_set(tolerance)
-        return reduced(settings, held, tolerance, estimator.gamma_, run, progress)
+        return reduced(settings, held, tolerance, estimator.gamma_, run, progress, enough)
 
     def _tell(self, tree: Tree, at_end: bool, run: Any, progress: Progress) -> None:
         super()._tell(tree, at_end, run, progress)
@@ -210,14 +212,13 @@ class StreamedSVC(GatheredSVC, Streaming):
             )
 
     def _train_on(self, tree: Tree, run: Any, progress: Progress) -> None:
-        held, census = tree.everything(), self._census(tree.n_rows)
+        held, census = self._condensed(tree, run, progress), self._census(tree.n_rows)
         gathered = Gathered.of(held, census, self._costs(census))
         start_of = self._start_of(held, len(census.classes))
         results = self._train_gathered(gathered, census, tree.hull_tol, run, progress, start_of)
         self._started_from_ = [
             None if isinstance(one, int) else _multipliers(held, one.trained) for one in results
         ]
-        self._describe_set(tree)
 
     def _census(self, n_rows: int) -> Census:
         given = self._given_classes_
@@ -225,14 +226,17 @@ class StreamedSVC(GatheredSVC, Streaming):
         counts = np.array([self._counts_.get(c, 0) for c in classes.tolist()])
         return Census(n_rows, classes, counts)
 
-    def _describe_set(self, tree: Tree) -> None:
+    def _condensed(self, tree: Tree, run: Any, progress: Progress) -> Held:
+        """What the model is trained on: ``representative_set_`` tells of it."""
+        held = tree.condensed(self._reducer(run, progress))
         estimator: Any = self
         chosen = estimator._representative_set(tree.hull_tol)
-        chosen._tree_ = tree
+        chosen._tree_ = tree._replace(levels=(held,), pending=())
         chosen.n_features_in_, chosen.gamma_ = estimator.n_features_in_, estimator.gamma_
         chosen.n_seen_ = tree.n_rows
-        chosen._describe(tree)
+        chosen._describe(chosen._tree_)
         estimator.representative_set_ = chosen
+        return held
 
     def _start_of(self, held: Held, n_classes: int) -> StartOf | None:
         """The multipliers of the last model, for those of its rows that are still held."""

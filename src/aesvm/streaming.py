@@ -30,7 +30,7 @@ from aesvm.kernels import resolve_gamma
 from aesvm.kernels.functions import WITH_GAMMA
 from aesvm.source import check_source, read, readable_again
 from aesvm.spread import Spread
-from aesvm.tree import Held, Reduce, Tree, bytes_of
+from aesvm.tree import Held, Reduce, Tree, bytes_of, enough_at, tolerance_of
 
 #: Parameter constraints of an estimator that streams.
 STREAM_CONSTRAINTS: dict[str, list] = {
@@ -233,8 +233,13 @@ class Streaming:
         return held.X.copy(), held.y.copy(), held.weights.copy()
 
     @abstractmethod
-    def _reduced(self, held: Held, tolerance: float, run: Any, progress: Progress) -> Held:
-        """A set whose rows are within a squared distance of those that remain."""
+    def _reduced(
+        self, held: Held, tolerance: float, enough: float | None, run: Any, progress: Progress
+    ) -> Held:
+        """A set whose rows are within a squared distance of those that remain.
+
+        Where more than a share of ``enough`` would remain, all do.
+        """
 
     def _tell(self, tree: Tree, at_end: bool, run: Any, progress: Progress) -> None:
         """Fitted attributes of the stream so far; ``at_end``: no more rows are known of."""
@@ -266,7 +271,12 @@ class Streaming:
 
     def _reducer(self, run: Any, progress: Progress) -> Reduce:
         quiet = progress.quietly()
-        return lambda held, tolerance: self._reduced(held, tolerance, run, quiet)
+
+        def reduce(held: Held, hull_tol: float, level: int | None) -> Held:
+            tolerance = tolerance_of(hull_tol, level, held.reach)
+            return self._reduced(held, tolerance, enough_at(level), run, quiet)
+
+        return reduce
 
     def _keep(self, before: Tree, tree: Tree) -> None:
         if tree.hull_tol > before.hull_tol:

@@ -10,7 +10,10 @@ the number of pieces. Level l may add
     sqrt(epsilon_l) = sqrt(epsilon) 6 / (pi^2 l^2)
 
 to the distance, and since ``1/1 + 1/4 + 1/9 + ... = pi^2 / 6`` all levels together add no more than
-``sqrt(epsilon)``, however many they become. What they add in fact is less, and is what is reported.
+``sqrt(epsilon)``, however many they become. What a level does not use is left to the next, and a
+level that would keep over half of its rows leaves it all: among more rows, fewer are needed. When
+no level is to follow, what is left is used for a last reduction (``condensed``). What all have
+added in fact is what is reported.
 """
 
 from __future__ import annotations
@@ -32,8 +35,14 @@ PIECE_ROWS, PIECE_SHARE = 50_000, 0.25
 #: By how much the tolerance grows where the budget is too small for it.
 LOOSER = 4.0
 
-#: The tolerance that follows after none.
-_LEAST = 1e-6
+#: The tolerance that follows after none, and one that none follows.
+_LEAST, _MOST = 1e-6, 1e6
+
+#: A level that would keep more of its rows than this keeps all.
+_ENOUGH = 0.5
+
+#: So little of a tolerance reduces nothing.
+_NOTHING = 1e-4
 
 #: Pieces that wait are joined when they are so many: each is looked at in every call.
 _MANY = 64
@@ -137,8 +146,32 @@ def level_tolerance(hull_tol: float, level: int) -> float:
     return hull_tol * (6.0 / (pi * level) ** 2) ** 2
 
 
-#: Reduces a set, all of whose rows are to be within a squared distance: the smaller set.
-Reduce = Callable[[Held, float], Held]
+def tolerance_of(hull_tol: float, level: int | None, reach: float) -> float:
+    """What a set may be reduced by at a level: all that this one and those below have left.
+
+    A level of None is the last there will be.
+
+    Examples
+    --------
+    >>> from aesvm.tree import level_tolerance, tolerance_of
+    >>> tolerance_of(1.0, 1, reach=0.0) == level_tolerance(1.0, 1)
+    True
+    >>> tolerance_of(1.0, None, reach=0.75)
+    0.0625
+    """
+    levels = range(1, 1 + (level or 0))
+    allowed = sum(sqrt(level_tolerance(hull_tol, at)) for at in levels) if level else sqrt(hull_tol)
+    left = max(0.0, allowed - reach) ** 2
+    return left if left > _NOTHING * hull_tol else 0.0
+
+
+def enough_at(level: int | None) -> float | None:
+    """The share of rows above which a level leaves its tolerance to the next; the last has none."""
+    return None if level is None else _ENOUGH
+
+
+#: Reduces a set at a level, of a tolerance for all levels together.
+Reduce = Callable[[Held, float, int | None], Held]
 
 
 class Tree(NamedTuple):
@@ -175,20 +208,21 @@ class Tree(NamedTuple):
         pending = [one for one in self.pending if len(one)]
         if not pending:
             return self._replace(pending=())
-        carried = reduce(together(pending), level_tolerance(self.hull_tol, 1))
+        carried = reduce(together(pending), self.hull_tol, 1)
         levels = list(self.levels)
         level = 0
         while level < len(levels) and (resting := levels[level]) is not None:
             levels[level] = None
-            tolerance = level_tolerance(self.hull_tol, level + 2)
-            carried = reduce(together([resting, carried]), tolerance)
+            carried = reduce(together([resting, carried]), self.hull_tol, level + 2)
             level += 1
         levels[level : level + 1] = [carried]
         return self._replace(pending=(), levels=tuple(levels)).within_budget(reduce)
 
     def within_budget(self, reduce: Reduce) -> Tree:
-        """As it is, or looser; an error where neither is possible."""
-        tree = self
+        """As it is, or all in one set, or looser; an error where none of these is possible."""
+        if self.n_bytes <= self.budget:
+            return self
+        tree = self._in_one(reduce)
         while tree.n_bytes > tree.budget:
             if not tree.loosen:
                 raise ValueError(
@@ -197,22 +231,19 @@ class Tree(NamedTuple):
                     f"hull_tol={tree.hull_tol:g}: raise either, or let "
                     'on_overflow="loosen" raise hull_tol.'
                 )
-            tree = tree._looser(reduce)
+            if tree.hull_tol > _MOST:
+                raise ValueError(
+                    f"memory_budget={tree.budget:,.0f} bytes cannot hold {tree.n_bytes:,} bytes of "
+                    "the stream, which no hull_tol reduces further: raise it."
+                )
+            looser = max(LOOSER * tree.hull_tol, _LEAST)
+            tree = tree._replace(hull_tol=looser)._in_one(reduce)  # later rows have that as well
         return tree
 
-    def _looser(self, reduce: Reduce) -> Tree:
-        """All in one set, at a larger tolerance; later rows have that as well."""
-        hull_tol = max(LOOSER * self.hull_tol, _LEAST)
-        before = self.everything()
-        whole = reduce(before, level_tolerance(hull_tol, 1))
-        if len(whole) == len(before) and hull_tol > 1e6:
-            raise ValueError(
-                f"memory_budget={self.budget:,.0f} bytes cannot hold the {len(before):,} distinct "
-                "rows of the stream, which no hull_tol reduces: raise it."
-            )
-        # as if of the level it would have: the next to be carried over meets it there
+    def _in_one(self, reduce: Reduce) -> Tree:
+        """All in one set, of the highest level there is: the next carried over meets it."""
         empty: tuple[Held | None, ...] = (None,) * max(0, len(self.levels) - 1)
-        return self._replace(hull_tol=hull_tol, levels=(*empty, whole), pending=())
+        return self._replace(levels=(*empty, self.condensed(reduce)), pending=())
 
     @property
     def n_bytes(self) -> int:
@@ -225,6 +256,11 @@ class Tree(NamedTuple):
     def everything(self) -> Held:
         """All representatives, in the order of the stream."""
         return together(self.sets())
+
+    def condensed(self, reduce: Reduce) -> Held:
+        """All representatives as one set, for which all that is left of the tolerance is used."""
+        whole = self.everything()
+        return reduce(whole, self.hull_tol, None)
 
     def sets(self) -> list[Held]:
         """Of every level, and the rows that wait."""

@@ -41,7 +41,7 @@ from aesvm.parts import (
 )
 from aesvm.spread import Spread
 from aesvm.streaming import valid_rows
-from aesvm.tree import Held, Tree, bytes_of, level_tolerance, together
+from aesvm.tree import Held, Tree, bytes_of, enough_at, together, tolerance_of
 
 #: Rows are numbered from this times their partition, while it is not known how many there are.
 _APART = 2**40
@@ -123,10 +123,9 @@ class Cluster:
         """Representatives within a squared distance; ``keep`` the parts, to be asked again."""
         self._release(self.parts)
         sent = self.estimator()
-        level_1 = level_tolerance(tolerance, 1)
-        self.parts = self._of_partitions(
-            "reduce", _part, [(sent, number, level_1) for number in range(self.n_partitions)]
-        )
+        level = None if self.n_partitions == 1 else 1
+        before = [(sent, number, tolerance, level) for number in range(self.n_partitions)]
+        self.parts = self._of_partitions("reduce", _part, before)
         answers = [self._submit("answer", _answer, part) for part in self.parts]
         if not keep:  # a worker forgets a part when it has answered
             self._release(self.parts)
@@ -159,9 +158,9 @@ class Cluster:
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
         """Rows near the margin, and sets of the others, of the SVMs looked with last."""
-        sent = self.estimator()
+        sent, level = self.estimator(), None if self.n_partitions == 1 else 1
         strata = [
-            self._submit("stratify", _stratify, sent, part, scores, cuts, hull_tol)
+            self._submit("stratify", _stratify, sent, part, scores, cuts, hull_tol, level)
             for part, scores in zip(self.parts, self.scores, strict=True)
         ]
         self._await("stratify", strata)
@@ -184,15 +183,14 @@ class Cluster:
         return self._known(self.client.compute(tasks))
 
     def _merged(self, name: str, values: list[Future], merge: Callable, *others: Any) -> Future:
-        """All values as one, merged a few at a time on the workers."""
-        level = 1
+        """All values as one, merged a few at a time on the workers; the last has no level."""
+        level: int | None = 1
         while len(values) > 1:
-            level += 1
+            level = None if level is None or len(values) <= self.split_every else level + 1
             groups = [
                 values[at : at + self.split_every] for at in range(0, len(values), self.split_every)
             ]
-            merged = [self._submit(name, merge, group, level, *others) for group in groups]
-            values = merged
+            values = [self._submit(name, merge, group, level, *others) for group in groups]
         return values[0]
 
     def _key(self, name: str) -> str:
@@ -257,7 +255,9 @@ def _of_partition(number: int, future: Future) -> Exception:
 # What workers do. They have one thread for each task: Dask runs as many tasks as it sees fit.
 
 
-def _part(estimator: Any, number: int, tolerance: float, partition: Partition) -> _Counted:
+def _part(
+    estimator: Any, number: int, hull_tol: float, level: int | None, partition: Partition
+) -> _Counted:
     """A partition as a part, and how many rows it has."""
     X, y, sample_weight = partition
     n_rows = X.shape[0]
@@ -268,9 +268,10 @@ def _part(estimator: Any, number: int, tolerance: float, partition: Partition) -
     found, counts = np.unique(labels, return_counts=True)
     present = frozenset(np.unique(labels[weights > 0]).tolist())
     rows = Held(data, labels, weights, indices, 0.0)
+    tolerance = tolerance_of(hull_tol, level, 0.0)
     settings = estimator._representative_set(tolerance)
     with _working() as run:
-        part = part_of(settings, rows, tolerance, run, Silence())
+        part = part_of(settings, rows, tolerance, run, Silence(), enough_at(level))
     return _Counted(
         part if len(part.rows) else None,
         {number: n_rows},
@@ -284,12 +285,14 @@ def _answer(counted: _Counted) -> Answer:
     return Answer(held, *counted[1:])
 
 
-def _merged_answers(answers: list[Answer], level: int, estimator: Any, tolerance: float) -> Answer:
+def _merged_answers(
+    answers: list[Answer], level: int | None, estimator: Any, tolerance: float
+) -> Answer:
     sets = [answer.held for answer in answers if answer.held is not None]
     held = together(sets) if sets else None
     if len(sets) > 1 and held is not None:
         with _working() as run:
-            held = estimator._reduced(held, level_tolerance(tolerance, level), run, Silence())
+            held = estimator._reducer(run, Silence())(held, tolerance, level)
     n_rows: dict[int, int] = {}
     counts: Counter = Counter()
     for answer in answers:
@@ -327,7 +330,7 @@ def _look(counted: _Counted, scores: dict[int, Scores], machines: Machines) -> d
     return {} if counted.part is None else look(counted.part, scores, machines)
 
 
-def _merged_looks(looks: list[dict[int, Seen]], level: int) -> dict[int, Seen]:
+def _merged_looks(looks: list[dict[int, Seen]], level: int | None) -> dict[int, Seen]:
     return merged_looks(looks)
 
 
@@ -337,16 +340,17 @@ def _stratify(
     scores: dict[int, Scores],
     cuts: dict[int, Cut],
     hull_tol: float,
+    level: int | None,
 ) -> dict[int, Strata]:
     if counted.part is None:
         return {}
     with _working() as run:
         reduce = estimator._reducer(run, Silence())
-        return stratify(counted.part, scores, cuts, hull_tol, reduce)
+        return stratify(counted.part, scores, cuts, hull_tol, reduce, level)
 
 
 def _merged_strata(
-    several: list[dict[int, Strata]], level: int, estimator: Any, hull_tol: float
+    several: list[dict[int, Strata]], level: int | None, estimator: Any, hull_tol: float
 ) -> dict[int, Strata]:
     with _working() as run:
         return merged_strata(several, level, hull_tol, estimator._reducer(run, Silence()))
@@ -362,7 +366,7 @@ def _spread(estimator: Any, partition: Partition) -> Spread:
     return Spread.of(validated_rows(estimator, X, reset=False)) if X.shape[0] else Spread()
 
 
-def _merged_spreads(spreads: list[Spread], level: int) -> Spread:
+def _merged_spreads(spreads: list[Spread], level: int | None) -> Spread:
     return functools.reduce(operator.or_, spreads)
 
 

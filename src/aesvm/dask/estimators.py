@@ -123,7 +123,7 @@ class DaskRepresentativeSet(_OnCluster, RepresentativeSet):
 
     Parameters
     ----------
-    split_every : int, default=8
+    split_every : int, default=16
         Sets that are put together at a time.
     **parameters
         Those of :class:`aesvm.RepresentativeSet`. ``memory_budget`` is for the set that comes here;
@@ -165,7 +165,7 @@ class DaskRepresentativeSet(_OnCluster, RepresentativeSet):
     }
 
     @_with_parameters_of(RepresentativeSet)
-    def __init__(self, *, split_every: int = 8, **parameters: Any) -> None:
+    def __init__(self, *, split_every: int = 16, **parameters: Any) -> None:
         super().__init__(**parameters)
         self.split_every = split_every
 
@@ -222,7 +222,7 @@ class DaskAESVC(_OnCluster, AESVC):
 
     Parameters
     ----------
-    split_every : int, default=8
+    split_every : int, default=16
         Sets that are put together at a time.
     **parameters
         Those of :class:`aesvm.AESVC`. ``refine="exact"`` needs all rows in one place, and is not
@@ -267,7 +267,7 @@ class DaskAESVC(_OnCluster, AESVC):
     }
 
     @_with_parameters_of(AESVC)
-    def __init__(self, *, split_every: int = 8, **parameters: Any) -> None:
+    def __init__(self, *, split_every: int = 16, **parameters: Any) -> None:
         super().__init__(**parameters)
         self.split_every = split_every
 
