@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm import one_vs_one
-from aesvm.base import Progress, warn
+from aesvm.base import Progress, fitted_attributes, warn
 from aesvm.books import Pair
 from aesvm.certificate import (
     NOT_DEFINITE,
@@ -302,6 +302,7 @@ class GatheredSVC:
             return
         wanted = inf if isinstance(self.refine, str) else self.refine
         budget, share, rounds = EXACT_EFFORT, 1.0, 0
+        best, before = inf, fitted_attributes(self)
         while rounds < wanted:
             if self.refine == "auto" and not rounds and _effort(results, census) > ROUND_EFFORT:
                 progress.say(
@@ -312,10 +313,16 @@ class GatheredSVC:
                 return
             machines = self._machines()
             seen = places.look(machines)
-            cuts = {}
+            cuts, objective = {}, 0.0
             for number, machine in machines.of.items():
-                offset, _ = seen[number].best(machine.offset)
+                offset, losses = seen[number].best(machine.offset)
+                objective += 0.5 * machine.norm**2 + losses
                 cuts[number] = Cut(machine.classes, offset, seen[number].doubt())
+            if objective > best:
+                progress.say(f"round {rounds}: F1 {objective:.6g}, and {best:.6g} before: undone")
+                vars(self).update(before)
+                return
+            best, before = objective, fitted_attributes(self)
             try:
                 strata = places.stratify(cuts, self.hull_tol)
             except OverBudgetError as error:

@@ -1,7 +1,7 @@
 """A source that can be read again: its rows are asked for more than their representatives.
 
 It is read in pieces, twice in a round: once to look, once to stratify. In between, the scores of
-all rows are kept, eight bytes for each row and pair of classes that it belongs to.
+all rows are kept, 16 bytes for each row and pair of classes that it belongs to.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aesvm import tree
 from aesvm.base import Progress
@@ -27,7 +28,7 @@ from aesvm.parts import (
     score,
     stratify,
 )
-from aesvm.source import read
+from aesvm.source import digest, read
 from aesvm.streaming import valid_rows
 from aesvm.tree import Held, bytes_of, together
 
@@ -45,13 +46,24 @@ class Reread:
     run : callable
         A parallel ``map``.
     progress : Progress
+    digests : iterable of int
+        Of the chunks as they were at first, where they are known.
     """
 
-    def __init__(self, estimator: Any, source: Iterable, run: Any, progress: Progress) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        source: Iterable,
+        run: Any,
+        progress: Progress,
+        digests: Iterable[int] = (),
+    ) -> None:
         self.estimator = estimator
         self.source = source
         self.run = run
         self.progress = progress
+        self.n_rows: int = estimator.n_seen_
+        self.digests: list[int] = list(digests)  # of the chunks, where they are known
         self.scores: list[dict[int, Scores]] = []
 
     def look(self, machines: Machines) -> dict[int, Seen]:
@@ -83,17 +95,16 @@ class Reread:
             check_budget(merged, budget)
             return merged
 
-        return merged_strata([folded(of_pieces(), merge)], None, hull_tol, reduce)
+        strata = merged_strata([folded(of_pieces(), merge)], None, hull_tol, reduce)
+        check_budget(strata, budget)
+        return strata
 
     def _pieces(self, name: str) -> Iterator[Held]:
         """All rows, in pieces such as the first pass reduced."""
         share = tree.PIECE_SHARE * bytes_of(self.estimator.memory_budget)
         waiting: list[Held] = []
         n_rows = 0
-        for X, y, sample_weight in read(self.source, name, self.progress):
-            if not np.shape(X)[0]:
-                continue
-            rows, labels, weights = valid_rows(self.estimator, X, y, sample_weight, reset=False)
+        for rows, labels, weights in self._chunks(name):
             indices = np.arange(n_rows, n_rows + len(labels), dtype=np.int64)
             n_rows += len(labels)
             waiting.append(Held(rows, labels, weights, indices, 0.0))
@@ -103,11 +114,31 @@ class Reread:
                 waiting = []
         if waiting:
             yield together(waiting)
-        if n_rows != self.estimator.n_seen_:
-            raise ValueError(
-                f"source gave {self.estimator.n_seen_:,} rows at first, and {n_rows:,} when read "
-                "again: rounds need a source that gives the same rows each time, or refine=0."
-            )
+
+    def _chunks(self, name: str) -> Iterator[tuple[Any, NDArray, NDArray[np.float64]]]:
+        """All chunks; an error where they are not those of before."""
+        known = self.digests
+        found: list[int] = []
+        n_rows = 0
+        for X, y, sample_weight in read(self.source, name, self.progress):
+            if not np.shape(X)[0]:
+                continue
+            chunk = valid_rows(self.estimator, X, y, sample_weight, reset=False)
+            n_rows += len(chunk[1])
+            found.append(digest(*chunk))
+            if n_rows > self.n_rows or (known and found != known[: len(found)]):
+                raise ValueError(self._changed(n_rows))
+            yield chunk
+        if n_rows != self.n_rows:
+            raise ValueError(self._changed(n_rows))
+        self.digests = found
+
+    def _changed(self, n_rows: int) -> str:
+        return (
+            f"source gave {self.n_rows:,} rows at first, and not the same when read again (up to "
+            f"row {n_rows:,}): rounds need a source that gives the same chunks each time, or "
+            "refine=0."
+        )
 
 
 def folded(values: Iterable[T], merge: Callable[[list[T], int], T]) -> T:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import Any
+from zlib import crc32
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from aesvm.base import Progress
+from aesvm.distinct import fingerprint
 
 #: Steps of progress while a source is read.
 _PARTS = 100
@@ -14,7 +20,14 @@ _PARTS = 100
 
 def readable_again(source: Iterable) -> bool:
     """Whether iterating over it does not use it up."""
-    return iter(source) is not source
+    return not isinstance(source, Iterator)
+
+
+def digest(X: Any, y: NDArray, weights: NDArray[np.float64]) -> int:
+    """A number that another chunk hardly ever has."""
+    classes, codes = np.unique(y, return_inverse=True)
+    names = crc32(repr((classes.tolist(), X.shape, sp.issparse(X))).encode())
+    return fingerprint(X, codes + names, weights, map)
 
 
 def check_source(source: Any) -> None:

@@ -18,7 +18,7 @@ from aesvm.gathered import Census, Gathered, GatheredSVC
 from aesvm.one_vs_one import Trained
 from aesvm.representative import reduced
 from aesvm.reread import Reread
-from aesvm.source import check_source, readable_again
+from aesvm.source import check_source, digest, readable_again
 from aesvm.streaming import Streaming, of_streams
 from aesvm.training import StartOf
 from aesvm.tree import Held, Tree
@@ -34,14 +34,18 @@ class StreamedSVC(GatheredSVC, Streaming):
     _counts_: dict[Any, int]  #: rows of each class
     _present_: frozenset  #: classes with a row of weight
     _given_classes_: NDArray | None  #: None where a source will show them
+    _digests_: list[int] | None  #: of the chunks of a source that is to be read again
 
     _of_stream: ClassVar[tuple[str, ...]] = (
         *Streaming._of_stream,
         "_counts_",
         "_present_",
         "_given_classes_",
+        "_digests_",
         "_trained_at_",
         "_started_from_",
+        "_hull_tol_",
+        "_pairs_",
     )
 
     @of_streams
@@ -146,6 +150,7 @@ class StreamedSVC(GatheredSVC, Streaming):
         self._counts_ = {}
         self._present_ = frozenset()
         self._given_classes_ = None
+        self._digests_ = None
 
     def _next_rows(self, X, y, sample_weight, tree):
         if y is None:
@@ -165,6 +170,8 @@ class StreamedSVC(GatheredSVC, Streaming):
             for label in {**self._counts_, **added}
         }
         self._present_ |= frozenset(np.unique(labels[weights > 0]).tolist())
+        if self._digests_ is not None:
+            self._digests_.append(digest(rows, labels, weights))
         return rows, labels, weights
 
     def _reduced(
@@ -186,22 +193,26 @@ class StreamedSVC(GatheredSVC, Streaming):
 
     def _check_rounds(self, source: Iterable) -> None:
         self._check_not_exact()
-        if isinstance(self.refine, int) and self.refine and not readable_again(source):
+        self._digests_ = [] if self.refine and readable_again(source) else None
+        if self._digests_ is None and self.refine not in (0, "auto"):
             raise ValueError(
                 f"refine={self.refine} makes rounds, in which source is read again, and this one "
                 'can be read only once: use refine=0, or "auto".'
             )
 
     def _finish(self, source: Iterable, run: Any, progress: Progress) -> None:
-        if not self.refine or not readable_again(source):
+        if self._digests_ is None:
             super()._finish(source, run, progress)
+            self._given_classes_ = self.classes_
             return
         Streaming._tell(self, self._tree_, True, run, progress)
         self._check_classes()
         census = self._census(self._tree_.n_rows)
-        places = Reread(self, source, run, progress)
+        places = Reread(self, source, run, progress, self._digests_ or ())
         self._refine_from(places, self._tree_, census, run, progress)
         self._trained_at_ = self._tree_.n_rows
+        self._given_classes_ = self.classes_
+        self._digests_ = None
 
     def _check_classes(self) -> None:
         if len(self._present_) < 2:

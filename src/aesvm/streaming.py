@@ -166,7 +166,8 @@ class Streaming:
         ----------
         source : iterable of (X, y, sample_weight)
             Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
-            sources. One that can be iterated over again is read twice where ``gamma`` is "scale".
+            sources. One that can be iterated over again is read twice where ``gamma`` is "scale",
+            and by AESVC twice more for each of the rounds that ``refine`` asks for.
 
         Returns
         -------
@@ -305,6 +306,8 @@ class Streaming:
             )
         spread = Spread()
         for X, _, _ in read(source, "scale", progress):
+            if not np.shape(X)[0]:
+                continue
             spread |= Spread.of(validated_rows(self, X, reset=not spread.n_values))
             if self.gamma == "auto":
                 break

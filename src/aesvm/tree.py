@@ -95,7 +95,8 @@ class Held:
     def n_bytes(self) -> int:
         rows = self.X
         parts = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
-        return sum(part.nbytes for part in (*parts, self.y, self.weights, self.indices))
+        columns = [self.y, self.weights, self.indices, self.margins]
+        return sum(part.nbytes for part in (*parts, *columns) if part is not None)
 
     def take(self, rows: NDArray[np.intp]) -> Held:
         return replace(

@@ -1,0 +1,401 @@
+"""Rounds on a source that is read again: towards the exact SVM, a few rows in memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_blobs, make_moons
+
+from aesvm import AESVC, reread, tree
+from aesvm.reread import folded
+from tests import oracles
+from tests.test_progress import Recorder
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(tree, "PIECE_ROWS", 500)
+
+
+class Source:
+    """Chunks that may be others in each pass; the last passes are alike."""
+
+    def __init__(self, *passes):
+        self.passes, self.n_passes = passes, 0
+
+    def __iter__(self):
+        chunks = self.passes[min(self.n_passes, len(self.passes) - 1)]
+        self.n_passes += 1
+        yield from chunks
+
+
+def chunks_of(X, y, weights=None, size=350):
+    parts = [slice(at, at + size) for at in range(0, X.shape[0], size)]
+    return [(X[p], y[p], None if weights is None else weights[p]) for p in parts]
+
+
+def objective(model, X, y, weights=None, **kernel):
+    """F1, of all pairs together, from the attributes that are SVC's."""
+    kernel = kernel or {"gamma": model.gamma_}
+    K = oracles.kernel(X, model.support_vectors_, **kernel)
+    own = oracles.kernel(model.support_vectors_, **kernel)
+    dual = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
+    label = np.repeat(np.arange(len(model.n_support_)), model.n_support_)
+    costs = model.C * model.class_weight_[np.searchsorted(model.classes_, y)]
+    costs = costs * (1.0 if weights is None else weights)
+    total = 0.0
+    for pair, (i, j) in enumerate(combinations(range(len(model.classes_)), 2)):
+        coefs = np.where(label == i, dual[j - 1], np.where(label == j, dual[i], 0.0))
+        values = K @ coefs + model.intercept_[pair]
+        first, second = y == model.classes_[i], y == model.classes_[j]
+        positive = second if len(model.classes_) == 2 else first
+        losses = np.maximum(0.0, 1.0 - np.where(positive, 1.0, -1.0) * values)
+        total += 0.5 * coefs @ own @ coefs + costs @ (losses * (first | second))
+    return total
+
+
+def moons(n=3000):
+    return make_moons(n, noise=0.3, random_state=0)
+
+
+def blobs(n=3000):
+    X, y = make_blobs(n, centers=3, cluster_std=2.0, random_state=0)
+    return X / 6.0, np.array(["ash", "birch", "oak"])[y]
+
+
+def uneven():
+    X, y = moons(4000)
+    keep = (y == 0) | (np.arange(4000) % 5 == 0)
+    return X[keep], y[keep]
+
+
+def some_weights(n):
+    rng = np.random.default_rng(0)
+    return rng.uniform(0.2, 3.0, n) * (np.arange(n) >= 600) * (rng.uniform(size=n) > 0.1)
+
+
+def by_class(X, y):
+    order = np.argsort(y, kind="stable")
+    return X[order], y[order]
+
+
+def moved_and_sparse(X, y):
+    return sp.csr_array(np.where(np.abs(X) < 0.2, 0.0, X)), y
+
+
+HOW = {
+    "two classes": (moons, {"gamma": 5.0}),
+    "three classes": (blobs, {"gamma": 4.0}),
+    "weights": (moons, {"gamma": 5.0}),
+    "weights of three classes": (blobs, {"gamma": 4.0}),
+    "balanced": (uneven, {"gamma": 2.0, "class_weight": "balanced"}),
+    "sparse": (lambda: moved_and_sparse(*moons()), {"gamma": 5.0}),
+    "single precision": (lambda: (moons()[0].astype(np.float32), moons()[1]), {"gamma": 5.0}),
+    "one class after another": (lambda: by_class(*blobs()), {"gamma": 4.0}),
+    "scale": (moons, {"gamma": "scale", "hull_tol": 3e-3}),
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_rounds_come_close_to_the_exact_svm(how):
+    make, parameters = HOW[how]
+    parameters = {"hull_tol": 1e-2, **parameters}
+    X, y = make()
+    weights = some_weights(len(y)) if "weights" in how else None
+    exact = AESVC(refine="exact", **parameters).fit(X, y, sample_weight=weights)
+    best = objective(exact, X, y, weights)
+    source = Source(chunks_of(X, y, weights))
+    first = AESVC(refine=0, **parameters).fit_stream(source)
+    off = objective(first, X, y, weights) - best
+    assert off > 1e-4 * best
+    for rounds in (1, "auto"):
+        model = AESVC(refine=rounds, **parameters).fit_stream(source)
+        assert objective(model, X, y, weights) - best < 0.4 * off
+        assert (model.predict(X) == exact.predict(X)).mean() > 0.99
+        assert model.certificate_.rounds >= 1
+        assert_array_equal(model.classes_, exact.classes_)
+        assert_allclose(model.class_weight_, exact.class_weight_)
+        rows = X[model.support_]
+        assert type(rows) is type(model.support_vectors_)
+        assert (rows != model.support_vectors_).sum() == 0
+        assert rows.dtype == model.support_vectors_.dtype
+        assert model.shape_fit_ == X.shape
+
+
+POLY = {"kernel": "poly", "gamma": 0.5, "coef0": 1.0, "degree": 2}
+KERNELS = {
+    "linear": ({"kernel": "linear"}, {"kernel": "linear"}, 4),
+    "poly": (POLY, POLY, 2),
+    "callable": ({"kernel": partial(oracles.kernel, **POLY)}, POLY, 2),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rounds_are_for_any_kernel(kernel):
+    parameters, formula, rounds = KERNELS[kernel]
+    X, y = moons()
+    exact = AESVC(refine="exact", **parameters).fit(X, y)
+    few, more = (
+        AESVC(refine=refine, **parameters).fit_stream(chunks_of(X, y)) for refine in (0, rounds)
+    )
+    best, first, last = (objective(model, X, y, **formula) for model in (exact, few, more))
+    assert first > (1 + 5e-4) * best
+    assert last - best < 0.1 * (first - best)
+    assert (more.predict(X) == exact.predict(X)).mean() > 0.99
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "sigmoid"])
+def test_rows_are_bounded_by_the_norm_where_there_is_one(monkeypatch, kernel):
+    sent = []
+    score = reread.score
+    monkeypatch.setattr(reread, "score", lambda *args: sent.append(args[1]) or score(*args))
+    chunks = chunks_of(*blobs())
+    model = AESVC(kernel=kernel, gamma=0.1, refine=1).fit_stream(chunks)
+    assert len(sent[0].of) == 3
+    for machine in sent[0].of.values():
+        K = oracles.kernel(sent[0].vectors[machine.support], gamma=0.1)
+        norm = np.sqrt(machine.coefs @ K @ machine.coefs) if kernel == "rbf" else np.inf
+        assert machine.norm == pytest.approx(norm, rel=1e-6)
+    certificate = model.certificate_
+    assert certificate.rounds == 1
+    assert (certificate.kernel == "not positive semidefinite") == (kernel == "sigmoid")
+    assert (certificate.theorem_2_bound is None) == (kernel == "sigmoid")
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("make", [moons, blobs])
+def test_the_certificate_tells_of_rounds_and_bounds_the_objective_of_all_rows(make, rounds):
+    X, y = make()
+    weights = some_weights(len(y))
+    source = Source(chunks_of(X, y, weights))
+    model = AESVC(gamma=5.0, C=2.0, hull_tol=1e-2, refine=rounds).fit_stream(source)
+    certificate = model.certificate_
+    assert source.n_passes == 1 + 2 * rounds
+    assert certificate.rounds == rounds
+    assert not certificate.exact
+    assert certificate.hull_tol == 1e-2
+    assert 0.0 < certificate.max_residual <= 10 * 1e-2 * (1 + 1e-9)
+    n_pairs = len(model.intercept_)
+    assert certificate.n_rows == max(1, n_pairs - 1) * len(y)
+    assert len(model.support_) <= certificate.n_solved < max(1, n_pairs - 1) * (weights > 0).sum()
+    assert certificate.objective is None
+    assert certificate.missing["objective"]
+    found = objective(model, X, y, weights)
+    assert found <= certificate.reduced_objective + certificate.theorem_2_bound
+    costs = 2.0 * max(1, n_pairs - 1) * weights.sum()
+    furthest = np.sqrt(n_pairs) * certificate.norm * costs * certificate.max_residual**0.5
+    assert certificate.theorem_2_bound <= furthest
+
+
+def same_model(one, other):
+    assert_array_equal(one.support_, other.support_)
+    assert_array_equal(one.dual_coef_, other.dual_coef_)
+    assert_array_equal(one.intercept_, other.intercept_)
+
+
+def test_of_a_source_that_can_be_read_once_there_are_no_rounds():
+    X, y = moons(1500)
+    chunks = chunks_of(X, y)
+    few = AESVC(gamma=5.0, refine=0).fit_stream(chunks)
+    auto = AESVC(gamma=5.0).fit_stream(iter(chunks))
+    same_model(auto, few)
+    assert auto.certificate_.rounds == 0
+    with pytest.raises(ValueError, match=r"refine=1 makes rounds.* can be read only once"):
+        auto.set_params(refine=1).fit_stream(iter(chunks))
+    same_model(auto, few)
+
+
+def test_a_stream_cannot_be_exact():
+    chunks = chunks_of(*moons(1500))
+    for source in (chunks, iter(chunks)):
+        with pytest.raises(ValueError, match=r'refine="exact" needs all rows in one place'):
+            AESVC(gamma=5.0, refine="exact").fit_stream(source)
+
+
+CHANGED = ("fewer", "more", "none", "other order", "shorter", "sparse", "no classes", "new class")
+
+
+@pytest.mark.parametrize("then", CHANGED)
+@pytest.mark.parametrize("when", [1, 2, 3])
+def test_a_source_that_changes_is_refused_and_leaves_the_model_as_it_was(then, when):
+    X, y = moons(2000)
+    chunks = chunks_of(X, y, size=250)
+    last, before_last = chunks[-1], chunks[:-1]
+    others = {
+        "fewer": chunks[:-2],
+        "more": [*chunks, (X[:50], y[:50], None)],
+        "none": [],
+        "other order": chunks[::-1],
+        "shorter": [*before_last, (last[0][:-5], last[1][:-5], None)],
+        "sparse": [(sp.csr_array(rows), labels, None) for rows, labels, _ in chunks],
+        "no classes": [(rows, None, None) for rows, _, _ in chunks],
+        "new class": [*before_last, (last[0], last[1] + 5, None)],
+    }[then]
+    model = AESVC(gamma=5.0, refine=2, hull_tol=1e-2).fit_stream(chunks)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match=r"source gave 2,000 rows at first, and not the same when"):
+        model.fit_stream(Source(*[chunks] * when, others))
+    assert vars(model) == before
+
+
+def test_a_round_that_makes_it_worse_is_undone(monkeypatch):
+    X, y = moons(2000)
+    chunks = chunks_of(X, y, size=250)
+    n_looks = []
+
+    def worse(self, offset):
+        n_looks.append(1)
+        return offset, float(len(n_looks))
+
+    monkeypatch.setattr("aesvm.parts.Seen.best", worse)
+    first = AESVC(gamma=5.0, refine=0, hull_tol=1e-2).fit_stream(chunks)
+    model = AESVC(gamma=5.0, refine=3, hull_tol=1e-2).fit_stream(chunks)
+    assert len(n_looks) == 2
+    assert model.certificate_.rounds == 0
+    assert_array_equal(model.support_, first.support_)
+
+
+@pytest.mark.parametrize("refine", [1, np.int64(2)])
+def test_a_number_of_rounds_may_be_of_any_kind(refine):
+    chunks = chunks_of(*moons(1500))
+    with pytest.raises(ValueError, match=f"refine={refine} makes rounds"):
+        AESVC(gamma=5.0, refine=refine).fit_stream(iter(chunks))
+    model = AESVC(gamma=5.0, hull_tol=1e-2, refine=refine).fit_stream(chunks)
+    assert model.certificate_.rounds == refine
+
+
+def test_what_a_single_piece_gathers_is_held_against_the_budget(monkeypatch):
+    monkeypatch.setattr("aesvm.tree.PIECE_ROWS", 50_000)
+    X, y = moons(3000)
+    small = AESVC(gamma=5.0, hull_tol=3e-2, refine=1, memory_budget=60_000)
+    with pytest.raises(ValueError, match="a round gathers"):
+        small.fit_stream([(X, y, None)])
+
+
+def test_a_source_that_was_read_has_shown_all_classes():
+    X, y = moons(1500)
+    for refine in (0, 1):
+        model = AESVC(gamma=5.0, refine=refine).fit_stream(chunks_of(X, y))
+        with pytest.raises(ValueError, match=r"classes=\[0, 7\] were \[0, 1\]"):
+            model.partial_fit(X, y, classes=[0, 7])
+        with pytest.raises(ValueError, match=r"y has \[9\], which are not among classes"):
+            model.partial_fit(X[:5], np.full(5, 9))
+
+
+@pytest.mark.parametrize("rounds", [1, "auto"])
+def test_a_budget_too_small_for_a_round_is_said(rounds):
+    chunks = chunks_of(*moons())
+    small = {"gamma": 5.0, "hull_tol": 1e-2, "memory_budget": "80 KB"}
+    few = AESVC(refine=0, **small).fit_stream(chunks)
+    model = AESVC(refine=rounds, **small)
+    with pytest.raises(ValueError, match=r"memory_budget=80,000 bytes cannot .* a round gathers"):
+        model.fit_stream(chunks)
+    assert not hasattr(model, "support_")
+    model.set_params(on_overflow="loosen")
+    with pytest.warns(UserWarning, match=r"memory_budget=80,000 bytes.* that of 0 rounds"):
+        model.fit_stream(chunks)
+    assert model.certificate_.rounds == 0
+    same_model(model, few)
+
+
+def test_the_stream_goes_on_after_rounds():
+    X, y = moons(4000)
+    model = AESVC(gamma=5.0, refine=1, hull_tol=1e-2).fit_stream(chunks_of(X[:3000], y[:3000]))
+    support = model.support_
+    model.partial_fit(X[3000:3100], y[3000:3100])
+    assert model.n_seen_ == 3100
+    assert model.support_ is support
+    model.partial_fit(X[3100:], y[3100:]).partial_fit()
+    assert model.n_seen_ == model.certificate_.n_rows == 4000
+    assert model.certificate_.rounds == 0
+    assert_array_equal(model.support_vectors_, X[model.support_])
+    assert model.representative_set_.weights_.sum() == pytest.approx(4000, rel=1e-12)
+    exact = AESVC(gamma=5.0, refine="exact").fit(X, y)
+    assert (model.predict(X) == exact.predict(X)).mean() > 0.98
+
+
+def test_every_pass_is_reported():
+    recorder = Recorder()
+    model = AESVC(gamma="scale", hull_tol=1e-2, refine=2).set_callbacks(recorder)
+    model.fit_stream(chunks_of(*moons(1500)))
+    assert recorder.begun == recorder.ended
+    passes = {name: recorder.begun[name] for name in ("scale", "read", "look", "stratify")}
+    assert passes == {"scale": 1, "read": 1, "look": 2, "stratify": 2}
+    assert recorder.begun["chunk"] == 6 * 5
+    assert recorder.begun["solve"] == 3
+    assert recorder.torn_down
+
+
+@pytest.mark.parametrize("n", range(1, 21))
+def test_values_are_merged_in_order_two_of_a_level_making_one_of_the_next(n):
+    waiting, equal, most = 0, 0, 0
+
+    def values():
+        nonlocal waiting, most
+        for value in range(n):
+            waiting += 1
+            most = max(most, waiting)
+            yield [value], 1
+
+    def merge(two, level):
+        nonlocal waiting, equal
+        waiting -= 1
+        (left, below), (right, beside) = two
+        equal += below == beside
+        assert level == below + 1 if below == beside else level > max(below, beside)
+        return left + right, level
+
+    whole, level = folded(values(), merge)
+    assert whole == list(range(n))
+    assert level == n.bit_length() + n.bit_count() - 1
+    assert equal == n - n.bit_count()
+    assert waiting == 1
+    assert most <= n.bit_length() + 1
+
+
+def test_auto_makes_no_rounds_where_the_first_would_take_too_long(monkeypatch):
+    monkeypatch.setattr("aesvm.gathered.ROUND_EFFORT", 0)
+    source = Source(chunks_of(*moons(1500)))
+    auto = AESVC(gamma=5.0).fit_stream(source)
+    assert auto.certificate_.rounds == 0
+    assert source.n_passes == 1
+    same_model(auto, AESVC(gamma=5.0, refine=0).fit_stream(source))
+    assert AESVC(gamma=5.0, refine=1).fit_stream(source).certificate_.rounds == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("EXACT_EFFORT", 0), ("CHANGES", 1.0)])
+def test_auto_makes_one_round_where_another_does_not_pay(monkeypatch, name, value):
+    chunks = chunks_of(*moons())
+    assert AESVC(gamma=5.0, hull_tol=1e-2).fit_stream(chunks).certificate_.rounds > 1
+    monkeypatch.setattr(f"aesvm.gathered.{name}", value)
+    assert AESVC(gamma=5.0, hull_tol=1e-2).fit_stream(chunks).certificate_.rounds == 1
+
+
+def test_without_a_tolerance_there_is_nothing_to_refine():
+    source = Source(chunks_of(*moons(1500)))
+    certificate = AESVC(gamma=5.0, hull_tol=0.0, refine=2).fit_stream(source).certificate_
+    assert source.n_passes == 1
+    assert certificate.exact
+    assert certificate.rounds == 0
+
+
+def test_a_class_of_no_weight_and_rows_that_come_twice():
+    X, y = moons(2000)
+    X, y = np.r_[X, X], np.r_[y, np.where(np.arange(2000) < 100, 2, y)]
+    weights = np.where(y == 2, 0.0, 1.0)
+    exact = AESVC(gamma=5.0, refine="exact").fit(X, y, sample_weight=weights)
+    model = AESVC(gamma=5.0, refine=1, hull_tol=1e-2).fit_stream(chunks_of(X, y, weights))
+    assert (model.predict(X) == exact.predict(X)).mean() > 0.99
+    assert model.n_support_[2] == 0
+    assert model.certificate_.n_solved <= 2000
+
+
+def test_the_result_does_not_depend_on_the_threads():
+    chunks = chunks_of(*blobs(2000))
+    one, two = (AESVC(gamma=4.0, refine=1, n_jobs=n_jobs).fit_stream(chunks) for n_jobs in (1, 2))
+    same_model(one, two)
