@@ -49,6 +49,7 @@ def main() -> int:
         "streams": lambda: streams.run(report, data_dir, jobs),
         "stream_growth": lambda: stream_growth.run(report, jobs, repeats),
         "cluster": lambda: cluster.run(report, covtype(), jobs),
+        "levels": lambda: cluster.levels(report, data_dir, covtype(), jobs),
         "originals": lambda: originals.run(report, data_dir),
         "cores": lambda: cores.run(report, covtype(), repeats),
     }

@@ -6,18 +6,26 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmarks import process_tree
+from aesvm import RepresentativeSet
+from aesvm.base import Silence, Threads, one_blas_thread
+from aesvm.tree import Held, together
+from benchmarks import process_tree, streams
 from benchmarks.datasets import Dataset
 from benchmarks.report import Report, installed
 from benchmarks.whole import N_TRAIN
 
 #: Rows of a partition.
 PARTITION = 50_000
+
+#: Sets that are put together at a time: the default.
+SPLIT_EVERY = 16
 
 #: Workers (none: rows in memory), and rounds.
 RUNS = ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1))
@@ -30,7 +38,7 @@ COLUMNS = [
     "seconds",
     "of which solving here",
     "rows solved for",
-    "MB sent by workers",
+    "MB between workers",
     "accuracy",
     "objective on all rows, F1",
     "peak anonymous memory of all processes, GiB",
@@ -79,6 +87,58 @@ def run(report: Report, data: Dataset, n_jobs: int) -> None:
                 "workers.",
                 replace=True,
             )
+
+
+def levels(report: Report, data_dir: Path | None, covtype: Dataset, n_jobs: int) -> None:
+    """How many rows, and bytes, each level hands on: what a cluster's network has to carry."""
+    rows: list[list] = []
+    X, y = streams.kdd99(data_dir)
+    for name, rows_of, labels in (
+        ("KDD99, all rows", lambda part: X[part] / np.float32(255), y),
+        (covtype.name, lambda part: covtype.X[part].astype(np.float32), covtype.y),
+    ):
+        order = np.random.default_rng(0).permutation(len(labels))
+        for line in _levels(rows_of, labels, order, n_jobs):
+            rows.append([name, *line])
+        report.table(
+            f"Levels: partitions of {PARTITION:,} rows, {SPLIT_EVERY} sets at a time, gamma=1, "
+            "hull_tol=1e-3",
+            ["data", "level", "sets", "rows", "share of all", "bytes", "bytes a row", "reach^2"],
+            rows,
+            "Level 0 is the data. Rows are in random order.",
+            replace=True,
+        )
+
+
+def _levels(rows_of: Any, y: NDArray, order: Any, n_jobs: int) -> Iterator[list]:
+    estimator = RepresentativeSet(gamma=1.0)
+    estimator.gamma_ = 1.0
+    with one_blas_thread, Threads(n_jobs) as run:
+        reduce = estimator._reducer(run, Silence())
+        sets = []
+        for first in range(0, len(y), PARTITION):
+            part = order[first : first + PARTITION]
+            weights = np.ones(len(part))
+            sets.append(Held(rows_of(part), y[part], weights, part.astype(np.int64), 0.0))
+        yield _level(0, sets, len(y))
+        sets = [reduce(one, estimator.hull_tol, 1) for one in sets]
+        yield _level(1, sets, len(y))
+        level = 1
+        while len(sets) > 1:
+            level += 1
+            last = len(sets) <= SPLIT_EVERY
+            groups = [sets[at : at + SPLIT_EVERY] for at in range(0, len(sets), SPLIT_EVERY)]
+            sets = [
+                reduce(together(group), estimator.hull_tol, None if last else level)
+                for group in groups
+            ]
+            yield _level(level, sets, len(y))
+
+
+def _level(level: int, sets: list[Held], n_rows: int) -> list:
+    n_held, n_bytes = sum(map(len, sets)), sum(one.n_bytes for one in sets)
+    reach = max(one.reach for one in sets)
+    return [level, len(sets), n_held, n_held / n_rows, n_bytes, n_bytes / n_held, reach**2]
 
 
 class Clock:
@@ -159,7 +219,7 @@ def _objective(model: Any, X: Any, y: Any) -> float:
 
 
 def _sent(client: Any) -> int:
-    """Bytes that the workers have sent so far."""
+    """Bytes that workers have sent to each other so far."""
     if client is None:
         return 0
     return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())

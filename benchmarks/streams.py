@@ -49,7 +49,7 @@ print(json.dumps({
 def run(report: Report, data_dir: Path | None, n_jobs: int) -> None:
     """KDD99, all 4,898,431 rows, from three kinds of files."""
     process_tree.check()
-    X, y = _kdd99(data_dir)
+    X, y = kdd99(data_dir)
     rows: list[list] = []
     with tempfile.TemporaryDirectory() as folder:
         for kind, write in (("npy", _npy), ("parquet", _parquet), ("libsvm", _libsvm)):
@@ -93,7 +93,7 @@ def run(report: Report, data_dir: Path | None, n_jobs: int) -> None:
             )
 
 
-def _kdd99(data_dir: Path | None) -> tuple[NDArray, NDArray]:
+def kdd99(data_dir: Path | None) -> tuple[NDArray, NDArray]:
     path = None if data_dir is None else data_dir / "kdd99_full_lossy.npz"
     if path is None or not path.exists():
         raise MissingError(

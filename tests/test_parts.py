@@ -18,8 +18,8 @@ from aesvm.parts import (
     SHIFT,
     STEPS,
     Cut,
-    Machine,
-    Machines,
+    PairSVM,
+    PairSVMs,
     Part,
     Scores,
     look,
@@ -74,8 +74,8 @@ def some_machines(rng, X, y, definite=True):
         coefs *= rng.choice([0.3, 1.0, 3.0])
         K = oracles.kernel(vectors[support], gamma=GAMMA)
         norm = np.sqrt(coefs @ K @ coefs) if definite else np.inf
-        of[number] = Machine((i, j), (0.7, 2.0), support, coefs, rng.normal(scale=0.2), norm)
-    return Machines(vectors, of)
+        of[number] = PairSVM((i, j), (0.7, 2.0), support, coefs, rng.normal(scale=0.2), norm)
+    return PairSVMs(vectors, of)
 
 
 def true_scores(machines, number, X):
@@ -88,7 +88,7 @@ def looked_at(rng, n, scale=1.0, on_steps=False):
     y = rng.integers(0, 2, n)
     signs = np.where(y == 0, 1.0, -1.0)
     values = scale * rng.normal(size=n)
-    machine = Machine((0, 1), (0.7, 2.0), np.arange(0), np.empty(0), 0.25, 1.0)
+    machine = PairSVM((0, 1), (0.7, 2.0), np.arange(0), np.empty(0), 0.25, 1.0)
     if on_steps:
         values = signs - 0.25 - rng.choice(np.linspace(-SHIFT, SHIFT, STEPS + 1)[::64], n)
     weights = rng.uniform(0.1, 3.0, n)
@@ -98,7 +98,7 @@ def looked_at(rng, n, scale=1.0, on_steps=False):
         rows = held(np.zeros((len(own), 1)), y[own], weights[own])
         found = Scores(np.arange(len(own)), values[own], len(own), float(len(own)) ** 2, len(own))
         one = Part(rows, Books.everyone(len(own)))
-        return look(one, {0: found}, Machines(np.zeros((0, 1)), {0: machine}))
+        return look(one, {0: found}, PairSVMs(np.zeros((0, 1)), {0: machine}))
 
     bounds = np.where(y == 0, 0.7, 2.0) * weights
     return seen_of, lambda b: float(bounds @ np.maximum(0.0, 1.0 - signs * (values + b))), bounds
@@ -108,7 +108,8 @@ def looked_at(rng, n, scale=1.0, on_steps=False):
 @settings(max_examples=60)
 def test_no_offset_near_the_present_one_is_better_than_the_best_step(seed, n, scale, on_steps):
     seen_of, losses, bounds = looked_at(np.random.default_rng(seed), n, scale, on_steps)
-    offset, least = seen_of(np.ones(n, dtype=bool))[0].best(0.25)
+    own = seen_of(np.ones(n, dtype=bool))[0]
+    offset, least = own.best(0.25), own.losses().min()
     assert abs(offset - 0.25) <= SHIFT
     assert least == pytest.approx(losses(offset), rel=1e-9, abs=1e-9)
     others = [losses(b) for b in np.linspace(0.25 - SHIFT, 0.25 + SHIFT, 3001)]
@@ -125,7 +126,8 @@ def test_looks_at_some_of_the_rows_add_up(seed, n, n_parts):
     parts = [seen_of(places == place) for place in range(n_parts)]
     merged = merged_looks([{}, *parts])[0]
     assert_allclose(merged.sums, whole.sums, rtol=1e-12, atol=1e-12)
-    assert merged.best(0.25)[1] == pytest.approx(whole.best(0.25)[1], rel=1e-9, abs=1e-9)
+    assert merged.here() == pytest.approx(whole.here(), rel=1e-9, abs=1e-9)
+    assert_allclose(merged.losses(), whole.losses(), rtol=1e-9, atol=1e-9)
     assert merged.n_values == merged.n_wrong == n
     assert merged.squared_error == sum(np.bincount(places) ** 2)
     assert merged_looks([{0: whole}, {1: whole}]) == {0: whole, 1: whole}
@@ -176,9 +178,9 @@ def test_rows_proven_to_be_far_outside_are_not_computed():
     members, stands_for = np.array([0, 2, 5]), np.array([0, 0, 1, 1, 1, 2, 2, 2])
     shares = sp.csr_array(np.eye(3)[stands_for])
     books = Books(members, shares, (X - X[members][stands_for])[:, 0] ** 2)
-    one = Machine((0, 1), (1.0, 1.0), np.arange(1), np.ones(1), 0.1, 1.0)
+    one = PairSVM((0, 1), (1.0, 1.0), np.arange(1), np.ones(1), 0.1, 1.0)
     for norm, values in ((1.0, [3.0, 2.0, 6.0, 5.0, 5.0, -6.0, -5.0, -2.0]), (np.inf, X[:, 0])):
-        machines = Machines(np.ones((1, 1)), {0: one._replace(norm=norm)})
+        machines = PairSVMs(np.ones((1, 1)), {0: one._replace(norm=norm)})
         found = score(Part(held(X, y), books), machines, model._kernel_for, RUN)[0]
         assert_allclose(found.values, values)
         assert found.n_values == (5 if norm == 1.0 else 8)
@@ -190,8 +192,11 @@ def test_a_part_that_has_no_rows_of_a_pair_says_nothing_of_it():
     machines = some_machines(rng, X, y)
     own = part(held(X[y == 2], y[y == 2], weights[y == 2]), 1e-2)
     found = score(own, machines, kernel_for, RUN)
-    assert [len(found[number].at) for number in range(3)] == [0, len(own.rows), len(own.rows)]
-    assert not look(own, found, machines)[0].sums.any()
+    assert {number: len(scores.at) for number, scores in found.items()} == {
+        1: len(own.rows),
+        2: len(own.rows),
+    }
+    assert sorted(look(own, found, machines)) == [1, 2]
     cuts = {number: Cut(one.classes, one.offset, 0.1) for number, one in machines.of.items()}
     assert sorted(stratify(own, found, cuts, 1e-2, reduce)) == [1, 2]
     nobody = part(held(X, y, np.zeros(90)), 1e-2)

@@ -405,7 +405,7 @@ def test_equal_rows_and_rows_of_weight_zero():
 
 def test_the_certificate_can_be_read(monkeypatch):
     X, y = noisy(3000)
-    monkeypatch.setattr(refine, "_FREE", 0.0)
+    monkeypatch.setattr(refine, "FREE", 0.0)
     model = AESVC(gamma=5.0, refine=1, subset_size=200).fit(X, y)
     certificate = model.certificate_
     assert isinstance(certificate, Certificate)
@@ -425,7 +425,7 @@ def test_the_certificate_can_be_read(monkeypatch):
     assert complete.as_dict()["rounds"] == 1
     assert "vacuous" in str(complete)
     again = AESVC(gamma=5.0, refine=1, subset_size=200).fit(X, y)
-    monkeypatch.setattr(refine, "_FREE", np.inf)
+    monkeypatch.setattr(refine, "FREE", np.inf)
     now = again.fit(X, y).certificate_
     assert_allclose(now.objective, complete.objective, rtol=1e-5)
     assert now.dual_objective >= complete.dual_objective * (1 - 1e-9)
@@ -453,7 +453,7 @@ def test_a_given_kernel_is_taken_at_its_word():
 
 
 def test_certify_wants_what_the_model_was_trained_with(monkeypatch):
-    monkeypatch.setattr(refine, "_FREE", 0.0)
+    monkeypatch.setattr(refine, "FREE", 0.0)
     X, y = noisy(500, n_classes=3)
     weights = np.random.default_rng(0).uniform(1.0, 2.0, 500)
     model = AESVC(gamma=5.0, refine=1, subset_size=100).fit(X, y, sample_weight=weights)
@@ -486,7 +486,7 @@ def test_certify_wants_what_the_model_was_trained_with(monkeypatch):
 
 
 def test_certify_knows_another_kernel_matrix(monkeypatch):
-    monkeypatch.setattr(refine, "_FREE", 0.0)
+    monkeypatch.setattr(refine, "FREE", 0.0)
     X, y = noisy(300)
     K = oracles.kernel(X, gamma=5.0)
     model = AESVC(kernel="precomputed", refine=1, subset_size=60).fit(K, y)
@@ -496,7 +496,7 @@ def test_certify_knows_another_kernel_matrix(monkeypatch):
 
 
 def test_certify_with_a_class_of_weight_zero(monkeypatch):
-    monkeypatch.setattr(refine, "_FREE", 0.0)
+    monkeypatch.setattr(refine, "FREE", 0.0)
     X, y = noisy(600, n_classes=3)
     weights = np.where(y == 0, 0.0, 1.0)
     model = AESVC(gamma=5.0, refine=1, subset_size=60).fit(X, y, sample_weight=weights)

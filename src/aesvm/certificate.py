@@ -68,7 +68,8 @@ class Certificate:
     n_rows, n_solved : int
         Distinct rows, and rows solved for; summed over the pairs.
     hull_tol : float
-        The tolerance asked for (the paper's epsilon), 0 where every row stands for itself.
+        The tolerance asked for (the paper's epsilon), 0 where every row stands for itself; of rows
+        that were gathered from elsewhere, that of the set they came as.
     max_residual, mean_residual : float
         Of the squared distances ``|tau_i|^2``. Rows outside the margin are represented ten
         times as coarsely as ``hull_tol`` says; where rounds were asked for and the first

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm import one_vs_one
+from aesvm.assembled import Assembled
 from aesvm.base import Progress, fitted_attributes, warn
 from aesvm.books import Pair
 from aesvm.certificate import (
@@ -30,9 +31,9 @@ from aesvm.certificate import (
     parameters_of,
 )
 from aesvm.class_weights import class_weights
-from aesvm.parts import STEPS, Cut, Machine, Machines, Seen, Strata
+from aesvm.parts import Cut, PairSVM, PairSVMs, Seen, Strata
 from aesvm.primal import balanced_multipliers
-from aesvm.refine import CHANGES, EXACT_EFFORT, ROUND_EFFORT
+from aesvm.refine import CHANGES, EXACT_EFFORT, FREE, ROUND_EFFORT
 from aesvm.training import Options, Result, StartOf, Training
 from aesvm.tree import Held, Tree, stacked
 
@@ -45,20 +46,20 @@ class OverBudgetError(ValueError):
     """What was to be gathered does not fit in ``memory_budget``."""
 
 
-def check_budget(strata: dict[int, Strata], budget: float) -> None:
+def check_budget(strata: dict[int, Strata], budget: float, hull_tol: float) -> None:
     """Refuse what a round would gather where it is more than the budget."""
     n_bytes = sum(own.n_bytes for own in strata.values())
     if n_bytes > budget:
         raise OverBudgetError(
             f"memory_budget={budget:,.0f} bytes cannot hold the {n_bytes:,} bytes that a round "
-            "gathers: raise it, or hull_tol, or use refine=0."
+            f"gathers at hull_tol={hull_tol:g}: raise either, or use refine=0."
         )
 
 
 class Places(Protocol):
     """Where the rows are. Every method asks all of them once."""
 
-    def look(self, machines: Machines) -> dict[int, Seen]:
+    def look(self, machines: PairSVMs) -> dict[int, Seen]:
         """What each pair's SVM says of its rows."""
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
@@ -72,6 +73,18 @@ class Census:
     n_rows: int
     classes: NDArray
     counts: NDArray[np.intp]  #: rows of each class
+
+    @classmethod
+    def of(cls, n_rows: int, counts: dict[Any, int], like: NDArray) -> Census:
+        """Of classes that are as some labels are."""
+        try:
+            labels = sorted(counts)
+        except TypeError as error:
+            raise ValueError(
+                f"y has classes of different kinds ({list(counts)[:5]}): use numbers, or strings."
+            ) from error
+        classes = np.array(labels, dtype=like.dtype if like.dtype.kind in "biuf" else None)
+        return cls(n_rows, classes, np.array([counts[label] for label in labels]))
 
     @property
     def of_pairs(self) -> list[int]:
@@ -154,32 +167,23 @@ class Gathered(NamedTuple):
         return max(float(share.reach.max(initial=0.0)) for share in self.shares)
 
 
-class GatheredSVC:
+class GatheredSVC(Assembled):
     """Trains AESVC on gathered rows."""
 
     # of the estimator that this is a part of
     C: float
     class_weight: Any
-    kernel: Any
-    coef0: float
-    hull_tol: float
     refine: int | str
-    tol: float
-    max_iter: int
     cache_size: float
     shrinking: bool
     memory_budget: int | str | None
     on_overflow: str
 
     _kernel_for: Any
-    _assemble: Any
-    _accounts_: list
-    _multipliers_: list
     _fingerprint_: int | None
     _trained_with_: dict
     _hull_tol_: float  #: that of the rows that were gathered
     _pairs_: list[int]  #: numbers of those that have rows
-    support_: Any
     support_vectors_: Any
     n_support_: Any
     dual_coef_: Any
@@ -268,16 +272,6 @@ class GatheredSVC:
         self.certificate_ = replace(certificate, missing=missing)
         return self.certificate_
 
-    def _certify_from(self, places: Places) -> Certificate:
-        """The same with the objective, for which all rows are looked at."""
-        seen = places.look(self._machines())
-        middle = STEPS // 2
-        self._accounts_ = [
-            replace(account, hinge=float(seen[number].losses()[middle]))
-            for account, number in zip(self._accounts_, self._pairs_, strict=True)
-        ]
-        return self._certify()
-
     def _refine_from(
         self,
         places: Places,
@@ -300,29 +294,18 @@ class GatheredSVC:
         gathered, results = on(tree)
         if not self.refine or gathered.reach == 0.0:
             return
-        wanted = inf if isinstance(self.refine, str) else self.refine
-        budget, share, rounds = EXACT_EFFORT, 1.0, 0
-        best, before = inf, fitted_attributes(self)
-        while rounds < wanted:
-            if self.refine == "auto" and not rounds and _effort(results, census) > ROUND_EFFORT:
-                progress.say(
-                    f"auto: a round would take over {ROUND_EFFORT:.0e} kernel values; none"
-                )
-                if finer is not None:
-                    on(finer())
+        if self.refine == "auto" and _effort(results, census) > ROUND_EFFORT:
+            progress.say(f"auto: a round would take over {ROUND_EFFORT:.0e} kernel values; none")
+            if finer is not None:
+                on(finer())
+            return
+        before: dict[str, Any] = {}
+        budget, share, rounds, another = EXACT_EFFORT, 1.0, 0, True
+        while another:
+            cuts, n_values = self._look(places)
+            if self._worse_than(before, rounds, progress):
                 return
-            machines = self._machines()
-            seen = places.look(machines)
-            cuts, objective = {}, 0.0
-            for number, machine in machines.of.items():
-                offset, losses = seen[number].best(machine.offset)
-                objective += 0.5 * machine.norm**2 + losses
-                cuts[number] = Cut(machine.classes, offset, seen[number].doubt())
-            if objective > best:
-                progress.say(f"round {rounds}: F1 {objective:.6g}, and {best:.6g} before: undone")
-                vars(self).update(before)
-                return
-            best, before = objective, fitted_attributes(self)
+            before = fitted_attributes(self)
             try:
                 strata = places.stratify(cuts, self.hull_tol)
             except OverBudgetError as error:
@@ -332,24 +315,57 @@ class GatheredSVC:
                 return
             gathered = Gathered.stratified(strata, census, costs)
             rounds += 1
-            start_of = partial(_start, gathered)
             results = self._train_gathered(
-                gathered, census, self.hull_tol, run, progress, start_of, rounds
+                gathered, census, self.hull_tol, run, progress, partial(_start, gathered), rounds
             )
             last, share = share, _changed(gathered, results)
-            n_values = sum(one.n_values for one in seen.values())
             solved = sum(r.solution.n_evaluations for r in results if not isinstance(r, int))
             budget -= solved + n_values
             progress.say(
                 f"round {rounds}: {n_values:.3g} kernel values, {len(gathered.labels):,} rows "
                 f"gathered, {share:.2%} of the labels changed"
             )
-            if self.refine == "auto" and (
-                _effort(results, census) + solved > budget or share <= CHANGES or share > 0.5 * last
-            ):
-                return
+            if isinstance(self.refine, str):
+                affordable = _effort(results, census) + solved <= budget
+                another = affordable and CHANGES < share <= 0.5 * last
+            else:
+                another = rounds < self.refine
+        if _effort(results, census) <= FREE:
+            self._look(places)
+            self._worse_than(before, rounds, progress)
 
-    def _machines(self) -> Machines:
+    def _worse_than(self, before: dict[str, Any], rounds: int, progress: Progress) -> bool:
+        """Whether the model is worse than the one before; then it is that again."""
+        if not before:
+            return False
+        now, then = self.certificate_.objective, before["certificate_"].objective
+        if now is None or now <= then:
+            return False
+        progress.say(f"round {rounds}: F1 {now:.6g}, and {then:.6g} before it: undone")
+        for name in fitted_attributes(self):
+            delattr(self, name)
+        vars(self).update(before)
+        return True
+
+    def _look(self, places: Places) -> tuple[dict[int, Cut], int]:
+        """See all rows with the model there is: its certificate has the objective then.
+
+        Returns where the next round is to cut, and how many kernel values that took.
+        """
+        machines = self._machines()
+        seen = places.look(machines)
+        self._accounts_ = [
+            replace(account, hinge=seen[number].here())
+            for account, number in zip(self._accounts_, self._pairs_, strict=True)
+        ]
+        self._certify()
+        cuts = {
+            number: Cut(one.classes, seen[number].best(one.offset), seen[number].doubt())
+            for number, one in machines.of.items()
+        }
+        return cuts, sum(one.n_values for one in seen.values())
+
+    def _machines(self) -> PairSVMs:
         """The SVMs of all pairs as they are fitted, to be sent to the parts."""
         definite = definiteness(self.kernel, self.coef0) != NOT_DEFINITE
         costs = (self.C * self.class_weight_).tolist()
@@ -366,8 +382,8 @@ class GatheredSVC:
             if number in accounts:
                 norm = sqrt(max(accounts[number].squared_norm, 0.0)) if definite else inf
                 classes = self.classes_[i], self.classes_[j]
-                of[number] = Machine(classes, (costs[i], costs[j]), *one, norm)
-        return Machines(self.support_vectors_, of)
+                of[number] = PairSVM(classes, (costs[i], costs[j]), *one, norm)
+        return PairSVMs(self.support_vectors_, of)
 
 
 def _effort(results: list[Result | int], census: Census) -> float:

@@ -31,7 +31,7 @@ from aesvm.representative import RepresentativeSet, represented
 from aesvm.tree import Held, Reduce, stacked, together
 
 #: The offset is looked for within so much of the present one, on so many steps.
-SHIFT, STEPS = 0.25, 1024
+SHIFT, STEPS = 0.25, 256
 
 
 class Part(NamedTuple):
@@ -74,7 +74,7 @@ def part_of(
     return Part(own, Books(members, found.combinations[at], found.residuals[at]))
 
 
-class Machine(NamedTuple):
+class PairSVM(NamedTuple):
     """The SVM of a pair of classes, as it is sent to the parts."""
 
     classes: tuple[Any, Any]  #: the first is the positive one
@@ -85,11 +85,11 @@ class Machine(NamedTuple):
     norm: float  #: of w; infinite where the kernel is not known to be positive semidefinite
 
 
-class Machines(NamedTuple):
+class PairSVMs(NamedTuple):
     """The SVMs of all pairs that have rows, by the number of the pair."""
 
     vectors: Any  #: rows that support any of them
-    of: dict[int, Machine]
+    of: dict[int, PairSVM]
 
 
 #: The kernel matrix of some rows that is precise enough for the coefficients of some of them.
@@ -106,20 +106,21 @@ class Scores(NamedTuple):
     n_wrong: int  #: over so many rows
 
 
-def score(part: Part, machines: Machines, kernel_for: KernelFor, run: Any) -> dict[int, Scores]:
+def score(part: Part, machines: PairSVMs, kernel_for: KernelFor, run: Any) -> dict[int, Scores]:
     """The scores of all rows of a part, for every pair."""
     if not len(part.rows):
         return {}
     vectors = machines.vectors
     everything = stacked([vectors, part.rows.X.astype(vectors.dtype, copy=False)])
-    return {
+    found = {
         number: _scores(part, machine, everything, vectors.shape[0], kernel_for, run)
         for number, machine in machines.of.items()
     }
+    return {number: scores for number, scores in found.items() if len(scores.at)}
 
 
 def _scores(
-    part: Part, machine: Machine, everything: Any, first: int, kernel_for: KernelFor, run: Any
+    part: Part, machine: PairSVM, everything: Any, first: int, kernel_for: KernelFor, run: Any
 ) -> Scores:
     """The scores of one pair; ``first``: where the part's rows begin among all that are known."""
     books, y = part.books, part.rows.y
@@ -156,7 +157,7 @@ def _scores(
     return Scores(at, known[at], n_values, float(wrong @ wrong), len(wrong))
 
 
-def _padded(machine: Machine, n: int) -> NDArray[np.float64]:
+def _padded(machine: PairSVM, n: int) -> NDArray[np.float64]:
     return np.r_[machine.coefs, np.zeros(n)]
 
 
@@ -194,14 +195,16 @@ class Seen(NamedTuple):
         below = np.cumsum(negative, axis=0)[:-1]
         return above[:, 1] - steps * above[:, 0] + steps * below[:, 0] - below[:, 1]
 
-    def best(self, offset: float) -> tuple[float, float]:
-        """The step on which hinge losses are least, and these; ``offset``: the present one."""
-        losses = self.losses()
-        at = int(np.argmin(losses))
-        return offset + float(_steps()[at]), float(losses[at])
+    def here(self) -> float:
+        """Hinge losses at the present offset."""
+        return float(self.losses()[STEPS // 2])
+
+    def best(self, offset: float) -> float:
+        """The step on which hinge losses are least; ``offset``: the present one."""
+        return offset + float(_steps()[int(np.argmin(self.losses()))])
 
 
-def look(part: Part, found: dict[int, Scores], machines: Machines) -> dict[int, Seen]:
+def look(part: Part, found: dict[int, Scores], machines: PairSVMs) -> dict[int, Seen]:
     """What every pair is to know of a part, from its scores."""
     return {
         number: _seen(part.rows, found[number], machine)
@@ -210,7 +213,7 @@ def look(part: Part, found: dict[int, Scores], machines: Machines) -> dict[int, 
     }
 
 
-def _seen(rows: Held, found: Scores, machine: Machine) -> Seen:
+def _seen(rows: Held, found: Scores, machine: PairSVM) -> Seen:
     first = rows.y[found.at] == machine.classes[0]
     signs = np.where(first, 1.0, -1.0)
     bounds = np.where(first, *machine.costs) * rows.weights[found.at]
@@ -270,7 +273,7 @@ def stratify(
     """The strata of every pair, of the rows of a part; ``level`` as ``tolerance_of`` has it."""
     strata = {}
     for number, cut in cuts.items():
-        if number not in found or not len(found[number].at):
+        if number not in found:
             continue
         own = found[number]
         rows = part.rows.take(own.at)

@@ -69,7 +69,7 @@ EXACT_EFFORT, ROUND_EFFORT = 5e9, 3e11
 CHANGES = 1e-3
 
 #: Kernel values that a certificate may take without being asked for: a fraction of a second.
-_FREE = 2e8
+FREE = 2e8
 
 #: All rows are looked at in at most so many steps, of at least so many rows.
 _STEPS, _LOOK = 20, 10_000
@@ -203,7 +203,7 @@ class Machine:
                 if self.exact or self.look().violators == 0:
                     break
                 self.round()
-        if self._unseen() * self.n_support + self._n_lifted() ** 2 / 2 <= _FREE:
+        if self._unseen() * self.n_support + self._n_lifted() ** 2 / 2 <= FREE:
             self.look(certify=True)
             if self.best is not None and not self.exact:
                 self.state = self.best
@@ -271,7 +271,7 @@ class Machine:
             self.state = self.state._replace(view=self._view())
         view = self.state.view
         assert view is not None
-        affordable = certify or self._n_lifted() ** 2 / 2 <= _FREE
+        affordable = certify or self._n_lifted() ** 2 / 2 <= FREE
         if self.definite and affordable and not self.state.certified:
             self.dual = max(self.dual, self._dual_objective(view.multipliers))
             self.state = self.state._replace(certified=True)

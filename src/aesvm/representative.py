@@ -93,11 +93,11 @@ class RepresentativeSet(CallbackSupportMixin, Streaming, BaseEstimator):
     keep_combinations : bool, default=False
         Keep the matrix that writes every row as a combination of representatives.
     memory_budget : int or str, default=None
-        Of ``partial_fit``: bytes for the rows that are held, as a number or as in "2 GiB"; None is
-        no limit.
+        Of streams: bytes for the rows that are held, as a number or as in "2 GiB"; None is no
+        limit.
     on_overflow : {"raise", "loosen"}, default="raise"
-        Of ``partial_fit``, where the budget cannot hold the set: an error, or a larger tolerance,
-        which is warned of and shows in ``max_residual_``.
+        Of streams, where the budget cannot hold the set: an error, or a larger tolerance, which is
+        warned of and shows in ``max_residual_``.
     n_jobs : int, default=None
         Threads. None is one, -1 all processors. The result does not depend on it.
     verbose : int, default=0

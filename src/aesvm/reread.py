@@ -17,7 +17,7 @@ from aesvm.base import Progress
 from aesvm.gathered import check_budget
 from aesvm.parts import (
     Cut,
-    Machines,
+    PairSVMs,
     Scores,
     Seen,
     Strata,
@@ -46,8 +46,10 @@ class Reread:
     run : callable
         A parallel ``map``.
     progress : Progress
+    n_rows : int
+        That it had at first.
     digests : iterable of int
-        Of the chunks as they were at first, where they are known.
+        Of its chunks, as they were then; none where they are not known.
     """
 
     def __init__(
@@ -56,17 +58,18 @@ class Reread:
         source: Iterable,
         run: Any,
         progress: Progress,
-        digests: Iterable[int] = (),
+        n_rows: int,
+        digests: Iterable[int],
     ) -> None:
         self.estimator = estimator
         self.source = source
         self.run = run
         self.progress = progress
-        self.n_rows: int = estimator.n_seen_
+        self.n_rows = n_rows
         self.digests: list[int] = list(digests)  # of the chunks, where they are known
         self.scores: list[dict[int, Scores]] = []
 
-    def look(self, machines: Machines) -> dict[int, Seen]:
+    def look(self, machines: PairSVMs) -> dict[int, Seen]:
         """What each pair's SVM says of its rows."""
         settings = self.estimator._representative_set(self.estimator.hull_tol)
         self.scores = []
@@ -92,11 +95,11 @@ class Reread:
 
         def merge(several: list[dict[int, Strata]], level: int) -> dict[int, Strata]:
             merged = merged_strata(several, level, hull_tol, reduce)
-            check_budget(merged, budget)
+            check_budget(merged, budget, hull_tol)
             return merged
 
         strata = merged_strata([folded(of_pieces(), merge)], None, hull_tol, reduce)
-        check_budget(strata, budget)
+        check_budget(strata, budget, hull_tol)
         return strata
 
     def _pieces(self, name: str) -> Iterator[Held]:
@@ -123,12 +126,13 @@ class Reread:
         for X, y, sample_weight in read(self.source, name, self.progress):
             if not np.shape(X)[0]:
                 continue
-            chunk = valid_rows(self.estimator, X, y, sample_weight, reset=False)
-            n_rows += len(chunk[1])
-            found.append(digest(*chunk))
-            if n_rows > self.n_rows or (known and found != known[: len(found)]):
+            rows, labels, weights = valid_rows(self.estimator, X, y, sample_weight, reset=False)
+            n_rows += len(labels)
+            found.append(digest(rows, labels, weights))
+            same = not known or (len(found) <= len(known) and found[-1] == known[len(found) - 1])
+            if n_rows > self.n_rows or not same:
                 raise ValueError(self._changed(n_rows))
-            yield chunk
+            yield rows.copy(), labels.copy(), weights  # a source may use its own again
         if n_rows != self.n_rows:
             raise ValueError(self._changed(n_rows))
         self.digests = found
@@ -136,8 +140,7 @@ class Reread:
     def _changed(self, n_rows: int) -> str:
         return (
             f"source gave {self.n_rows:,} rows at first, and not the same when read again (up to "
-            f"row {n_rows:,}): rounds need a source that gives the same chunks each time, or "
-            "refine=0."
+            f"row {n_rows:,}): it must give the same chunks each time it is read."
         )
 
 

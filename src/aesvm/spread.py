@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from aesvm.kernels.functions import scaled_gamma
+
 
 class Spread(NamedTuple):
     """How many values there were, their mean, and the sum of squared distances from it."""
@@ -31,7 +33,8 @@ class Spread(NamedTuple):
         count = X.shape[0] * X.shape[1]
         mean = float(values.sum()) / count if count else 0.0
         values -= mean
-        squares = float(values @ values) + (count - len(values)) * mean**2
+        with np.errstate(over="ignore"):
+            squares = float(values @ values) + (count - len(values)) * mean * mean
         return cls(X.shape[1], count, mean, squares)
 
     def __or__(self, other: Spread) -> Spread:
@@ -44,12 +47,11 @@ class Spread(NamedTuple):
             self.n_features,
             count,
             self.mean + apart * other.n_values / count,
-            self.squares + other.squares + apart**2 * self.n_values * other.n_values / count,
+            self.squares + other.squares + apart * apart * self.n_values * other.n_values / count,
         )
 
     def gamma(self, name: str) -> float:
         """The number that "scale" or "auto" stands for, as in scikit-learn."""
         if name == "auto":
             return 1.0 / self.n_features
-        variance = self.squares / self.n_values
-        return 1.0 / (self.n_features * variance) if variance > 0 else 1.0
+        return scaled_gamma(self.squares / self.n_values, self.n_features)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.base import Progress, Threads, one_blas_thread
@@ -106,8 +107,10 @@ class StreamedSVC(GatheredSVC, Streaming):
             raise ValueError(
                 f"classes={again.tolist()} were {given.tolist()} in the first call of this stream."
             )
+        self._digests_ = None  # of a source, and it is no longer all there is
         return self._advance(X, y, sample_weight)
 
+    @with_callbacks
     def certify_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Certificate:
         """Compute the objective that ``certificate_`` lacks, by a pass over the rows again.
 
@@ -142,8 +145,13 @@ class StreamedSVC(GatheredSVC, Streaming):
         check_source(source)
         check_unchanged(self, self._trained_with_)
         task = estimator._init_callback_context(max_subtasks=None)
+        task.call_on_fit_task_begin(estimator=self)
         with one_blas_thread, Threads(self.n_jobs) as run:
-            return self._certify_from(Reread(self, source, run, Progress(self, task)))
+            progress, n_rows = Progress(self, task), estimator.shape_fit_[0]
+            digests = self._digests_ if self._tree_.n_rows == n_rows else None
+            self._look(Reread(self, source, run, progress, n_rows, digests or ()))
+        task.call_on_fit_task_end(estimator=self)
+        return estimator.certificate_
 
     def _begin(self) -> None:
         super()._begin()
@@ -187,7 +195,10 @@ class StreamedSVC(GatheredSVC, Streaming):
             self._check_classes()
         elif len(self._present_) < 2:
             return
-        if at_end or tree.n_rows >= GROWTH * getattr(self, "_trained_at_", 0):
+        trained_at = getattr(self, "_trained_at_", 0)
+        if trained_at == tree.n_rows and self.certificate_.rounds:
+            return  # nothing is new, and the set alone would be a step back
+        if at_end or tree.n_rows >= GROWTH * trained_at:
             self._train_on(tree.settled(self._reducer(run, progress)), run, progress)
             self._trained_at_ = tree.n_rows
 
@@ -208,11 +219,10 @@ class StreamedSVC(GatheredSVC, Streaming):
         Streaming._tell(self, self._tree_, True, run, progress)
         self._check_classes()
         census = self._census(self._tree_.n_rows)
-        places = Reread(self, source, run, progress, self._digests_ or ())
+        places = Reread(self, source, run, progress, self._tree_.n_rows, self._digests_)
         self._refine_from(places, self._tree_, census, run, progress)
         self._trained_at_ = self._tree_.n_rows
         self._given_classes_ = self.classes_
-        self._digests_ = None
 
     def _check_classes(self) -> None:
         if len(self._present_) < 2:
@@ -232,8 +242,9 @@ class StreamedSVC(GatheredSVC, Streaming):
         ]
 
     def _census(self, n_rows: int) -> Census:
-        given = self._given_classes_
-        classes = np.array(sorted(self._counts_)) if given is None else given
+        if self._given_classes_ is None:
+            return Census.of(n_rows, self._counts_, self._tree_.sets()[0].y)
+        classes = self._given_classes_
         counts = np.array([self._counts_.get(c, 0) for c in classes.tolist()])
         return Census(n_rows, classes, counts)
 

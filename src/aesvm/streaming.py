@@ -280,13 +280,16 @@ class Streaming:
         return reduce
 
     def _keep(self, before: Tree, tree: Tree) -> None:
-        if tree.hull_tol > before.hull_tol:
+        self._warn_if_looser(before.hull_tol, tree)
+        self._tree_ = tree
+
+    def _warn_if_looser(self, hull_tol: float, tree: Tree) -> None:
+        if tree.hull_tol > hull_tol:
             warn(
                 f"memory_budget={self.memory_budget!r} cannot hold the set at hull_tol="
-                f"{before.hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
+                f"{hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
                 f"{tree.reach**2:.3g} of their combinations so far."
             )
-        self._tree_ = tree
 
     def _check_rounds(self, source: Iterable) -> None:
         """Refuse a source that cannot give what is asked for."""

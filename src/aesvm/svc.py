@@ -13,11 +13,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -32,7 +30,6 @@ from aesvm.base import (
     one_blas_thread,
     say,
     validated_rows,
-    warn,
 )
 from aesvm.certificate import (
     NOT_DEFINITE,
@@ -52,7 +49,7 @@ from aesvm.representative import Merged, RepresentativeSet, merge
 from aesvm.scales import warn_of_scales
 from aesvm.streamed_svc import StreamedSVC
 from aesvm.streaming import STREAM_CONSTRAINTS
-from aesvm.training import Options, Problem, Result, Training, complete, expected_effort
+from aesvm.training import Options, Problem, Training, complete, expected_effort
 from aesvm.voting import Voting
 
 #: Kernel values are as precise as this ``tol`` needs, also where a larger one is asked for.
@@ -118,11 +115,12 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
         With "ovr" and more than two classes, let ``predict`` decide ties of votes by the
         decision function.
     memory_budget : int or str, default=None
-        Of ``partial_fit``: bytes for the rows that are held, as a number or as in "2 GiB"; None is
-        no limit.
+        Of streams: bytes for the rows that are held, as a number or as in "2 GiB"; None is no
+        limit.
     on_overflow : {"raise", "loosen"}, default="raise"
-        Of ``partial_fit``, where the budget cannot hold the set: an error, or a larger tolerance,
-        which is warned of and shows in the certificate.
+        Of streams, where the budget cannot hold the set: an error, or a larger tolerance, which is
+        warned of and shows in the certificate. Where it cannot hold what a round gathers: an
+        error, or no more rounds.
     n_jobs : int, default=None
         Threads, of ``fit`` and of prediction. None is one, -1 all processors. The result does
         not depend on it.
@@ -155,7 +153,7 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
         How far each is from optimal, in the meaning of ``tol``.
     representative_set_ : RepresentativeSet
         The set of the first solution. With ``refine=0`` it is the set the model was trained on;
-        where rounds follow it is ten times as coarse as ``hull_tol`` says.
+        where rounds follow it is ten times as coarse as ``hull_tol`` says (not of a stream).
     certificate_ : Certificate
         How close the model is to the exact SVM; see :class:`aesvm.Certificate`. What takes
         more than a fraction of a second is left to ``certify``.
@@ -470,41 +468,3 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
         """The kernel matrix, precise enough to sum up values with such coefficients."""
         tol = min(self.tol, _TOL)
         return in_enough_precision(partial(self._kernel_of, X, tol / 10), rows, coefs, tol)
-
-    def _assemble(self, X, labels, results: list[Result | int]) -> None:
-        """SVC's fitted attributes, in SVC's layout; and the certificate."""
-        order, n_support, dual, intercept = one_vs_one.assemble(
-            labels, [r if isinstance(r, int) else r.trained for r in results]
-        )
-        self.support_ = order.astype(np.int32)
-        self.n_support_ = n_support
-        self.support_vectors_ = (
-            np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
-        )
-        self.dual_coef_ = type(X)(dual) if sp.issparse(X) else dual
-        self.intercept_ = intercept
-        found = [None if isinstance(r, int) else r for r in results]
-        self.n_iter_ = np.array([r.n_iter if r else 0 for r in found], dtype=np.int32)
-        self.objective_ = np.array([r.solution.objective if r else 0.0 for r in found])
-        self.gap_ = np.array([r.solution.gap if r else 0.0 for r in found])
-        self.fit_status_ = int(not all(r.solution.converged for r in found if r))
-        self._multipliers_ = [r.multipliers if r else None for r in found]
-        self._accounts_ = [r.account for r in found if r]
-        self.certificate_ = certify(
-            self._accounts_, self.hull_tol, definiteness(self.kernel, self.coef0)
-        )
-        if self.fit_status_:
-            limit = "" if self.max_iter == -1 else f" at max_iter={self.max_iter}"
-            gap = self.certificate_.relative_gap
-            if self.gap_.max() <= self.tol and gap is not None:
-                warn(
-                    f"The solver stopped{limit} at a relative duality gap of {gap:.3g}: "
-                    'refine="exact" aims at 1e-3. Scale the data, or lower C.',
-                    ConvergenceWarning,
-                )
-                return
-            warn(
-                f"The solver stopped{limit} before tol={self.tol:g} was reached (gap "
-                f"{self.gap_.max():.3g}): raise max_iter or tol, scale the data, or lower C.",
-                ConvergenceWarning,
-            )

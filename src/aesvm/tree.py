@@ -131,6 +131,8 @@ def together(sets: list[Held]) -> Held:
 def stacked(blocks: list[Any]) -> Any:
     """Blocks of rows, all dense or all sparse, as one."""
     sparse = sp.issparse(blocks[0])
+    if any(sp.issparse(block) != sparse for block in blocks):
+        raise ValueError("X is dense in some parts and sparse in others: use rows of one kind.")
     return sp.vstack(blocks, format="csr") if sparse else np.concatenate(blocks)
 
 

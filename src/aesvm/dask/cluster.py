@@ -14,20 +14,20 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import dask
 import numpy as np
-from distributed import Client, Future, as_completed, get_client
+from distributed import Client, Future, as_completed, get_client, get_worker, worker_client
 
 from aesvm.base import Progress, Silence, Threads, one_blas_thread, validated_rows
 from aesvm.dask.partitions import Partition
 from aesvm.gathered import check_budget
 from aesvm.parts import (
     Cut,
-    Machines,
+    PairSVMs,
     Part,
     Scores,
     Seen,
@@ -39,12 +39,13 @@ from aesvm.parts import (
     score,
     stratify,
 )
+from aesvm.source import digest
 from aesvm.spread import Spread
 from aesvm.streaming import valid_rows
 from aesvm.tree import Held, Tree, bytes_of, enough_at, together, tolerance_of
 
 #: Rows are numbered from this times their partition, while it is not known how many there are.
-_APART = 2**40
+_STRIDE = 2**40
 
 _NO_ROWS = "X has no row of any weight: there must be at least one."
 
@@ -55,22 +56,36 @@ _STEPS = 256
 _EVERY = 5.0
 
 
-class Answer(NamedTuple):
-    """The representatives of some partitions, and how many rows of which class these have."""
+class Tally(NamedTuple):
+    """How many rows some partitions have, of which classes; and a number that others have not."""
 
-    held: Held | None
     n_rows: dict[int, int]  #: by partition
     counts: dict[Any, int]  #: by class
-    present: frozenset  #: classes with a row of weight
+    present: frozenset = frozenset()  #: classes with a row of weight
+    digest: int = 0
+
+    def __or__(self, other: Tally) -> Tally:
+        """Of the partitions of both."""
+        return Tally(
+            self.n_rows | other.n_rows,
+            dict(Counter(self.counts) + Counter(other.counts)),
+            self.present | other.present,
+            (self.digest + other.digest) % 2**64,
+        )
 
 
-class _Counted(NamedTuple):
-    """A part, or none where no row has any weight; and how many rows of which class it has."""
+class Counted(NamedTuple):
+    """A part and its tally; no part where no row has any weight."""
 
     part: Part | None
-    n_rows: dict[int, int]
-    counts: dict[Any, int]
-    present: frozenset
+    tally: Tally
+
+
+class Answer(NamedTuple):
+    """The representatives of some partitions, and their tally."""
+
+    held: Held | None
+    tally: Tally
 
 
 class Cluster:
@@ -98,7 +113,7 @@ class Cluster:
         self.n_partitions = len(partitions)
         self.split_every = split_every
         self.progress = progress
-        self.client = _client()
+        self.stack = ExitStack()
         self.name = uuid.uuid4().hex[:12]
         self.n_tasks = 0
         self.futures: list[Future] = []
@@ -106,42 +121,64 @@ class Cluster:
         self.scores: list[Future] = []
 
     def __enter__(self) -> Self:
+        self.client: Client = self.stack.enter_context(_client())
         return self
 
     def __exit__(self, *error: object) -> None:
         self._release(self.futures)  # also what was not begun: nobody wants it any more
+        self.stack.close()
 
-    def gamma(self, name: str) -> float:
-        """The number that a name of gamma stands for."""
-        spreads = self._of_partitions("spread", _spread, [(self.estimator(),)] * self.n_partitions)
-        spread: Spread = self._merged("spread", spreads, _merged_spreads).result()
+    def scale(self) -> float:
+        """The number that gamma="scale" stands for."""
+        before = [(self.estimator(),)] * self.n_partitions
+        spreads = self._of_partitions("scale", _spread, before)
+        self._await("scale", spreads)
+        spread: Spread = self._result(self._merged("scale", spreads, _merged_spreads))
         if not spread.n_values:
             raise ValueError(_NO_ROWS)
-        return spread.gamma(name)
+        self._release(spreads)
+        return spread.gamma("scale")
 
-    def gather(self, tolerance: float, keep: bool) -> tuple[Tree, Answer]:
+    def gather(self, tolerance: float, keep: bool) -> tuple[Tree, Tally]:
         """Representatives within a squared distance; ``keep`` the parts, to be asked again."""
-        self._release(self.parts)
         sent = self.estimator()
-        level = None if self.n_partitions == 1 else 1
-        before = [(sent, number, tolerance, level) for number in range(self.n_partitions)]
-        self.parts = self._of_partitions("reduce", _part, before)
+        self._make_parts(tolerance)
         answers = [self._submit("answer", _answer, part) for part in self.parts]
         if not keep:  # a worker forgets a part when it has answered
             self._release(self.parts)
             self.parts = []
         self._await("reduce", answers)
         whole = self._merged("merge", answers, _merged_answers, sent, tolerance)
-        answer: Answer = self._submit("count", _without_rows, whole).result()
-        if not answer.present:
-            raise ValueError(_NO_ROWS)
-        sizes = [answer.n_rows[number] for number in range(self.n_partitions)]
-        self.starts = np.r_[0, np.cumsum(sizes)].astype(np.int64)
-        tree: Tree = self._submit("settle", _settled, sent, whole, tolerance).result()
+        tally = self._counted(whole)
+        tree: Tree = self._result(self._submit("settle", _settled, sent, whole, tolerance))
         self._release([*answers, whole])
-        return tree._replace(levels=tuple(map(self._numbered, tree.sets()))), answer
+        return tree._replace(levels=tuple(map(self._numbered, tree.sets()))), tally
 
-    def look(self, machines: Machines) -> dict[int, Seen]:
+    def count(self, tolerance: float) -> Tally:
+        """Make the parts, and no more of them than can be counted comes here."""
+        self._make_parts(tolerance)
+        answers = [self._submit("answer", _count, part) for part in self.parts]
+        self._await("reduce", answers)
+        whole = self._merged("merge", answers, _merged_answers, self.estimator(), tolerance)
+        tally = self._counted(whole)
+        self._release([*answers, whole])
+        return tally
+
+    def _make_parts(self, tolerance: float) -> None:
+        self._release(self.parts)
+        sent, level = self.estimator(), None if self.n_partitions == 1 else 1
+        before = [(sent, number, tolerance, level) for number in range(self.n_partitions)]
+        self.parts = self._of_partitions("reduce", _part, before)
+
+    def _counted(self, whole: Future) -> Tally:
+        tally: Tally = self._result(self._submit("count", _tally, whole))
+        if not tally.present:
+            raise ValueError(_NO_ROWS)
+        sizes = [tally.n_rows[number] for number in range(self.n_partitions)]
+        self.starts = np.r_[0, np.cumsum(sizes)].astype(np.int64)
+        return tally
+
+    def look(self, machines: PairSVMs) -> dict[int, Seen]:
         """What each pair's SVM says of its rows."""
         self._release(self.scores)
         sent = self.estimator()
@@ -152,7 +189,7 @@ class Cluster:
             for part, scores in zip(self.parts, self.scores, strict=True)
         ]
         self._await("look", looks)
-        seen = self._merged("look", looks, _merged_looks).result()
+        seen = self._result(self._merged("look", looks, _merged_looks))
         self._release([shown, *looks])
         return seen
 
@@ -165,13 +202,13 @@ class Cluster:
         ]
         self._await("stratify", strata)
         whole = self._merged("stratify", strata, _merged_strata, sent, hull_tol)
-        found = self._submit("settle", _within_budget, sent, whole).result()
+        found = self._result(self._submit("settle", _within_budget, sent, whole, hull_tol))
         self._release([*strata, whole])
         return {number: Strata(*map(self._numbered, own)) for number, own in found.items()}
 
     def _numbered(self, held: Held) -> Held:
         """The rows numbered from the beginning of X."""
-        partition, place = np.divmod(held.indices, _APART)
+        partition, place = np.divmod(held.indices, _STRIDE)
         return replace(held, indices=self.starts[partition] + place)
 
     def _of_partitions(self, name: str, work: Callable, before: list[tuple]) -> list[Future]:
@@ -185,13 +222,23 @@ class Cluster:
     def _merged(self, name: str, values: list[Future], merge: Callable, *others: Any) -> Future:
         """All values as one, merged a few at a time on the workers; the last has no level."""
         level: int | None = 1
+        given = values
         while len(values) > 1:
             level = None if level is None or len(values) <= self.split_every else level + 1
             groups = [
                 values[at : at + self.split_every] for at in range(0, len(values), self.split_every)
             ]
-            values = [self._submit(name, merge, group, level, *others) for group in groups]
+            merged = [self._submit(name, merge, group, level, *others) for group in groups]
+            if values is not given:
+                self._release(values)
+            values = merged
         return values[0]
+
+    def _result(self, future: Future) -> Any:
+        """What comes here, and is forgotten there."""
+        result = future.result()
+        self._release([future])
+        return result
 
     def _key(self, name: str) -> str:
         self.n_tasks += 1
@@ -214,7 +261,8 @@ class Cluster:
         steps = min(len(futures), _STEPS)
         with self.progress.task(name, steps) as task:
             for done, future in enumerate(as_completed(futures), 1):
-                if future.status != "finished":
+                # one that is lost was finished, and is being made again
+                if future.status in ("error", "cancelled"):
                     raise _of_partition(numbers[future.key], future)
                 if done * steps // len(futures) > (done - 1) * steps // len(futures):
                     task.step("partition")
@@ -230,9 +278,16 @@ class Cluster:
         self.futures = [future for future in self.futures if id(future) not in gone]
 
 
-def _client() -> Client:
+def _client() -> Any:
+    """A context that gives the client there is."""
     try:
-        return get_client()
+        get_worker()
+    except ValueError:
+        pass
+    else:  # this is a task itself: it makes room for its own
+        return worker_client()
+    try:
+        return nullcontext(get_client())
     except ValueError as error:
         raise ValueError(
             "there is no dask.distributed client: Client() starts workers on this machine, and "
@@ -246,7 +301,7 @@ def _of_partition(number: int, future: Future) -> Exception:
     if isinstance(error, ValueError):
         named: Exception = ValueError(f"in partition {number} of X: {error}")
     else:
-        what = f"{type(error).__name__}: {error}" if error else f"it was {future.status}"
+        what = f"{type(error).__name__}: {error}" if error else "it was cancelled"
         named = RuntimeError(f"partition {number} of X failed: {what}")
     named.__cause__ = error
     return named
@@ -257,76 +312,77 @@ def _of_partition(number: int, future: Future) -> Exception:
 
 def _part(
     estimator: Any, number: int, hull_tol: float, level: int | None, partition: Partition
-) -> _Counted:
-    """A partition as a part, and how many rows it has."""
+) -> Counted:
+    """A partition as a part, and its tally."""
     X, y, sample_weight = partition
     n_rows = X.shape[0]
     if not n_rows:
-        return _Counted(None, {number: 0}, {}, frozenset())
+        return Counted(None, Tally({number: 0}, {}))
     data, labels, weights = valid_rows(estimator, X, y, sample_weight, reset=False)
-    indices = number * _APART + np.arange(n_rows, dtype=np.int64)
+    indices = number * _STRIDE + np.arange(n_rows, dtype=np.int64)
     found, counts = np.unique(labels, return_counts=True)
-    present = frozenset(np.unique(labels[weights > 0]).tolist())
+    tally = Tally(
+        {number: n_rows},
+        dict(zip(found.tolist(), counts.tolist(), strict=True)),
+        frozenset(np.unique(labels[weights > 0]).tolist()),
+        (2 * number + 1) * digest(data, labels, weights) % 2**64,
+    )
     rows = Held(data, labels, weights, indices, 0.0)
     tolerance = tolerance_of(hull_tol, level, 0.0)
     settings = estimator._representative_set(tolerance)
     with _working() as run:
         part = part_of(settings, rows, tolerance, run, Silence(), enough_at(level))
-    return _Counted(
-        part if len(part.rows) else None,
-        {number: n_rows},
-        dict(zip(found.tolist(), counts.tolist(), strict=True)),
-        present,
-    )
+    return Counted(part if len(part.rows) else None, tally)
 
 
-def _answer(counted: _Counted) -> Answer:
-    held = None if counted.part is None else counted.part.representatives()
-    return Answer(held, *counted[1:])
+def _answer(counted: Counted) -> Answer:
+    part, tally = counted
+    return Answer(None if part is None else part.representatives(), tally)
+
+
+def _count(counted: Counted) -> Answer:
+    return Answer(None, counted.tally)
 
 
 def _merged_answers(
     answers: list[Answer], level: int | None, estimator: Any, tolerance: float
 ) -> Answer:
+    tally = functools.reduce(operator.or_, (answer.tally for answer in answers))
     sets = [answer.held for answer in answers if answer.held is not None]
-    held = together(sets) if sets else None
-    if len(sets) > 1 and held is not None:
+    if not sets:
+        return Answer(None, tally)
+    held = together(sets)
+    if len(sets) > 1 or level is None:
         with _working() as run:
             held = estimator._reducer(run, Silence())(held, tolerance, level)
-    n_rows: dict[int, int] = {}
-    counts: Counter = Counter()
-    for answer in answers:
-        n_rows |= answer.n_rows
-        counts.update(answer.counts)
-    return Answer(held, n_rows, dict(counts), frozenset().union(*(a.present for a in answers)))
+    return Answer(held, tally)
 
 
-def _without_rows(answer: Answer) -> Answer:
-    return answer._replace(held=None)
+def _tally(answer: Answer) -> Tally:
+    return answer.tally
 
 
 def _settled(estimator: Any, answer: Answer, tolerance: float) -> Tree:
     """The set of all rows, within the budget of the one who asked."""
     assert answer.held is not None
-    tree = estimator._planted()._replace(
-        hull_tol=tolerance, levels=(answer.held,), n_rows=sum(answer.n_rows.values())
-    )
+    n_rows = sum(answer.tally.n_rows.values())
+    tree = estimator._planted()._replace(hull_tol=tolerance, levels=(answer.held,), n_rows=n_rows)
     with _working() as run:
         return tree.within_budget(estimator._reducer(run, Silence()))
 
 
-def _as_it_is(machines: Machines) -> Machines:
+def _as_it_is(machines: PairSVMs) -> PairSVMs:
     return machines
 
 
-def _score(estimator: Any, counted: _Counted, machines: Machines) -> dict[int, Scores]:
+def _score(estimator: Any, counted: Counted, machines: PairSVMs) -> dict[int, Scores]:
     if counted.part is None:
         return {}
     with _working() as run:
         return score(counted.part, machines, estimator._kernel_for, run)
 
 
-def _look(counted: _Counted, scores: dict[int, Scores], machines: Machines) -> dict[int, Seen]:
+def _look(counted: Counted, scores: dict[int, Scores], machines: PairSVMs) -> dict[int, Seen]:
     return {} if counted.part is None else look(counted.part, scores, machines)
 
 
@@ -336,7 +392,7 @@ def _merged_looks(looks: list[dict[int, Seen]], level: int | None) -> dict[int, 
 
 def _stratify(
     estimator: Any,
-    counted: _Counted,
+    counted: Counted,
     scores: dict[int, Scores],
     cuts: dict[int, Cut],
     hull_tol: float,
@@ -356,8 +412,8 @@ def _merged_strata(
         return merged_strata(several, level, hull_tol, estimator._reducer(run, Silence()))
 
 
-def _within_budget(estimator: Any, strata: dict[int, Strata]) -> dict[int, Strata]:
-    check_budget(strata, bytes_of(estimator.memory_budget))
+def _within_budget(estimator: Any, strata: dict[int, Strata], hull_tol: float) -> dict[int, Strata]:
+    check_budget(strata, bytes_of(estimator.memory_budget), hull_tol)
     return strata
 
 

@@ -15,12 +15,13 @@ import dask.dataframe as dd
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.callback import with_callbacks
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from aesvm.base import Progress, Threads, all_or_nothing, fitted_attributes, one_blas_thread
 from aesvm.certificate import Certificate, check_unchanged
-from aesvm.dask.cluster import Answer, Cluster
+from aesvm.dask.cluster import Cluster, Tally
 from aesvm.dask.partitions import Partition, is_lazy, one_block_of_columns, partitions
 from aesvm.gathered import Census
 from aesvm.kernels import resolve_gamma
@@ -55,6 +56,8 @@ class _OnCluster:
     # of the estimator that this is a part of
     kernel: Any
     gamma: Any
+    hull_tol: float
+    memory_budget: int | str | None
     n_jobs: int | None
     _validate_params: Any
     _init_callback_context: Any
@@ -70,7 +73,7 @@ class _OnCluster:
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._validate_params()
-        bytes_of(self.memory_budget)  # type: ignore[attr-defined]
+        bytes_of(self.memory_budget)
         if self.kernel == "precomputed":
             raise ValueError(
                 'kernel="precomputed" is the kernel matrix of all rows, and these are not in one '
@@ -90,10 +93,11 @@ class _OnCluster:
             one_blas_thread,
             Threads(self.n_jobs) as run,
         ):
-            if isinstance(self.gamma, str) and self.kernel in WITH_GAMMA:
-                self.gamma_ = cluster.gamma(self.gamma)
+            if self.gamma == "scale" and self.kernel in WITH_GAMMA:
+                self.gamma_ = cluster.scale()
             else:
-                self.gamma_ = resolve_gamma(self.gamma, np.empty((0, 1)), self.kernel)
+                self.gamma_ = resolve_gamma(self.gamma, np.empty((1, X.shape[1])), self.kernel)
+            self._travelling(_REDUCING)._representative_set(self.hull_tol)._check(None)
             self._fit_on(cluster, run, progress)
         task.call_on_fit_task_end(estimator=self)
 
@@ -193,6 +197,10 @@ class DaskRepresentativeSet(_OnCluster, RepresentativeSet):
         """
         if groups is not None:
             raise ValueError("groups is given: on a cluster, make them a part of y.")
+        if self.keep_combinations:
+            raise ValueError(
+                "keep_combinations=True: combinations of rows on many machines are not kept."
+            )
         self._fit(X, y, sample_weight)
         return self
 
@@ -347,12 +355,18 @@ class DaskAESVC(_OnCluster, AESVC):
         """
         if not is_lazy(X):
             return super().score(X, y, sample_weight)
-        right = self.predict(X) == _as_array(y)
-        if sample_weight is None:
-            return float(right.mean().compute())
-        weights = _as_array(sample_weight)
-        return float(np.divide(*dask.compute((weights * right).sum(), weights.sum())))
+        check_is_fitted(self)
+        model = dask.delayed(self._travelling(_PREDICTING), traverse=False)
+        counts = [dask.delayed(_right)(model, own) for own in partitions(X, y, sample_weight)]
+        right, total = np.sum(dask.compute(*counts), axis=0)
+        return float(right / total)
 
+    def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
+        """The representatives that the model was trained on first: see ``representative_set_``."""
+        check_is_fitted(self)
+        return self.representative_set_.select()
+
+    @with_callbacks
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
         """Compute the objective that ``certificate_`` lacks, by another look at all rows.
 
@@ -369,38 +383,42 @@ class DaskAESVC(_OnCluster, AESVC):
         check_is_fitted(self)
         check_unchanged(self, self._trained_with_)
         rows = partitions(X, y, sample_weight)
-        progress = Progress(self, self._init_callback_context(max_subtasks=None))
-        with self._cluster(rows, progress) as cluster, one_blas_thread:
-            n_rows = cluster.gather(self.hull_tol, keep=True)[0].n_rows
-            if n_rows != self.shape_fit_[0]:
+        task = self._init_callback_context(max_subtasks=None)
+        task.call_on_fit_task_begin(estimator=self)
+        with self._cluster(rows, Progress(self, task)) as cluster, one_blas_thread:
+            if cluster.count(self.hull_tol).digest != self._digest_:
                 raise ValueError(
-                    f"X has {n_rows:,} rows, and the model was trained on {self.shape_fit_[0]:,}: "
-                    "certify wants the same."
+                    f"X, y or sample_weight is not what the model was trained on, shape "
+                    f"{self.shape_fit_}: certify wants the same rows, in the same partitions."
                 )
-            return self._certify_from(cluster)
+            self._look(cluster)
+        task.call_on_fit_task_end(estimator=self)
+        return self.certificate_
 
     certify_stream: Any = property(_OnCluster._not_here)
 
     def _fit_on(self, cluster: Cluster, run: Any, progress: Progress) -> None:
-        coarse = self.hull_tol * (COARSER if self.refine else 1.0)
-        tree, answer = cluster.gather(coarse, keep=bool(self.refine))
-        census = self._census_of(answer)
-
-        def finer() -> Tree:
-            return cluster.gather(self.hull_tol, keep=False)[0]
-
+        tree, tally = self._gathered(cluster, COARSER if self.refine else 1.0)
+        self._digest_ = tally.digest
+        if len(tally.present) < 2:
+            raise ValueError(
+                f"y has {len(tally.present)} class among the rows of any weight "
+                f"({sorted(tally.present)}): classification needs at least two classes."
+            )
+        census = Census.of(tree.n_rows, tally.counts, tree.everything().y)
         progress.say(f"{tree.n_rows:,} rows reduced, {len(tree.everything()):,} came here")
+        finer = partial(self._finer, cluster)
         self._refine_from(cluster, tree, census, run, progress, finer)
 
-    def _census_of(self, answer: Answer) -> Census:
-        if len(answer.present) < 2:
-            raise ValueError(
-                f"y has {len(answer.present)} class among the rows of any weight "
-                f"({sorted(answer.present)}): classification needs at least two classes."
-            )
-        classes = np.array(sorted(answer.counts))
-        counts = np.array([answer.counts[label] for label in classes.tolist()])
-        return Census(sum(answer.n_rows.values()), classes, counts)
+    def _gathered(self, cluster: Cluster, coarser: float) -> tuple[Tree, Tally]:
+        """The set of all rows, so much more coarsely than ``hull_tol``."""
+        hull_tol = coarser * self.hull_tol
+        tree, tally = cluster.gather(hull_tol, keep=coarser > 1.0)
+        self._warn_if_looser(hull_tol, tree)
+        return tree, tally
+
+    def _finer(self, cluster: Cluster) -> Tree:
+        return self._gathered(cluster, 1.0)[0]
 
     def _lazily(self, X: Any, method: str, dtype: np.dtype, width: tuple[int, ...]) -> da.Array:
         """What a method gives for every block of rows."""
@@ -414,14 +432,16 @@ class DaskAESVC(_OnCluster, AESVC):
                 f"{self.n_features_in_} features as input."
             )
         name = f"aesvm-model-{uuid.uuid4().hex}"
+        empty = np.empty((0, *width), dtype=dtype)
         return X.map_blocks(
             _of_block,
             model=dask.delayed(self._travelling(_PREDICTING), name=name, traverse=False),
             method=method,
+            empty=empty,
             dtype=dtype,
             chunks=(X.chunks[0], *((columns,) for columns in width)),
             drop_axis=[] if width else 1,
-            meta=np.empty((0, *width), dtype=dtype),
+            meta=empty,
         )
 
 
@@ -436,12 +456,19 @@ _PREDICTING = (
     "intercept_",
     "gamma_",
     "n_features_in_",
+    "feature_names_in_",
 )
 
 
-def _of_block(block: Any, model: AESVC, method: str) -> NDArray:
-    return getattr(model, method)(block)
+def _of_block(block: Any, model: AESVC, method: str, empty: NDArray) -> NDArray:
+    return getattr(model, method)(block) if block.shape[0] else empty
 
 
-def _as_array(values: Any) -> Any:
-    return values.to_dask_array() if hasattr(values, "to_dask_array") else values
+def _right(model: AESVC, partition: Partition) -> tuple[float, float]:
+    """The weight of the rows whose class is predicted right, and that of all."""
+    X, y, weights = partition
+    if not X.shape[0]:
+        return 0.0, 0.0
+    right = model.predict(X) == column_or_1d(y)
+    weights = np.ones(len(right)) if weights is None else np.asarray(weights, dtype=float)
+    return float(weights @ right), float(weights.sum())

@@ -90,14 +90,18 @@ def resolve_gamma(gamma: str | float, X, kernel: Any = "rbf") -> float:
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma == "scale":
-        variance = _variance(X)
-        if not np.isfinite(variance):
-            raise ValueError(
-                "gamma='scale' is one over the variance of X, which is too large for a "
-                "floating-point number: scale the data."
-            )
-        return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
+        return scaled_gamma(_variance(X), X.shape[1])
     return float(gamma)
+
+
+def scaled_gamma(variance: float, n_features: int) -> float:
+    """What gamma="scale" stands for, given the variance of all values."""
+    if not np.isfinite(variance):
+        raise ValueError(
+            "gamma='scale' is one over the variance of X, which is too large for a "
+            "floating-point number: scale the data."
+        )
+    return 1.0 / (n_features * variance) if variance != 0 else 1.0
 
 
 def _variance(X) -> float:
