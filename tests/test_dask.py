@@ -308,7 +308,6 @@ def test_partitions_may_be_empty_without_weight_or_of_one_class(client):
         model.fit(rows[["a", "b"]], rows["y"], rows["w"] * 0.0)
 
 
-@pytest.mark.parametrize("refine", [0, 1])
 def fit_inside():
     return fitted(DaskAESVC(gamma=2.0, refine=1).fit(*recomputable(3)))
 
@@ -321,6 +320,7 @@ def test_it_may_be_fitted_inside_a_task():
         assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("refine", [0, 1])
 def test_the_objective_of_all_rows_is_certified_where_they_are(client, refine):
     X, y = moons(4000)
     rows = lazy(X, y)
