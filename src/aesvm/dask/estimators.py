@@ -38,10 +38,10 @@ def _with_parameters_of(parent: type) -> Callable[[Callable], Callable]:
     scikit-learn reads the parameters of an estimator from the signature.
     """
 
-    def decorate(init: Callable) -> Any:
+    def decorate(init: Any) -> Any:
         own = list(inspect.signature(init).parameters.values())[:-1]
         others = list(inspect.signature(parent).parameters.values())
-        init.__signature__ = inspect.Signature([*own, *others])  # type: ignore[attr-defined]
+        init.__signature__ = inspect.Signature([*own, *others])
         return init
 
     return decorate
