@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm import AESVC, RepresentativeSet
+from aesvm import AESVC, RepresentativeSet, tree
 from aesvm.base import Silence, Threads
 from aesvm.books import Books
 from aesvm.parts import (
@@ -104,6 +104,12 @@ def looked_at(rng, n, scale=1.0, on_steps=False):
     return seen_of, lambda b: float(bounds @ np.maximum(0.0, 1.0 - signs * (values + b))), bounds
 
 
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """So that sets of a few rows are reduced."""
+    monkeypatch.setattr(tree, "PIECE_ROWS", 20)
+
+
 @given(SEEDS, st.integers(1, 60), st.sampled_from([0.1, 1.0, 30.0]), st.booleans())
 @settings(max_examples=60)
 def test_no_offset_near_the_present_one_is_better_than_the_best_step(seed, n, scale, on_steps):
@@ -135,9 +141,25 @@ def test_looks_at_some_of_the_rows_add_up(seed, n, n_parts):
 
 def test_doubt_is_half_as_much_again_as_the_error_and_ends_at_the_boundary():
     seen = looked_at(np.random.default_rng(0), 5)[0](np.ones(5, dtype=bool))[0]
-    assert seen._replace(squared_error=0.12, n_wrong=3).doubt() == pytest.approx(0.3)
-    assert seen._replace(squared_error=12.0, n_wrong=3).doubt() == WIDEST
-    assert seen._replace(squared_error=0.0, n_wrong=0).doubt() == 0.0
+    same = seen.here()
+    assert seen._replace(squared_error=0.12, n_wrong=3).doubt(same) == pytest.approx(0.3)
+    assert seen._replace(squared_error=12.0, n_wrong=3).doubt(same) == WIDEST
+    assert seen._replace(squared_error=0.0, n_wrong=0).doubt(same) == 0.0
+
+
+def test_doubt_is_no_less_than_what_the_trained_set_gets_wrong_on_average():
+    rng = np.random.default_rng(1)
+    machine = PairSVM((0, 1), (0.7, 2.0), np.empty(0, np.intp), np.empty(0), 0.25, 1.0)
+    values, y, weights = rng.normal(size=40), rng.integers(0, 2, 40), rng.uniform(0.5, 2.0, 40)
+    found = Scores(np.arange(40), values, 40, 0.0, 0)
+    one = Part(held(np.zeros((40, 1)), y, weights), Books.everyone(40))
+    seen = look(one, {0: found}, PairSVMs(np.zeros((0, 1)), {0: machine}))[0]
+    bounds = np.where(y == 0, 0.7, 2.0) * weights
+    margins = np.where(y == 0, 1.0, -1.0) * (values + 0.25)
+    within = bounds[margins < 1.0].sum()
+    for wrong in (-0.2, 0.1):
+        expected = 1.5 * abs(wrong)
+        assert seen.doubt(seen.here() + wrong * within) == pytest.approx(expected, rel=1e-9)
 
 
 @given(SEEDS, TOLERANCES, st.integers(2, 3), st.booleans())

@@ -354,15 +354,16 @@ class GatheredSVC(Assembled):
         """
         machines = self._machines()
         seen = places.look(machines)
+        accounts = dict(zip(self._pairs_, self._accounts_, strict=True))
         self._accounts_ = [
-            replace(account, hinge=seen[number].here())
-            for account, number in zip(self._accounts_, self._pairs_, strict=True)
+            replace(account, hinge=seen[number].here()) for number, account in accounts.items()
         ]
         self._certify()
-        cuts = {
-            number: Cut(one.classes, seen[number].best(one.offset), seen[number].doubt())
-            for number, one in machines.of.items()
-        }
+        cuts = {}
+        for number, one in machines.of.items():
+            own = seen[number]
+            doubt = own.doubt(accounts[number].hinge_reduced)
+            cuts[number] = Cut(one.classes, own.best(one.offset), doubt)
         return cuts, sum(one.n_values for one in seen.values())
 
     def _machines(self) -> PairSVMs:

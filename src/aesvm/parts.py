@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm import tree
 from aesvm.base import Progress
 from aesvm.books import Books
 from aesvm.expansion import scores
@@ -182,9 +183,17 @@ class Seen(NamedTuple):
             self.n_values + other.n_values,
         )
 
-    def doubt(self) -> float:
-        """How far from 1 a margin must be for its side to be believed (``refine``)."""
+    def doubt(self, hinge_reduced: float) -> float:
+        """How far from 1 a margin must be for its side to be believed (``refine``).
+
+        What the representatives of the parts get wrong is known row by row; of those that the SVM
+        was trained on, whose losses are ``hinge_reduced``, no more than the mean, over the rows
+        within the margin.
+        """
         error = sqrt(self.squared_error / self.n_wrong) if self.n_wrong else 0.0
+        within = self.sums[0, STEPS // 2 + 1 :, 0].sum() + self.sums[1, : STEPS // 2 + 1, 0].sum()
+        if within > 0.0:
+            error = max(error, abs(self.here() - hinge_reduced) / within)
         return min(DEVIATIONS * error, WIDEST)
 
     def losses(self) -> NDArray[np.float64]:
@@ -284,7 +293,14 @@ def stratify(
         band, *sides = (
             rows.take(np.flatnonzero(side)) for side in (~inside & ~outside, inside, outside)
         )
-        strata[number] = _level(Strata(band, *sides), level, hull_tol, reduce)
+        strata[number] = Strata(
+            *(
+                reduce(stratum, tolerance, level) if len(stratum) else stratum
+                for stratum, tolerance in zip(
+                    (band, *sides), (0.0, hull_tol, COARSER * hull_tol), strict=True
+                )
+            )
+        )
     return strata
 
 
@@ -299,19 +315,16 @@ def merged_strata(
     merged = {}
     for number in numbers:
         own = [one[number] for one in several if number in one]
-        whole = Strata(*(together(list(sets)) for sets in zip(*own, strict=True)))
-        if len(own) > 1 or level is None:
-            whole = _level(whole, level, hull_tol, reduce)
-        merged[number] = whole
-    return merged
-
-
-def _level(strata: Strata, level: int | None, hull_tol: float, reduce: Reduce) -> Strata:
-    """Strata with both sides reduced, and of equal rows near the margin one."""
-    tolerances = (0.0, hull_tol, COARSER * hull_tol)
-    return Strata(
-        *(
-            reduce(rows, tolerance, level) if len(rows) else rows
-            for rows, tolerance in zip(strata, tolerances, strict=True)
+        if len(own) == 1 and level is not None:
+            merged[number] = own[0]
+            continue
+        band, *sides = (list(sets) for sets in zip(*own, strict=True))
+        near = together(band)
+        merged[number] = Strata(
+            reduce(near, 0.0, level) if len(near) else near,
+            *(
+                tree.merged(sets, tolerance, level, reduce)
+                for sets, tolerance in zip(sides, (hull_tol, COARSER * hull_tol), strict=True)
+            ),
         )
-    )
+    return merged

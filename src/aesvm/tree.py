@@ -10,10 +10,10 @@ the number of pieces. Level l may add
     sqrt(epsilon_l) = sqrt(epsilon) 6 / (pi^2 l^2)
 
 to the distance, and since ``1/1 + 1/4 + 1/9 + ... = pi^2 / 6`` all levels together add no more than
-``sqrt(epsilon)``, however many they become. What a level does not use is left to the next, and a
-level that would keep over half of its rows leaves it all: among more rows, fewer are needed. When
-no level is to follow, what is left is used for a last reduction (``condensed``). What all have
-added in fact is what is reported.
+``sqrt(epsilon)``, however many they become. What a level does not use is left to the next; and it
+uses none where its sets have fewer rows than a piece, or where over half of them would be kept:
+among more rows, fewer are needed. When no level is to follow, what is left is used for a last
+reduction (``condensed``). What all have added in fact is what is reported.
 """
 
 from __future__ import annotations
@@ -177,6 +177,15 @@ def enough_at(level: int | None) -> float | None:
 Reduce = Callable[[Held, float, int | None], Held]
 
 
+def merged(sets: list[Held], hull_tol: float, level: int | None, reduce: Reduce) -> Held:
+    """Several sets as one of the next level; reduced where they are as many rows as a piece.
+
+    Fewer are no burden, and what they leave of the tolerance is of more use among more rows.
+    """
+    whole = together(sets)
+    return reduce(whole, hull_tol, level) if len(whole) >= PIECE_ROWS else whole
+
+
 class Tree(NamedTuple):
     """A stream so far. Taking in rows gives another tree and leaves this one as it is."""
 
@@ -216,7 +225,7 @@ class Tree(NamedTuple):
         level = 0
         while level < len(levels) and (resting := levels[level]) is not None:
             levels[level] = None
-            carried = reduce(together([resting, carried]), self.hull_tol, level + 2)
+            carried = merged([resting, carried], self.hull_tol, level + 2, reduce)
             level += 1
         levels[level : level + 1] = [carried]
         return self._replace(pending=(), levels=tuple(levels)).within_budget(reduce)
@@ -246,7 +255,8 @@ class Tree(NamedTuple):
     def _in_one(self, reduce: Reduce) -> Tree:
         """All in one set, of the highest level there is: the next carried over meets it."""
         empty: tuple[Held | None, ...] = (None,) * max(0, len(self.levels) - 1)
-        return self._replace(levels=(*empty, self.condensed(reduce)), pending=())
+        whole = reduce(self.everything(), self.hull_tol, None)
+        return self._replace(levels=(*empty, whole), pending=())
 
     @property
     def n_bytes(self) -> int:
@@ -261,9 +271,8 @@ class Tree(NamedTuple):
         return together(self.sets())
 
     def condensed(self, reduce: Reduce) -> Held:
-        """All representatives as one set, for which all that is left of the tolerance is used."""
-        whole = self.everything()
-        return reduce(whole, self.hull_tol, None)
+        """All representatives as one set, for which what is left of the tolerance is used."""
+        return merged(self.sets(), self.hull_tol, None, reduce)
 
     def sets(self) -> list[Held]:
         """Of every level, and the rows that wait."""

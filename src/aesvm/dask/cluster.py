@@ -42,7 +42,7 @@ from aesvm.parts import (
 from aesvm.source import digest
 from aesvm.spread import Spread
 from aesvm.streaming import valid_rows
-from aesvm.tree import Held, Tree, bytes_of, enough_at, together, tolerance_of
+from aesvm.tree import Held, Tree, bytes_of, enough_at, merged, together, tolerance_of
 
 #: Rows are numbered from this times their partition, while it is not known how many there are.
 _STRIDE = 2**40
@@ -351,11 +351,11 @@ def _merged_answers(
     sets = [answer.held for answer in answers if answer.held is not None]
     if not sets:
         return Answer(None, tally)
-    held = together(sets)
-    if len(sets) > 1 or level is None:
-        with _working() as run:
-            held = estimator._reducer(run, Silence())(held, tolerance, level)
-    return Answer(held, tally)
+    with _working() as run:
+        reduce = estimator._reducer(run, Silence())
+        if level is None:  # what travels further is to be as little as it can
+            return Answer(reduce(together(sets), tolerance, None), tally)
+        return Answer(merged(sets, tolerance, level, reduce), tally)
 
 
 def _tally(answer: Answer) -> Tally:
