@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aesvm import RepresentativeSet
 from aesvm.base import Silence, Threads, one_blas_thread
-from aesvm.tree import Held, together
+from aesvm.tree import Held, merged, together
 from benchmarks import process_tree, streams
 from benchmarks.datasets import Dataset
 from benchmarks.report import Report, installed
@@ -128,10 +128,10 @@ def _levels(rows_of: Any, y: NDArray, order: Any, n_jobs: int) -> Iterator[list]
             level += 1
             last = len(sets) <= SPLIT_EVERY
             groups = [sets[at : at + SPLIT_EVERY] for at in range(0, len(sets), SPLIT_EVERY)]
-            sets = [
-                reduce(together(group), estimator.hull_tol, None if last else level)
-                for group in groups
-            ]
+            if last:
+                sets = [reduce(together(sets), estimator.hull_tol, None)]
+            else:
+                sets = [merged(group, estimator.hull_tol, level, reduce) for group in groups]
             yield _level(level, sets, len(y))
 
 
