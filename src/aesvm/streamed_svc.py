@@ -130,7 +130,7 @@ class StreamedSVC(GatheredSVC, Streaming):
         >>> from aesvm import AESVC
         >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
         >>> chunks = [(X[at : at + 5_000], y[at : at + 5_000], None) for at in (0, 5_000, 10_000)]
-        >>> model = AESVC(gamma=1.0, refine=1).fit_stream(chunks)
+        >>> model = AESVC(gamma=1.0, refine=0).fit_stream(chunks)
         >>> model.certificate_.objective is None
         True
         >>> certificate = model.certify_stream(chunks)
