@@ -2,13 +2,29 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench paper clean
+# The processor that other-target compiles for, and whose BLAS it uses: these every x86-64 has.
+TARGET ?= generic
+BLAS ?= Prescott
+
+.PHONY: demo test quick other-target lint format bench paper clean
 
 demo: .venv/.with-plot
 	$(BIN)/python examples/demo.py
 
 test: .venv/.with-dev
 	$(BIN)/python -m pytest
+
+# All but the tests that start clusters, long fits and programs.
+quick: .venv/.with-dev
+	$(BIN)/python -m pytest -m "not slow"
+
+# The numerical tests as they run on another processor, whose sums have other last digits.
+other-target: .venv/.with-dev
+	@case $$(uname -m) in x86_64|amd64) ;; *) echo "other-target: only on x86-64; skipped"; exit 0 ;; esac; \
+	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
+	echo "NUMBA_CPU_NAME=$(TARGET) OPENBLAS_CORETYPE=$(BLAS)" && \
+	NUMBA_CPU_NAME=$(TARGET) NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=$(BLAS) NUMBA_CACHE_DIR="$$cache" \
+		$(BIN)/python -m pytest -m "numerical and not slow" $(PYTEST)
 
 lint: .venv/.with-dev
 	$(BIN)/ruff check .

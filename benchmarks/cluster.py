@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm import RepresentativeSet
-from aesvm.base import Silence, Threads, one_blas_thread
-from aesvm.tree import Held, merged, together
+from aesvm.kernels import KernelSpec
+from aesvm.out_of_core.merge_tree import merged
+from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.weighted_rows import WeightedRows, joined
+from aesvm.runtime.progress import Silence
+from aesvm.runtime.threads import Threads, one_blas_thread
+from aesvm.sets.derive import ReductionSettings
 from benchmarks import process_tree, streams
 from benchmarks.datasets import Dataset
 from benchmarks.report import Report, installed
@@ -111,17 +115,18 @@ def levels(report: Report, data_dir: Path | None, covtype: Dataset, n_jobs: int)
 
 
 def _levels(rows_of: Any, y: NDArray, order: Any, n_jobs: int) -> Iterator[list]:
-    estimator = RepresentativeSet(gamma=1.0)
-    estimator.gamma_ = 1.0
+    settings = ReductionSettings(1e-3, 1000, 100_000, "distance")
+    hull_tol = settings.hull_tol
     with one_blas_thread, Threads(n_jobs) as run:
-        reduce = estimator._reducer(run, Silence())
+        reduce = RowReducer(KernelSpec("rbf", gamma=1.0), settings).at_levels(run, Silence())
         sets = []
         for first in range(0, len(y), PARTITION):
             part = order[first : first + PARTITION]
-            weights = np.ones(len(part))
-            sets.append(Held(rows_of(part), y[part], weights, part.astype(np.int64), 0.0))
+            weights, labels = np.ones(len(part)), y[part]
+            indices = part.astype(np.int64)
+            sets.append(WeightedRows(rows_of(part), labels, labels, weights, indices, 0.0))
         yield _level(0, sets, len(y))
-        sets = [reduce(one, estimator.hull_tol, 1) for one in sets]
+        sets = [reduce(one, hull_tol, 1) for one in sets]
         yield _level(1, sets, len(y))
         level = 1
         while len(sets) > 1:
@@ -129,13 +134,13 @@ def _levels(rows_of: Any, y: NDArray, order: Any, n_jobs: int) -> Iterator[list]
             last = len(sets) <= SPLIT_EVERY
             groups = [sets[at : at + SPLIT_EVERY] for at in range(0, len(sets), SPLIT_EVERY)]
             if last:
-                sets = [reduce(together(sets), estimator.hull_tol, None)]
+                sets = [reduce(joined(sets), hull_tol, None)]
             else:
-                sets = [merged(group, estimator.hull_tol, level, reduce) for group in groups]
+                sets = [merged(group, hull_tol, level, reduce) for group in groups]
             yield _level(level, sets, len(y))
 
 
-def _level(level: int, sets: list[Held], n_rows: int) -> list:
+def _level(level: int, sets: list[WeightedRows], n_rows: int) -> list:
     n_held, n_bytes = sum(map(len, sets)), sum(one.n_bytes for one in sets)
     reach = max(one.reach for one in sets)
     return [level, len(sets), n_held, n_held / n_rows, n_bytes, n_bytes / n_held, reach**2]

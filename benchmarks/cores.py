@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from aesvm import AESVC, RepresentativeSet
-from aesvm.base import Threads
-from aesvm.jit import jit
+from aesvm.runtime.jit import jit
+from aesvm.runtime.threads import Threads
 from benchmarks.datasets import Dataset
 from benchmarks.report import Report, median_seconds
 

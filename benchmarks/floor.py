@@ -14,9 +14,9 @@ import time
 import numpy as np
 
 from aesvm import RepresentativeSet
-from aesvm.base import Threads, one_blas_thread
 from aesvm.kernels import kernel_matrix
-from aesvm.partition import distance_pieces, fine_subsets
+from aesvm.runtime.threads import Threads, one_blas_thread
+from aesvm.sets.partition import distance_pieces, fine_subsets
 from benchmarks.datasets import Dataset
 from benchmarks.report import Report
 

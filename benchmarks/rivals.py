@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from aesvm import AESVC
-from aesvm.base import Threads, one_blas_thread
-from aesvm.expansion import expand, squared_norm
 from aesvm.kernels import KernelMatrix, kernel_matrix
+from aesvm.runtime.threads import Threads, one_blas_thread
 from benchmarks.datasets import MissingError
 
 #: Megabytes for the others' kernel rows. Ours has its default, a fifth of that.
@@ -62,7 +61,7 @@ def dual_objective(model: Any, gamma: float, n_jobs: int) -> float:
     """1/2 a'Qa - sum(a) of a fitted model of two classes, in double precision."""
     _, coefs, kernel = _expansion(model, gamma)
     with one_blas_thread, Threads(n_jobs) as run:
-        norm = squared_norm(kernel, np.arange(len(coefs)), coefs, run)
+        norm = kernel.squared_norm(np.arange(len(coefs)), coefs, run)
     return float(0.5 * norm - np.abs(coefs).sum())
 
 
@@ -70,9 +69,8 @@ def relative_gap(model: Any, X: Any, y: NDArray, C: float, gamma: float, n_jobs:
     """The duality gap, relative to the primal objective, of another's model of all rows."""
     _, coefs, kernel = _expansion(model, gamma)
     with one_blas_thread, Threads(n_jobs) as run:
-        norm = squared_norm(kernel, np.arange(len(coefs)), coefs, run)
-        values = expand(
-            kernel.columns(np.arange(len(coefs))),
+        norm = kernel.squared_norm(np.arange(len(coefs)), coefs, run)
+        values = kernel.columns(np.arange(len(coefs))).expand(
             X,
             np.array([0, len(coefs)]),
             coefs[:, None],

@@ -23,23 +23,29 @@ def kernel(X, Y=None, *, kernel="rbf", gamma=1.0, degree=3, coef0=0.0):
     return np.tanh(gamma * products + coef0)
 
 
-def hull_distance(K, i, members):
-    """Squared distance in kernel space of row i to the convex hull of the members.
+def hull_distances(K, rows, members):
+    """Squared distance in kernel space of every row to the convex hull of the members.
 
-    A non-negative least squares problem on a square root of K, with a heavily weighted
+    Non-negative least squares problems on a square root of K, with a heavily weighted
     equation for the sum of the coefficients; scaled to sum to one, these are feasible.
     """
+    if len(rows) == 0:
+        return np.empty(0)
     values, vectors = np.linalg.eigh(K)
-    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    some = values > 1e-15 * values.max()  # what is left out is the rounding of K
+    root = np.sqrt(values[some])[:, None] * vectors.T[some]
     heavy = 1e4 * max(1.0, np.sqrt(np.abs(K.diagonal()).max()))
     A = np.vstack([root[:, members], np.full((1, len(members)), heavy)])
-    coefs, _ = nnls(A, np.append(root[:, i], heavy))
-    coefs /= coefs.sum()
-    return float(((root[:, i] - root[:, members] @ coefs) ** 2).sum())
+    distances = []
+    for i in rows:
+        coefs, _ = nnls(A, np.append(root[:, i], heavy))
+        coefs /= coefs.sum()
+        distances.append(((root[:, i] - root[:, members] @ coefs) ** 2).sum())
+    return np.array(distances)
 
 
 def hull_distance_slsqp(K, i, members):
-    """The same by sequential quadratic programming, for small problems."""
+    """The same of row i by sequential quadratic programming, for small problems."""
     Q, k = K[np.ix_(members, members)], K[i, members]
     start = np.full(len(members), 1.0 / len(members))
     result = minimize(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
-from aesvm import distinct
-from aesvm.distinct import distinct_rows
+from aesvm.sets import distinct
+from aesvm.sets.distinct import distinct_rows
 
 few_values = hnp.arrays(
     float,
@@ -41,7 +41,7 @@ def test_the_answer_does_not_depend_on_the_hash(X):
     labels = np.zeros(len(X), dtype=int)
     expected = brute_force(X, labels)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distinct, "_hashes", lambda X, run: np.zeros(X.shape[0], dtype=np.uint64))
+        patch.setattr(distinct, "row_hashes", lambda X, run: np.zeros(X.shape[0], dtype=np.uint64))
         for found, wanted in zip(distinct_rows(X, labels), expected, strict=True):
             assert_array_equal(found, wanted)
 
@@ -55,5 +55,5 @@ def test_explicit_zeros_of_sparse_rows_do_not_count():
 
 def test_hashes_of_distinct_rows_hardly_ever_collide():
     X = np.random.default_rng(0).integers(0, 3, (20_000, 12)) / 4.0
-    hashes = distinct._hashes(X, map)
+    hashes = distinct.row_hashes(X, map)
     assert len(np.unique(hashes)) == len(np.unique(X, axis=0))

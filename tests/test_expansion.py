@@ -7,16 +7,15 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm import expansion
-from aesvm.base import Threads
-from aesvm.kernels import kernel_matrix
+from aesvm.kernels import blocks, kernel_matrix
+from aesvm.runtime.threads import Threads
 from tests import oracles
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("size", [1, 256, 700])
 def test_sums_over_segments_are_those_of_the_formula(size, sparse, monkeypatch):
-    monkeypatch.setattr(expansion, "_COLUMNS", 7)
+    monkeypatch.setattr(blocks, "EXPANSION_COLUMNS", 7)
     rng = np.random.default_rng(0)
     X, new, coefs = rng.normal(size=(40, 3)), rng.normal(size=(size, 3)), rng.normal(size=(40, 2))
     edges = np.array([0, 9, 9, 40])
@@ -24,17 +23,17 @@ def test_sums_over_segments_are_those_of_the_formula(size, sparse, monkeypatch):
     expected = np.stack([K[:, a:b] @ coefs[a:b] for a, b in pairwise(edges)], axis=1)
     kind = sp.csr_array if sparse else np.asarray
     columns = kernel_matrix(kind(X), gamma=0.5).columns(np.arange(40))
-    found = expansion.expand(columns, kind(new), edges, coefs, lambda sums: sums)
+    found = columns.expand(kind(new), edges, coefs, lambda sums: sums)
     assert_allclose(found, expected, atol=1e-12)
     with Threads(3) as run:
-        again = expansion.expand(columns, kind(new), edges, coefs, lambda sums: sums, run)
+        again = columns.expand(kind(new), edges, coefs, lambda sums: sums, run)
     assert_array_equal(again, found)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [0, 1, 256, 700])
 def test_scores_and_norms_are_those_of_the_formula(size, dtype, monkeypatch):
-    monkeypatch.setattr(expansion, "_COLUMNS", 70)
+    monkeypatch.setattr(blocks, "EXPANSION_COLUMNS", 70)
     rng = np.random.default_rng(0)
     X, rows = rng.normal(size=(900, 3)), np.sort(rng.permutation(900)[:size])
     support, coefs = rng.permutation(900)[:300], rng.normal(size=300)
@@ -42,9 +41,9 @@ def test_scores_and_norms_are_those_of_the_formula(size, dtype, monkeypatch):
     kernel = kernel_matrix(X, gamma=0.5, dtype=dtype)
     tol = 1e-5 if dtype == np.float32 else 1e-11
     with Threads(3) as run:
-        found = expansion.scores(kernel, support, coefs, rows, run)
+        found = kernel.scores(support, coefs, rows, run)
         assert_allclose(found, K[np.ix_(rows, support)] @ coefs, atol=tol)
         own = rng.normal(size=size)
-        norm = expansion.squared_norm(kernel, rows, own, run)
+        norm = kernel.squared_norm(rows, own, run)
     assert_allclose(norm, own @ K[np.ix_(rows, rows)] @ own, atol=100 * tol)
-    assert_array_equal(expansion.scores(kernel, rows[:0], coefs[:0], rows), np.zeros(size))
+    assert_array_equal(kernel.scores(rows[:0], coefs[:0], rows), np.zeros(size))

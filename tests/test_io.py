@@ -433,16 +433,22 @@ def test_a_file_without_rows_is_an_error(tmp_path, content):
         list(CSVReader(path, target=None))
 
 
-def test_a_missing_file_is_named(tmp_path):
-    path = tmp_path / "nowhere"
-    for open_it in (
+@pytest.mark.parametrize(
+    "open_it",
+    [
         libsvm,
         NpyReader,
         lambda path: CSVReader(path, target=0),
-        lambda path: NpyReader(written(tmp_path, "1"), path),
-    ):
-        with pytest.raises(FileNotFoundError, match="nowhere"):
-            open_it(path)
+        lambda path: NpyReader(written(path.parent, "1"), path),
+    ],
+    ids=["libsvm", "npy", "csv", "classes"],
+)
+def test_a_missing_file_is_named(tmp_path, open_it):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        open_it(tmp_path / "nowhere")
+
+
+def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder"):
         libsvm(tmp_path)
 

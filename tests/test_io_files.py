@@ -3,7 +3,6 @@
 import doctest
 import gzip
 import pickle
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader, lines
+from tests import children
 from tests.test_io import blocks_of, joined, sizes, written
 
 
@@ -186,18 +186,21 @@ def test_parquet_columns_of_many_types_are_numbers(tmp_path, pa, pq):
     assert found.y.tolist() == ["a", "b"]
 
 
-def test_parquet_columns_that_are_no_numbers_are_named(tmp_path, pa, pq):
-    path = tmp_path / "rows"
-    pq.write_table(pa.table({"a": [1.0, None], "name": ["x", "z"], "y": [0, 1]}), path)
-    for options, message in (
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
         ({}, "column 'name' is of type string"),
         ({"features": ["a"]}, r"column 'a' has missing values \(nulls\)"),
         ({"target": "label"}, "target='label': there is no such column in .*'a', 'name', 'y'"),
         ({"weight": "name"}, "column 'name' is of type string"),
         ({"dtype": int}, "dtype="),
-    ):
-        with pytest.raises(ValueError, match=message):
-            list(ParquetReader(path, **{"target": "y", **options}))
+    ],
+)
+def test_parquet_columns_that_are_no_numbers_are_named(tmp_path, pa, pq, options, message):
+    path = tmp_path / "rows"
+    pq.write_table(pa.table({"a": [1.0, None], "name": ["x", "z"], "y": [0, 1]}), path)
+    with pytest.raises(ValueError, match=message):
+        list(ParquetReader(path, **{"target": "y", **options}))
 
 
 def test_parquet_files_that_are_not_whole_are_refused(tmp_path, pa, pq):
@@ -235,7 +238,7 @@ def test_nothing_is_imported_before_it_is_needed():
         "import aesvm; assert 'aesvm.io' not in sys.modules;"
         "import aesvm.io; aesvm.io.ParquetReader"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    children.run(children.code(code))
 
 
 def test_columns_of_further_files_go_by_their_names(tmp_path, pa, pq):

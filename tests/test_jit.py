@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import warnings
+from contextlib import ExitStack
 
 import numba
 import pytest
 
-from aesvm import jit as jit_module
+from aesvm.runtime import jit as jit_module
+from tests import children
 
 FIRST_FIT = """
 import numpy as np
@@ -36,18 +36,16 @@ def test_where_no_cache_can_be_written_one_warning_says_so(monkeypatch):
     assert doubled(4) == 8
 
 
+@pytest.mark.slow
 def test_two_processes_can_compile_at_once_into_an_empty_cache(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", FIRST_FIT],
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    sizes = [process.communicate(timeout=120)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
+    command = children.code(FIRST_FIT, options=("-W", "error"))
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    with ExitStack() as stack:
+        both = [
+            stack.enter_context(children.started(command, env=environment, stdout=subprocess.PIPE))
+            for _ in range(2)
+        ]
+        sizes = [process.communicate(timeout=children.LIMIT)[0] for process in both]
+        assert [process.returncode for process in both] == [0, 0]
     assert sizes[0] == sizes[1]
     assert any(tmp_path.rglob("*.nbi"))

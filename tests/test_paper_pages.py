@@ -239,42 +239,65 @@ def test_an_empty_series_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_values_must_be_finite(value):
-    with pytest.raises(ValueError, match=r"'growth'.*'ours'.*finite"):
-        scatter(series={"ours": [(1.0, value)]})
-    with pytest.raises(ValueError, match=r"'speed'.*'ours'.*finite"):
-        bars(series={"ours": [value, None]})
+@pytest.mark.parametrize("chart", ["growth", "speed"])
+def test_values_must_be_finite(chart, value):
+    of = {"growth": (scatter, (1.0, value)), "speed": (bars, value)}
+    draw, one = of[chart]
+    with pytest.raises(ValueError, match=rf"'{chart}'.*'ours'.*finite"):
+        draw(series={"ours": [one] if draw is scatter else [one, None]})
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0])
-def test_a_log_axis_begins_above_zero(value):
-    with pytest.raises(ValueError, match=r"'growth'.*x of series 'ours'.*log axis"):
-        scatter(series={"ours": [(value, 1.0)]}, x_log=True)
-    with pytest.raises(ValueError, match=r"'growth'.*y of series 'ours'.*log axis"):
-        scatter(series={"ours": [(1.0, value)]}, y_log=True)
-    with pytest.raises(ValueError, match=r"'speed'.*'ours'.*log axis"):
-        bars(series={"ours": [value, None]}, log=True)
-    with pytest.raises(ValueError, match=r"'speed'.*origin.*log axis"):
-        bars(log=True, origin=value)
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (
+            lambda value: scatter(series={"ours": [(value, 1.0)]}, x_log=True),
+            r"'growth'.*x of series 'ours'.*log axis",
+        ),
+        (
+            lambda value: scatter(series={"ours": [(1.0, value)]}, y_log=True),
+            r"'growth'.*y of series 'ours'.*log axis",
+        ),
+        (
+            lambda value: bars(series={"ours": [value, None]}, log=True),
+            r"'speed'.*'ours'.*log axis",
+        ),
+        (lambda value: bars(log=True, origin=value), r"'speed'.*origin.*log axis"),
+    ],
+    ids=["x", "y", "bars", "origin"],
+)
+def test_a_log_axis_begins_above_zero(draw, value, message):
+    with pytest.raises(ValueError, match=message):
+        draw(value)
 
 
-def test_rows_groups_names_and_anchors_must_agree(tmp_path):
-    with pytest.raises(ValueError, match="row 0 has 1 cells for 2 columns"):
-        Table("Times", ["a", "b"], [["1"]])
-    with pytest.raises(ValueError, match="'ours' has 1 values for 2 groups"):
-        bars(series={"ours": [1.0]})
-    with pytest.raises(ValueError, match=r"two panels would both be x-a-b\.svg"):
-        Panels("", "x", {"a b": scatter(), "a-b": scatter()})
-    with pytest.raises(ValueError, match="mark 'good'"):
-        Cell("1", mark="good")
-    with pytest.raises(ValueError, match=r"'growth': another chart is growth\.svg"):
-        written(tmp_path, [scatter(), scatter()])
-    with pytest.raises(ValueError, match=r"file name '\.\./growth'"):
-        written(tmp_path, [scatter("../growth")])
-    with pytest.raises(ValueError, match="anchor 'a b'"):
-        write("", "", [Section("", [], "a b")], tmp_path)
-    with pytest.raises(ValueError, match="anchor 'a' is that of two"):
-        write("", "", [Section("", [], "a"), Section("", [], "a")], tmp_path)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda _: Table("Times", ["a", "b"], [["1"]]), "row 0 has 1 cells for 2 columns"),
+        (lambda _: bars(series={"ours": [1.0]}), "'ours' has 1 values for 2 groups"),
+        (
+            lambda _: Panels("", "x", {"a b": scatter(), "a-b": scatter()}),
+            r"two panels would both be x-a-b\.svg",
+        ),
+        (lambda _: Cell("1", mark="good"), "mark 'good'"),
+        (
+            lambda folder: written(folder, [scatter(), scatter()]),
+            r"'growth': another chart is growth\.svg",
+        ),
+        (lambda folder: written(folder, [scatter("../growth")]), r"file name '\.\./growth'"),
+        (lambda folder: write("", "", [Section("", [], "a b")], folder), "anchor 'a b'"),
+        (
+            lambda folder: write("", "", [Section("", [], "a"), Section("", [], "a")], folder),
+            "anchor 'a' is that of two",
+        ),
+    ],
+    ids=["cells", "groups", "panels", "mark", "charts", "file", "anchor", "anchors"],
+)
+def test_rows_groups_names_and_anchors_must_agree(tmp_path, make, message):
+    with pytest.raises(ValueError, match=message):
+        make(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -303,6 +303,7 @@ def test_every_solver_can_be_run(solver):
         assert outcome.kept == 80
 
 
+@pytest.mark.slow
 def test_a_campaign_is_written_down_and_goes_on_where_it_stopped(tmp_path, data_dir, monkeypatch):
     monkeypatch.setenv("AESVM_CACHE", str(tmp_path))
     ledger = Ledger.open(tmp_path / "runs.jsonl")
@@ -335,6 +336,7 @@ def test_a_solver_that_is_late_is_not_tried_with_other_c_but_with_other_kernels(
     assert campaign._known(replace(run, C=3.0, gamma=1.0)) is None
 
 
+@pytest.mark.slow
 def test_runs_without_a_result_are_made_again_on_request(tmp_path, data_dir):
     ledger = Ledger.open(tmp_path / "runs.jsonl")
     run = small("LIBSVM")
@@ -346,6 +348,7 @@ def test_runs_without_a_result_are_made_again_on_request(tmp_path, data_dir):
     assert Ledger.open(tmp_path / "runs.jsonl")[run].ok
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_recorded_and_replaced(data_dir):
     worker = Worker(data_dir, 1)
     try:
@@ -388,6 +391,7 @@ def test_the_command_makes_some_tables_and_says_what_it_does_not_know(
     assert (tmp_path / "runs" / "runs.jsonl").read_text() == results.read_text()
 
 
+@pytest.mark.slow
 def test_a_run_past_its_limit_is_stopped_and_recorded(data_dir):
     worker = Worker(data_dir, 1)
     try:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from aesvm import partition
 from aesvm.kernels import kernel_matrix
-from aesvm.partition import fine_subsets, sequence_pieces
+from aesvm.sets import partition
+from aesvm.sets.partition import fine_subsets, sequence_pieces
 from tests import oracles
 
 KERNELS = [

@@ -11,47 +11,64 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm import AESVC, RepresentativeSet, tree
-from aesvm.base import Silence, Threads
-from aesvm.books import Books
-from aesvm.parts import (
+from aesvm.kernels import KernelSpec
+from aesvm.kernels.gamma import Variance
+from aesvm.machines.hinge import Hinge
+from aesvm.machines.rounds import COARSER, WIDEST, Cut
+from aesvm.out_of_core import merge_tree, part
+from aesvm.out_of_core.merge_tree import folded
+from aesvm.out_of_core.part import (
     SHIFT,
     STEPS,
-    Cut,
-    PairSVM,
-    PairSVMs,
+    ClassPair,
     Part,
-    Scores,
+    Represented,
+    RowScores,
+    SentMachine,
+    SentMachines,
     look,
     merged_looks,
-    merged_strata,
-    part_of,
     score,
     stratify,
+    stratum_tolerances,
 )
-from aesvm.refine import COARSER, WIDEST
-from aesvm.reread import folded
-from aesvm.spread import Spread
-from aesvm.tree import Held
+from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.runtime.progress import Silence
+from aesvm.runtime.threads import Threads
+from aesvm.sets.combinations import Combinations
+from aesvm.sets.derive import ReductionSettings
 from tests import oracles
 
 GAMMA = 0.5
 RUN = Threads(1)
-SETTINGS = RepresentativeSet(gamma=GAMMA, subset_size=30)
+SPEC = KernelSpec("rbf", gamma=GAMMA)
+REDUCER = RowReducer(SPEC, ReductionSettings(1e-3, 30, 100_000, "distance"))
 SEEDS = st.integers(0, 10**6)
 TOLERANCES = st.sampled_from([1e-3, 1e-2, 0.1, 0.3])
-MODEL = AESVC(gamma=GAMMA, subset_size=30)
-MODEL.gamma_ = GAMMA
-kernel_for, reduce = MODEL._kernel_for, MODEL._reducer(RUN, Silence())
+TOL = 1e-3
+reduce = REDUCER.at_levels(RUN, Silence())
 
 
-def held(X, y, weights=None, first=0):
+def weighted(X, y, weights=None, first=0):
     weights = np.ones(len(y)) if weights is None else weights
-    return Held(X, y, weights, np.arange(first, first + len(y)), 0.0)
+    return WeightedRows(X, y, y, weights, np.arange(first, first + len(y)), 0.0)
 
 
-def part(rows, tolerance):
-    return part_of(SETTINGS, rows, tolerance, RUN, Silence())
+def part_of(rows, tolerance):
+    return REDUCER.part(rows, tolerance, RUN, Silence())
+
+
+def sent_machines(vectors, machines, spec=SPEC):
+    return SentMachines(vectors, machines, spec, Hinge(), TOL)
+
+
+def sent_machine(classes, support, coefs, offset, norm, costs=(0.7, 2.0)):
+    return SentMachine(ClassPair(classes, costs), support, coefs, offset, norm)
+
+
+def merged_strata(several, level, hull_tol, reduce):
+    return part.merged_strata(several, level, stratum_tolerances(Hinge(), hull_tol), reduce)
 
 
 def clusters(rng, n, n_classes=2):
@@ -74,12 +91,12 @@ def some_machines(rng, X, y, definite=True):
         coefs *= rng.choice([0.3, 1.0, 3.0])
         K = oracles.kernel(vectors[support], gamma=GAMMA)
         norm = np.sqrt(coefs @ K @ coefs) if definite else np.inf
-        of[number] = PairSVM((i, j), (0.7, 2.0), support, coefs, rng.normal(scale=0.2), norm)
-    return PairSVMs(vectors, of)
+        of[number] = sent_machine((i, j), support, coefs, rng.normal(scale=0.2), norm)
+    return sent_machines(vectors, of)
 
 
 def true_scores(machines, number, X):
-    machine = machines.of[number]
+    machine = machines.machines[number]
     return oracles.kernel(X, machines.vectors[machine.support], gamma=GAMMA) @ machine.coefs
 
 
@@ -88,17 +105,19 @@ def looked_at(rng, n, scale=1.0, on_steps=False):
     y = rng.integers(0, 2, n)
     signs = np.where(y == 0, 1.0, -1.0)
     values = scale * rng.normal(size=n)
-    machine = PairSVM((0, 1), (0.7, 2.0), np.arange(0), np.empty(0), 0.25, 1.0)
+    machine = sent_machine((0, 1), np.arange(0), np.empty(0), 0.25, 1.0)
     if on_steps:
         values = signs - 0.25 - rng.choice(np.linspace(-SHIFT, SHIFT, STEPS + 1)[::64], n)
     weights = rng.uniform(0.1, 3.0, n)
 
     def seen_of(mine):
         own = np.flatnonzero(mine)
-        rows = held(np.zeros((len(own), 1)), y[own], weights[own])
-        found = Scores(np.arange(len(own)), values[own], len(own), float(len(own)) ** 2, len(own))
-        one = Part(rows, Books.everyone(len(own)))
-        return look(one, {0: found}, PairSVMs(np.zeros((0, 1)), {0: machine}))
+        rows = weighted(np.zeros((len(own), 1)), y[own], weights[own])
+        found = RowScores(
+            np.arange(len(own)), values[own], len(own), float(len(own)) ** 2, len(own)
+        )
+        one = Part(rows, Combinations.identity(len(own)))
+        return look(one, {0: found}, sent_machines(np.zeros((0, 1)), {0: machine}), None)
 
     bounds = np.where(y == 0, 0.7, 2.0) * weights
     return seen_of, lambda b: float(bounds @ np.maximum(0.0, 1.0 - signs * (values + b))), bounds
@@ -107,7 +126,7 @@ def looked_at(rng, n, scale=1.0, on_steps=False):
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """So that sets of a few rows are reduced."""
-    monkeypatch.setattr(tree, "PIECE_ROWS", 20)
+    monkeypatch.setattr(merge_tree, "BUFFER_ROWS", 20)
 
 
 @given(SEEDS, st.integers(1, 60), st.sampled_from([0.1, 1.0, 30.0]), st.booleans())
@@ -115,7 +134,7 @@ def small_pieces(monkeypatch):
 def test_no_offset_near_the_present_one_is_better_than_the_best_step(seed, n, scale, on_steps):
     seen_of, losses, bounds = looked_at(np.random.default_rng(seed), n, scale, on_steps)
     own = seen_of(np.ones(n, dtype=bool))[0]
-    offset, least = own.best(0.25), own.losses().min()
+    offset, least = own.best(0.25)
     assert abs(offset - 0.25) <= SHIFT
     assert least == pytest.approx(losses(offset), rel=1e-9, abs=1e-9)
     others = [losses(b) for b in np.linspace(0.25 - SHIFT, 0.25 + SHIFT, 3001)]
@@ -149,11 +168,11 @@ def test_doubt_is_half_as_much_again_as_the_error_and_ends_at_the_boundary():
 
 def test_doubt_is_no_less_than_what_the_trained_set_gets_wrong_on_average():
     rng = np.random.default_rng(1)
-    machine = PairSVM((0, 1), (0.7, 2.0), np.empty(0, np.intp), np.empty(0), 0.25, 1.0)
+    machine = sent_machine((0, 1), np.empty(0, np.intp), np.empty(0), 0.25, 1.0)
     values, y, weights = rng.normal(size=40), rng.integers(0, 2, 40), rng.uniform(0.5, 2.0, 40)
-    found = Scores(np.arange(40), values, 40, 0.0, 0)
-    one = Part(held(np.zeros((40, 1)), y, weights), Books.everyone(40))
-    seen = look(one, {0: found}, PairSVMs(np.zeros((0, 1)), {0: machine}))[0]
+    found = RowScores(np.arange(40), values, 40, 0.0, 0)
+    one = Part(weighted(np.zeros((40, 1)), y, weights), Combinations.identity(40))
+    seen = look(one, {0: found}, sent_machines(np.zeros((0, 1)), {0: machine}), None)[0]
     bounds = np.where(y == 0, 0.7, 2.0) * weights
     margins = np.where(y == 0, 1.0, -1.0) * (values + 0.25)
     within = bounds[margins < 1.0].sum()
@@ -168,17 +187,17 @@ def test_scores_are_right_or_proven_to_be_far_outside(seed, tolerance, n_classes
     rng = np.random.default_rng(seed)
     X, y, weights = clusters(rng, int(rng.integers(40, 150)), n_classes)
     machines = some_machines(rng, X, y, definite)
-    own = part(held(X, y, weights), tolerance)
-    found = score(own, machines, kernel_for, RUN)
-    assert sorted(found) == sorted(machines.of)
-    for number, machine in machines.of.items():
+    own = part_of(weighted(X, y, weights), tolerance)
+    found = score(own, machines, RUN)
+    assert sorted(found) == sorted(machines.machines)
+    for number, machine in machines.machines.items():
         at, values = found[number].at, found[number].values
-        assert_array_equal(at, np.flatnonzero(np.isin(own.rows.y, machine.classes)))
-        signs = np.where(own.rows.y == machine.classes[0], 1.0, -1.0)
+        assert_array_equal(at, np.flatnonzero(np.isin(own.rows.targets, machine.belongs.classes)))
+        signs = np.where(own.rows.targets == machine.belongs.classes[0], 1.0, -1.0)
         true = true_scores(machines, number, own.rows.X)
         margins = signs * (true + machine.offset)
         right = np.isclose(values, true[at], rtol=1e-9, atol=1e-9)
-        assert right[np.isin(at, own.books.members)].all()
+        assert right[np.isin(at, own.combinations.members)].all()
         bound = (signs[at] * (values + machine.offset))[~right]
         assert (margins[at][~right] >= bound - 1e-9).all()
         assert (bound >= 1.0 + WIDEST + SHIFT - 1e-9).all()
@@ -187,23 +206,22 @@ def test_scores_are_right_or_proven_to_be_far_outside(seed, tolerance, n_classes
         assert (~right).sum() <= len(at) - n_asked
         assert definite or (right.all() and n_asked == len(at))
         losses = np.maximum(0.0, 1.0 - margins)
-        wrong = (own.books.spread(losses[own.books.members]) - losses)[at]
+        wrong = (own.combinations.spread(losses[own.combinations.members]) - losses)[at]
         assert_allclose(found[number].squared_error, wrong @ wrong, rtol=1e-6, atol=1e-12)
         assert found[number].n_wrong == (np.abs(wrong) > 1e-9).sum()
 
 
 def test_rows_proven_to_be_far_outside_are_not_computed():
-    model = AESVC(kernel="linear", gamma=1.0)
-    model.gamma_ = 1.0
+    linear = KernelSpec("linear")
     X = np.array([3.0, 2.0, 6.0, 5.0, 7.0, -6.0, -5.0, -2.0])[:, None]
     y = np.array([0, 0, 0, 0, 0, 1, 1, 1])
     members, stands_for = np.array([0, 2, 5]), np.array([0, 0, 1, 1, 1, 2, 2, 2])
     shares = sp.csr_array(np.eye(3)[stands_for])
-    books = Books(members, shares, (X - X[members][stands_for])[:, 0] ** 2)
-    one = PairSVM((0, 1), (1.0, 1.0), np.arange(1), np.ones(1), 0.1, 1.0)
+    combinations = Combinations(members, shares, (X - X[members][stands_for])[:, 0] ** 2)
+    one = sent_machine((0, 1), np.arange(1), np.ones(1), 0.1, 1.0, costs=(1.0, 1.0))
     for norm, values in ((1.0, [3.0, 2.0, 6.0, 5.0, 5.0, -6.0, -5.0, -2.0]), (np.inf, X[:, 0])):
-        machines = PairSVMs(np.ones((1, 1)), {0: one._replace(norm=norm)})
-        found = score(Part(held(X, y), books), machines, model._kernel_for, RUN)[0]
+        machines = sent_machines(np.ones((1, 1)), {0: one._replace(norm=norm)}, linear)
+        found = score(Part(weighted(X, y), combinations), machines, RUN)[0]
         assert_allclose(found.values, values)
         assert found.n_values == (5 if norm == 1.0 else 8)
 
@@ -212,23 +230,26 @@ def test_a_part_that_has_no_rows_of_a_pair_says_nothing_of_it():
     rng = np.random.default_rng(0)
     X, y, weights = clusters(rng, 90, 3)
     machines = some_machines(rng, X, y)
-    own = part(held(X[y == 2], y[y == 2], weights[y == 2]), 1e-2)
-    found = score(own, machines, kernel_for, RUN)
+    own = part_of(weighted(X[y == 2], y[y == 2], weights[y == 2]), 1e-2)
+    found = score(own, machines, RUN)
     assert {number: len(scores.at) for number, scores in found.items()} == {
         1: len(own.rows),
         2: len(own.rows),
     }
-    assert sorted(look(own, found, machines)) == [1, 2]
-    cuts = {number: Cut(one.classes, one.offset, 0.1) for number, one in machines.of.items()}
-    assert sorted(stratify(own, found, cuts, 1e-2, reduce)) == [1, 2]
-    nobody = part(held(X, y, np.zeros(90)), 1e-2)
-    assert score(nobody, machines, kernel_for, RUN) == {}
-    assert look(nobody, {}, machines) == stratify(nobody, {}, cuts, 1e-2, reduce) == {}
+    assert sorted(look(own, found, machines, None)) == [1, 2]
+    cuts = {number: Cut(one.offset, 0.1) for number, one in machines.machines.items()}
+    assert sorted(stratify(own, found, cuts, machines, 1e-2, reduce)) == [1, 2]
+    nobody = part_of(weighted(X, y, np.zeros(90)), 1e-2)
+    assert score(nobody, machines, RUN) == {}
+    assert (
+        look(nobody, {}, machines, None) == stratify(nobody, {}, cuts, machines, 1e-2, reduce) == {}
+    )
 
 
-def distance(K, i, members):
-    own = np.append(members, i)
-    return oracles.hull_distance(K[np.ix_(own, own)], -1, np.arange(len(members)))
+def distances(K, rows, members):
+    own = np.append(members, rows)
+    at = np.arange(len(own))
+    return oracles.hull_distances(K[np.ix_(own, own)], at[len(members) :], at[: len(members)])
 
 
 def same(X, y, i):
@@ -244,42 +265,42 @@ def test_strata_hold_all_weights_and_reach_all_rows(seed, hull_tol, n_classes, n
     machines = some_machines(rng, X, y)
     doubt = rng.uniform(0.05, WIDEST)
     cuts = {
-        number: Cut(one.classes, one.offset + rng.uniform(-SHIFT, SHIFT), doubt)
-        for number, one in machines.of.items()
+        number: Cut(one.offset + rng.uniform(-SHIFT, SHIFT), doubt)
+        for number, one in machines.machines.items()
     }
 
     def answers():
         for rows in np.array_split(np.arange(n), n_parts):
-            here = held(X[rows], y[rows], weights[rows], rows[0])
-            found = score(part(here, hull_tol), machines, kernel_for, RUN)
-            yield stratify(part(here, 0.0), found, cuts, hull_tol, reduce)
+            here = weighted(X[rows], y[rows], weights[rows], rows[0])
+            found = score(part_of(here, hull_tol), machines, RUN)
+            yield stratify(part_of(here, 0.0), found, cuts, machines, hull_tol, reduce)
 
     strata = folded(answers(), lambda two, level: merged_strata(two, level, hull_tol, reduce))
     strata = merged_strata([strata], None, hull_tol, reduce) if at_end else strata
     K = oracles.kernel(X, gamma=GAMMA)
     for number, cut in cuts.items():
-        signs = np.where(y == cut.classes[0], 1.0, -1.0)
+        signs = np.where(y == machines.machines[number].belongs.classes[0], 1.0, -1.0)
         margins = signs * (true_scores(machines, number, X) + cut.offset)
         sides = (np.abs(margins - 1.0) <= doubt, margins < 1.0 - doubt, margins > 1.0 + doubt)
         tolerances = (0.0, hull_tol, COARSER * hull_tol)
         for stratum, side, tolerance in zip(strata[number], sides, tolerances, strict=True):
             assert_array_equal(stratum.X, X[stratum.indices])
-            assert_array_equal(stratum.y, y[stratum.indices])
+            assert_array_equal(stratum.targets, y[stratum.indices])
             assert side[stratum.indices].all()
             assert stratum.reach**2 <= tolerance * (1 + 1e-9)
-            for c in cut.classes:
-                mine = stratum.y == c
+            for c in machines.machines[number].belongs.classes:
+                mine = stratum.targets == c
                 total = weights[side & (y == c)].sum()
                 assert stratum.weights[mine].sum() == pytest.approx(total, rel=1e-12)
                 others = np.setdiff1d(np.flatnonzero(side & (y == c)), stratum.indices)
-                for i in others[::20]:
-                    assert distance(K, i, stratum.indices[mine]) <= stratum.reach**2 + 1e-7
+                found = distances(K, others[::20], stratum.indices[mine])
+                assert (found <= stratum.reach**2 + 1e-7).all()
         band, inside, outside = strata[number]
         for near in (band, inside):
-            assert_allclose(near.margins, margins[near.indices], rtol=1e-9, atol=1e-9)
-        assert (outside.margins <= margins[outside.indices] + 1e-9).all()
-        assert (outside.margins > 1.0 + doubt).all()
-        pair = np.isin(y, cut.classes)
+            assert_allclose(near.positions, margins[near.indices], rtol=1e-9, atol=1e-9)
+        assert (outside.positions <= margins[outside.indices] + 1e-9).all()
+        assert (outside.positions > 1.0 + doubt).all()
+        pair = np.isin(y, machines.machines[number].belongs.classes)
         firsts = {same(X, y, i)[0] for i in np.flatnonzero(sides[0] & pair)}
         assert_array_equal(band.indices, sorted(firsts))
         alone = [weights[same(X, y, i)].sum() for i in band.indices]
@@ -290,15 +311,15 @@ def test_sides_are_reduced_and_the_band_is_not():
     rng = np.random.default_rng(0)
     X, y, weights = clusters(rng, 400)
     machines = some_machines(rng, X, y)
-    found = score(part(held(X, y, weights), 0.1), machines, kernel_for, RUN)
-    cuts = {0: Cut((0, 1), machines.of[0].offset, 0.3)}
-    strata = stratify(part(held(X, y, weights), 0.0), found, cuts, 0.1, reduce)
-    strata = merged_strata([strata], None, 0.1, reduce)[0]
+    found = score(part_of(weighted(X, y, weights), 0.1), machines, RUN)
+    cuts = {0: Cut(machines.machines[0].offset, 0.3)}
+    strata = stratify(part_of(weighted(X, y, weights), 0.0), found, cuts, machines, 0.1, reduce)
+    band, inside, outside = merged_strata([strata], None, 0.1, reduce)[0]
     margins = np.where(y == 0, 1.0, -1.0) * (true_scores(machines, 0, X) + cuts[0].offset)
-    assert len(strata.band) == len(np.unique(X[np.abs(margins - 1.0) <= 0.3], axis=0)) > 20
-    assert 0 < len(strata.inside) < 0.8 * (margins < 0.7).sum()
-    assert 0 < len(strata.outside) < 0.2 * (margins > 1.3).sum()
-    assert strata.band.reach == 0.0 < strata.inside.reach**2 <= 0.1 < strata.outside.reach**2
+    assert len(band) == len(np.unique(X[np.abs(margins - 1.0) <= 0.3], axis=0)) > 20
+    assert 0 < len(inside) < 0.8 * (margins < 0.7).sum()
+    assert 0 < len(outside) < 0.2 * (margins > 1.3).sum()
+    assert band.reach == 0.0 < inside.reach**2 <= 0.1 < outside.reach**2
 
 
 @given(SEEDS, st.sampled_from([0.0, 1e-3, 1e-2, 0.1, 0.3]))
@@ -307,7 +328,7 @@ def test_a_part_is_its_distinct_rows_of_some_weight(seed, tolerance):
     rng = np.random.default_rng(seed)
     X, y, weights = clusters(rng, 100)
     weights[rng.uniform(size=100) < 0.2] = 0.0
-    own = part(held(X, y, weights, first=1000), tolerance)
+    own = part_of(weighted(X, y, weights, first=1000), tolerance)
     used = np.flatnonzero(weights)
     firsts = sorted({np.intersect1d(same(X, y, i), used)[0] for i in used})
     assert_array_equal(own.rows.indices, 1000 + np.array(firsts))
@@ -316,11 +337,12 @@ def test_a_part_is_its_distinct_rows_of_some_weight(seed, tolerance):
     few = own.representatives()
     K = oracles.kernel(X, gamma=GAMMA)
     for c in (0, 1):
-        members = few.indices[few.y == c] - 1000
-        assert few.weights[few.y == c].sum() == pytest.approx(weights[y == c].sum(), rel=1e-12)
+        members = few.indices[few.targets == c] - 1000
+        assert few.weights[few.targets == c].sum() == pytest.approx(
+            weights[y == c].sum(), rel=1e-12
+        )
         others = np.setdiff1d(np.flatnonzero((y == c) & (weights > 0)), members)
-        for i in others[::9]:
-            assert distance(K, i, members) <= few.reach**2 + 1e-7
+        assert (distances(K, others[::9], members) <= few.reach**2 + 1e-7).all()
     assert few.reach**2 <= tolerance * (1 + 1e-9)
     if tolerance == 0.0:
         assert_array_equal(few.indices, own.rows.indices)
@@ -329,27 +351,27 @@ def test_a_part_is_its_distinct_rows_of_some_weight(seed, tolerance):
 def test_a_part_without_any_weight_is_empty():
     X, y, _ = clusters(np.random.default_rng(0), 30)
     for rows in (X, sp.csr_array(X)):
-        own = part(held(rows, y, np.zeros(30)), 1e-2)
+        own = part_of(weighted(rows, y, np.zeros(30)), 1e-2)
         assert len(own.rows) == len(own.representatives()) == own.rows.X.shape[0] == 0
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @given(data=st.data())
 @settings(max_examples=30)
-def test_the_spread_of_pieces_is_the_variance_of_all_values(make, data):
+def test_the_variance_of_pieces_is_that_of_all_values(make, data):
     rng = np.random.default_rng(data.draw(SEEDS))
     n, n_features = data.draw(st.integers(2, 60)), data.draw(st.integers(1, 4))
     X = rng.normal(rng.normal(scale=2.0), rng.uniform(0.1, 10.0), size=(n, n_features))
     X[rng.uniform(size=X.shape) < data.draw(st.sampled_from([0.0, 0.6]))] = 0.0
     X[0, 0] = 5.0
     before = X.copy()
-    spread = Spread()
+    variance = Variance()
     for rows in pieces(make(X), rng):
-        spread |= Spread.of(rows)
-    assert spread.n_values == X.size
-    assert spread.squares / spread.n_values == pytest.approx(np.var(X), rel=1e-12)
-    assert spread.gamma("scale") == pytest.approx(1.0 / (n_features * np.var(X)), rel=1e-12)
-    assert spread.gamma("auto") == 1.0 / n_features
+        variance |= Variance.of(rows)
+    assert variance.n_values == X.size
+    assert variance.squares / variance.n_values == pytest.approx(np.var(X), rel=1e-12)
+    assert variance.gamma("scale") == pytest.approx(1.0 / (n_features * np.var(X)), rel=1e-12)
+    assert variance.gamma("auto") == 1.0 / n_features
     assert_array_equal(X, before)
 
 
@@ -359,15 +381,34 @@ def pieces(X, rng):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_the_spread_of_values_far_from_the_origin_is_kept(make):
+def test_the_variance_of_values_far_from_the_origin_is_kept(make):
     X = np.random.default_rng(0).normal(size=(200, 3)) + 1e8
-    whole = Spread.of(make(X))
+    whole = Variance.of(make(X))
     assert whole.squares / whole.n_values == pytest.approx(np.var(X), rel=1e-12)
-    merged = Spread.of(make(X[:70])) | Spread.of(make(X[70:]))
+    merged = Variance.of(make(X[:70])) | Variance.of(make(X[70:]))
     # a mean of 1e8 is known to eight decimals
     assert merged.squares / merged.n_values == pytest.approx(np.var(X), rel=1e-7)
 
 
-def test_nothing_adds_nothing_to_a_spread():
-    some, none = Spread.of(np.array([[1.0, 2.0, 4.0]])), Spread.of(np.empty((0, 3)))
-    assert some | Spread() == Spread() | some == some | none == none | some == some
+def test_nothing_adds_nothing_to_a_variance():
+    some, none = Variance.of(np.array([[1.0, 2.0, 4.0]])), Variance.of(np.empty((0, 3)))
+    assert some | Variance() == Variance() | some == some | none == none | some == some
+
+
+@given(SEEDS, st.integers(1, 60))
+@settings(max_examples=30)
+def test_rows_that_have_crossed_the_margin_are_counted(seed, n):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    signs = np.where(y == 0, 1.0, -1.0)
+    machine = sent_machine((0, 1), np.arange(0), np.empty(0), 0.25, 1.0)
+    sent = sent_machines(np.zeros((0, 1)), {0: machine})
+    one = Part(weighted(np.zeros((n, 1)), y), Combinations.identity(n))
+    before, now = (RowScores(np.arange(n), 2.0 * rng.normal(size=n), n, 0.0, 0) for _ in range(2))
+    cut = Cut(0.1, rng.uniform(0.0, WIDEST))
+    seen = look(one, {0: now}, sent, Represented({0: before}, {0: cut}))[0]
+    then, here = signs * (before.values + 0.1), signs * (now.values + 0.25)
+    inside, outside = then < 1.0 - cut.doubt, then > 1.0 + cut.doubt
+    crossed = (inside & (here > 1.0 + TOL)) | (outside & (here < 1.0 - TOL))
+    assert seen.n_crossed == crossed.sum()
+    assert look(one, {0: now}, sent, None)[0].n_crossed == 0

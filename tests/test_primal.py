@@ -7,13 +7,32 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
-from aesvm.primal import (
-    balanced_multipliers,
-    best_offset,
-    count_violators,
-    feasible,
-    hinge_losses,
-)
+from aesvm.machines.formulation import best_offset as offset_of_ramps
+from aesvm.machines.formulation import n_support
+from aesvm.machines.hinge import Hinge
+
+HINGE = Hinge()
+
+
+def best_offset(scores, signs, bounds):
+    return offset_of_ramps(HINGE.ramps(scores, signs, bounds))
+
+
+def hinge_losses(margins, bounds):
+    return bounds @ HINGE.losses(margins)
+
+
+def agreeing(margins, signs, bounds):
+    """Multipliers, from signed coefficients."""
+    return HINGE.alpha(signs, HINGE.agreeing(margins, signs, bounds))
+
+
+def count_violators(margins, alpha, bounds, tol):
+    return HINGE.n_violators(margins, alpha, bounds, tol)
+
+
+def feasible(alpha, signs, bounds):
+    return signs * HINGE.feasible(signs * alpha, signs, bounds)
 
 
 def random_problem(seed):
@@ -51,7 +70,7 @@ def test_the_middle_is_taken_where_all_are_as_good():
 def test_multipliers_agree_with_margins_and_are_feasible(seed):
     scores, signs, bounds = random_problem(seed)
     margins = signs * (scores + best_offset(scores, signs, bounds))
-    alpha = balanced_multipliers(margins, signs, bounds)
+    alpha = agreeing(margins, signs, bounds)
     assert (alpha >= 0).all()
     assert (alpha <= bounds).all()
     assert_allclose(signs @ alpha, 0.0, atol=1e-9)
@@ -62,7 +81,7 @@ def test_multipliers_agree_with_margins_and_are_feasible(seed):
 @given(st.integers(0, 10**6), st.floats(-3, 3))
 def test_multipliers_are_feasible_for_any_margins(seed, b):
     scores, signs, bounds = random_problem(seed)
-    alpha = balanced_multipliers(signs * (scores + b), signs, bounds)
+    alpha = agreeing(signs * (scores + b), signs, bounds)
     assert (alpha >= 0).all()
     assert (alpha <= bounds).all()
     assert_allclose(signs @ alpha, 0.0, atol=1e-9)
@@ -79,7 +98,7 @@ def test_violators_are_those_that_could_move():
 def test_what_rounding_moved_is_moved_back(seed):
     scores, signs, bounds = random_problem(seed)
     rng = np.random.default_rng(seed)
-    alpha = balanced_multipliers(signs * scores, signs, bounds)
+    alpha = agreeing(signs * scores, signs, bounds)
     moved = feasible(alpha * (1 + 1e-6 * rng.normal(size=len(alpha))), signs, bounds)
     assert (moved >= 0).all()
     assert (moved <= bounds).all()
@@ -93,3 +112,44 @@ def test_bounds_of_very_different_size():
     # the fourth row has to have a margin of 1; the others do what they can
     assert best_offset(scores, signs, bounds) == pytest.approx(-6.0)
     assert best_offset(scores[:3], signs[:3], bounds[:3]) == pytest.approx(0.7)
+
+
+@given(st.integers(0, 10**6), st.floats(-4, 4))
+def test_ramps_are_the_losses_as_functions_of_the_offset(seed, b):
+    scores, signs, bounds = random_problem(seed)
+    ramps = HINGE.ramps(scores, signs, bounds)
+    beyond = np.where(ramps.rising, b - ramps.kinks, ramps.kinks - b)
+    losses = HINGE.losses(HINGE.positions(scores + b, signs))
+    assert_allclose(ramps.costs * np.maximum(0.0, beyond), bounds * losses, atol=1e-9)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.2, 1.0]))
+def test_the_loss_is_linear_on_each_piece_and_zero_on_the_flat_one(seed, doubt):
+    margins = 3.0 * np.random.default_rng(seed).normal(size=30)
+    pieces = HINGE.pieces(margins, doubt)
+    assert_allclose(HINGE.losses(margins[pieces == 0]), 1.0 - margins[pieces == 0])
+    assert not HINGE.losses(margins[pieces == 1]).any()
+    assert (np.abs(margins[pieces < 0] - 1.0) <= doubt).all()
+    assert n_support(HINGE, margins) == np.count_nonzero(margins <= 1.0)
+
+
+@given(st.integers(0, 10**6))
+def test_the_dual_is_nowhere_above_the_primal(seed):
+    scores, signs, bounds = random_problem(seed)
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(len(scores), 3))
+    coefs = HINGE.feasible(signs * bounds * rng.uniform(size=len(bounds)), signs, bounds)
+    w = Z.T @ coefs
+    dual = HINGE.dual_value(coefs, signs, float(w @ w))
+    for v in (w, rng.normal(size=3), np.zeros(3)):
+        b = best_offset(Z @ v, signs, bounds)
+        primal = 0.5 * v @ v + hinge_losses(signs * (Z @ v + b), bounds)
+        assert dual <= primal * (1 + 1e-9) + 1e-9
+    assert dual <= HINGE.worst_optimum(signs, bounds) * (1 + 1e-9)
+
+
+def test_one_class_leaves_nothing_to_learn():
+    assert HINGE.constant(np.array([1.0, 1.0])) == 1.0
+    assert HINGE.constant(np.array([-1.0])) == -1.0
+    assert HINGE.constant(np.empty(0)) == 0.0
+    assert HINGE.constant(np.array([1.0, -1.0])) is None

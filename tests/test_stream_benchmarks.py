@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -14,6 +13,8 @@ from benchmarks import pictures, process_tree, stream_growth
 from benchmarks.process_tree import Watch, measured
 from benchmarks.report import Report
 from benchmarks.stream_growth import BLOCK, COLUMNS, NEAR, Generated, expected, expected_rows
+
+from tests import children
 
 MB = 2**20
 
@@ -31,21 +32,15 @@ os.wait()
 """
 
 
-def child(code: str) -> list[str]:
-    return [sys.executable, "-c", code]
-
-
 @linux
 def test_the_watch_counts_descendants():
-    with subprocess.Popen(
-        child(FAMILY), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with children.started(children.code(FAMILY), **pipes) as process:
         with Watch(process.pid) as watch:
-            assert process.stdout.readline() == "held\n"
+            assert children.line(process) == "held\n"
             alone = process_tree._anonymous(process.pid)
             assert len(process_tree.tree(process.pid)) == 2
-        process.communicate("end\n")
+        process.communicate("end\n", children.LIMIT)
     assert alone < 100 * MB
     assert 200 * MB <= watch.peak < 300 * MB
 
@@ -53,8 +48,8 @@ def test_the_watch_counts_descendants():
 @linux
 def test_the_watch_keeps_the_peak_and_ends_with_its_process():
     code = "held = b'x' * (100 * 2**20); import time; time.sleep(0.5); del held; time.sleep(0.2)"
-    with subprocess.Popen(child(code)) as process, Watch(process.pid) as watch:
-        process.wait()
+    with children.started(children.code(code)) as process, Watch(process.pid) as watch:
+        process.wait(children.LIMIT)
     assert watch.peak >= 100 * MB
     assert process_tree.anonymous(process.pid) == 0
 
@@ -62,7 +57,7 @@ def test_the_watch_keeps_the_peak_and_ends_with_its_process():
 @linux
 def test_what_a_program_finds_is_put_together():
     code = "print('ready'); print('{\"seconds\": 2}'); print('{\"accuracy\": 0.5}')"
-    found, peak = measured(child(code))
+    found, peak = measured(children.code(code))
     assert found == {"seconds": 2, "accuracy": 0.5}
     assert peak >= 0
 
@@ -78,7 +73,7 @@ if pid:
 time.sleep(60)
 """
     started = time.perf_counter()
-    found, _ = measured(child(code), limit=0.3)
+    found, _ = measured(children.code(code), limit=0.3)
     assert found is None
     assert time.perf_counter() - started < 30  # the descendant has the pipe as well
 
@@ -86,7 +81,7 @@ time.sleep(60)
 @linux
 def test_a_program_that_fails_is_an_error():
     with pytest.raises(RuntimeError, match="failed: 3"):
-        measured(child("import sys; sys.exit(3)"))
+        measured(children.code("import sys; sys.exit(3)"))
 
 
 def test_the_stream_is_the_same_whatever_the_chunk():

@@ -1,7 +1,7 @@
 """Kernel SVMs for data too large for ``sklearn.svm.SVC``."""
 
 from aesvm.certificate import Certificate
-from aesvm.representative import RepresentativeSet
+from aesvm.representative_set import RepresentativeSet
 from aesvm.svc import AESVC
 
 __version__ = "0.1.0"

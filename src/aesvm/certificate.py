@@ -18,36 +18,13 @@ from typing import Any
 
 import numpy as np
 
-#: What is known of a kernel.
-DEFINITE, TAKEN, NOT_DEFINITE = (
-    "positive semidefinite",
-    "taken to be positive semidefinite",
-    "not positive semidefinite",
-)
+from aesvm.kernels import NOT_DEFINITE, TAKEN
 
 #: Why a number is missing.
 NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was given"
 INDEFINITE = "the kernel is not positive semidefinite: no theorem applies"
-
-
-#: Parameters that a certificate rests on.
-_RESTS_ON = ("kernel", "degree", "coef0", "C", "class_weight", "hull_tol", "tol")
-
-
-def parameters_of(estimator: Any) -> dict[str, Any]:
-    """What a certificate of a model rests on, to be kept with it."""
-    return {name: getattr(estimator, name) for name in _RESTS_ON}
-
-
-def check_unchanged(estimator: Any, trained_with: dict[str, Any]) -> None:
-    """Refuse to certify a model whose parameters are no longer those it was trained with."""
-    for name, value in trained_with.items():
-        now = getattr(estimator, name)
-        if now is not value and now != value:
-            raise ValueError(
-                f"{name}={now!r} was {value!r} when the model was trained: certify wants the same "
-                "parameters."
-            )
+ELSEWHERE = "takes a pass over all rows: call certify_stream(source), or with Dask certify(X, y)"
+APART = "takes multipliers of all rows and their kernel values, which are not in one place"
 
 
 @dataclass(frozen=True)
@@ -182,70 +159,79 @@ class Account:
     total_residual: float
     squared_norm: float
     rounding: float  #: of it, in kernel values that are right to nine digits
-    hinge_reduced: float  #: the hinge losses of F2
-    total_bound: float  #: sum_i c_i
-    trivial: float  #: twice the bounds of the lighter class: what w = 0 can do
+    loss_reduced: float  #: the losses of F2
+    total_cost: float  #: sum_i c_i
+    worst_optimum: float  #: what w = 0 can do
     weighted_distances: float  #: sum_i c_i |tau_i|
-    hinge: float | None = None  #: the hinge losses of F1
+    loss: float | None = None  #: the losses of F1
     dual_objective: float | None = None
     violators: int | None = None
 
-
-def definiteness(kernel: Any, coef0: float) -> str:
-    """What is known of a kernel; a matrix or function that is given is taken at its word."""
-    if kernel == "precomputed" or callable(kernel):
-        return TAKEN
-    return NOT_DEFINITE if kernel == "sigmoid" or (kernel == "poly" and coef0 < 0) else DEFINITE
+    @classmethod
+    def of_nothing(cls) -> Account:
+        """Of a pair of classes one of which has no rows: nothing is lost, nothing was solved."""
+        return cls(True, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
 
 
-def certify(accounts: list[Account], hull_tol: float, kernel: str) -> Certificate:
-    """The certificate of all pairs together."""
+def certificate_of(
+    accounts: list[Account], hull_tol: float, definiteness: str, in_memory: bool = True
+) -> Certificate:
+    """The certificate of all pairs together.
+
+    ``in_memory``: whether the training rows are in one place; a number that is missing can then be
+    had by another call.
+    """
 
     def total(name: str) -> Any:
         values = [getattr(account, name) for account in accounts]
         return None if None in values else sum(values)
 
     n_rows, squared_norm = total("n_rows"), max(total("squared_norm"), 0.0)
-    if kernel == TAKEN and any(account.squared_norm < -account.rounding for account in accounts):
-        kernel = NOT_DEFINITE
+    negative = any(account.squared_norm < -account.rounding for account in accounts)
+    if definiteness == TAKEN and negative:
+        definiteness = NOT_DEFINITE
     half = 0.5 * squared_norm
-    hinge, dual = total("hinge"), total("dual_objective")
-    objective = None if hinge is None else half + hinge
+    loss, dual = total("loss"), total("dual_objective")
+    objective = None if loss is None else half + loss
     exact = all(account.exact for account in accounts)
     max_residual = max(account.max_residual for account in accounts)
-    bounds = total("total_bound")
     with np.errstate(over="ignore"):
-        paper_bound = float(np.float64(bounds) ** 1.5 * sqrt(max_residual))
+        paper_bound = float(np.float64(total("total_cost")) ** 1.5 * sqrt(max_residual))
     gap = None if objective is None or dual is None else _difference(objective, dual)
+    reduced = half + total("loss_reduced")
     numbers: dict[str, Any] = {
         "norm": sqrt(squared_norm),
-        "reduced_objective": half + total("hinge_reduced"),
+        "reduced_objective": reduced,
         "objective": objective,
         "dual_objective": dual,
         "gap": gap,
         "relative_gap": None if gap is None else gap / objective if objective else 0.0,
         "paper_bound": paper_bound,
         "paper_bound_is_vacuous": paper_bound > 0
-        and half + total("hinge_reduced") + paper_bound >= total("trivial"),
+        and reduced + paper_bound >= total("worst_optimum"),
         "theorem_2_bound": sum(
             sqrt(max(account.squared_norm, 0.0)) * account.weighted_distances
             for account in accounts
         ),
         "violators": total("violators"),
     }
-    missing = {name: NOT_LOOKED for name, value in numbers.items() if value is None}
-    if kernel == NOT_DEFINITE:
+    missing = {
+        name: NOT_LOOKED if in_memory else ELSEWHERE if name == "objective" else APART
+        for name, value in numbers.items()
+        if value is None
+    }
+    if definiteness == NOT_DEFINITE:
         for name in set(numbers) - {"reduced_objective", "objective", "violators"}:
             numbers[name], missing[name] = None, INDEFINITE
     return Certificate(
-        kernel=kernel,
+        kernel=definiteness,
         exact=exact,
         rounds=max(account.rounds for account in accounts),
         n_rows=n_rows,
         n_solved=total("n_solved"),
         hull_tol=0.0 if exact else float(hull_tol),
         max_residual=max_residual,
-        mean_residual=total("total_residual") / n_rows,
+        mean_residual=total("total_residual") / n_rows if n_rows else 0.0,
         missing=missing,
         **numbers,
     )

@@ -1,62 +1,60 @@
 """AESVC: support vector classification, on representatives or on all rows.
 
-The rows of each class are represented once (``representative``). Every pair of classes is then
-trained on the representatives of both (``training``), made more exact (``refine``), and the pairs
-vote (``voting``).
+Here are its parameters, its input's validation and its fitted attributes. What is done with rows in
+memory is in ``machines.classifier``, with rows that are elsewhere in ``out_of_core.classifier``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from aesvm import one_vs_one
-from aesvm.base import (
+from aesvm.certificate import Certificate
+from aesvm.estimators.classifiers import (
+    TrainedOn,
+    certify_gathered,
+    certify_in_memory,
+    check_certifiable,
+    chunk_of_classes,
+    fit_in_memory,
+    reread,
+    train_on_stream,
+)
+from aesvm.estimators.fitting import fit_method, fitting, forget
+from aesvm.estimators.pairwise import PairwiseClassifier
+from aesvm.estimators.streams import (
+    advanced,
+    available_for_streams,
+    begun,
+    check_streams,
+    streamed_from,
+)
+from aesvm.estimators.validation import (
     REDUCTION_CONSTRAINTS,
-    Progress,
-    Threads,
-    all_or_nothing,
-    one_blas_thread,
-    say,
-    validated_rows,
+    STREAM_CONSTRAINTS,
 )
-from aesvm.certificate import (
-    NOT_DEFINITE,
-    Account,
-    Certificate,
-    certify,
-    check_unchanged,
-    definiteness,
-    parameters_of,
+from aesvm.out_of_core.classifier import (
+    StreamedClassifier,
+    check_not_exact,
+    first_tolerance,
 )
-from aesvm.class_weights import class_weights
-from aesvm.distinct import fingerprint
-from aesvm.kernels import KernelMatrix, bounded, in_enough_precision, resolve_gamma
-from aesvm.reduction import Settings, derive
-from aesvm.refine import COARSER, EXACT_EFFORT
-from aesvm.representative import Merged, RepresentativeSet, merge
-from aesvm.scales import warn_of_scales
-from aesvm.streamed_svc import StreamedSVC
-from aesvm.streaming import STREAM_CONSTRAINTS
-from aesvm.training import Options, Problem, Training, complete, expected_effort
-from aesvm.voting import Voting
-
-#: Kernel values are as precise as this ``tol`` needs, also where a larger one is asked for.
-_TOL = 1e-3
+from aesvm.out_of_core.source import readable_again
+from aesvm.representative_set import (
+    RepresentativeSet,
+)
 
 
-class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEstimator):
+class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstimator):
     """C-support vector classification, as exact as is affordable.
 
     A drop-in for :class:`sklearn.svm.SVC` on data too large for it. Where the exact SVM takes
@@ -90,13 +88,13 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
     refine : int, "exact" or "auto", default="auto"
         0 trains on the representative set alone: the paper's AESVM. A number k adds k rounds,
         in which every class is cut by margin, rows near the margin stand for themselves and
-        the others are represented anew, side by side; fewer where no row violates optimality
-        any more. "exact" gives every distinct row a multiplier of its own: the SVM of SVC, to
-        ``tol`` and a relative duality gap of 1e-3. "auto" is exact where that takes at most
-        5e9 kernel values (some ten seconds on two cores), by the number of rows or the support
-        vectors of a sample of them. Otherwise it makes rounds while they change over a
-        thousandth of the labels and the next takes no more than that; the first is left out
-        where it alone would take over 3e11.
+        the others are represented anew, side by side; fewer where no row has crossed the margin
+        since it was represented, or where a round did not lower the objective. "exact" gives
+        every distinct row a multiplier of its own: the SVM of SVC, to ``tol`` and a relative
+        duality gap of 1e-3. "auto" is exact where that takes at most 5e9 kernel values (some ten
+        seconds on two cores), by the number of rows or the support vectors of a sample of them.
+        Otherwise it makes rounds while they change over a thousandth of the labels and the next
+        takes no more than that; none where the first alone would take over 3e11.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
@@ -153,7 +151,7 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
         How far each is from optimal, in the meaning of ``tol``.
     representative_set_ : RepresentativeSet
         The set of the first solution. With ``refine=0`` it is the set the model was trained on;
-        where rounds follow it is ten times as coarse as ``hull_tol`` says (not of a stream).
+        where rounds follow it is ten times as coarse as ``hull_tol`` says.
     certificate_ : Certificate
         How close the model is to the exact SVM; see :class:`aesvm.Certificate`. What takes
         more than a fraction of a second is left to ``certify``.
@@ -187,8 +185,6 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
     On the representative set alone:
 
     >>> model = AESVC(gamma=1.0, refine=0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.98)
-    True
     >>> len(model.representative_set_.sample_indices_) < 500
     True
     """
@@ -207,11 +203,14 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
         **STREAM_CONSTRAINTS,
     }
 
-    # for certify: of each pair of classes
-    _accounts_: list[Account]
-    _multipliers_: list[Any]
-    _fingerprint_: int | None  # None of a stream
-    _trained_with_: dict[str, Any]
+    representative_set_: RepresentativeSet
+    certificate_: Certificate
+    class_weight_: NDArray[np.float64]
+    shape_fit_: tuple[int, int]
+    n_features_in_: int
+    n_seen_: int
+    _trained_on_: TrainedOn
+    _stream_: StreamedClassifier | None  # None where the model is of rows in memory
 
     def __init__(
         self,
@@ -260,8 +259,7 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @with_callbacks
-    @all_or_nothing
+    @fit_method
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AESVC:
         """Train on all rows, or on representatives of them, as ``refine`` says.
 
@@ -278,42 +276,136 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
         -------
         self : AESVC
         """
-        self._validate_params()
-        self._forget_stream()
-        data, labels, weights = self._validate(X, y, sample_weight)
-        fit_task = self._init_callback_context(max_subtasks=2)
-        fit_task.call_on_fit_task_begin(estimator=self, X=data, y=y)
-        progress = Progress(self, fit_task)
-        self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
-        self._representative_set(0.0)._check(data)
-        if self.kernel == "rbf":
-            warn_of_scales(data)
-        with one_blas_thread, Threads(self.n_jobs) as run:
-            used = np.flatnonzero(weights)
-            bounded(self._kernel_of(data, self.tol, np.float64), self.kernel, used)
-            chosen = self._representative_set(self._first_tol(data, labels, weights, used, run))
-            with progress.task("represent", 2) as task:
-                merged = chosen._represent(
-                    data, labels, weights, self.gamma_, run, task, refined_to=self.hull_tol
-                )
-            problem = self._problem(merged.distinct, labels, merged.weights)
-            train = Training(
-                Options(self.refine, self.tol, self.max_iter, self.cache_size, self.shrinking),
-                partial(self._kernel_for, data),
-                self._representer(merged, run),
-                definiteness(self.kernel, self.coef0) != NOT_DEFINITE,
-                run,
-                progress,
-            )
-            results = train(problem, merged.found if chosen.reduced_ else None)
-            self._fingerprint_ = fingerprint(data, labels, weights, run)
-        self._trained_with_ = parameters_of(self)
-        self._assemble(data, labels, results)
-        chosen.n_features_in_ = self.n_features_in_
-        self.representative_set_ = chosen
-        self.shape_fit_ = data.shape
-        fit_task.call_on_fit_task_end(estimator=self, X=data, y=y)
+        fit_in_memory(self, X, y, sample_weight)
+        self._stream_ = None
         return self
+
+    @available_for_streams
+    def partial_fit(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Take in some more rows of a stream, which is never held whole.
+
+        The first call, and the first after ``fit``, begins a stream. Its rows are represented
+        within ``hull_tol``, and ``memory_budget``; the model is that of ``refine=0``, trained again
+        whenever the stream has grown by a quarter, and by a call without rows. ``gamma`` must be a
+        number.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            The next rows. Without any, what is waiting is taken in, and the model trained.
+        y : array-like of shape (n_samples,), default=None
+            Their classes.
+        classes : array-like of shape (n_classes,), default=None
+            All classes there will be; needed in the first call, unless ``fit`` has shown them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors of C by row; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : AESVC
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
+        >>> model = AESVC(gamma=1.0)
+        >>> for first in range(0, 20_000, 5_000):
+        ...     rows = slice(first, first + 5_000)
+        ...     model = model.partial_fit(X[rows], y[rows], classes=[0, 1])
+        >>> model = model.partial_fit()
+        >>> bool(model.score(X, y) > 0.98)
+        True
+        """
+        before: StreamedClassifier | None = getattr(self, "_stream_", None)
+        if before is None and X is None:
+            raise ValueError("partial_fit without X needs rows of a stream that has begun.")
+        announced = _classes_of_stream(self, before, classes)
+        if before is None:
+            forget(self)
+            before = StreamedClassifier(begun(self, self.hull_tol), announced)
+        with fitting(self) as (run, progress):
+            validate = partial(chunk_of_classes, self, before)
+            stream = advanced(self, before.stream, X, y, sample_weight, validate, run, progress)
+            now = replace(before, stream=stream)
+            if X is None:
+                stream.tally.check_two_classes("the stream")
+            if now.is_due() or (X is None and not now.is_final):
+                now = train_on_stream(self, now, run, progress)
+        self.n_seen_ = stream.n_rows
+        self._stream_ = now
+        return self
+
+    @fit_method
+    def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
+        """Take in all chunks of a source, as a stream of its own.
+
+        Parameters
+        ----------
+        source : iterable of (X, y, sample_weight)
+            Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
+            sources. One that can be iterated over again is read twice where ``gamma`` is "scale",
+            and twice more for each of the rounds that ``refine`` asks for.
+
+        Returns
+        -------
+        self : object
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
+        >>> chunks = [(X[at : at + 5_000], y[at : at + 5_000], None) for at in (0, 5_000, 10_000)]
+        >>> model = AESVC(gamma=1.0).fit_stream(chunks)
+        >>> bool(model.score(X, y) > 0.98)
+        True
+        """
+        check_streams(self, source)
+        check_not_exact(self.refine)
+        again = self.refine != 0 and readable_again(source)
+        if not again and self.refine not in (0, "auto"):
+            raise ValueError(
+                f"refine={self.refine} makes rounds, in which source is read again, and this one "
+                'can be read only once: use refine=0, or "auto".'
+            )
+        forget(self)
+        first_tol = first_tolerance(self.hull_tol, self.refine, again)
+        validate = partial(chunk_of_classes, self, None)
+        with fitting(self) as (run, progress):
+            stream = streamed_from(self, source, first_tol, validate, run, progress)
+            stream.tally.check_two_classes("the stream")
+            now = StreamedClassifier(stream, None)
+            now = train_on_stream(self, now, run, progress, source if again else None)
+        self.n_seen_ = stream.n_rows
+        self._stream_ = replace(now, classes=self.classes_)
+        return self
+
+    def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
+        """The representatives of a stream: what another estimator is trained with.
+
+        Returns
+        -------
+        X_selected : of the kind of the rows, shape (n_representatives, n_features)
+        y_selected : ndarray of shape (n_representatives,)
+            Zeros where the stream has no classes.
+        weights : ndarray of shape (n_representatives,)
+            To be passed as ``sample_weight``.
+        """
+        check_is_fitted(self)
+        if self._stream_ is None:
+            raise ValueError(
+                "select gives the representatives of a stream, and this was fitted to X: "
+                "X[representative_set_.sample_indices_] are its representatives."
+            )
+        rows = self._stream_.stream.tree.everything()
+        return rows.X.copy(), rows.targets.copy(), rows.weights.copy()
 
     def certify(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -344,127 +436,65 @@ class AESVC(CallbackSupportMixin, StreamedSVC, Voting, ClassifierMixin, BaseEsti
         True
         """
         check_is_fitted(self)
-        if self._fingerprint_ is None:
+        return certify_in_memory(self, X, y, sample_weight)
+
+    @fit_method
+    def certify_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Certificate:
+        """Compute the objective that ``certificate_`` lacks, by a pass over the rows again.
+
+        Parameters
+        ----------
+        source : iterable of (X, y, sample_weight)
+            All rows of the stream that the model was trained on.
+
+        Returns
+        -------
+        certificate : Certificate
+            It takes the place of ``certificate_``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
+        >>> chunks = [(X[at : at + 5_000], y[at : at + 5_000], None) for at in (0, 5_000, 10_000)]
+        >>> model = AESVC(gamma=1.0, refine=0).fit_stream(chunks)
+        >>> model.certificate_.objective is None
+        True
+        >>> certificate = model.certify_stream(chunks)
+        >>> most = certificate.reduced_objective + certificate.theorem_2_bound
+        >>> 0 < certificate.objective < most
+        True
+        """
+        check_is_fitted(self)
+        if self._stream_ is None:
+            raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
+        check_streams(self, source)
+        check_certifiable(self)
+        with fitting(self) as (run, progress):
+            return certify_gathered(self, reread(self, self._stream_, source, run, progress))
+
+
+def _classes_of_stream(
+    model: AESVC, before: StreamedClassifier | None, classes: Any
+) -> NDArray | None:
+    """All classes there will be in a stream: announced in its first call, and the same since."""
+    given = None if classes is None else np.unique(np.asarray(classes))
+    if before is None:
+        given = getattr(model, "classes_", None) if given is None else given
+        if given is None:
             raise ValueError(
-                "certify wants all rows here, and the model was trained on rows that are "
-                "elsewhere: use certify_stream."
+                "classes=None: the first partial_fit of a stream needs all classes there "
+                "will be, as in classes=[0, 1]."
             )
-        check_unchanged(self, self._trained_with_)
-        data = validated_rows(self, X, reset=False)
-        check_consistent_length(data, y)
-        labels = np.searchsorted(self.classes_, column_or_1d(y, warn=True))
-        weights = self._weights_of(data, sample_weight)
-        definite = definiteness(self.kernel, self.coef0)
-        with one_blas_thread, Threads(self.n_jobs) as run:
-            if fingerprint(data, labels, weights, run) != self._fingerprint_:
-                raise ValueError(
-                    f"X of shape {data.shape}, y or sample_weight is not what the model was "
-                    f"trained on, shape {self.shape_fit_}: certify wants the same rows, in the "
-                    "same order."
-                )
-            same_as = merge(data, labels, weights, run)
-            used = same_as >= 0
-            total = np.bincount(same_as[used], weights[used], len(labels))
-            rows = np.flatnonzero(same_as == np.arange(len(labels)))
-            accounts = complete(
-                self._accounts_,
-                self._problem(rows, labels, total),
-                one_vs_one.trained_pairs(
-                    self.support_, self.n_support_, self.dual_coef_, self.intercept_
-                ),
-                self._multipliers_,
-                partial(self._kernel_for, data),
-                tol=self.tol,
-                definite=definite != NOT_DEFINITE,
-                run=run,
-                say=partial(say, self),
-            )
-        self._accounts_ = accounts
-        self.certificate_ = certify(accounts, self.hull_tol, definite)
-        return self.certificate_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "support_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
-    def _validate(self, X, y, sample_weight):
-        """The rows, the class of each by number, and its weight."""
-        X = validated_rows(self, X, reset=True)
-        if y is None:
-            raise ValueError(
-                "AESVC requires y to be passed, but the target y is None: pass the classes."
-            )
-        check_consistent_length(X, y)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        weights = self._weights_of(X, sample_weight)
-        present = np.unique(labels[weights > 0])
-        if len(present) < 2:
-            where = "" if len(self.classes_) < 2 else " among the rows of non-zero sample_weight"
-            raise ValueError(
-                f"y has {len(present)} class{where} ({self.classes_[present].tolist()}): "
-                "classification needs at least two classes."
-            )
-        counts = np.bincount(labels, minlength=len(self.classes_))
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, counts)
-        return X, labels, weights
-
-    def _weights_of(self, X, sample_weight) -> NDArray[np.float64]:
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-
-    def _first_tol(self, X, labels, weights, used, run) -> float:
-        """The tolerance of the first set: 0 where the SVM will be exact."""
-        if self.refine == "exact" or self.hull_tol == 0 or len(used) <= self.subset_size:
-            return 0.0
-        if self.refine == "auto":
-            problem_of = partial(self._problem, labels=labels, weights=weights)
-            if problem_of(used).effort() <= EXACT_EFFORT:
-                return 0.0
-            kernel_for = partial(self._kernel_for, X)
-            if expected_effort(used, problem_of, kernel_for, run) <= EXACT_EFFORT:
-                return 0.0
-        return self.hull_tol * (COARSER if self.refine else 1.0)
-
-    def _representative_set(self, hull_tol: float) -> RepresentativeSet:
-        return RepresentativeSet(
-            kernel=self.kernel,
-            gamma=self.gamma_,
-            degree=self.degree,
-            coef0=self.coef0,
-            hull_tol=hull_tol,
-            subset_size=self.subset_size,
-            partition_size=self.partition_size,
-            partition=self.partition,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
+        return given
+    if (
+        given is not None
+        and before.classes is not None
+        and given.tolist() != before.classes.tolist()
+    ):
+        raise ValueError(
+            f"classes={given.tolist()} were {before.classes.tolist()} in the first call of this "
+            "stream."
         )
-
-    def _representer(self, merged: Merged, run) -> Callable:
-        """A function that represents some rows, so much more coarsely than ``hull_tol``."""
-
-        def represent(classes: list[NDArray], coarser: float, progress: Progress):
-            settings = Settings(
-                self.hull_tol * coarser,
-                self.subset_size,
-                self.partition_size,
-                self.partition,
-                keep_combinations=True,
-            )
-            return derive(merged.kernel, classes, merged.weights, settings, run, progress).found
-
-        return represent
-
-    def _problem(self, rows, labels, weights) -> Problem:
-        costs = self.C * self.class_weight_[labels[rows]]
-        return Problem(rows, labels[rows], weights[rows], costs, len(self.classes_))
-
-    def _kernel_for(self, X, rows, coefs) -> KernelMatrix:
-        """The kernel matrix, precise enough to sum up values with such coefficients."""
-        tol = min(self.tol, _TOL)
-        return in_enough_precision(partial(self._kernel_of, X, tol / 10), rows, coefs, tol)
+    return before.classes

@@ -26,7 +26,7 @@ from aesvm.kernels import Columns, KernelMatrix
 #: Of a coefficient, relative to the mean of all: smaller ones are dropped, as libCVM does.
 _NEGLIGIBLE = 1e-5
 
-#: libCVM's choice of epsilon: an error of so much in a decision, and of so many rows in a fold.
+#: libCVM's choice of epsilon: the error of a decision, and the rows of a fold that it assumes.
 _DECISION, _FOLD = 4e-6, 15_000
 
 #: Rows drawn at a time, the furthest of which is taken: with 95 % probability it is among the

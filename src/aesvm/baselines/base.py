@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -13,40 +12,30 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm import one_vs_one
-from aesvm.base import (
-    REDUCTION_CONSTRAINTS,
-    Progress,
-    Threads,
-    all_or_nothing,
-    one_blas_thread,
+from aesvm.estimators.fitting import fit_method, fitting
+from aesvm.estimators.pairwise import PairwiseClassifier
+from aesvm.estimators.parameters import kernel_spec
+from aesvm.estimators.validation import (
+    KERNEL_CONSTRAINTS,
+    check_two_classes,
+    valid_classes,
     validated_rows,
-    warn,
 )
-from aesvm.kernels import (
-    KernelMatrix,
-    bounded,
-    check_symmetric,
-    in_enough_precision,
-    resolve_gamma,
-)
-from aesvm.one_vs_one import Trained
-from aesvm.voting import Voting
+from aesvm.kernels import KernelMatrix, TrainingKernel, check_symmetric, resolve_gamma
+from aesvm.machines import one_vs_one
+from aesvm.runtime.progress import Progress
+from aesvm.runtime.warn import warn
 
-#: Parameter constraints of an estimator with a kernel, and of one that draws random numbers.
-KERNEL_CONSTRAINTS: dict[str, list] = {
+#: Parameter constraints of a rival, of one that draws random numbers, and of one with a cache.
+RIVAL_CONSTRAINTS: dict[str, list] = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
-    **{
-        name: REDUCTION_CONSTRAINTS[name]
-        for name in ("kernel", "gamma", "degree", "coef0", "n_jobs", "verbose")
-    },
+    **KERNEL_CONSTRAINTS,
 }
 RANDOM_CONSTRAINTS: dict[str, list] = {"random_state": ["random_state"]}
 CACHE_CONSTRAINTS: dict[str, list] = {
@@ -58,17 +47,9 @@ CACHE_CONSTRAINTS: dict[str, list] = {
 def validated_classes(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Any, NDArray[np.intp]]:
     """Rows, and the class of each by number; ``classes_`` is set."""
     data = validated_rows(estimator, X, reset=True)
-    name = type(estimator).__name__
-    if y is None:
-        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    check_consistent_length(data, y)
-    y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
+    y = valid_classes(y, data, type(estimator).__name__)
     estimator.classes_, labels = np.unique(y, return_inverse=True)
-    if len(estimator.classes_) < 2:
-        raise ValueError(
-            f"y has 1 class ({estimator.classes_.tolist()}): {name} needs at least two classes."
-        )
+    check_two_classes(estimator.classes_, labels, np.ones(len(labels)))
     return data, labels
 
 
@@ -93,7 +74,7 @@ class Expansion(NamedTuple):
     converged: bool = True
 
 
-class PairwiseSVM(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
+class PairwiseSVM(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstimator):
     """A kernel SVM of two classes at a time, whose expansion is over training rows.
 
     A subclass says how a pair of classes is trained (``_train``). Fitted attributes are SVC's.
@@ -106,10 +87,9 @@ class PairwiseSVM(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     decision_function_shape = "ovr"
     break_ties = True  # as one-vs-rest, so that predictions are the largest decision values
 
-    _parameter_constraints: ClassVar[dict] = {**KERNEL_CONSTRAINTS, **RANDOM_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict] = {**RIVAL_CONSTRAINTS, **RANDOM_CONSTRAINTS}
 
-    @with_callbacks
-    @all_or_nothing
+    @fit_method
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on the rows.
 
@@ -124,37 +104,28 @@ class PairwiseSVM(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
         -------
         self : object
         """
-        self._validate_params()
         data, labels = validated_classes(self, X, y)
         if self.kernel == "precomputed":
             check_symmetric(data)
-        task = self._init_callback_context(max_subtasks=None)
-        task.call_on_fit_task_begin(estimator=self, X=data, y=y)
         self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
         rows = np.arange(len(labels))
-        precision = self._precision()
-        bounded(self._kernel_of(data, precision, np.float64), self.kernel, rows)
+        owner = TrainingKernel(kernel_spec(self, self.gamma_), data, self._precision())
+        owner.check_bounded(rows)
         random = check_random_state(self.random_state)
         classes = [np.flatnonzero(labels == c) for c in range(len(self.classes_))]
         used = [self._drawn(of_class, len(labels), random) for of_class in classes]
         found = []
-        with one_blas_thread, Threads(self.n_jobs) as run:
-            kernel = in_enough_precision(
-                partial(self._kernel_of, data, precision / 10),
-                rows,
-                np.array([self._coefficient_norm(len(rows))]),
-                precision,
-            )
+        with fitting(self, data, y) as (run, progress):
+            kernel = owner.for_sums(rows, np.array([self._coefficient_norm(len(rows))]))
             for i, j in combinations(range(len(classes)), 2):
                 of_pair = np.sort(np.concatenate([used[i], used[j]]))
                 signs = np.where(labels[of_pair] == i, 1.0, -1.0)
                 shares = [len(classes[c]) / len(used[c]) for c in (i, j)]
                 weights = np.where(signs > 0, shares[0], shares[1])
-                with Progress(self, task).task("pair of classes", None) as progress:
-                    pair = Pair(kernel, of_pair, signs, weights, random, run, progress)
+                with progress.task("pair of classes", None) as task:
+                    pair = Pair(kernel, of_pair, signs, weights, random, run, task)
                     found.append((of_pair, self._train(pair)))
         self._assemble(data, labels, found)
-        task.call_on_fit_task_end(estimator=self, X=data, y=y)
         return self
 
     @abstractmethod
@@ -177,7 +148,8 @@ class PairwiseSVM(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
 
     def _assemble(self, X, labels, found: list[tuple[NDArray[np.intp], Expansion]]) -> None:
         support, self.n_support_, dual, self.intercept_ = one_vs_one.assemble(
-            labels, [Trained(rows, one.coefs, one.offset) for rows, one in found]
+            labels,
+            [one_vs_one.Expansion(rows, own.coefs, own.offset) for rows, own in found],
         )
         self.support_ = support.astype(np.int32)
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[support]
@@ -190,15 +162,6 @@ class PairwiseSVM(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
                 "the data, or lower C.",
                 ConvergenceWarning,
             )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "support_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
 
 
 class Scored(CallbackSupportMixin, ClassifierMixin, BaseEstimator):

@@ -28,10 +28,11 @@ from aesvm.baselines.ball_kernel import (
     expansion,
 )
 from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair
-from aesvm.jit import jit
-from aesvm.row_cache import RowCache
+from aesvm.runtime.jit import jit
+from aesvm.solver.row_cache import RowCache
 
-#: Once so many rows have been moved to, up to so many moves go to these before any other row.
+#: The number of rows moved to from which on these come first, and the most moves that go to them
+#: before any other row.
 _MANY, _INSIDE = 400, 20
 
 #: Moves between two steps of progress.

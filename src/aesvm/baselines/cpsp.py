@@ -29,32 +29,35 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
-from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.base import Progress, Threads, all_or_nothing, one_blas_thread, validated_rows, warn
 from aesvm.baselines.base import (
-    KERNEL_CONSTRAINTS,
     RANDOM_CONSTRAINTS,
+    RIVAL_CONSTRAINTS,
     Scored,
     validated_classes,
 )
 from aesvm.baselines.preimage import Subspace
-from aesvm.expansion import expand
-from aesvm.jit import jit
-from aesvm.kernels import KERNELS, KernelMatrix, bounded, kernel_matrix, resolve_gamma
-from aesvm.pairs import HUGE
+from aesvm.estimators.fitting import fit_method, fitting
+from aesvm.estimators.parameters import kernel_spec
+from aesvm.estimators.validation import validated_rows
+from aesvm.kernels import KERNELS, KernelMatrix, bounded, resolve_gamma
+from aesvm.runtime.jit import jit
+from aesvm.runtime.progress import Progress
+from aesvm.runtime.threads import Threads, one_blas_thread
+from aesvm.runtime.warn import warn
+from aesvm.solver.pair_updates import HUGE
 
-#: The basis grows in so many parts, one with each plane.
+#: Parts in which the basis grows, one with each plane.
 _PARTS = 200
 
-#: Planes are dropped that have had no multiplier for so many rounds.
+#: Rounds after which a plane that has had no multiplier is dropped.
 _IDLE = 30
 
-#: The working set is solved to this part of ``tol``, in so many steps at a time.
+#: The part of ``tol`` that the working set is solved to, and the steps taken at a time.
 _FINER, _STEPS = 0.1, 100_000
 
 #: So many planes that raise the dual by less than this part show that rounding is the limit.
@@ -173,7 +176,7 @@ class CPSP(Scored):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **KERNEL_CONSTRAINTS,
+        **RIVAL_CONSTRAINTS,
         **RANDOM_CONSTRAINTS,
         "kernel": [StrOptions(set(KERNELS))],
         "n_basis": [Interval(Integral, 1, None, closed="left")],
@@ -211,8 +214,7 @@ class CPSP(Scored):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @with_callbacks
-    @all_or_nothing
+    @fit_method
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on the rows.
 
@@ -226,10 +228,7 @@ class CPSP(Scored):
         -------
         self : object
         """
-        self._validate_params()
         data, labels = validated_classes(self, X, y)
-        task = self._init_callback_context(max_subtasks=None)
-        task.call_on_fit_task_begin(estimator=self, X=data, y=y)
         self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
         bounded(self._kernel_of(data, np.float64), self.kernel, np.arange(len(labels)))
         if not np.isfinite(self.C * len(labels)):
@@ -239,18 +238,17 @@ class CPSP(Scored):
         random = check_random_state(self.random_state)
         n_classes = len(self.classes_)
         machines = []
-        with one_blas_thread, Threads(self.n_jobs) as run:
+        with fitting(self, data, y) as (run, progress):
             for positive in [1] if n_classes == 2 else range(n_classes):
-                with Progress(self, task).task("machine", None) as progress:
+                with progress.task("machine", None) as task:
                     subspace = Subspace(
                         self._kernel_of, data, min(self.n_basis, len(labels)), moving, run
                     )
                     signs = np.where(labels == positive, 1.0, -1.0)
                     machines.append(
-                        _train(subspace, signs, self.C, self.tol, self.max_iter, random, progress)
+                        _train(subspace, signs, self.C, self.tol, self.max_iter, random, task)
                     )
         self._assemble(machines)
-        task.call_on_fit_task_end(estimator=self, X=data, y=y)
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -275,21 +273,13 @@ class CPSP(Scored):
         columns = self._kernel_of(vectors, np.float64).columns(np.arange(self.n_basis_))
         edges = np.array([0, self.n_basis_])
         with one_blas_thread, Threads(self.n_jobs) as run:
-            values = expand(
-                columns, X, edges, np.ascontiguousarray(self.basis_coef_.T), _only_segment, run
-            )
+            coefs = np.ascontiguousarray(self.basis_coef_.T)
+            values = columns.expand(X, edges, coefs, _only_segment, run)
         return values[:, 0] if len(self.classes_) == 2 else values
 
     def _kernel_of(self, vectors: Any, dtype: Any) -> KernelMatrix:
-        return kernel_matrix(
-            vectors,
-            kernel=self.kernel,
-            gamma=self.gamma_,
-            degree=self.degree,
-            coef0=self.coef0,
-            dtype=dtype,
-            accuracy=_ACCURACY[np.dtype(dtype)],
-        )
+        spec = kernel_spec(self, self.gamma_)
+        return spec.matrix(vectors, dtype=dtype, accuracy=_ACCURACY[np.dtype(dtype)])
 
     def _assemble(self, machines: list[Machine]) -> None:
         vectors = [machine.vectors for machine in machines]

@@ -23,7 +23,7 @@ from aesvm.baselines.ball_kernel import (
 )
 from aesvm.baselines.base import Expansion, Pair
 from aesvm.baselines.growing_gram import GrowingGram
-from aesvm.pairs import update_pairs
+from aesvm.solver.pair_updates import update_pairs
 
 #: Members to begin with.
 _FIRST = 20

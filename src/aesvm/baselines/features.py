@@ -18,15 +18,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.callback import with_callbacks
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.base import REDUCTION_CONSTRAINTS, Progress, all_or_nothing, validated_rows
 from aesvm.baselines.base import RANDOM_CONSTRAINTS, Scored, validated_classes
+from aesvm.estimators.fitting import fit_method, fit_task
+from aesvm.estimators.validation import KERNEL_CONSTRAINTS, validated_rows
 from aesvm.kernels import KERNELS, resolve_gamma
 
 #: Rows whose features are made together, to predict.
@@ -47,7 +47,7 @@ class _FeatureSVM(Scored):
 
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
-        "gamma": REDUCTION_CONSTRAINTS["gamma"],
+        "gamma": KERNEL_CONSTRAINTS["gamma"],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "loss": [StrOptions({"hinge", "squared_hinge", "exact"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
@@ -55,8 +55,7 @@ class _FeatureSVM(Scored):
         **RANDOM_CONSTRAINTS,
     }
 
-    @with_callbacks
-    @all_or_nothing
+    @fit_method
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Draw the features, and train a linear SVM on them.
 
@@ -70,20 +69,16 @@ class _FeatureSVM(Scored):
         -------
         self : object
         """
-        self._validate_params()
         data, labels = validated_classes(self, X, y)
-        task = self._init_callback_context(max_subtasks=2)
-        task.call_on_fit_task_begin(estimator=self, X=data, y=y)
-        progress = Progress(self, task)
-        self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
-        random = check_random_state(self.random_state)
-        self.map_ = self._map(data.shape[0], random).fit(data)
-        with progress.task("features"):
-            features = self.map_.transform(data)
-        with progress.task("linear SVM"):
-            self.linear_ = self._linear(random).fit(features, labels)
+        with fit_task(self, data, y, n_tasks=2) as progress:
+            self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
+            random = check_random_state(self.random_state)
+            self.map_ = self._map(data.shape[0], random).fit(data)
+            with progress.task("features"):
+                features = self.map_.transform(data)
+            with progress.task("linear SVM"):
+                self.linear_ = self._linear(random).fit(features, labels)
         self.n_iter_ = int(np.max(self.linear_.n_iter_))
-        task.call_on_fit_task_end(estimator=self, X=data, y=y)
         return self
 
     @abstractmethod
@@ -238,8 +233,8 @@ class NystroemSVM(_FeatureSVM):
     _parameter_constraints: ClassVar[dict] = {
         **_FeatureSVM._parameter_constraints,
         "kernel": [StrOptions(set(KERNELS))],
-        "degree": REDUCTION_CONSTRAINTS["degree"],
-        "coef0": REDUCTION_CONSTRAINTS["coef0"],
+        "degree": KERNEL_CONSTRAINTS["degree"],
+        "coef0": KERNEL_CONSTRAINTS["coef0"],
     }
 
     def __init__(

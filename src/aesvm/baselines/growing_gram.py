@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.jit import jit
 from aesvm.kernels import Columns, KernelMatrix
+from aesvm.runtime.jit import jit
 
 #: Kernel values copied at a time: some tenth of a second.
 _COPIED = 10_000_000

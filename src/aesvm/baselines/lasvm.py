@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
 from aesvm.baselines.online_set import Candidates, CurrentSet
 
-#: Progress is reported so often in an epoch.
+#: Reports of progress in an epoch.
 _REPORTS = 20
 
 

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from aesvm.baselines.base import Pair
 from aesvm.baselines.growing_gram import GrowingGram
-from aesvm.expansion import scores
-from aesvm.jit import jit, minimum
-from aesvm.pairs import HUGE
+from aesvm.runtime.jit import jit, minimum
+from aesvm.solver.pair_updates import HUGE
 
 #: Rows of each class that S begins with.
 _SEEDS = 5
@@ -32,7 +31,7 @@ _SEEDS = 5
 #: Most rows of a batch, and most where the model selects them.
 _BATCH, _SELECTED = 256, 64
 
-#: To get a row ready for kernel values is taken to cost as much as so many of them.
+#: What it costs to get a row ready for kernel values, in kernel values.
 _PER_ROW = 32
 
 #: Gradients that are moved before an interrupt is heard: a fraction of a second.
@@ -201,7 +200,7 @@ class Candidates:
         self.spent += len(drawn) * price
         every = self.spent > len(outside) * price
         rows = outside if every else drawn
-        added = scores(pair.kernel, pair.rows[changed], changes[changed], pair.rows[rows], pair.run)
+        added = pair.kernel.scores(pair.rows[changed], changes[changed], pair.rows[rows], pair.run)
         self.sums[rows] = self.known[rows] + added
         if every:
             self.known[rows] = self.sums[rows]

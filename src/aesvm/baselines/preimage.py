@@ -29,7 +29,7 @@ from scipy.linalg import solve_triangular
 
 from aesvm.kernels import Columns, KernelMatrix
 
-#: Kernel values of all rows are kept in pieces of so many rows.
+#: Rows of the pieces in which kernel values of all rows are kept.
 _WIDTH = 8192
 
 #: So few rows are kept in double precision.

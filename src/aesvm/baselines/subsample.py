@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, RealNotInt
 
 from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
-from aesvm.smo import minimize
+from aesvm.solver.smo import minimize
 
 
 class SubsampleSVM(PairwiseSVM):

@@ -2,122 +2,103 @@
 
 from __future__ import annotations
 
-import inspect
 import uuid
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.callback import with_callbacks
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from aesvm.base import Progress, Threads, all_or_nothing, fitted_attributes, one_blas_thread
-from aesvm.certificate import Certificate, check_unchanged
-from aesvm.dask.cluster import Cluster, Tally
+from aesvm.certificate import Certificate
+from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition, is_lazy, one_block_of_columns, partitions
-from aesvm.gathered import Census
+from aesvm.dask.rows import ClusterRows, Features, Reduction, gamma_scale
+from aesvm.estimators.classifiers import (
+    TrainedOn,
+    certify_gathered,
+    check_certifiable,
+    gathered_trainer,
+    policy_of,
+    set_gathered,
+)
+from aesvm.estimators.fitting import fit_method, fitting, forget
+from aesvm.estimators.pairwise import PairwiseClassifier, model_of
+from aesvm.estimators.parameters import kernel_spec, reduction_settings, with_parameters_of
 from aesvm.kernels import resolve_gamma
-from aesvm.kernels.functions import WITH_GAMMA
-from aesvm.refine import COARSER
-from aesvm.representative import RepresentativeSet
+from aesvm.kernels.gamma import has_gamma
+from aesvm.machines.prediction import PairwiseModel
+from aesvm.out_of_core.classifier import check_not_exact, first_tolerance
+from aesvm.out_of_core.merge_tree import bytes_of
+from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.stream import warn_if_looser
+from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.representative_set import RepresentativeSet, set_rows
+from aesvm.runtime.progress import Progress
+from aesvm.runtime.threads import Threads
 from aesvm.svc import AESVC
-from aesvm.tree import Tree, bytes_of
+
+_SPLIT_EVERY: dict[str, list] = {"split_every": [Interval(Integral, 2, None, closed="left")]}
 
 
-def _with_parameters_of(parent: type) -> Callable[[Callable], Callable]:
-    """Decorate an ``__init__`` with parameters of its own and ``**others``: name those as well.
+class _Asked(NamedTuple):
+    """The rows of a collection that can be asked, and what the work here is done with."""
 
-    scikit-learn reads the parameters of an estimator from the signature.
-    """
-
-    def decorate(init: Any) -> Any:
-        own = list(inspect.signature(init).parameters.values())[:-1]
-        others = list(inspect.signature(parent).parameters.values())
-        init.__signature__ = inspect.Signature([*own, *others])
-        return init
-
-    return decorate
+    rows: ClusterRows
+    run: Threads
+    progress: Progress
 
 
-class _OnCluster:
-    """What the estimators share: how they come by a set of all rows."""
-
-    split_every: int
-    _without_dask: ClassVar[type]  #: the estimator that works on partitions
-
-    # of the estimator that this is a part of
-    kernel: Any
-    gamma: Any
-    hull_tol: float
-    memory_budget: int | str | None
-    n_jobs: int | None
-    _validate_params: Any
-    _init_callback_context: Any
-
-    def _not_here(self) -> None:
-        raise AttributeError(
-            f"{type(self).__name__} takes whole collections: for rows that come in pieces, there "
-            "are partial_fit and fit_stream of the estimator without Dask."
+def _begin(estimator: Any, X: Any, y: Any, sample_weight: Any) -> list[Partition]:
+    """The partitions of a fit; of an estimator that has forgotten what was fitted before."""
+    bytes_of(estimator.memory_budget)
+    reduction_settings(estimator)
+    if estimator.kernel == "precomputed":
+        raise ValueError(
+            'kernel="precomputed" is the kernel matrix of all rows, and these are not in one '
+            "place: use another kernel, or a callable."
         )
+    found = partitions(X, y, sample_weight)
+    forget(estimator)
+    if isinstance(X, dd.DataFrame):
+        _check_feature_names(estimator, X._meta, reset=True)
+    estimator.n_features_in_ = X.shape[1]
+    return found
 
-    partial_fit: Any = property(_not_here)
-    fit_stream: Any = property(_not_here)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self._validate_params()
-        bytes_of(self.memory_budget)
-        if self.kernel == "precomputed":
-            raise ValueError(
-                'kernel="precomputed" is the kernel matrix of all rows, and these are not in one '
-                "place: use another kernel, or a callable."
-            )
-        rows = partitions(X, y, sample_weight)
-        for name in fitted_attributes(self):
-            delattr(self, name)
-        if isinstance(X, dd.DataFrame):
-            _check_feature_names(self, X._meta, reset=True)
-        self.n_features_in_ = X.shape[1]
-        task = self._init_callback_context(max_subtasks=None)
-        task.call_on_fit_task_begin(estimator=self)
-        progress = Progress(self, task)
-        with (
-            self._cluster(rows, progress) as cluster,
-            one_blas_thread,
-            Threads(self.n_jobs) as run,
-        ):
-            if self.gamma == "scale" and self.kernel in WITH_GAMMA:
-                self.gamma_ = cluster.scale()
+@contextmanager
+def _asked(estimator: Any, found: list[Partition]) -> Iterator[_Asked]:
+    """A context in which partitions can be asked; ``gamma_`` is found where it is not known."""
+    features = Features(estimator.n_features_in_, type(estimator).__name__)
+    with (
+        fitting(estimator) as (run, progress),
+        Cluster(found, estimator.split_every, progress) as cluster,
+    ):
+        if not hasattr(estimator, "gamma_"):
+            if estimator.gamma == "scale" and has_gamma(estimator.kernel):
+                estimator.gamma_ = gamma_scale(cluster, features)
             else:
-                self.gamma_ = resolve_gamma(self.gamma, np.empty((1, X.shape[1])), self.kernel)
-            self._travelling(_REDUCING)._representative_set(self.hull_tol)._check(None)
-            self._fit_on(cluster, run, progress)
-        task.call_on_fit_task_end(estimator=self)
-
-    def _travelling(self, attributes: tuple[str, ...]) -> Any:
-        """The estimator without Dask, with some fitted attributes: what workers are sent."""
-        names = set(inspect.signature(self._without_dask).parameters) - {"n_jobs", "verbose"}
-        sent = self._without_dask(**{name: getattr(self, name) for name in names})
-        for name in attributes:
-            if hasattr(self, name):
-                setattr(sent, name, getattr(self, name))
-        return sent
-
-    def _cluster(self, rows: list[Partition], progress: Progress) -> Cluster:
-        return Cluster(partial(self._travelling, _REDUCING), rows, self.split_every, progress)
-
-    def _fit_on(self, cluster: Cluster, run: Any, progress: Progress) -> None:
-        raise AssertionError("an estimator says what it does with its rows")
+                empty = np.empty((1, features.n_features))
+                estimator.gamma_ = resolve_gamma(estimator.gamma, empty, estimator.kernel)
+        spec = kernel_spec(estimator, estimator.gamma_)
+        reduction = Reduction(
+            RowReducer(spec, reduction_settings(estimator)),
+            bytes_of(estimator.memory_budget),
+            estimator.on_overflow == "loosen",
+        )
+        yield _Asked(ClusterRows(cluster, features, reduction, run), run, progress)
 
 
-class DaskRepresentativeSet(_OnCluster, RepresentativeSet):
+class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
     """RepresentativeSet of rows that lie on a cluster.
 
     Every partition is reduced where it is, class by class; the sets are put together and reduced
@@ -162,19 +143,17 @@ class DaskRepresentativeSet(_OnCluster, RepresentativeSet):
     20000.0
     """
 
-    _without_dask = RepresentativeSet
     _parameter_constraints: ClassVar[dict] = {
         **RepresentativeSet._parameter_constraints,
-        "split_every": [Interval(Integral, 2, None, closed="left")],
+        **_SPLIT_EVERY,
     }
+    _rows_: WeightedRows
 
-    @_with_parameters_of(RepresentativeSet)
+    @with_parameters_of(RepresentativeSet)
     def __init__(self, *, split_every: int = 16, **parameters: Any) -> None:
-        super().__init__(**parameters)
         self.split_every = split_every
 
-    @with_callbacks
-    @all_or_nothing
+    @fit_method
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> DaskRepresentativeSet:
@@ -201,7 +180,10 @@ class DaskRepresentativeSet(_OnCluster, RepresentativeSet):
             raise ValueError(
                 "keep_combinations=True: combinations of rows on many machines are not kept."
             )
-        self._fit(X, y, sample_weight)
+        with _asked(self, _begin(self, X, y, sample_weight)) as (rows, _, _):
+            tree, _ = rows.reduce(self.hull_tol, keep=False)
+        warn_if_looser(tree, self.hull_tol, self.memory_budget)
+        set_rows(self, tree.everything(), tree.n_rows, self.gamma_)
         return self
 
     def fit_select(
@@ -212,14 +194,32 @@ class DaskRepresentativeSet(_OnCluster, RepresentativeSet):
         rows, classes, weights = self.select()
         return rows, None if y is None else classes, weights
 
-    def _fit_on(self, cluster: Cluster, run: Any, progress: Progress) -> None:
-        tree, _ = cluster.gather(self.hull_tol, keep=False)
-        self._keep(self._planted(), tree)
-        self.n_seen_ = tree.n_rows
-        self._describe(tree)
+    def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
+        """The representatives: what another estimator is trained with.
+
+        Returns
+        -------
+        X_selected : of the kind of the rows, shape (n_representatives, n_features)
+        y_selected : ndarray of shape (n_representatives,)
+            Zeros where there are no classes.
+        weights : ndarray of shape (n_representatives,)
+            To be passed as ``sample_weight``.
+        """
+        check_is_fitted(self)
+        rows = self._rows_
+        return rows.X.copy(), rows.targets.copy(), rows.weights.copy()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "sample_indices_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = False
+        return tags
 
 
-class DaskAESVC(_OnCluster, AESVC):
+class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstimator):
     """AESVC of rows that lie on a cluster.
 
     Every partition is reduced where it is, class by class, and the sets are put together on the
@@ -268,19 +268,16 @@ class DaskAESVC(_OnCluster, AESVC):
     0
     """
 
-    _without_dask = AESVC
-    _parameter_constraints: ClassVar[dict] = {
-        **AESVC._parameter_constraints,
-        "split_every": [Interval(Integral, 2, None, closed="left")],
-    }
+    _parameter_constraints: ClassVar[dict] = {**AESVC._parameter_constraints, **_SPLIT_EVERY}
+    _trained_on_: TrainedOn
+    representative_set_: RepresentativeSet
+    shape_fit_: tuple[int, int]
 
-    @_with_parameters_of(AESVC)
+    @with_parameters_of(AESVC)
     def __init__(self, *, split_every: int = 16, **parameters: Any) -> None:
-        super().__init__(**parameters)
         self.split_every = split_every
 
-    @with_callbacks
-    @all_or_nothing
+    @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DaskAESVC:
         """Train on representatives of all rows, as ``refine`` says.
 
@@ -301,8 +298,22 @@ class DaskAESVC(_OnCluster, AESVC):
             raise ValueError(
                 "DaskAESVC requires y to be passed, but the target y is None: pass the classes."
             )
-        self._check_not_exact()
-        self._fit(X, y, sample_weight)
+        check_not_exact(self.refine)
+        first_tol = first_tolerance(self.hull_tol, self.refine, True)
+        with _asked(self, _begin(self, X, y, sample_weight)) as (rows, run, progress):
+            tree, tally = rows.reduce(first_tol, keep=self.refine != 0)
+            warn_if_looser(tree, first_tol, self.memory_budget)
+            tally.check_two_classes("y")
+            first = rows.condensed(tree)
+            progress.say(f"{tree.n_rows:,} rows reduced, {len(tree.everything()):,} came here")
+            counts = tally.sorted_classes(first.targets)
+            trainer = gathered_trainer(self, counts, run, progress)
+            if self.refine == 0:
+                fit = trainer.train(first, tree.hull_tol)
+            else:
+                policy = policy_of(self)
+                fit = trainer.refine(first, tree.hull_tol, rows, self.hull_tol, policy)
+        set_gathered(self, fit, tally.n_rows, tally.digest)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -356,7 +367,7 @@ class DaskAESVC(_OnCluster, AESVC):
         if not is_lazy(X):
             return super().score(X, y, sample_weight)
         check_is_fitted(self)
-        model = dask.delayed(self._travelling(_PREDICTING), traverse=False)
+        model = dask.delayed(_BlockModel.of(self), traverse=False)
         counts = [dask.delayed(_right)(model, own) for own in partitions(X, y, sample_weight)]
         right, total = np.sum(dask.compute(*counts), axis=0)
         return float(right / total)
@@ -366,7 +377,7 @@ class DaskAESVC(_OnCluster, AESVC):
         check_is_fitted(self)
         return self.representative_set_.select()
 
-    @with_callbacks
+    @fit_method
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
         """Compute the objective that ``certificate_`` lacks, by another look at all rows.
 
@@ -381,61 +392,28 @@ class DaskAESVC(_OnCluster, AESVC):
             It takes the place of ``certificate_``.
         """
         check_is_fitted(self)
-        check_unchanged(self, self._trained_with_)
-        rows = partitions(X, y, sample_weight)
-        task = self._init_callback_context(max_subtasks=None)
-        task.call_on_fit_task_begin(estimator=self)
-        with self._cluster(rows, Progress(self, task)) as cluster, one_blas_thread:
-            if cluster.count(self.hull_tol).digest != self._digest_:
+        check_certifiable(self)
+        with _asked(self, partitions(X, y, sample_weight)) as (rows, _, _):
+            if rows.count(self.hull_tol).digest != self._trained_on_.digest:
                 raise ValueError(
                     f"X, y or sample_weight is not what the model was trained on, shape "
                     f"{self.shape_fit_}: certify wants the same rows, in the same partitions."
                 )
-            self._look(cluster)
-        task.call_on_fit_task_end(estimator=self)
-        return self.certificate_
-
-    certify_stream: Any = property(_OnCluster._not_here)
-
-    def _fit_on(self, cluster: Cluster, run: Any, progress: Progress) -> None:
-        tree, tally = self._gathered(cluster, COARSER if self.refine else 1.0)
-        self._digest_ = tally.digest
-        if len(tally.present) < 2:
-            raise ValueError(
-                f"y has {len(tally.present)} class among the rows of any weight "
-                f"({sorted(tally.present)}): classification needs at least two classes."
-            )
-        census = Census.of(tree.n_rows, tally.counts, tree.everything().y)
-        progress.say(f"{tree.n_rows:,} rows reduced, {len(tree.everything()):,} came here")
-        finer = partial(self._finer, cluster)
-        self._refine_from(cluster, tree, census, run, progress, finer)
-
-    def _gathered(self, cluster: Cluster, coarser: float) -> tuple[Tree, Tally]:
-        """The set of all rows, so much more coarsely than ``hull_tol``."""
-        hull_tol = coarser * self.hull_tol
-        tree, tally = cluster.gather(hull_tol, keep=coarser > 1.0)
-        self._warn_if_looser(hull_tol, tree)
-        return tree, tally
-
-    def _finer(self, cluster: Cluster) -> Tree:
-        return self._gathered(cluster, 1.0)[0]
+            return certify_gathered(self, rows)
 
     def _lazily(self, X: Any, method: str, dtype: np.dtype, width: tuple[int, ...]) -> da.Array:
-        """What a method gives for every block of rows."""
+        """What a method of the model gives for every block of rows."""
         if isinstance(X, dd.DataFrame):
             _check_feature_names(self, X._meta, reset=False)
             X = X.to_dask_array()
         X = one_block_of_columns(X)
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
+        model = _BlockModel.of(self)
+        model.features.check(X.shape[1])
         name = f"aesvm-model-{uuid.uuid4().hex}"
         empty = np.empty((0, *width), dtype=dtype)
         return X.map_blocks(
             _of_block,
-            model=dask.delayed(self._travelling(_PREDICTING), name=name, traverse=False),
+            model=dask.delayed(model, name=name, traverse=False),
             method=method,
             empty=empty,
             dtype=dtype,
@@ -445,30 +423,29 @@ class DaskAESVC(_OnCluster, AESVC):
         )
 
 
-#: Fitted attributes that a partition is reduced with, and those that predictions are made of.
-_REDUCING = ("n_features_in_", "feature_names_in_", "gamma_")
-_PREDICTING = (
-    "classes_",
-    "support_",
-    "support_vectors_",
-    "n_support_",
-    "dual_coef_",
-    "intercept_",
-    "gamma_",
-    "n_features_in_",
-    "feature_names_in_",
-)
+class _BlockModel(NamedTuple):
+    """A trained model, as it is sent to the blocks of rows that it is asked for."""
+
+    model: PairwiseModel
+    features: Features
+
+    @classmethod
+    def of(cls, estimator: DaskAESVC) -> _BlockModel:
+        features = Features(estimator.n_features_in_, type(estimator).__name__)
+        return cls(model_of(estimator), features)
 
 
-def _of_block(block: Any, model: AESVC, method: str, empty: NDArray) -> NDArray:
-    return getattr(model, method)(block) if block.shape[0] else empty
+def _of_block(block: Any, model: _BlockModel, method: str, empty: NDArray) -> NDArray:
+    if not block.shape[0]:
+        return empty
+    return getattr(model.model, method)(model.features.rows(block))
 
 
-def _right(model: AESVC, partition: Partition) -> tuple[float, float]:
+def _right(model: _BlockModel, partition: Partition) -> tuple[float, float]:
     """The weight of the rows whose class is predicted right, and that of all."""
     X, y, weights = partition
     if not X.shape[0]:
         return 0.0, 0.0
-    right = model.predict(X) == column_or_1d(y)
+    right = _of_block(X, model, "predict", np.empty(0)) == column_or_1d(y)
     weights = np.ones(len(right)) if weights is None else np.asarray(weights, dtype=float)
     return float(weights @ right), float(weights.sum())

@@ -26,7 +26,7 @@ from aesvm.io.text import (
     TextReader,
     enlarged,
 )
-from aesvm.jit import jit
+from aesvm.runtime.jit import jit
 
 _NEWLINE, _SPACE, _TAB, _RETURN, _QUOTE = b'\n \t\r"'
 

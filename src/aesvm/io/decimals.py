@@ -30,7 +30,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from aesvm.io.base import BadRow
-from aesvm.jit import jit
+from aesvm.runtime.jit import jit
 
 #: Powers in the table. Beyond them w 10^q is 0 or infinite for every w.
 _LOWEST = -342
@@ -110,6 +110,27 @@ _zeros: Any = intrinsic(_leading_zeros)
 
 
 @jit
+def _read_digits(text, at, digits, n_digits):
+    """Read further digits of a number that has ``n_digits``, without leading zeros.
+
+    Returns where they end, the number and its digits, how many were left out because there were
+    too many, and whether any of these was not zero.
+    """
+    n_left = 0
+    cut = False
+    while _ZERO <= text[at] <= _NINE:
+        digit = np.uint64(text[at] - _ZERO)
+        if n_digits < _MOST_DIGITS:
+            digits = digits * _U10 + digit
+            n_digits += digits != _U0
+        else:
+            n_left += 1
+            cut |= digit != _U0
+        at += 1
+    return at, digits, n_digits, n_left, cut
+
+
+@jit
 def number(text, at, powers):
     """The number that begins at a byte: its bits, and where it ends.
 
@@ -119,33 +140,15 @@ def number(text, at, powers):
     negative = text[at] == _MINUS
     if negative or text[at] == _PLUS:
         at += 1
-    digits = _U0
-    n_digits = 0  # without leading zeros
-    exponent = 0
-    cut = False
     begin = at
-    while _ZERO <= text[at] <= _NINE:
-        digit = np.uint64(text[at] - _ZERO)
-        if n_digits < _MOST_DIGITS:
-            digits = digits * _U10 + digit
-            n_digits += digits != _U0
-        else:
-            exponent += 1
-            cut |= digit != _U0
-        at += 1
+    at, digits, n_digits, exponent, cut = _read_digits(text, at, _U0, 0)
     seen = at - begin
     if text[at] == _POINT:
         at += 1
         begin = at
-        while _ZERO <= text[at] <= _NINE:
-            digit = np.uint64(text[at] - _ZERO)
-            if n_digits < _MOST_DIGITS:
-                digits = digits * _U10 + digit
-                n_digits += digits != _U0
-                exponent -= 1
-            else:
-                cut |= digit != _U0
-            at += 1
+        at, digits, n_digits, n_left, more = _read_digits(text, at, digits, n_digits)
+        cut |= more
+        exponent -= at - begin - n_left
         seen += at - begin
     if seen == 0:
         return _U0, -1

@@ -27,7 +27,7 @@ from aesvm.io.text import (
     TextReader,
     enlarged,
 )
-from aesvm.jit import jit
+from aesvm.runtime.jit import jit
 
 _NEWLINE, _COLON, _HASH, _SPACE, _ZERO, _NINE, _Q, _I, _D = b"\n:# 09qid"
 _TAB, _RETURN = b"\t\r"

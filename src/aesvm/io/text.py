@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.base import warn
 from aesvm.io.base import BadLineError, BadRow, Chunk, ChunkReader, Progress, no_rows
 from aesvm.io.lines import line_blocks
+from aesvm.runtime.warn import warn
 
 #: Why ``parse`` stopped.
 END, FULL, GROW, UNUSUAL = range(4)

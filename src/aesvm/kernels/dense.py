@@ -7,11 +7,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.matrix import Columns
+from aesvm.kernels.points import DensePoints, Points
 from aesvm.kernels.vectors import VectorKernel, scaled
-
-#: Rows are copied to double precision in pieces of this size.
-_CHUNK_BYTES = 1 << 26
 
 
 class DenseKernel(VectorKernel):
@@ -38,6 +37,9 @@ class DenseKernel(VectorKernel):
         if dtype is None:
             return self.apart(rows)
         return _Products(self, self.factor(self.X[rows], dtype))
+
+    def points(self, rows: NDArray[np.intp]) -> Points:
+        return DensePoints(self, rows) if self.kernel.euclidean else super().points(rows)
 
     def squared_norms(self, rows):
         norms = np.empty(len(rows))
@@ -67,7 +69,7 @@ class DenseKernel(VectorKernel):
         return self.parameters.gamma * largest
 
     def _pieces(self, rows: NDArray[np.intp]):
-        step = max(1, _CHUNK_BYTES // (8 * self.X.shape[1]))
+        step = copied_rows(8 * self.X.shape[1])
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             yield part, self.X[rows[part]].astype(np.float64, copy=False)

@@ -15,10 +15,9 @@ To add a kernel of this kind, add a row to ``KERNELS``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 
@@ -69,52 +68,3 @@ KERNELS: dict[str, Kernel] = {
     "sigmoid": Kernel(of_distances=False, euclidean=False, map=_tanh),
     "linear": Kernel(of_distances=False, euclidean=True, map=_identity),
 }
-
-
-#: Kernels that have a gamma.
-WITH_GAMMA = ("rbf", "poly", "sigmoid")
-
-
-def resolve_gamma(gamma: str | float, X, kernel: Any = "rbf") -> float:
-    """The number that ``gamma`` stands for, by scikit-learn's rules; 1 where it has no part.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.kernels import resolve_gamma
-    >>> resolve_gamma("scale", np.array([[0.0], [2.0]]))
-    1.0
-    """
-    if kernel not in WITH_GAMMA:
-        return 1.0
-    if gamma == "auto":
-        return 1.0 / X.shape[1]
-    if gamma == "scale":
-        return scaled_gamma(_variance(X), X.shape[1])
-    return float(gamma)
-
-
-def scaled_gamma(variance: float, n_features: int) -> float:
-    """What gamma="scale" stands for, given the variance of all values."""
-    if not np.isfinite(variance):
-        raise ValueError(
-            "gamma='scale' is one over the variance of X, which is too large for a "
-            "floating-point number: scale the data."
-        )
-    return 1.0 / (n_features * variance) if variance != 0 else 1.0
-
-
-def _variance(X) -> float:
-    """Variance of all entries, without a copy of them."""
-    size = X.shape[0] * X.shape[1]
-    if sp.issparse(X):
-        mean = X.data.sum(dtype=np.float64) / size
-        deviations = np.square(X.data.astype(np.float64) - mean).sum()
-        return float((deviations + (size - X.data.size) * mean**2) / size)
-    mean = X.sum(dtype=np.float64) / size
-    total = 0.0
-    step = max(1, (1 << 22) // X.shape[1])
-    with np.errstate(over="ignore"):
-        for start in range(0, X.shape[0], step):
-            total += float(np.square(X[start : start + step] - mean).sum(dtype=np.float64))
-    return total / size

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.matrix import LARGEST, Columns, KernelMatrix, PlainColumns
 
 
@@ -115,7 +116,7 @@ def check_symmetric(K: NDArray) -> None:
             "matrix of the training rows."
         )
     tolerance = np.sqrt(np.finfo(K.dtype).eps) * max(float(K.max()), -float(K.min()))
-    step = max(1, (1 << 22) // len(K))
+    step = copied_rows(2 * 8 * len(K))
     for start in range(0, len(K), step):
         part = slice(start, start + step)
         difference = np.abs(K[part] - K[:, part].T)

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.kernels import blocks, expansion
+from aesvm.kernels.accumulate import KeptRows, Scratch, add_rows, store_rows
+from aesvm.kernels.points import KernelPoints, Points
+
 #: Kernel values beyond this are refused: their squares and sums must stay finite.
 LARGEST = 1e15
 
@@ -44,6 +48,48 @@ class KernelMatrix(ABC):
     @abstractmethod
     def bound(self, rows: NDArray[np.intp]) -> float:
         """What no kernel value of the given rows exceeds in magnitude."""
+
+    def squared_sizes(self, rows: NDArray[np.intp]) -> NDArray:
+        """Squared distances from the origin, in the input space where there is one."""
+        return self.diag(rows)
+
+    def points(self, rows: NDArray[np.intp]) -> Points:
+        """The given rows as points, whose distances from each other the partition asks for."""
+        return KernelPoints(self, rows)
+
+    def scores(
+        self,
+        support: NDArray[np.intp],
+        coefs: NDArray[np.float64],
+        rows: NDArray[np.intp],
+        run: Callable = map,
+    ) -> NDArray[np.float64]:
+        """The expansion ``sum_j c_j K_ij`` over the rows ``support``, of other rows i.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.kernels import kernel_matrix
+        >>> K = kernel_matrix(np.array([[1.0], [2.0], [3.0]]), kernel="linear")
+        >>> K.scores(np.array([0, 2]), np.array([1.0, -1.0]), np.array([1]))
+        array([-4.])
+        """
+        return expansion.scores(self.columns(support), coefs, rows, run)
+
+    def squared_norm(
+        self, rows: NDArray[np.intp], coefs: NDArray[np.float64], run: Callable = map
+    ) -> float:
+        """``sum_ij c_i c_j K_ij`` over the given rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.kernels import kernel_matrix
+        >>> K = kernel_matrix(np.array([[1.0], [2.0], [3.0]]), kernel="linear")
+        >>> K.squared_norm(np.arange(3), np.array([1.0, 1.0, -1.0]))
+        0.0
+        """
+        return expansion.squared_norm(self.columns(rows), rows, coefs, run)
 
     def block(self, rows: NDArray[np.intp], cols: NDArray[np.intp]) -> NDArray:
         """Kernel values of the given rows against the given columns."""
@@ -94,6 +140,74 @@ class Columns(ABC):
 
         ``out`` is contiguous, of this object's ``dtype``. Safe to call from several threads.
         """
+
+    def accumulate(
+        self,
+        lines: Any,
+        coefs: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        each: Callable[[Callable, range], None],
+        scratch: Scratch,
+        kept: KeptRows | None = None,
+    ) -> None:
+        """Add ``coefs @ (lines of the kernel matrix)`` to scores, tile by tile.
+
+        Parameters
+        ----------
+        lines : object
+            As ``lines`` gives them.
+        coefs : ndarray of shape (n_lines,)
+        scores : ndarray of shape (n_columns,)
+            Changed in place.
+        each : callable
+            Calls a function for every item of a range, on threads.
+        scratch : Scratch
+        kept : KeptRows, default=None
+            Rows to add as well, and room for some of the lines.
+        """
+        n_lines, n = len(coefs), len(self)
+        narrow, wide = blocks.TILE_COLUMNS
+        step = min(wide, max(narrow, blocks.TILE_VALUES // max(1, n_lines)))
+        every = np.arange(n_lines)
+
+        def tile(first: int) -> None:
+            last = min(first + step, n)
+            part = scores[first:last]
+            if n_lines:
+                block = scratch.block(n_lines, last - first, self.dtype)
+                self.write(lines, first, last, block)
+                add_rows(block, every, coefs, 0, part)
+                if kept is not None and len(kept.free):
+                    store_rows(block, kept.free, first, kept.rows)
+            if kept is not None and len(kept.slots):
+                add_rows(kept.rows, kept.slots, kept.coefs, first, part)
+
+        each(tile, range(0, n, step))
+
+    def expand(
+        self,
+        X_new: Any,
+        edges: NDArray[np.intp],
+        coefs: NDArray[np.float64],
+        combine: Callable[[NDArray[np.float64]], NDArray],
+        run: Callable = map,
+    ) -> NDArray:
+        """Expansions of new rows over segments of the columns; see ``aesvm.kernels.expansion``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.kernels import kernel_matrix
+        >>> K = kernel_matrix(np.array([[1.0], [2.0], [3.0]]), kernel="linear")
+        >>> K.columns(np.arange(3)).expand(
+        ...     np.array([[1.0], [10.0]]),
+        ...     np.array([0, 2, 3]),
+        ...     np.array([[1.0], [1.0], [-1.0]]),
+        ...     lambda sums: sums.sum(axis=(1, 2)),
+        ... )
+        array([0., 0.])
+        """
+        return expansion.expand(self, X_new, edges, coefs, combine, run)
 
     def values(self, lines: Any, n_lines: int) -> NDArray:
         """The lines against all columns."""

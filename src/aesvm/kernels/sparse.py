@@ -8,12 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.jit import jit
+from aesvm.kernels import blocks
 from aesvm.kernels.matrix import Columns
+from aesvm.kernels.points import Points, SparsePoints
 from aesvm.kernels.vectors import VectorKernel
-
-#: Largest dense copy of sparse rows made to fill a block.
-_DENSE_BYTES = 1 << 26
+from aesvm.runtime.jit import jit
 
 #: Columns multiplied together: as many values as a cache line holds in single precision.
 _WIDTH = 16
@@ -23,7 +22,7 @@ class SparseKernel(VectorKernel):
     def square(self, rows, out=None):
         lines = self.X[rows]
         used = np.unique(lines.indices)
-        if len(rows) * len(used) * 8 <= _DENSE_BYTES:
+        if len(rows) * len(used) * 8 <= blocks.copied_bytes():
             return self.square_of(_dense(lines, used), out)
         values = np.empty((len(rows),) * 2, dtype=self.dtype) if out is None else out
         columns = self.columns(rows)
@@ -39,6 +38,9 @@ class SparseKernel(VectorKernel):
         if dtype is None:
             return self.apart(rows)
         return _SparseColumns(self, vectors.astype(dtype, copy=False), terms.astype(dtype))
+
+    def points(self, rows: NDArray[np.intp]) -> Points:
+        return SparsePoints(self, rows) if self.kernel.euclidean else super().points(rows)
 
     def squared_norms(self, rows):
         return squared_norms(self.X[rows])
@@ -79,7 +81,7 @@ class _SparseColumns(Columns):
             while True:
                 part = X_new[start:stop]
                 used = np.unique(part.indices)
-                fits = len(used) * (stop - start) * self.terms.itemsize <= _DENSE_BYTES
+                fits = len(used) * (stop - start) * self.terms.itemsize <= blocks.copied_bytes()
                 if fits or stop - start <= 1:
                     break
                 stop = start + (stop - start + 1) // 2

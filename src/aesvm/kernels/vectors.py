@@ -15,15 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.jit import jit
+from aesvm.kernels.blocks import SYMMETRIC_LINES
 from aesvm.kernels.functions import Kernel, Parameters
 from aesvm.kernels.matrix import Columns, KernelMatrix, PlainColumns
+from aesvm.runtime.jit import jit
 
 #: Unit of rounding.
 _EPS = {np.dtype(t): float(np.finfo(t).eps) for t in (np.float32, np.float64)}
-
-#: A symmetric block is computed in panels of this many rows; the rest is mirrored.
-_PANEL = 512
 
 
 class VectorKernel(KernelMatrix):
@@ -39,9 +37,8 @@ class VectorKernel(KernelMatrix):
         self.accuracy = accuracy
         self.n_rows = X.shape[0]
 
-    @property
-    def euclidean(self) -> bool:
-        return self.kernel.euclidean
+    def squared_sizes(self, rows: NDArray[np.intp]) -> NDArray:
+        return self.squared_norms(rows)
 
     def diag(self, rows: NDArray[np.intp]) -> NDArray:
         if self.kernel.of_distances:
@@ -116,8 +113,8 @@ class VectorKernel(KernelMatrix):
 
     def _panels(self, left: NDArray, right: NDArray, values: NDArray) -> NDArray:
         """The map of ``left @ right.T``, which is symmetric: half of it, and its mirror image."""
-        for top in range(0, len(values), _PANEL):
-            bottom = min(top + _PANEL, len(values))
+        for top in range(0, len(values), SYMMETRIC_LINES):
+            bottom = min(top + SYMMETRIC_LINES, len(values))
             panel = values[top:bottom, :bottom]
             np.matmul(left[top:bottom], right[:bottom].T, out=panel)
             self.kernel.map(panel, self.parameters)

@@ -1,0 +1,376 @@
+"""The rows of Dask collections, which ``out_of_core.elsewhere`` asks: what workers do with them.
+
+Every partition becomes a part that stays where it was made (its rows and who stands for them), and
+answers (``out_of_core.part``).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from distributed import Future
+
+from aesvm.dask.cluster import Cluster
+from aesvm.dask.partitions import Partition
+from aesvm.estimators.validation import rows_in_place, valid_classes, valid_weights
+from aesvm.kernels.gamma import Variance
+from aesvm.machines.rounds import Cut
+from aesvm.out_of_core.gathered import check_budget
+from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
+from aesvm.out_of_core.part import (
+    Part,
+    PartLook,
+    Represented,
+    RowScores,
+    SentMachines,
+    Strata,
+    look,
+    merged_looks,
+    merged_strata,
+    score,
+    stratify,
+    stratum_tolerances,
+)
+from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.tally import Tally
+from aesvm.out_of_core.weighted_rows import WeightedRows, joined
+from aesvm.runtime.progress import Silence
+from aesvm.runtime.threads import Threads, one_blas_thread
+
+#: Rows are numbered from this times their partition, until the sizes of partitions are known.
+_STRIDE = 2**40
+
+_NO_ROWS = "X has no row of non-zero weight: there must be at least one."
+
+
+class Features(NamedTuple):
+    """What rows must have, and the estimator that says so."""
+
+    n_features: int
+    estimator: str
+
+    def check(self, n_features: int) -> None:
+        """Refuse rows of another number of features, in scikit-learn's words."""
+        if n_features != self.n_features:
+            raise ValueError(
+                f"X has {n_features} features, but {self.estimator} is expecting "
+                f"{self.n_features} features as input."
+            )
+
+    def rows(self, X: Any) -> Any:
+        """Valid rows of a partition."""
+        rows = rows_in_place(X)
+        self.check(rows.shape[1])
+        return rows
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How workers reduce rows, and what may come here."""
+
+    reducer: RowReducer
+    budget: float
+    loosen: bool
+
+
+class CountedPart(NamedTuple):
+    """A part and its tally; no part where no row has any weight."""
+
+    part: Part | None
+    tally: Tally
+    sizes: dict[int, int]  #: rows of each partition
+
+
+class CountedRows(NamedTuple):
+    """The representatives of some partitions, and their tally."""
+
+    rows: WeightedRows | None
+    tally: Tally
+    sizes: dict[int, int]
+
+
+def gamma_scale(cluster: Cluster, features: Features) -> float:
+    """The number that gamma="scale" stands for."""
+    before = [(features,)] * cluster.n_partitions
+    variances = cluster.of_partitions("scale", _variance, before)
+    cluster.wait_for("scale", variances)
+    variance: Variance = cluster.result(cluster.merged("scale", variances, _merged_variances))
+    if not variance.n_values:
+        raise ValueError(_NO_ROWS)
+    cluster.release(variances)
+    return variance.gamma("scale")
+
+
+class ClusterRows:
+    """The rows of a collection, which ``elsewhere`` asks.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    features : Features
+    reduction : Reduction
+    run : callable
+        A parallel ``map``, for what is done here.
+    """
+
+    def __init__(
+        self, cluster: Cluster, features: Features, reduction: Reduction, run: Callable
+    ) -> None:
+        self.cluster = cluster
+        self.features = features
+        self.reduction = reduction
+        self.run = run
+        self.parts: list[Future] = []
+        self.sent: Future | None = None
+        self.scores: list[Future] = []  # of the last look
+        self.cuts: dict[int, Cut] | None = None  # of the last round
+        self.starts = np.zeros(1, dtype=np.int64)  # of the partitions, among all rows
+
+    def reduce(self, tolerance: float, keep: bool) -> tuple[MergeTree, Tally]:
+        """Representatives within a squared distance; ``keep`` the parts, to be asked again."""
+        cluster = self.cluster
+        self._make_parts(tolerance)
+        answers = [cluster.submit("answer", _representatives, part) for part in self.parts]
+        if not keep:  # a worker forgets a part when it has answered
+            cluster.release(self.parts)
+            self.parts = []
+        cluster.wait_for("reduce", answers)
+        whole = cluster.merged("merge", answers, _merged_rows, self.reduction.reducer, tolerance)
+        tally = self._counted(whole)
+        settled = cluster.submit("settle", _settled, self.reduction, whole, tolerance)
+        tree: MergeTree = cluster.result(settled)
+        cluster.release([*answers, whole])
+        return tree._replace(levels=tuple(map(self._numbered, tree.sets()))), tally
+
+    def count(self, tolerance: float) -> Tally:
+        """Make the parts; no more of them than their tally comes here."""
+        cluster = self.cluster
+        self._make_parts(tolerance)
+        answers = [cluster.submit("answer", _without_rows, part) for part in self.parts]
+        cluster.wait_for("reduce", answers)
+        whole = cluster.merged("merge", answers, _merged_rows, self.reduction.reducer, tolerance)
+        tally = self._counted(whole)
+        cluster.release([*answers, whole])
+        return tally
+
+    def gather(self, hull_tol: float) -> WeightedRows:
+        tree, _ = self.reduce(hull_tol, keep=False)
+        return self.condensed(tree)
+
+    def condensed(self, tree: MergeTree) -> WeightedRows:
+        """The set that a model is trained on."""
+        return tree.condensed(self.reduction.reducer.at_levels(self.run, self.cluster.progress))
+
+    def look(self, sent: SentMachines) -> dict[int, PartLook]:
+        cluster = self.cluster
+        before, cuts = self.scores, self.cuts
+        if self.sent is not None:
+            cluster.release([self.sent])
+        self.sent = shown = cluster.submit("machines", _unchanged, sent)
+        self.scores = [cluster.submit("score", _score, part, shown) for part in self.parts]
+        then = before if cuts is not None else [None] * len(self.parts)
+        looks = [
+            cluster.submit("look", _look, part, scores, shown, own, cuts)
+            for part, scores, own in zip(self.parts, self.scores, then, strict=True)
+        ]
+        cluster.wait_for("look", looks)
+        seen = cluster.result(cluster.merged("look", looks, _merged_looks))
+        cluster.release([*looks, *before])
+        return seen
+
+    def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
+        cluster, reducer = self.cluster, self.reduction.reducer
+        self.cuts = cuts
+        shown = self.sent
+        strata = [
+            cluster.submit(
+                "stratify", _stratify, reducer, part, scores, cuts, shown, hull_tol, self._level
+            )
+            for part, scores in zip(self.parts, self.scores, strict=True)
+        ]
+        cluster.wait_for("stratify", strata)
+        whole = cluster.merged("stratify", strata, _merged_strata, reducer, shown, hull_tol)
+        settled = cluster.submit("settle", _within_budget, self.reduction.budget, whole, hull_tol)
+        found = cluster.result(settled)
+        cluster.release([*strata, whole])
+        return {number: [self._numbered(rows) for rows in own] for number, own in found.items()}
+
+    @property
+    def _level(self) -> int | None:
+        """The level of partitions: the first, or the last where there is one partition."""
+        return None if self.cluster.n_partitions == 1 else 1
+
+    def _make_parts(self, tolerance: float) -> None:
+        cluster = self.cluster
+        cluster.release(self.parts)
+        before = [
+            (self.features, self.reduction.reducer, number, tolerance, self._level)
+            for number in range(cluster.n_partitions)
+        ]
+        self.parts = cluster.of_partitions("reduce", _part, before)
+
+    def _counted(self, whole: Future) -> Tally:
+        tally, sizes = self.cluster.result(self.cluster.submit("count", _tally, whole))
+        if not tally.present:
+            raise ValueError(_NO_ROWS)
+        ordered = [sizes[number] for number in range(self.cluster.n_partitions)]
+        self.starts = np.r_[0, np.cumsum(ordered)].astype(np.int64)
+        return tally
+
+    def _numbered(self, rows: WeightedRows) -> WeightedRows:
+        """The rows numbered from the beginning of X."""
+        partition, place = np.divmod(rows.indices, _STRIDE)
+        return replace(rows, indices=self.starts[partition] + place)
+
+
+# What workers do. They have one thread for each task: Dask runs as many tasks as it sees fit.
+
+
+@contextmanager
+def _working() -> Iterator[Threads]:
+    with one_blas_thread, Threads(None) as run:
+        yield run
+
+
+def _part(
+    features: Features,
+    reducer: RowReducer,
+    number: int,
+    hull_tol: float,
+    level: int | None,
+    partition: Partition,
+) -> CountedPart:
+    """A partition as a part, and its tally."""
+    X, y, sample_weight = partition
+    n_rows = X.shape[0]
+    if not n_rows:
+        return CountedPart(None, Tally.of_nothing(), {number: 0})
+    X = features.rows(X)
+    weights = valid_weights(sample_weight, X, all_may_be_zero=True)
+    targets = np.zeros(n_rows, dtype=np.int8) if y is None else valid_classes(y, X)
+    first = number * _STRIDE
+    tally = Tally.of(X, targets, weights, first)
+    indices = first + np.arange(n_rows, dtype=np.int64)
+    rows = WeightedRows(X, targets, targets, weights, indices, 0.0)
+    tolerance = tolerance_of(hull_tol, level, 0.0)
+    with _working() as run:
+        part = reducer.part(rows, tolerance, run, Silence(), most_kept_at(level))
+    return CountedPart(part if len(part.rows) else None, tally, {number: n_rows})
+
+
+def _representatives(counted: CountedPart) -> CountedRows:
+    part, tally, sizes = counted
+    return CountedRows(None if part is None else part.representatives(), tally, sizes)
+
+
+def _without_rows(counted: CountedPart) -> CountedRows:
+    return CountedRows(None, counted.tally, counted.sizes)
+
+
+def _merged_rows(
+    answers: list[CountedRows], level: int | None, reducer: RowReducer, tolerance: float
+) -> CountedRows:
+    tally = functools.reduce(operator.or_, (answer.tally for answer in answers))
+    sizes = functools.reduce(operator.or_, (answer.sizes for answer in answers))
+    sets = [answer.rows for answer in answers if answer.rows is not None]
+    if not sets:
+        return CountedRows(None, tally, sizes)
+    with _working() as run:
+        reduce = reducer.at_levels(run, Silence())
+        if level is None:  # what travels further is to be as little as it can
+            return CountedRows(reduce(joined(sets), tolerance, None), tally, sizes)
+        return CountedRows(merged(sets, tolerance, level, reduce), tally, sizes)
+
+
+def _tally(answer: CountedRows) -> tuple[Tally, dict[int, int]]:
+    return answer.tally, answer.sizes
+
+
+def _settled(reduction: Reduction, answer: CountedRows, tolerance: float) -> MergeTree:
+    """The set of all rows, within the budget of where it goes."""
+    assert answer.rows is not None
+    tree = MergeTree(
+        tolerance,
+        reduction.budget,
+        reduction.loosen,
+        levels=(answer.rows,),
+        n_rows=answer.tally.n_rows,
+    )
+    with _working() as run:
+        return tree.within_budget(reduction.reducer.at_levels(run, Silence()))
+
+
+def _unchanged(sent: SentMachines) -> SentMachines:
+    return sent
+
+
+def _score(counted: CountedPart, sent: SentMachines) -> dict[int, RowScores]:
+    if counted.part is None:
+        return {}
+    with _working() as run:
+        return score(counted.part, sent, run)
+
+
+def _look(
+    counted: CountedPart,
+    scores: dict[int, RowScores],
+    sent: SentMachines,
+    before: dict[int, RowScores] | None,
+    cuts: dict[int, Cut] | None,
+) -> dict[int, PartLook]:
+    if counted.part is None:
+        return {}
+    then = None if before is None or cuts is None else Represented(before, cuts)
+    return look(counted.part, scores, sent, then)
+
+
+def _merged_looks(looks: list[dict[int, PartLook]], level: int | None) -> dict[int, PartLook]:
+    return merged_looks(looks)
+
+
+def _stratify(
+    reducer: RowReducer,
+    counted: CountedPart,
+    scores: dict[int, RowScores],
+    cuts: dict[int, Cut],
+    sent: SentMachines,
+    hull_tol: float,
+    level: int | None,
+) -> dict[int, Strata]:
+    if counted.part is None:
+        return {}
+    with _working() as run:
+        reduce = reducer.at_levels(run, Silence())
+        return stratify(counted.part, scores, cuts, sent, hull_tol, reduce, level)
+
+
+def _merged_strata(
+    several: list[dict[int, Strata]],
+    level: int | None,
+    reducer: RowReducer,
+    sent: SentMachines,
+    hull_tol: float,
+) -> dict[int, Strata]:
+    tolerances = stratum_tolerances(sent.formulation, hull_tol)
+    with _working() as run:
+        return merged_strata(several, level, tolerances, reducer.at_levels(run, Silence()))
+
+
+def _within_budget(budget: float, strata: dict[int, Strata], hull_tol: float) -> dict[int, Strata]:
+    check_budget(strata, budget, hull_tol)
+    return strata
+
+
+def _variance(features: Features, partition: Partition) -> Variance:
+    X = partition.X
+    return Variance.of(features.rows(X)) if X.shape[0] else Variance()
+
+
+def _merged_variances(variances: list[Variance], level: int | None) -> Variance:
+    return functools.reduce(operator.or_, variances)

@@ -1,0 +1,275 @@
+"""What classifiers share: fitted attributes written from values, and training on gathered rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.certificate import Account, Certificate, certificate_of
+from aesvm.estimators.class_weights import class_weights
+from aesvm.estimators.feature_scales import warn_of_scales
+from aesvm.estimators.fitting import fitting, set_fitted
+from aesvm.estimators.pairwise import model_of
+from aesvm.estimators.parameters import (
+    check_unchanged,
+    kernel_spec,
+    reduction_settings,
+    solver_options,
+    trained_with,
+)
+from aesvm.estimators.streams import reducer_of, valid_chunk
+from aesvm.estimators.validation import (
+    check_two_classes,
+    valid_classes,
+    valid_weights,
+    validated_rows,
+)
+from aesvm.kernels import check_symmetric, resolve_gamma
+from aesvm.machines import classifier
+from aesvm.machines.fitted import FittedPairs, fitted_pairs, warn_of_solver
+from aesvm.machines.rounds import Policy
+from aesvm.out_of_core.classifier import (
+    GatheredFit,
+    GatheredTrainer,
+    StreamedClassifier,
+    certify,
+)
+from aesvm.out_of_core.elsewhere import Answers
+from aesvm.out_of_core.merge_tree import bytes_of
+from aesvm.out_of_core.reread import RereadSource
+from aesvm.out_of_core.source import Chunk, KnownRows
+from aesvm.out_of_core.tally import ClassCounts
+from aesvm.representative_set import (
+    RepresentativeSet,
+    set_of,
+    set_represented,
+    set_rows,
+    warn_given_up,
+)
+from aesvm.runtime.progress import Progress, say
+from aesvm.sets.digest import digest
+
+
+class TrainedOn(NamedTuple):
+    """What a model was trained on and with, and what is kept of it for a certificate."""
+
+    in_memory: bool
+    digest: int  #: of the rows
+    parameters: dict[str, Any]
+    hull_tol: float
+    accounts: list[Account]  #: of every pair of classes
+    multipliers: list[Any]  #: rows and coefficients lifted to them; of rows in memory
+
+    def certificate(self, definiteness: str) -> Certificate:
+        return certificate_of(self.accounts, self.hull_tol, definiteness, self.in_memory)
+
+
+def set_trained(
+    estimator: Any,
+    fitted: FittedPairs,
+    trained_on: TrainedOn,
+    chosen: RepresentativeSet,
+    shape: tuple[int, int],
+) -> None:
+    """Write the fitted attributes of a classifier; ``classes_`` and ``gamma_`` are there."""
+    set_fitted(estimator, fitted)
+    estimator.representative_set_ = chosen
+    estimator.shape_fit_ = shape
+    set_certified(estimator, trained_on)
+    warn_of_solver(fitted, estimator.certificate_, estimator.tol, estimator.max_iter)
+
+
+def set_certified(estimator: Any, trained_on: TrainedOn) -> None:
+    """Write the certificate, and what it is made of."""
+    estimator._trained_on_ = trained_on
+    definiteness = kernel_spec(estimator, estimator.gamma_).definiteness
+    estimator.certificate_ = trained_on.certificate(definiteness)
+
+
+def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
+    """Write the classes and their weights; C times these is returned."""
+    estimator.classes_ = counts.classes
+    estimator.class_weight_ = class_weights(estimator.class_weight, counts.classes, counts.counts)
+    return estimator.C * estimator.class_weight_
+
+
+def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """Check the input of a fit, train, and write the fitted attributes."""
+    data = validated_rows(estimator, X, reset=True)
+    y = valid_classes(y, data, type(estimator).__name__)
+    weights = valid_weights(sample_weight, data)
+    classes, labels = np.unique(y, return_inverse=True)
+    check_two_classes(classes, labels, weights)
+    counts = np.bincount(labels, minlength=len(classes))
+    settings = reduction_settings(estimator)
+    costs = set_classes(estimator, ClassCounts(classes, counts))
+    if estimator.kernel == "precomputed":
+        check_symmetric(data)
+    estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
+    if estimator.kernel == "rbf":
+        warn_of_scales(data)
+    spec = kernel_spec(estimator, estimator.gamma_)
+    rows = classifier.ClassRows(data, labels, weights, costs)
+    with fitting(estimator, data, y, n_tasks=2) as (run, progress):
+        trained, first = classifier.fit(
+            rows, spec, settings, solver_options(estimator), estimator.refine, run, progress
+        )
+        known = digest(data, y, weights, run=run)
+    warn_given_up(estimator, first)
+    chosen = set_of(estimator, first.settings.hull_tol)
+    set_represented(chosen, first, estimator.gamma_)
+    trained_on = TrainedOn(
+        True,
+        known,
+        trained_with(estimator),
+        estimator.hull_tol,
+        [pair.account for pair in trained],
+        [pair.multipliers for pair in trained],
+    )
+    vars(estimator).pop("n_seen_", None)  # of a stream before
+    fitted = fitted_pairs(data, labels, trained, spec)
+    set_trained(estimator, fitted, trained_on, chosen, data.shape)
+
+
+def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
+    """Write the certificate of a model of rows in memory, with all of them seen."""
+    known: TrainedOn = estimator._trained_on_
+    if not known.in_memory:
+        raise ValueError(
+            "certify wants all rows here, and the model was trained on rows that are "
+            "elsewhere: use certify_stream."
+        )
+    check_certifiable(estimator)
+    data = validated_rows(estimator, X, reset=False)
+    y = valid_classes(y, data, type(estimator).__name__)
+    weights = valid_weights(sample_weight, data)
+    with fitting(estimator) as (run, _):
+        if digest(data, y, weights, run=run) != known.digest:
+            raise ValueError(
+                f"X of shape {data.shape}, y or sample_weight is not what the model was "
+                f"trained on, shape {estimator.shape_fit_}: certify wants the same rows, in the "
+                "same order."
+            )
+        labels = np.searchsorted(estimator.classes_, y)
+        costs = estimator.C * estimator.class_weight_
+        model = model_of(estimator)
+        accounts = classifier.certify(
+            classifier.ClassRows(data, labels, weights, costs),
+            model.spec,
+            known.accounts,
+            list(model.expansions()),
+            known.multipliers,
+            estimator.tol,
+            run,
+            partial(say, estimator),
+        )
+    set_certified(estimator, known._replace(accounts=accounts))
+    return estimator.certificate_
+
+
+def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: int) -> None:
+    """Write the fitted attributes of a classifier of rows that are not in memory."""
+    chosen = set_of(estimator, fit.first_tol)
+    set_rows(chosen, fit.first, n_rows, estimator.gamma_)
+    trained_on = TrainedOn(False, digest, trained_with(estimator), fit.hull_tol, fit.accounts, [])
+    set_trained(estimator, fit.fitted, trained_on, chosen, (n_rows, estimator.n_features_in_))
+
+
+def gathered_trainer(
+    estimator: Any, counts: ClassCounts, run: Callable, progress: Progress
+) -> GatheredTrainer:
+    """Trains the pairs of some classes, with an estimator's parameters."""
+    costs = set_classes(estimator, counts)
+    spec = kernel_spec(estimator, estimator.gamma_)
+    return GatheredTrainer(counts, costs, spec, solver_options(estimator), run, progress)
+
+
+def policy_of(estimator: Any) -> Policy:
+    return Policy(estimator.refine, loosen=estimator.on_overflow == "loosen")
+
+
+def train_on_stream(
+    estimator: Any,
+    streamed: StreamedClassifier,
+    run: Callable,
+    progress: Progress,
+    source: Iterable | None = None,
+) -> StreamedClassifier:
+    """Write the model of a stream so far; with a source that can be read again, after rounds."""
+    stream = streamed.stream
+    estimator.gamma_ = stream.spec.gamma
+    reduce = reducer_of(estimator, stream).at_levels(run, progress)
+    tree = stream.tree.settled(reduce)
+    rows = tree.condensed(reduce)
+    trainer = gathered_trainer(estimator, streamed.counts(), run, progress)
+    now = replace(
+        streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
+    )
+    if source is None:
+        fit = trainer.train(rows, tree.hull_tol, streamed.start_of)
+    else:
+        answers = reread(estimator, now, source, run, progress)
+        fit = trainer.refine(rows, tree.hull_tol, answers, estimator.hull_tol, policy_of(estimator))
+    set_gathered(estimator, fit, stream.n_rows, stream.tally.digest)
+    return replace(now, refined=estimator.certificate_.rounds > 0, starts=fit.starts)
+
+
+def reread(
+    estimator: Any,
+    streamed: StreamedClassifier,
+    source: Iterable,
+    run: Callable,
+    progress: Progress,
+) -> RereadSource:
+    """A source that is to give the rows again that the model of a stream was trained on."""
+    stream = streamed.stream
+    known = KnownRows(
+        streamed.trained_at, streamed.trained_digest, stream.digests, stream.is_sparse
+    )
+    return RereadSource(
+        source,
+        known,
+        partial(valid_chunk, estimator),
+        reducer_of(estimator, stream),
+        stream.tree.hull_tol,
+        bytes_of(estimator.memory_budget),
+        estimator.on_overflow == "loosen",
+        run,
+        progress,
+    )
+
+
+def certify_gathered(estimator: Any, answers: Answers) -> Certificate:
+    """Write the certificate of a model of rows that are not in memory, with all of them seen."""
+    known = estimator._trained_on_
+    costs = estimator.C * estimator.class_weight_
+    accounts = certify(known.accounts, model_of(estimator), costs, answers, estimator.tol)
+    set_certified(estimator, known._replace(accounts=accounts))
+    return estimator.certificate_
+
+
+def check_certifiable(estimator: Any) -> None:
+    """Refuse to certify a model whose parameters have changed."""
+    check_unchanged(estimator, estimator._trained_on_.parameters)
+
+
+def chunk_of_classes(
+    estimator: Any,
+    streamed: StreamedClassifier | None,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    first: bool,
+) -> Chunk:
+    """A chunk of rows that must have classes; of a stream, those that were announced."""
+    if y is None:
+        raise ValueError("y=None: a classifier needs the classes of the rows.")
+    chunk = valid_chunk(estimator, X, y, sample_weight, first)
+    if streamed is not None:
+        streamed.check_classes(chunk.targets)
+    return chunk

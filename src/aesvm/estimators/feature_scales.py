@@ -1,0 +1,44 @@
+"""Features on very different scales: a warning for kernels of distances."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.runtime.warn import warn
+
+#: Two orders of magnitude, in spread and in range: an indicator that is rarely set has a small
+#: spread, and a feature with a long tail a large range, without being on another scale.
+_FACTOR = 100.0
+
+#: Rows looked at.
+_SAMPLE = 10_000
+
+
+def warn_of_scales(X) -> None:
+    """Distances are those of the features with the largest scale: say so."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lowest, highest, spreads = _extent(X[:: max(1, X.shape[0] // _SAMPLE)].astype(np.float64))
+        ranges = highest - lowest
+        varies = (ranges > 0) & (spreads > 0)
+        if not varies.any():
+            return
+        ranges, spreads = ranges[varies], spreads[varies]
+        ratio = min(ranges.max() / ranges.min(), spreads.max() / spreads.min())
+    if ratio > _FACTOR:
+        warn(
+            f"The features of X differ in scale by a factor of {ratio:.2g}, and the smaller ones "
+            "hardly count in the distances of the RBF kernel: scale X, for instance with "
+            "sklearn.preprocessing.StandardScaler."
+        )
+
+
+def _extent(sample) -> tuple[NDArray, NDArray, NDArray]:
+    """Smallest value, largest value and standard deviation of each feature."""
+    if not sp.issparse(sample):
+        return sample.min(axis=0), sample.max(axis=0), sample.std(axis=0)
+    lowest, highest = (np.ravel(f(axis=0).toarray()) for f in (sample.min, sample.max))
+    mean = np.ravel(sample.mean(axis=0))
+    squares = np.ravel(sample.multiply(sample).mean(axis=0))
+    return lowest, highest, np.sqrt(np.maximum(squares - mean**2, 0.0))

@@ -1,0 +1,87 @@
+"""How an estimator fits: all or nothing, with callbacks, on threads.
+
+Where a fit raises or is interrupted, the estimator is left as it was. It runs on ``n_jobs``
+threads, each of them with single-threaded BLAS, and its result does not depend on their number.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from sklearn.callback import with_callbacks
+
+from aesvm.runtime.progress import Progress
+from aesvm.runtime.threads import Threads, one_blas_thread
+
+
+def fit_method(method: Callable) -> Any:
+    """Decorate a method that fits: parameters are checked, and it is all or nothing."""
+
+    @functools.wraps(method)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = fitted_attributes(self)
+        try:
+            self._validate_params()
+            return method(self, *args, **kwargs)
+        except BaseException:
+            forget(self)
+            vars(self).update(before)
+            raise
+
+    return with_callbacks(guarded)
+
+
+def fitted_attributes(estimator: Any) -> dict[str, Any]:
+    """What ``fit`` has set."""
+    return {
+        name: value
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and not name.startswith("__")
+    }
+
+
+def forget(estimator: Any) -> None:
+    """Remove what ``fit`` has set."""
+    for name in fitted_attributes(estimator):
+        delattr(estimator, name)
+
+
+def set_fitted(estimator: Any, values: NamedTuple) -> None:
+    """Write fitted attributes, each named as a field of the value, with an underscore."""
+    for name, value in values._asdict().items():
+        setattr(estimator, f"{name}_", value)
+
+
+class Running(NamedTuple):
+    """What the work of a fit is done with."""
+
+    run: Threads
+    progress: Progress
+
+
+@contextmanager
+def fit_task(
+    estimator: Any, X: Any = None, y: Any = None, n_tasks: int | None = None
+) -> Iterator[Progress]:
+    """The task that a fit is to scikit-learn's callbacks; ``n_tasks``: its parts, where known."""
+    data = {} if X is None else {"X": X, "y": y}
+    task = estimator._init_callback_context(max_subtasks=n_tasks)
+    task.call_on_fit_task_begin(estimator=estimator, **data)
+    yield Progress(estimator, task)
+    task.call_on_fit_task_end(estimator=estimator, **data)
+
+
+@contextmanager
+def fitting(
+    estimator: Any, X: Any = None, y: Any = None, n_tasks: int | None = None
+) -> Iterator[Running]:
+    """The task of a fit, threads to work on it, and BLAS held to one thread in each."""
+    with (
+        fit_task(estimator, X, y, n_tasks) as progress,
+        one_blas_thread,
+        Threads(estimator.n_jobs) as run,
+    ):
+        yield Running(run, progress)

@@ -1,0 +1,128 @@
+"""Rows that come in chunks: what ``partial_fit`` and ``fit_stream`` of estimators share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from aesvm.estimators.fitting import fit_method
+from aesvm.estimators.parameters import kernel_spec, reduction_settings
+from aesvm.estimators.validation import valid_classes, valid_weights, validated_rows
+from aesvm.kernels.gamma import has_gamma
+from aesvm.out_of_core.merge_tree import bytes_of
+from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.source import Chunk, Validate, check_source
+from aesvm.out_of_core.stream import (
+    Stream,
+    gamma_of_source,
+    new_tree,
+    take_all,
+    warn_if_looser,
+)
+from aesvm.runtime.progress import Progress
+
+#: Parameters that a stream cannot change.
+_KERNEL = ("kernel", "gamma", "degree", "coef0")
+
+
+def available_for_streams(method: Callable) -> Any:
+    """Decorate ``partial_fit``: it is there where a stream is possible, and all or nothing."""
+    return available_if(_can_stream)(fit_method(method))
+
+
+def _can_stream(estimator: Any) -> bool:
+    """Refuse what needs all rows at once."""
+    if estimator.kernel == "precomputed":
+        raise AttributeError(
+            'kernel="precomputed" is the kernel matrix of all rows, and a stream never has all: '
+            "partial_fit needs rows, and a kernel or a callable."
+        )
+    if has_gamma(estimator.kernel) and isinstance(estimator.gamma, str):
+        raise AttributeError(
+            f"gamma={estimator.gamma!r} is a statistic of all rows, and a stream never has all: "
+            "partial_fit needs a number."
+        )
+    return True
+
+
+def check_streams(estimator: Any, source: Any) -> None:
+    """Refuse a source, or parameters, that ``fit_stream`` cannot be given."""
+    check_source(source)
+    if estimator.kernel == "precomputed":
+        raise ValueError(
+            'kernel="precomputed" is the kernel matrix of all rows, and a stream never has '
+            "all: use another kernel, or a callable."
+        )
+
+
+def valid_chunk(estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool) -> Chunk:
+    """Valid rows of a stream, the class of each (zero where there are none) and its weight."""
+    rows = validated_rows(estimator, X, reset=first)
+    weights = valid_weights(sample_weight, rows, all_may_be_zero=True)
+    if y is None:
+        return Chunk(rows, np.zeros(rows.shape[0], dtype=np.int8), weights)
+    return Chunk(rows, valid_classes(y, rows), weights)
+
+
+def begun(estimator: Any, hull_tol: float, gamma: float | None = None) -> Stream:
+    """A stream without rows; ``gamma`` where the parameter is not the number itself."""
+    if gamma is None:  # where it is no number, the kernel has none
+        gamma = 1.0 if isinstance(estimator.gamma, str) else float(estimator.gamma)
+    return Stream(
+        kernel_spec(estimator, gamma),
+        {name: getattr(estimator, name) for name in _KERNEL},
+        new_tree(hull_tol, estimator.memory_budget, estimator.on_overflow),
+    )
+
+
+def reducer_of(estimator: Any, stream: Stream) -> RowReducer:
+    return RowReducer(stream.spec, reduction_settings(estimator))
+
+
+def advanced(
+    estimator: Any,
+    stream: Stream,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    validate: Validate,
+    run: Callable,
+    progress: Progress,
+) -> Stream:
+    """A stream with some more rows, or without any with those of its buffer reduced."""
+    stream.check_kernel({name: getattr(estimator, name) for name in _KERNEL})
+    stream = stream.with_settings(
+        estimator.hull_tol, bytes_of(estimator.memory_budget), estimator.on_overflow == "loosen"
+    )
+    reduce = reducer_of(estimator, stream).at_levels(run, progress)
+    if X is None:
+        after = stream.settled(reduce)
+    else:
+        chunk = validate(X, y, sample_weight, not stream.n_rows)
+        after = stream.add(chunk, y is not None, reduce)
+    warn_if_looser(after.tree, stream.tree.hull_tol, estimator.memory_budget)
+    return after
+
+
+def streamed_from(
+    estimator: Any,
+    source: Iterable,
+    hull_tol: float,
+    validate: Validate,
+    run: Callable,
+    progress: Progress,
+) -> Stream:
+    """A stream of all rows of a source."""
+
+    def rows(X: Any, first: bool) -> Any:
+        return validated_rows(estimator, X, reset=first)
+
+    gamma = gamma_of_source(estimator.gamma, estimator.kernel, source, rows, progress)
+    stream = begun(estimator, hull_tol, gamma)
+    reduce = reducer_of(estimator, stream).at_levels(run, progress)
+    stream = take_all(stream, source, validate, reduce, progress)
+    warn_if_looser(stream.tree, hull_tol, estimator.memory_budget)
+    return stream

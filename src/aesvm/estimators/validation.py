@@ -1,0 +1,107 @@
+"""Input checked: rows, targets, weights; and the constraints of parameters that several share."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from aesvm.kernels import KERNELS
+
+#: Of an estimator with a kernel.
+KERNEL_CONSTRAINTS: dict[str, list] = {
+    "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+    "degree": [Interval(Integral, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "n_jobs": [Integral, None],
+    "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
+}
+
+#: Of one that reduces rows.
+REDUCTION_CONSTRAINTS: dict[str, list] = {
+    **KERNEL_CONSTRAINTS,
+    "hull_tol": [Interval(Real, 0.0, None, closed="left")],
+    "subset_size": [Interval(Integral, 1, None, closed="left")],
+    "partition_size": [Interval(Integral, 1, None, closed="left")],
+    "partition": [StrOptions({"distance", "sequence"})],
+}
+
+#: Of one that takes rows in chunks.
+STREAM_CONSTRAINTS: dict[str, list] = {
+    "memory_budget": [Interval(Integral, 1, None, closed="left"), str, None],
+    "on_overflow": [StrOptions({"raise", "loosen"})],
+}
+
+_ROWS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
+
+
+def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Rows as a contiguous array or a CSR matrix, each entry listed once; float32 stays that.
+
+    ``reset`` is scikit-learn's: whether these are the rows to fit to.
+    """
+    if isinstance(X, str | PathLike):
+        raise ValueError(f"X={str(X)!r} is a name: pass the rows themselves, as an array.")
+    sparse = False if estimator.kernel == "precomputed" else "csr"
+    return _canonical(validate_data(estimator, X, accept_sparse=sparse, reset=reset, **_ROWS))
+
+
+def rows_in_place(X: Any) -> Any:
+    """The same where there is no estimator: of rows on a worker."""
+    return _canonical(check_array(X, accept_sparse="csr", input_name="X", **_ROWS))
+
+
+def _canonical(X: Any) -> Any:
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
+    """The class of each row; ``name``: of the estimator that cannot do without."""
+    if y is None:
+        raise ValueError(
+            f"{name} requires y to be passed, but the target y is None: pass the classes."
+        )
+    check_consistent_length(X, y)
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind not in "biu":  # whole numbers are classes: no need to look
+        check_classification_targets(y)
+    return y
+
+
+def valid_weights(
+    sample_weight: Any, X: Any, *, all_may_be_zero: bool = False
+) -> NDArray[np.float64]:
+    """The weight of each row, as an array of its own where it comes from outside."""
+    return _check_sample_weight(
+        sample_weight,
+        X,
+        dtype=np.float64,
+        ensure_non_negative=True,
+        copy=all_may_be_zero,
+        allow_all_zero_weights=all_may_be_zero,
+    )
+
+
+def check_two_classes(
+    classes: NDArray, labels: NDArray[np.intp], weights: NDArray[np.float64]
+) -> None:
+    """Refuse rows that are not of at least two classes; ``labels`` are classes by number."""
+    present = np.unique(labels[weights > 0])
+    if len(present) < 2:
+        where = "" if len(classes) < 2 else " among the rows of non-zero sample_weight"
+        raise ValueError(
+            f"y has {len(present)} class{where} ({classes[present].tolist()}): "
+            "classification needs at least two classes."
+        )

@@ -1,0 +1,61 @@
+"""How large blocks of rows and of kernel values are: decided here, for the whole package.
+
+Two things limit a block. What a thread works on at a time should stay in its core's cache: these
+sizes are constants. What is copied at once must leave memory for the data: scikit-learn's
+``working_memory`` (``sklearn.set_config``) bounds it. Neither limit depends on the number of
+threads or on free memory, because block boundaries decide how sums are rounded, and results
+must not depend on either.
+"""
+
+from __future__ import annotations
+
+from sklearn import get_config
+
+#: Kernel values of a tile of score updates, and rows of the kernel matrix used together in them.
+TILE_VALUES, TILE_LINES = 1 << 19, 1024
+
+#: Smallest and largest number of columns of such a tile.
+TILE_COLUMNS = (256, 2048)
+
+#: Lines and columns of the blocks that an expansion is summed up from.
+EXPANSION_LINES, EXPANSION_COLUMNS = 256, 512
+
+#: Lines of a working set's kernel block that a thread fills at a time.
+WORKING_SET_LINES = 128
+
+#: Lines of a symmetric block that are computed together; the other half of it is mirrored.
+SYMMETRIC_LINES = 512
+
+#: Rows whose distances from another row are computed by one task.
+DISTANCE_ROWS = 1 << 14
+
+#: Rows whose distances in kernel space are computed together.
+KERNEL_DISTANCE_ROWS = 4096
+
+#: Bytes of rows that are copied at a time where the copy should stay in a core's cache.
+_CACHED_BYTES = 1 << 21
+
+#: The share of ``working_memory`` that a single copy may take.
+_COPIED_SHARE = 1 / 16
+
+
+def copied_bytes() -> int:
+    """Largest copy of rows that is made at once: 64 MiB of scikit-learn's default of 1 GiB."""
+    return int(get_config()["working_memory"] * 2**20 * _COPIED_SHARE)
+
+
+def copied_rows(bytes_per_row: int) -> int:
+    """Rows that are copied at once.
+
+    Examples
+    --------
+    >>> from aesvm.kernels.blocks import copied_rows
+    >>> copied_rows(1 << 20)
+    64
+    """
+    return max(1, copied_bytes() // max(1, bytes_per_row))
+
+
+def cached_rows(bytes_per_row: int) -> int:
+    """Rows that are copied at a time where the copy is used at once, from the core's cache."""
+    return max(1, min(_CACHED_BYTES, copied_bytes()) // max(1, bytes_per_row))

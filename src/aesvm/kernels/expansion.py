@@ -1,0 +1,122 @@
+"""Kernel expansions ``sum_t c_t k(x_t, x)`` of many rows: margins, norms and predictions.
+
+Rows are taken in pieces, one to a thread at a time, and each against a few hundred columns
+at once, so that a block of kernel values never leaves the core's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.kernels import blocks
+from aesvm.runtime.jit import jit
+
+if TYPE_CHECKING:
+    from aesvm.kernels.matrix import Columns
+
+
+def expand(
+    columns: Columns,
+    X_new,
+    edges: NDArray[np.intp],
+    coefs: NDArray[np.float64],
+    combine: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    run: Callable = map,
+) -> NDArray[np.float64]:
+    """Expansions of the new rows, in each of several segments of the columns.
+
+    Parameters
+    ----------
+    columns : Columns
+        The expansion's rows.
+    X_new : ndarray or CSR matrix with n rows
+    edges : ndarray of shape (n_segments + 1,)
+        Segment s consists of columns ``edges[s]`` to ``edges[s + 1]``.
+    coefs : ndarray of shape (n_columns, n_outputs)
+    combine : callable
+        Takes the sums of some rows, shape (rows, n_segments, n_outputs), to their result, an
+        array whose first axis is the rows.
+    run : callable, default=map
+        ``map`` or a parallel one.
+    """
+    n_segments, n_outputs = len(edges) - 1, coefs.shape[1]
+
+    def piece(first: int) -> Any:
+        lines = columns.new_lines(X_new[first : first + blocks.EXPANSION_LINES])
+        n_lines = min(blocks.EXPANSION_LINES, X_new.shape[0] - first)
+        sums = np.zeros((n_lines, n_segments, n_outputs))
+        for segment in range(n_segments):
+            for part, values in _blocks(columns, lines, n_lines, *edges[segment : segment + 2]):
+                sums[:, segment] += values @ coefs[part]
+        return combine(sums)
+
+    if sp.issparse(X_new):
+        X_new = sp.csr_array(X_new)
+    return np.concatenate(list(run(piece, range(0, X_new.shape[0], blocks.EXPANSION_LINES))))
+
+
+def scores(
+    columns: Columns, coefs: NDArray[np.float64], rows: NDArray[np.intp], run: Callable = map
+) -> NDArray[np.float64]:
+    """The expansion over the columns, of some training rows."""
+
+    def piece(first: int) -> NDArray[np.float64]:
+        part = rows[first : first + blocks.EXPANSION_LINES]
+        sums = np.zeros(len(part))
+        for columns_here, values in _blocks(
+            columns, columns.lines(part), len(part), 0, len(columns)
+        ):
+            _add_products(values, coefs[columns_here], sums)
+        return sums
+
+    if not len(columns):
+        return np.zeros(len(rows))
+    pieces = list(run(piece, range(0, len(rows), blocks.EXPANSION_LINES)))
+    return np.concatenate(pieces) if pieces else np.empty(0)
+
+
+def squared_norm(
+    columns: Columns, rows: NDArray[np.intp], coefs: NDArray[np.float64], run: Callable = map
+) -> float:
+    """``sum_ij c_i c_j K_ij`` of the rows that the columns are of, from half of the values."""
+
+    def piece(first: int) -> float:
+        last = min(first + blocks.EXPANSION_LINES, len(rows))
+        n_lines = last - first
+        lines = columns.lines(rows[first:last])
+        here, right = np.zeros(n_lines), np.zeros(n_lines)
+        for part, values in _blocks(columns, lines, n_lines, first, last):
+            _add_products(values, coefs[part], here)
+        for part, values in _blocks(columns, lines, n_lines, last, len(rows)):
+            _add_products(values, coefs[part], right)
+        return float(coefs[first:last] @ (here + 2.0 * right))
+
+    return float(sum(run(piece, range(0, len(rows), blocks.EXPANSION_LINES))))
+
+
+def _blocks(
+    columns: Columns, lines: Any, n_lines: int, first: int, last: int
+) -> Iterator[tuple[slice, NDArray]]:
+    """Kernel values of the lines against columns ``first`` to ``last``, a few at a time."""
+    block = np.empty(n_lines * blocks.EXPANSION_COLUMNS, dtype=columns.dtype)
+    for start in range(first, last, blocks.EXPANSION_COLUMNS):
+        stop = min(start + blocks.EXPANSION_COLUMNS, last)
+        values = block[: n_lines * (stop - start)].reshape(n_lines, stop - start)
+        columns.write(lines, start, stop, values)
+        yield slice(start, stop), values
+
+
+@jit
+def _add_products(values, coefs, sums):
+    """Sums += values @ coefs, added up in double precision whatever the values are in."""
+    for i in range(sums.size):
+        line = values[i]
+        total = 0.0
+        for k in range(coefs.size):
+            total += coefs[k] * np.float64(line[k])
+        sums[i] += total

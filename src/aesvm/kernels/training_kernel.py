@@ -1,0 +1,102 @@
+"""The kernel matrix of one fit's rows, made once and used by everything that the fit computes.
+
+Values are computed in single precision where that is enough, and in double elsewhere. What is
+enough depends on the use:
+
+sums       ``sum_j c_j K_ij`` of a solve or a look at margins: where the rows are many, and the sums
+           typically differ by less than ``sum_tol`` between the two precisions. The errors of the
+           values are taken as independent of each other, and their size is measured on a sample;
+residuals  squared distances in kernel space, to be told from zero at ``hull_tol``: a thousand
+           units of rounding of the largest value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from aesvm.kernels.matrix import KernelMatrix, bounded
+from aesvm.kernels.spec import KernelSpec
+from aesvm.runtime.warn import warn
+
+#: Fewer rows than this are not worth single precision.
+_FEW = 2048
+
+#: Lines and columns of the block in which rounding is measured.
+_SAMPLE_LINES, _SAMPLE_COLUMNS = 64, 256
+
+#: A kernel value is trusted down to this many units of rounding.
+_ROUNDINGS = 1000
+
+#: Largest ``sum_tol``: sums are computed as precisely as this, also for a larger ``tol``.
+_LARGEST_SUM_TOL = 1e-3
+
+
+class TrainingKernel:
+    """The kernel matrix of some rows, in the precision that each use needs.
+
+    Parameters
+    ----------
+    spec : KernelSpec
+    X : ndarray or CSR matrix
+    sum_tol : float, default=1e-3
+        How precisely sums of kernel values are needed; more than 1e-3 counts as that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.kernels import KernelSpec, TrainingKernel
+    >>> kernel = TrainingKernel(KernelSpec("linear"), np.array([[1.0], [2.0], [3.0]]))
+    >>> rows = np.arange(3)
+    >>> kernel.for_sums(rows, np.ones(3)).scores(rows, np.ones(3), np.array([1]))
+    array([12.])
+    """
+
+    def __init__(self, spec: KernelSpec, X: Any, sum_tol: float = _LARGEST_SUM_TOL) -> None:
+        self.spec = spec
+        self.X = X
+        self.sum_tol = min(sum_tol, _LARGEST_SUM_TOL)
+        self._matrices: dict[tuple[np.dtype, float], KernelMatrix] = {}
+
+    def matrix(self, dtype: DTypeLike, accuracy: float) -> KernelMatrix:
+        """Values of a precision and accuracy; the same object every time."""
+        key = np.dtype(dtype), accuracy
+        if key not in self._matrices:
+            self._matrices[key] = self.spec.matrix(self.X, dtype=dtype, accuracy=accuracy)
+        return self._matrices[key]
+
+    def check_bounded(self, rows: NDArray[np.intp]) -> None:
+        """Refuse rows whose kernel values are too large to compute with."""
+        bounded(self.matrix(np.float64, self.sum_tol / 10), self.spec.kernel, rows)
+
+    def for_sums(self, rows: NDArray[np.intp], coefs: NDArray[np.float64]) -> KernelMatrix:
+        """Values precise enough for sums over the rows, with coefficients of such magnitude."""
+        accuracy = self.sum_tol / 10
+        double = self.matrix(np.float64, accuracy)
+        if len(rows) <= _FEW:
+            return double
+        columns = rows[:: max(1, len(rows) // _SAMPLE_COLUMNS)]
+        lines = columns[:: max(1, len(columns) // _SAMPLE_LINES)]
+        single = self.matrix(np.float32, accuracy)
+        errors = single.block(lines, columns) - double.block(lines, columns)
+        error = float(np.sqrt(np.square(errors, dtype=np.float64).mean()))
+        return single if error * float(np.linalg.norm(coefs)) <= self.sum_tol else double
+
+    def for_residuals(self, rows: NDArray[np.intp], hull_tol: float) -> KernelMatrix:
+        """Values precise enough to tell residuals of ``hull_tol`` from rounding."""
+        accuracy = hull_tol / 100
+        double = self.matrix(np.float64, accuracy)
+        if hull_tol == 0:
+            return double
+        kernel = double if callable(self.spec.kernel) else self.matrix(self.X.dtype, accuracy)
+        largest = bounded(kernel, self.spec.kernel, rows)
+        if hull_tol >= _ROUNDINGS * np.finfo(kernel.dtype).eps * largest:
+            return kernel
+        if hull_tol < _ROUNDINGS * np.finfo(np.float64).eps * largest:
+            warn(
+                f"hull_tol={hull_tol:g} is close to the rounding of kernel values as "
+                f"large as {largest:.3g}: scale the data, or raise hull_tol."
+            )
+        return double

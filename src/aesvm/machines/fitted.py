@@ -1,0 +1,71 @@
+"""Trained pairs of classes put together: SVC's fitted attributes, as a value."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from aesvm.certificate import Certificate
+from aesvm.kernels import KernelSpec
+from aesvm.machines import one_vs_one
+from aesvm.machines.training import Trained
+from aesvm.runtime.warn import warn
+
+
+class FittedPairs(NamedTuple):
+    """Fitted attributes, by their names without the underscore."""
+
+    support: NDArray
+    support_vectors: Any
+    n_support: NDArray[np.int32]
+    dual_coef: Any
+    intercept: NDArray[np.float64]
+    n_iter: NDArray[np.int32]
+    objective: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    fit_status: int
+
+
+def fitted_pairs(
+    X: Any, labels: NDArray[np.intp], trained: list[Trained], spec: KernelSpec
+) -> FittedPairs:
+    """All pairs in SVC's layout; ``labels`` are the classes of the rows of X, by number."""
+    layout = one_vs_one.assemble(labels, [pair.expansion for pair in trained])
+    support = layout.support.astype(np.int32)
+    solutions = [pair.machine.solution for pair in trained]
+    return FittedPairs(
+        support=support,
+        support_vectors=np.empty((0, 0)) if spec.kernel == "precomputed" else X[support],
+        n_support=layout.n_support,
+        dual_coef=type(X)(layout.dual_coef) if sp.issparse(X) else layout.dual_coef,
+        intercept=layout.intercept,
+        n_iter=np.array([pair.n_iter for pair in trained], dtype=np.int32),
+        objective=np.array([one.objective if one else 0.0 for one in solutions]),
+        gap=np.array([one.gap if one else 0.0 for one in solutions]),
+        fit_status=int(not all(one.converged for one in solutions if one)),
+    )
+
+
+def warn_of_solver(
+    fitted: FittedPairs, certificate: Certificate, tol: float, max_iter: int
+) -> None:
+    """Say where a pair of classes did not converge."""
+    if not fitted.fit_status:
+        return
+    limit = "" if max_iter == -1 else f" at max_iter={max_iter}"
+    gap = certificate.relative_gap
+    if fitted.gap.max() <= tol and gap is not None:
+        message = (
+            f"The solver stopped{limit} at a relative duality gap of {gap:.3g}: "
+            'refine="exact" aims at 1e-3. Scale the data, or lower C.'
+        )
+    else:
+        message = (
+            f"The solver stopped{limit} before tol={tol:g} was reached (gap "
+            f"{fitted.gap.max():.3g}): raise max_iter or tol, scale the data, or lower C."
+        )
+    warn(message, ConvergenceWarning)

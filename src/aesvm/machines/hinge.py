@@ -1,0 +1,119 @@
+"""C-support vector classification of two classes: the hinge loss.
+
+    F(w, b) = 1/2 |w|^2 + sum_i c_i max(0, 1 - s_i (<w, z_i> + b)),    s_i = +1 or -1
+
+The target of a row is its sign ``s_i``, its position the margin ``s_i f(x_i)``, and the loss has
+one kink, at a margin of 1: below it a row pays, above it does not. The dual has one variable for
+each row, ``0 <= alpha_i <= c_i``, and holds ``sum_i s_i alpha_i = 0``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.machines.formulation import Array, Ramps, Variables
+
+#: A multiplier this close to a bound, as a share of it, is at the bound.
+_AT_BOUND = 1e-9
+
+#: Sums that differ by less, as a share of them, are the same.
+_ROUNDING = 1e-13
+
+
+class Hinge:
+    """The hinge loss, a ``Formulation``."""
+
+    flat_pieces = (False, True)
+
+    def positions(self, values: Array, targets: Array) -> Array:
+        return targets * values
+
+    def losses(self, positions: Array) -> Array:
+        return np.maximum(0.0, 1.0 - positions)
+
+    def pieces(self, positions: Array, doubt: float) -> NDArray[np.int8]:
+        outside = np.where(positions > 1.0 + doubt, 1, -1)
+        return np.where(positions < 1.0 - doubt, 0, outside).astype(np.int8)
+
+    def cautious_scores(self, scores: Array, targets: Array, offset: float, errors: Array) -> Array:
+        return scores - targets * errors
+
+    def far_away(self, positions: Array, distance: float) -> NDArray[np.bool_]:
+        return positions >= 1.0 + distance
+
+    def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
+        return Ramps(targets - scores, costs, targets < 0)
+
+    def variables(self, targets: Array, bounds: Array) -> Variables:
+        n = len(targets)
+        return Variables(np.arange(n), targets, -np.ones(n), bounds, None)
+
+    def coefs(self, targets: Array, alpha: Array) -> Array:
+        return targets * alpha
+
+    def alpha(self, targets: Array, coefs: Array) -> Array:
+        return targets * coefs
+
+    def feasible(self, coefs: Array, targets: Array, bounds: Array) -> Array:
+        """What is beyond a bound is cut off; then the side that weighs more is scaled down.
+
+        Not where both differ by rounding alone: scaled, what is at its bound would be so no more.
+        """
+        alpha = np.clip(targets * coefs, 0.0, bounds)
+        totals = {sign: float(alpha[targets == sign].sum()) for sign in (1.0, -1.0)}
+        heavier = max(totals, key=lambda sign: totals[sign])
+        if totals[heavier] - totals[-heavier] > _ROUNDING * totals[heavier]:
+            alpha[targets == heavier] *= totals[-heavier] / totals[heavier]
+        return targets * alpha
+
+    def agreeing(self, positions: Array, targets: Array, bounds: Array) -> Array:
+        """At its bound where the margin is below 1, zero where it is above.
+
+        That the sum be zero, those with margins nearest to 1 on the heavier side change over.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.machines.hinge import Hinge
+        >>> margins, signs = np.array([0.2, 0.8, 0.5]), np.array([1.0, 1.0, -1.0])
+        >>> Hinge().agreeing(margins, signs, np.ones(3))
+        array([ 1.,  0., -1.])
+        """
+        alpha = np.where(positions < 1.0, bounds, 0.0)
+        excess = float(targets @ alpha)
+        heavier = 1.0 if excess > 0 else -1.0
+        excess = abs(excess)
+        able = np.flatnonzero(np.where(targets == heavier, alpha > 0, alpha == 0))
+        order = able[np.argsort(np.abs(positions[able] - 1.0), kind="stable")]
+        reached = np.cumsum(bounds[order])
+        n_over = int(np.searchsorted(reached, excess, side="right"))
+        over = order[:n_over]
+        alpha[over] = bounds[over] - alpha[over]
+        if n_over < len(order):
+            rest = excess - (reached[n_over - 1] if n_over else 0.0)
+            at = order[n_over]
+            alpha[at] += rest if alpha[at] == 0 else -rest
+        return targets * np.clip(alpha, 0.0, bounds)
+
+    def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
+        """Rows that could rise though the margin is below 1, or fall though it is above."""
+        alpha = np.abs(coefs)
+        violates = (alpha < (1.0 - _AT_BOUND) * bounds) & (positions < 1.0 - tol)
+        violates |= (alpha > _AT_BOUND * bounds) & (positions > 1.0 + tol)
+        return int(np.count_nonzero(violates))
+
+    def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
+        total = float(np.abs(coefs).sum())
+        share = min(1.0, total / squared_norm) if squared_norm > 0 else 1.0
+        return share * (total - 0.5 * share * squared_norm)
+
+    def worst_optimum(self, targets: Array, bounds: Array) -> float:
+        """Twice the costs of the lighter class: that of the better of f = 1 and f = -1."""
+        return 2.0 * min(float(bounds[targets == sign].sum()) for sign in (1.0, -1.0))
+
+    def constant(self, targets: Array) -> float | None:
+        """1 or -1 where there is one class, 0 where there is no row."""
+        if not len(targets):
+            return 0.0
+        return float(targets[0]) if (targets == targets[0]).all() else None

@@ -1,0 +1,257 @@
+"""Rows in memory, as a place of ``rounds``: one machine, who stands for whom, and the exact dual.
+
+Here every row's combination of representatives is known. So the multipliers of a solution are
+lifted to feasible multipliers of all rows (``Combinations.lift``): these bound the optimum from
+below, and tell which rows violate optimality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import TrainingKernel
+from aesvm.machines import rounds
+from aesvm.machines.formulation import Array, Formulation, best_offset, n_support
+from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet, TrainingSets
+from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut, Look, State
+from aesvm.machines.seen import cautious_scores, not_far, wrong_losses
+from aesvm.runtime.progress import Progress
+from aesvm.sets.combinations import Combinations
+from aesvm.sets.derive import Representatives
+
+#: All rows are looked at in at most this many steps, of at least this many rows.
+_STEPS, _LOOK_ROWS = 20, 10_000
+
+#: A look that takes more kernel values than this, a second or more, is announced.
+_LONG = 1e9
+
+#: Represents rows of several groups, at a multiple of ``hull_tol``.
+Represent = Callable[[list[NDArray[np.intp]], float, Progress], Representatives]
+
+
+class RowsInMemory:
+    """All rows of one machine.
+
+    Parameters
+    ----------
+    problem : Problem
+    kernel : TrainingKernel
+    represent : callable
+        Takes rows of several groups (a list), a multiple of ``hull_tol`` and a Progress; returns
+        their Representatives, with combinations.
+    formulation : Formulation
+    tol : float
+        Positions contradict multipliers by more than this, or not.
+    run : callable
+        ``map`` or a parallel one.
+    progress : Progress
+    """
+
+    holds_all_rows = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        kernel: TrainingKernel,
+        represent: Represent,
+        formulation: Formulation,
+        tol: float,
+        run: Callable,
+        progress: Progress,
+    ) -> None:
+        self.problem = problem
+        self.kernel = kernel
+        self.represent = represent
+        self.formulation = formulation
+        self.tol = tol
+        self.run = run
+        self.progress = progress
+        self.dual = -inf  # the best value of the dual found so far
+        self.positions = np.empty(0)  # of all rows, at the last look
+        self.pieces: NDArray[np.int8] | None = None  # that rows were last represented on
+
+    def sets(
+        self, combinations: Combinations, start: Array | None = None, before: Array | None = None
+    ) -> TrainingSets:
+        """The training set of some combinations; start and positions before it are of all rows."""
+        problem, members = self.problem, combinations.members
+        bounds = problem.bounds
+        residuals = np.maximum(combinations.residuals, 0.0)
+        own = TrainingSet(
+            problem.rows[members],
+            problem.targets[members],
+            combinations.gather(problem.weights),
+            problem.costs[members],
+            Coverage(
+                n_rows=len(problem.rows),
+                max_residual=float(combinations.residuals.max(initial=0.0)),
+                total_residual=float(combinations.residuals.sum()),
+                weighted_distances=float(bounds @ np.sqrt(residuals)),
+                total_cost=float(bounds.sum()),
+                worst_optimum=self.formulation.worst_optimum(problem.targets, bounds),
+                exact=combinations.is_identity,
+            ),
+            combinations,
+            None if start is None else combinations.gather(start),
+            None if before is None else before[members],
+        )
+        return TrainingSets(self.kernel, [own])
+
+    def represented(self, found: Representatives | None) -> TrainingSets:
+        """The training set of representatives; without any, of all rows."""
+        rows = self.problem.rows
+        if found is None:
+            return self.sets(Combinations.identity(len(rows)))
+        return self.sets(Combinations.of(rows, found))
+
+    def finer(self, progress: Progress) -> TrainingSets | None:
+        combinations = self._represented(np.arange(len(self.problem.rows)), 1.0, progress)
+        return None if combinations.is_identity else self.sets(combinations)
+
+    def everything(self) -> TrainingSets:
+        n_rows = len(self.problem.rows)
+        return self.sets(Combinations.identity(n_rows), self._agreeing(), self.positions)
+
+    def stratify(self, cuts: list[Cut], progress: Progress) -> TrainingSets:
+        """Each piece represented by itself; rows within the doubt of a kink as they are."""
+        (cut,) = cuts
+        self.pieces = pieces = self.formulation.pieces(self.positions, cut.doubt)
+        band = np.flatnonzero(pieces < 0)
+        parts = [(band, Combinations.identity(len(band)))]
+        for piece, flat in enumerate(self.formulation.flat_pieces):
+            rows = np.flatnonzero(pieces == piece)
+            if len(rows):
+                coarser = COARSER if flat else 1.0
+                parts.append((rows, self._represented(rows, coarser, progress)))
+        combinations = Combinations.stacked(len(pieces), parts)
+        return self.sets(combinations, self._agreeing(), self.positions)
+
+    def look_cost(self, state: State) -> float:
+        (machine,) = state.machines
+        return self._n_unseen(state) * machine.n_support
+
+    def certificate_cost(self, state: State) -> float:
+        (machine,) = state.machines
+        return self.look_cost(state) + self._n_lifted(machine) ** 2 / 2
+
+    def look(self, state: State, free_offset: bool) -> list[Look]:
+        (machine,) = state.machines
+        problem, formulation = self.problem, self.formulation
+        combinations = _combinations_of(machine)
+        scores, offset, n_values = self._scores(machine, free_offset)
+        self.positions = positions = formulation.positions(scores + offset, problem.targets)
+        own = formulation.positions(machine.scores + offset, machine.set.targets)
+        losses = formulation.losses(positions)
+        wrong = wrong_losses(combinations, losses, formulation.losses(own))
+        error = sqrt(float(np.square(wrong).mean())) if len(wrong) else 0.0
+        coefs = self.lifted(machine)
+        definite = self.kernel.spec.is_definite
+        if definite and self._n_lifted(machine) ** 2 / 2 <= rounds.FREE:
+            self.dual = max(self.dual, self._dual_value(machine, coefs))
+        crossed = 0
+        if self.pieces is not None:
+            now = formulation.pieces(positions, self.tol)
+            crossed = int(np.count_nonzero((self.pieces >= 0) & (now >= 0) & (now != self.pieces)))
+        return [
+            Look(
+                loss=float(problem.bounds @ losses),
+                offset=offset,
+                doubt=min(DEVIATIONS * error, WIDEST),
+                n_values=n_values,
+                n_crossed=crossed,
+                n_support=n_support(formulation, positions),
+                dual=None if self.dual == -inf else self.dual,
+                n_violators=formulation.n_violators(positions, coefs, problem.bounds, self.tol),
+            )
+        ]
+
+    def lifted(self, machine: Machine) -> Array:
+        """Coefficients of all rows, feasible for the full dual."""
+        problem = self.problem
+        coefs = _combinations_of(machine).lift(machine.coefs, problem.weights)
+        return self.formulation.feasible(coefs, problem.targets, problem.bounds)
+
+    def _scores(self, machine: Machine, free_offset: bool) -> tuple[Array, float, int]:
+        """Scores of all rows, the offset, and the kernel values that took."""
+        problem, formulation, combinations = (
+            self.problem,
+            self.formulation,
+            _combinations_of(machine),
+        )
+        definite = self.kernel.spec.is_definite
+        norm = sqrt(max(machine.squared_norm, 0.0)) if definite else inf
+        seen = np.zeros(len(problem.rows), dtype=bool)
+        seen[combinations.members] = True
+        offset, targets = machine.offset, problem.targets
+        known = cautious_scores(combinations, machine.scores, norm, targets, offset, formulation)
+        support = machine.support
+        rows, coefs = machine.set.rows[support], machine.coefs[support]
+        kernel = self.kernel.for_sums(problem.rows, coefs)
+        n_values = 0
+        while True:
+            if free_offset:
+                offset = best_offset(formulation.ramps(known, targets, problem.bounds))
+            wanted = not_far(known, seen, norm, targets, offset, WIDEST, formulation)
+            if not wanted.any():
+                return known, offset, n_values
+            at = np.flatnonzero(wanted)
+            n_values += len(at) * len(rows)
+            if len(at) * len(rows) > _LONG:
+                self.progress.say(f"looking at the margins of {len(at):,} rows")
+            with self.progress.task("look", _STEPS) as task:
+                for part in np.array_split(at, min(_STEPS, -(-len(at) // _LOOK_ROWS))):
+                    known[part] = kernel.scores(rows, coefs, problem.rows[part], self.run)
+                    task.step()
+            seen |= wanted
+
+    def _dual_value(self, machine: Machine, coefs: Array) -> float:
+        if machine.solution is not None and machine.set.coverage.exact:
+            return -machine.solution.objective
+        return dual_value(self.problem, coefs, self.kernel, self.formulation, self.run)
+
+    def _agreeing(self) -> Array:
+        problem = self.problem
+        return self.formulation.agreeing(self.positions, problem.targets, problem.bounds)
+
+    def _represented(
+        self, at: NDArray[np.intp], coarser: float, progress: Progress
+    ) -> Combinations:
+        """The combinations of rows at some positions, each group of them represented anew."""
+        found = self.represent(self.problem.members_of_groups(at), coarser, progress)
+        return Combinations.of(self.problem.rows[at], found)
+
+    def _n_unseen(self, state: State) -> int:
+        """Rows whose scores would have to be computed."""
+        (machine,) = state.machines
+        return 0 if state.looks is not None else len(self.problem.rows) - len(machine.set.rows)
+
+    def _n_lifted(self, machine: Machine) -> int:
+        """Rows with a multiplier, whose kernel values among each other the dual would take."""
+        if machine.set.coverage.exact:
+            return 0
+        active = (machine.coefs != 0).astype(float)
+        return int(np.count_nonzero(_combinations_of(machine).spread(active)))
+
+
+def _combinations_of(machine: Machine) -> Combinations:
+    combinations = machine.set.combinations
+    assert combinations is not None  # RowsInMemory made the set
+    return combinations
+
+
+def dual_value(
+    problem: Problem,
+    coefs: Array,
+    kernel: TrainingKernel,
+    formulation: Formulation,
+    run: Callable,
+) -> float:
+    """The best value of the full dual between zero and the coefficients of all rows."""
+    held = np.flatnonzero(coefs)
+    rows, own = problem.rows[held], coefs[held]
+    norm = kernel.for_sums(rows, own).squared_norm(rows, own, run)
+    return formulation.dual_value(coefs, problem.targets, norm)

@@ -1,0 +1,154 @@
+"""Many classes from pairs of them, in the layout of LIBSVM and scikit-learn.
+
+Classes i < j form a pair, in the order (0, 1), (0, 2), ..., (1, 2), ...; its decision value is
+positive for class i. Support vectors are listed class by class. One of class c takes part in
+``n_classes - 1`` pairs, and has a coefficient for each: row ``j - 1`` of the dual coefficients
+for the pair with a later class j, row ``i`` for that with an earlier class i. With two classes,
+as in scikit-learn, signs are turned round: positive is the second class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.machines.problem import Problem
+
+
+class Expansion(NamedTuple):
+    """The SVM of a pair of classes, ``f(x) = sum_i coefs_i k(x_i, x) + offset``.
+
+    Where a class of the pair has no rows, f is constant: no row, and an offset of 1 where the first
+    class wins, -1 where the second does, 0 where neither has any.
+    """
+
+    rows: NDArray[np.intp]  #: training rows
+    coefs: NDArray[np.float64]  #: of each, positive for rows of the first class
+    offset: float
+
+
+class Layout(NamedTuple):
+    """All pairs of classes, as SVC's attributes have them."""
+
+    support: NDArray[np.intp]
+    n_support: NDArray[np.int32]
+    dual_coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+
+
+def pairs_of_classes(
+    rows: NDArray[np.intp],
+    labels: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    costs: NDArray[np.float64],
+) -> Iterator[Problem]:
+    """The problem of every pair of classes.
+
+    Parameters
+    ----------
+    rows : ndarray
+        Distinct training rows, ascending.
+    labels, weights : ndarray
+        Class of each of them, by number, and its weight.
+    costs : ndarray of shape (n_classes,)
+        C times the class weight.
+    """
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels, minlength=len(costs)))
+    members = np.split(order, ends[:-1])
+    for i, j in combinations(range(len(costs)), 2):
+        both = np.sort(np.concatenate([members[i], members[j]]))
+        own = labels[both]
+        signs = np.where(own == i, 1.0, -1.0)
+        yield Problem(rows[both], signs, own, weights[both], costs[own])
+
+
+def squared_sizes(labels: NDArray[np.intp], n_classes: int) -> float:
+    """The squared sizes of all pairs of classes together: what they compare in effort."""
+    sizes = np.bincount(labels, minlength=n_classes).astype(float).tolist()
+    return sum((a + b) ** 2 for a, b in combinations(sizes, 2) if a and b)
+
+
+def assemble(labels: NDArray[np.intp], trained: list[Expansion]) -> Layout:
+    """Support vectors, their number in each class, dual coefficients and intercepts.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+        Class of each training row, by number.
+    trained : list of Expansion
+        Of every pair.
+    """
+    n_classes = round((1 + sqrt(1 + 8 * len(trained))) / 2)
+    used = np.unique(np.concatenate([t.rows[t.coefs != 0] for t in trained]))
+    order = used[np.argsort(labels[used], kind="stable")]
+    place = np.empty(len(labels), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    coefs = np.zeros((n_classes - 1, len(order)))
+    intercept = np.empty(len(trained))
+    for pair, ((i, j), t) in enumerate(
+        zip(combinations(range(n_classes), 2), trained, strict=True)
+    ):
+        for line, part in ((j - 1, t.coefs > 0), (i, t.coefs < 0)):
+            coefs[line, place[t.rows[part]]] = t.coefs[part]
+        intercept[pair] = t.offset
+    sign = -1.0 if n_classes == 2 else 1.0
+    n_support = np.bincount(labels[order], minlength=n_classes).astype(np.int32)
+    return Layout(order, n_support, sign * coefs, sign * intercept)
+
+
+def expansions(
+    support: NDArray[np.int32],
+    n_support: NDArray[np.int32],
+    dual: Any,
+    intercept: NDArray[np.float64],
+) -> Iterator[Expansion]:
+    """Every pair of classes, taken from a model's attributes again."""
+    dual = dual.toarray() if sp.issparse(dual) else dual
+    sign = -1.0 if len(n_support) == 2 else 1.0
+    ends = np.cumsum(n_support)
+    parts = [np.arange(end - size, end) for end, size in zip(ends, n_support, strict=True)]
+    for number, (i, j) in enumerate(combinations(range(len(parts)), 2)):
+        coefs = sign * np.concatenate([dual[j - 1, parts[i]], dual[i, parts[j]]])
+        rows = support[np.concatenate([parts[i], parts[j]])].astype(np.intp)
+        yield Expansion(rows[coefs != 0], coefs[coefs != 0], sign * float(intercept[number]))
+
+
+def pair_values(sums: NDArray[np.float64], intercept: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Decision values of some rows in every pair.
+
+    ``sums[:, c]`` has the sums over the support vectors of class c, with each of their
+    coefficients.
+    """
+    n_classes = sums.shape[1]
+    i, j = np.array(list(combinations(range(n_classes), 2))).T
+    sign = -1.0 if n_classes == 2 else 1.0
+    return sign * (sums[:, i, j - 1] + sums[:, j, i] + intercept)
+
+
+def winners(values: NDArray[np.float64], n_classes: int) -> NDArray[np.intp]:
+    """The class with most votes in each row; the first of them where votes are equal."""
+    votes = np.zeros((len(values), n_classes), dtype=np.intp)
+    for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        first = values[:, pair] > 0
+        votes[:, i] += first
+        votes[:, j] += ~first
+    return votes.argmax(axis=1)
+
+
+def feature_weights(dual: Any, vectors: Any, n_support: NDArray[np.int32]) -> Any:
+    """The weights of the features in every pair, for the linear kernel."""
+    if len(n_support) == 2:
+        return dual @ vectors
+    parts = [slice(a, b) for a, b in pairwise(np.r_[0, np.cumsum(n_support)])]
+    lines = [
+        dual[[j - 1], one] @ vectors[one] + dual[[i], other] @ vectors[other]
+        for (i, one), (j, other) in combinations(enumerate(parts), 2)
+    ]
+    return sp.vstack(lines, format="csr") if sp.issparse(vectors) else np.vstack(lines)

@@ -1,0 +1,93 @@
+"""Prediction: the pairs of classes of a trained model vote, as in LIBSVM and scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import _ovr_decision_function
+
+from aesvm.kernels import Columns, KernelSpec
+from aesvm.machines import one_vs_one
+from aesvm.runtime.threads import Threads, one_blas_thread
+
+#: Error in a kernel value beyond which predictions use a slower way to compute it.
+_ACCURACY = 1e-8
+
+
+@dataclass(frozen=True)
+class PairwiseModel:
+    """A trained classifier as a value: what predictions are made of, in SVC's layout."""
+
+    spec: KernelSpec
+    classes: NDArray
+    support: NDArray  #: rows of the training data
+    vectors: Any  #: these rows; none where the kernel is precomputed
+    n_support: NDArray[np.int32]
+    dual_coef: Any
+    intercept: NDArray[np.float64]
+    shape: str = "ovr"  #: of decision values: "ovr" or "ovo"
+    break_ties: bool = False
+
+    def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Decision values of valid rows."""
+        n_classes = len(self.classes)
+        if n_classes == 2:
+            return self._decide(X, lambda values: -values[:, 0], n_jobs)
+        if self.shape == "ovr":
+            return self._decide(
+                X, lambda values: _ovr_decision_function(values < 0, -values, n_classes), n_jobs
+            )
+        return self._decide(X, lambda values: values, n_jobs)
+
+    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray:
+        """The class of each of some valid rows."""
+        n_classes = len(self.classes)
+        if self.break_ties and n_classes > 2:
+            if self.shape == "ovo":
+                raise ValueError(
+                    'break_ties=True needs decision_function_shape="ovr", and got "ovo".'
+                )
+            return self.classes[self.decision_function(X, n_jobs).argmax(axis=1)]
+        winners = partial(one_vs_one.winners, n_classes=n_classes)
+        return self.classes[self._decide(X, winners, n_jobs)]
+
+    def expansions(self) -> Iterator[one_vs_one.Expansion]:
+        """The SVM of every pair of classes, over training rows."""
+        return one_vs_one.expansions(self.support, self.n_support, self.dual_coef, self.intercept)
+
+    def _decide(
+        self, X: Any, decide: Callable[[NDArray[np.float64]], NDArray], n_jobs: int | None
+    ) -> NDArray:
+        """What ``decide`` makes of the decision values of every pair of classes.
+
+        They are positive for the first class of a pair, and handed over for a few rows at a
+        time: with many classes there are very many pairs.
+        """
+        dual = self.dual_coef.toarray() if sp.issparse(self.dual_coef) else self.dual_coef
+        edges = np.r_[0, np.cumsum(self.n_support)]
+
+        def combine(sums: NDArray[np.float64]) -> NDArray:
+            return decide(one_vs_one.pair_values(sums, self.intercept))
+
+        columns, X = self._support_columns(X)
+        with one_blas_thread, Threads(n_jobs) as run:
+            return columns.expand(X, edges, np.ascontiguousarray(dual.T), combine, run)
+
+    def _support_columns(self, X: Any) -> tuple[Columns, Any]:
+        """The support vectors as columns of the kernel matrix, and rows of the same kind."""
+        if self.spec.kernel == "precomputed":
+            kernel = self.spec.matrix(X, dtype=np.float64, accuracy=_ACCURACY)
+            return kernel.columns(self.support.astype(np.intp)), X
+        vectors = self.vectors
+        if sp.issparse(X) and not sp.issparse(vectors):
+            vectors = type(X)(vectors)
+        elif sp.issparse(vectors) and not sp.issparse(X):
+            X = sp.csr_array(X)
+        kernel = self.spec.matrix(vectors, dtype=np.float64, accuracy=_ACCURACY)
+        return kernel.columns(np.arange(vectors.shape[0])), X

@@ -1,0 +1,109 @@
+"""One SVM to be trained: its rows, and the weighted set that stands for them in a solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import TrainingKernel
+from aesvm.machines.formulation import Array
+from aesvm.sets.combinations import Combinations
+from aesvm.solver.state import Solution
+
+
+class Problem(NamedTuple):
+    """All distinct rows of one SVM, ascending."""
+
+    rows: NDArray[np.intp]  #: of the kernel matrix
+    targets: Array
+    groups: NDArray[np.intp]  #: rows of different groups never stand for each other
+    weights: Array
+    costs: Array  #: of a row of weight one: C times the class weight
+
+    @property
+    def bounds(self) -> Array:
+        return self.costs * self.weights
+
+    def members_of_groups(self, among: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """The rows at some positions, group by group."""
+        groups = self.groups[among]
+        return [self.rows[among[groups == group]] for group in np.unique(groups)]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How well a training set stands for all rows of its problem."""
+
+    n_rows: int
+    max_residual: float = 0.0
+    total_residual: float = 0.0
+    weighted_distances: float = 0.0  #: sum_i c_i |tau_i|, or what it is at most
+    total_cost: float = 0.0  #: sum_i c_i
+    worst_optimum: float = 0.0  #: F at w = 0
+    exact: bool = True  #: every row stands for itself
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """The weighted rows that a solve is over."""
+
+    rows: NDArray[np.intp]  #: of the kernel matrix
+    targets: Array
+    weights: Array  #: how much of the rows' weight each stands for (the paper's beta)
+    costs: Array  #: of a row of weight one
+    coverage: Coverage
+    combinations: Combinations | None = None  #: who stands for whom, where all rows are in memory
+    start: Array | None = None  #: feasible coefficients to begin with
+    positions_before: Array | None = None  #: on the axis of the loss, by the SVM before
+
+    @property
+    def bounds(self) -> Array:
+        return self.costs * self.weights
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that it stands for."""
+        return self.coverage.n_rows
+
+
+@dataclass(frozen=True)
+class TrainingSets:
+    """A training set for each of several machines, over one kernel matrix."""
+
+    kernel: TrainingKernel
+    sets: list[TrainingSet]
+
+    @property
+    def exact(self) -> bool:
+        return all(own.coverage.exact for own in self.sets)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A trained SVM: ``f(x) = sum_t coefs_t k(x_t, x) + offset`` over its training set."""
+
+    set: TrainingSet
+    coefs: Array
+    scores: Array  #: <w, z_t> of every row of the set
+    offset: float
+    solution: Solution | None  #: None where there was nothing to learn
+
+    @property
+    def support(self) -> NDArray[np.intp]:
+        """Positions of the support vectors in the set."""
+        return np.flatnonzero(self.coefs)
+
+    @property
+    def n_support(self) -> int:
+        return int(np.count_nonzero(self.coefs))
+
+    @property
+    def squared_norm(self) -> float:
+        return float(self.coefs @ self.scores)
+
+    @property
+    def n_evaluations(self) -> int:
+        return 0 if self.solution is None else self.solution.n_evaluations

@@ -1,0 +1,69 @@
+"""Scores of all rows, computed only where they are not proven to be far from every kink.
+
+The scores ``<w, z>`` of representatives are known, and a row lies within ``|w| |tau|`` of what its
+combination of them says. Where that alone proves a row to be far inside a piece of zero loss, its
+own score is not computed: it is taken as near to the kink as it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.machines.formulation import Array, Formulation
+from aesvm.sets.combinations import Combinations
+
+#: Losses that differ by less are the same.
+SAME = 1e-9
+
+
+def cautious_scores(
+    combinations: Combinations,
+    member_scores: Array,
+    norm: float,
+    targets: Array,
+    offset: float,
+    formulation: Formulation,
+) -> Array:
+    """Scores of all rows as their representatives have them, moved by what they may be off.
+
+    ``norm`` is that of w, infinite where the kernel is not known to be positive semidefinite: then
+    nothing is proven, and scores are as the representatives have them.
+    """
+    known = np.array(combinations.spread(member_scores))
+    known[combinations.members] = member_scores
+    if norm < inf:
+        errors = norm * np.sqrt(np.maximum(combinations.residuals, 0.0))
+        errors[combinations.members] = 0.0
+        known = formulation.cautious_scores(known, targets, offset, errors)
+    return known
+
+
+def not_far(
+    known: Array,
+    seen: NDArray[np.bool_],
+    norm: float,
+    targets: Array,
+    offset: float,
+    distance: float,
+    formulation: Formulation,
+) -> NDArray[np.bool_]:
+    """Rows not yet seen whose score must be computed: those not proven to be far from a kink."""
+    wanted = ~seen
+    if norm < inf:
+        positions = formulation.positions(known + offset, targets)
+        wanted &= ~formulation.far_away(positions, distance)
+    return wanted
+
+
+def wrong_losses(combinations: Combinations, losses: Array, member_losses: Array) -> Array:
+    """What representatives pay for each row, less its own loss; where these differ."""
+    wrong = combinations.spread(member_losses) - losses
+    return wrong[np.abs(wrong) > SAME]
+
+
+#: Computes the scores of rows at some positions.
+Scorer = Callable[[NDArray[np.intp]], Array]

@@ -1,0 +1,405 @@
+"""Machines trained: a solve for each, its progress, and the certificate's numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.certificate import Account
+from aesvm.kernels import TrainingKernel
+from aesvm.machines.formulation import Array, Formulation, Variables, best_offset
+from aesvm.machines.memory import Represent, RowsInMemory, dual_value
+from aesvm.machines.one_vs_one import Expansion
+from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet, TrainingSets
+from aesvm.machines.rounds import Look, Policy, State, refine
+from aesvm.runtime.progress import Progress
+from aesvm.sets.derive import Representatives
+from aesvm.solver.smo import minimize
+from aesvm.solver.state import Solution
+
+#: Largest relative duality gap of an exact solution.
+DUALITY_TOL = 1e-3
+
+#: Steps in which the progress of a single solve is reported.
+_STEPS = 20
+
+#: Rows of a sample that tells how many support vectors there will be, and how well it is solved.
+_SAMPLE, _SAMPLE_TOL = 4096, 0.1
+
+#: Kernel values are taken to be right to this share, where a squared norm came out negative.
+_ROUNDING = 1e-9
+
+
+class SolverOptions(NamedTuple):
+    """What the solver is told, by the names of the estimators' parameters."""
+
+    tol: float
+    max_iter: int
+    cache_size: float
+    shrinking: bool
+
+
+class Trained(NamedTuple):
+    """A trained machine, and what is kept of it for a certificate."""
+
+    machine: Machine
+    n_iter: int
+    account: Account
+    multipliers: tuple[NDArray[np.int32], Array] | None  #: rows, and coefficients lifted to them
+
+    @property
+    def expansion(self) -> Expansion:
+        return Expansion(self.machine.set.rows, self.machine.coefs, self.machine.offset)
+
+
+class Trainer:
+    """Trains machines, one after another, and tells how far it is.
+
+    Parameters
+    ----------
+    formulation : Formulation
+    options : SolverOptions
+    n_machines : int
+    run : callable
+        ``map`` or a parallel one.
+    progress : Progress
+        Where lines are printed.
+    aim_at_duality_gap : bool, default=False
+        Whether a set that is all rows is solved to a relative duality gap of 1e-3.
+    """
+
+    def __init__(
+        self,
+        formulation: Formulation,
+        options: SolverOptions,
+        n_machines: int,
+        run: Callable,
+        progress: Progress,
+        aim_at_duality_gap: bool = False,
+    ) -> None:
+        self.formulation = formulation
+        self.options = options
+        self.run = run
+        self.progress = progress
+        self.aim_at_duality_gap = aim_at_duality_gap
+        self.n_iter = [0] * n_machines
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is a single machine: then the steps of its solve are reported."""
+        return len(self.n_iter) == 1
+
+    def train_all(self, sets: TrainingSets, progress: Progress) -> list[Machine]:
+        """Train a machine on each of the sets."""
+        started = time.perf_counter()
+        machines = []
+        with progress.task("solve", None if self.alone else len(sets.sets)) as task:
+            for number, own in enumerate(sets.sets):
+                if self.alone:
+                    machines.append(self.train(number, sets.kernel, own, task))
+                else:
+                    with task.task("pair", None) as part:
+                        machines.append(self.train(number, sets.kernel, own, part))
+        self.say_solved(machines, None, started)
+        return machines
+
+    def say_solved(self, machines: list[Machine], rounds: int | None, started: float) -> None:
+        """Print a line about all solves."""
+        found = [machine for machine in machines if machine.solution is not None]
+        after = "" if rounds is None else f", rounds {rounds}"
+        self.progress.say(
+            f"solve: {len(found):,} pairs of classes "
+            f"({sum(machine.set.coverage.exact for machine in found):,} on all rows given{after}), "
+            f"{sum(len(machine.set.rows) for machine in found):,} rows, largest gap "
+            f"{max((m.solution.gap for m in found if m.solution), default=0.0):.3g}, "
+            f"{sum(self.n_iter):,} iterations, {time.perf_counter() - started:.1f} s"
+        )
+
+    def train(
+        self, number: int, kernel: TrainingKernel, own: TrainingSet, progress: Progress
+    ) -> Machine:
+        """Train machine ``number`` on a set."""
+        formulation, options = self.formulation, self.options
+        constant = formulation.constant(own.targets)
+        if constant is not None:
+            return constant_machine(constant)
+        bounds = own.bounds
+        variables = formulation.variables(own.targets, bounds)
+        rows = own.rows[variables.rows]
+        start = None
+        if own.start is not None:
+            start = np.clip(formulation.alpha(own.targets, own.start), 0.0, variables.bounds)
+        exact = self.aim_at_duality_gap and own.coverage.exact
+        with progress.task("steps", _STEPS if self.alone else 0) as task:
+            solution = solve(
+                kernel,
+                rows,
+                variables,
+                start=start,
+                tol=options.tol,
+                duality_tol=DUALITY_TOL if exact else None,
+                max_iter=options.max_iter,
+                cache_bytes=int(options.cache_size * 1e6),
+                shrinking=options.shrinking,
+                run=self.run,
+                watch=_Watch(self, number, task),
+            )
+        self.n_iter[number] += solution.n_iter
+        scores = np.empty(len(own.rows))
+        scores[variables.rows] = solution.scores
+        offset = best_offset(formulation.ramps(scores, own.targets, bounds))
+        coefs = formulation.coefs(own.targets, solution.alpha)
+        return Machine(own, coefs, scores, offset, solution)
+
+
+def solve(
+    kernel: TrainingKernel, rows: NDArray[np.intp], variables: Variables, **options: Any
+) -> Solution:
+    """The dual of some variables, minimised over kernel values of enough precision."""
+    return minimize(
+        kernel.for_sums(rows, variables.bounds),
+        rows,
+        variables.signs,
+        variables.linear,
+        variables.bounds,
+        groups=variables.groups,
+        **options,
+    )
+
+
+class _Watch:
+    """Reports a solve: steps on the way from the largest gap to tol, and now and then a line."""
+
+    def __init__(self, trainer: Trainer, number: int, task: Progress) -> None:
+        self.trainer = trainer
+        self.number = number
+        self.task = task
+        self.steps, self.largest = 0, 0.0
+
+    def __call__(self, gap: float, n_iter: int) -> None:
+        trainer, tol = self.trainer, self.trainer.options.tol
+        self.largest = max(self.largest, gap)
+        if trainer.alone and self.largest > tol:
+            way = np.log(self.largest / max(gap, tol)) / np.log(self.largest / tol)
+            while self.steps < int(way * _STEPS):
+                self.steps += 1
+                self.task.step()
+        trainer.progress.say_now_and_then(
+            f"solve: pair {self.number + 1:,} of {len(trainer.n_iter):,} at gap {gap:.3g} "
+            f"after {n_iter:,} iterations"
+        )
+
+
+def constant_machine(value: float) -> Machine:
+    """The machine of rows that leave nothing to learn: a constant, which needs no row."""
+    empty = np.empty(0)
+    none = TrainingSet(np.empty(0, dtype=np.intp), empty, empty, empty, Coverage(0))
+    return Machine(none, empty, empty, value, None)
+
+
+def train_in_memory(
+    problems: Iterable[Problem],
+    total_effort: float,
+    kernel: TrainingKernel,
+    first: Representatives | None,
+    represent: Represent,
+    policy: Policy,
+    trainer: Trainer,
+) -> list[Trained]:
+    """Train the machine of every problem, all rows of which are in memory.
+
+    Parameters
+    ----------
+    problems : iterable of Problem
+    total_effort : float
+        The squared numbers of their rows, added up.
+    kernel : TrainingKernel
+    first : Representatives or None
+        The first set, of all rows; None where every row stands for itself.
+    represent : callable
+        As ``RowsInMemory`` wants it.
+    policy : Policy
+    trainer : Trainer
+    """
+    started = time.perf_counter()
+    results: list[Trained] = []
+    steps = None if trainer.alone else len(trainer.n_iter)
+    with trainer.progress.task("solve", steps, quiet=not trainer.alone) as task:
+        for number, problem in enumerate(problems):
+            own = replace(policy, effort=len(problem.rows) ** 2 / max(total_effort, 1.0))
+            with nullcontext(task) if trainer.alone else task.task("pair", None) as progress:
+                place = RowsInMemory(
+                    problem,
+                    kernel,
+                    represent,
+                    trainer.formulation,
+                    trainer.options.tol,
+                    trainer.run,
+                    progress,
+                )
+                results.append(_train_in_place(number, place, first, own, trainer))
+    rounds = max(result.account.rounds for result in results)
+    trainer.say_solved([result.machine for result in results], rounds, started)
+    return results
+
+
+def _train_in_place(
+    number: int,
+    place: RowsInMemory,
+    first: Representatives | None,
+    policy: Policy,
+    trainer: Trainer,
+) -> Trained:
+    formulation = trainer.formulation
+    constant = formulation.constant(place.problem.targets)
+    if constant is not None:
+        return Trained(constant_machine(constant), 0, Account.of_nothing(), None)
+
+    def train(sets: TrainingSets, progress: Progress) -> list[Machine]:
+        return [trainer.train(number, sets.kernel, sets.sets[0], progress)]
+
+    sets = place.represented(first)
+    state = refine(place, sets, policy, formulation, train, place.progress)
+    (machine,), (account,) = state.machines, accounts_of(state, formulation)
+    coefs = place.lifted(machine)
+    held = np.flatnonzero(coefs)
+    return Trained(
+        machine,
+        trainer.n_iter[number],
+        account,
+        (place.problem.rows[held].astype(np.int32), coefs[held]),
+    )
+
+
+def accounts_of(state: State, formulation: Formulation) -> list[Account]:
+    """What a certificate says of each machine."""
+    looks: Sequence[Look | None] = state.looks or [None] * len(state.machines)
+    return [
+        Account.of_nothing()
+        if machine.solution is None
+        else _account(machine, state.rounds, look, state.sets.kernel, formulation)
+        for machine, look in zip(state.machines, looks, strict=True)
+    ]
+
+
+def _account(
+    machine: Machine,
+    rounds: int,
+    look: Look | None,
+    kernel: TrainingKernel,
+    formulation: Formulation,
+) -> Account:
+    own, covered = machine.set, machine.set.coverage
+    positions = formulation.positions(machine.scores + machine.offset, own.targets)
+    return Account(
+        exact=covered.exact,
+        rounds=rounds,
+        n_rows=covered.n_rows,
+        n_solved=len(own.rows),
+        max_residual=covered.max_residual,
+        total_residual=covered.total_residual,
+        squared_norm=machine.squared_norm,
+        rounding=0.0 if machine.squared_norm >= 0 else _rounding(machine, kernel),
+        loss_reduced=float(own.bounds @ formulation.losses(positions)),
+        total_cost=covered.total_cost,
+        worst_optimum=covered.worst_optimum,
+        weighted_distances=covered.weighted_distances,
+        loss=None if look is None else look.loss,
+        dual_objective=None if look is None else look.dual,
+        violators=None if look is None else look.n_violators,
+    )
+
+
+def _rounding(machine: Machine, kernel: TrainingKernel) -> float:
+    """By how much the squared norm can be off where kernel values are right to nine digits."""
+    rows = machine.set.rows
+    largest = np.abs(kernel.for_sums(rows, machine.coefs).diag(rows)).max()
+    return _ROUNDING * float(np.abs(machine.coefs).sum()) ** 2 * float(largest)
+
+
+def certified(
+    accounts: list[Account],
+    problems: Iterable[Problem],
+    expansions: Iterable[Expansion],
+    multipliers: list[tuple[NDArray[np.int32], Array] | None],
+    kernel: TrainingKernel,
+    formulation: Formulation,
+    *,
+    tol: float,
+    run: Callable,
+    say: Callable[[str], None],
+) -> list[Account]:
+    """The accounts of trained machines with all rows seen, given their lifted coefficients."""
+    found: list[Account] = []
+    coefs = np.zeros(kernel.X.shape[0])
+    for account, problem, expansion, held in zip(
+        accounts, problems, expansions, multipliers, strict=True
+    ):
+        if account.loss is not None or held is None:
+            found.append(account)
+            continue
+        say(f"certify: looking at {len(problem.rows):,} rows")
+        rows, values = held
+        coefs[rows] = values
+        own = coefs[problem.rows]
+        coefs[rows] = 0.0
+        scores = kernel.for_sums(problem.rows, expansion.coefs).scores(
+            expansion.rows, expansion.coefs, problem.rows, run
+        )
+        positions = formulation.positions(scores + expansion.offset, problem.targets)
+        dual = account.dual_objective
+        if kernel.spec.is_definite:
+            value = dual_value(problem, own, kernel, formulation, run)
+            dual = value if dual is None else max(dual, value)
+        found.append(
+            replace(
+                account,
+                loss=float(problem.bounds @ formulation.losses(positions)),
+                violators=formulation.n_violators(positions, own, problem.bounds, tol),
+                dual_objective=dual,
+            )
+        )
+    return found
+
+
+def expected_effort(
+    problems: Iterator[Problem],
+    share: float,
+    kernel: TrainingKernel,
+    formulation: Formulation,
+    run: Callable,
+) -> float:
+    """Rows times support vectors of the exact SVMs, as those of a sample of the rows have it.
+
+    Rather too many: of more rows, a smaller share are support vectors.
+
+    Parameters
+    ----------
+    problems : iterable of Problem
+        Of a sample of the rows.
+    share : float
+        The share of the rows that the sample has.
+    kernel, formulation, run
+        As ``RowsInMemory`` wants them.
+    """
+    effort = 0.0
+    for problem in problems:
+        if formulation.constant(problem.targets) is not None:
+            continue
+        variables = formulation.variables(problem.targets, problem.bounds)
+        rows = problem.rows[variables.rows]
+        limit = 100 * len(rows)
+        solution = solve(kernel, rows, variables, tol=_SAMPLE_TOL, max_iter=limit, run=run)
+        effort += len(problem.rows) * np.count_nonzero(solution.alpha) / share**2
+    return effort
+
+
+def sample_of(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The rows that ``expected_effort`` is judged by, ascending."""
+    return np.sort(np.random.default_rng(0).permutation(rows)[:_SAMPLE])

@@ -1,0 +1,222 @@
+"""C-support vector classification of rows that are not in one place: streams, sources, clusters.
+
+The SVM is that of a weighted set, as in the paper. Where rows can be asked again, rounds follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.certificate import Account
+from aesvm.kernels import KernelSpec
+from aesvm.machines import one_vs_one
+from aesvm.machines.fitted import FittedPairs, fitted_pairs
+from aesvm.machines.formulation import Array
+from aesvm.machines.hinge import Hinge
+from aesvm.machines.prediction import PairwiseModel
+from aesvm.machines.rounds import COARSER, Policy, State, refine
+from aesvm.machines.training import SolverOptions, Trained, Trainer, accounts_of
+from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
+from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf
+from aesvm.out_of_core.part import SentMachine, SentMachines
+from aesvm.out_of_core.stream import Stream
+from aesvm.out_of_core.tally import ClassCounts
+from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.runtime.progress import Progress
+
+#: The model of a stream is trained again once the stream is this much longer: all trainings
+#: together then take as long as a few of the last.
+GROWTH = 1.25
+
+
+class GatheredFit(NamedTuple):
+    """Trained pairs of classes of rows that are elsewhere."""
+
+    fitted: FittedPairs
+    accounts: list[Account]
+    hull_tol: float  #: of the rows that the model was trained on
+    first: WeightedRows  #: the set of the first solution
+    first_tol: float  #: its tolerance
+    starts: list[tuple[NDArray[np.int64], Array]]  #: of each pair: support vectors, coefficients
+
+
+@dataclass(frozen=True)
+class StreamedClassifier:
+    """A stream, and the model of it that was trained last."""
+
+    stream: Stream
+    classes: NDArray | None  #: all that there will be; None while a source shows them
+    trained_at: int = 0  #: rows of the stream when the model was trained
+    trained_digest: int = 0  #: of these rows
+    refined: bool = False  #: whether rounds led to the model
+    starts: list[tuple[NDArray[np.int64], Array]] | None = None
+
+    def counts(self) -> ClassCounts:
+        tally = self.stream.tally
+        if self.classes is not None:
+            return tally.of_classes(self.classes)
+        return tally.sorted_classes(self.stream.tree.sets()[0].targets)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether another training on the set alone would be a step back."""
+        return self.refined and self.trained_at == self.stream.n_rows
+
+    def is_due(self) -> bool:
+        """Whether the stream has grown enough for the model to be trained again."""
+        has_classes = len(self.stream.tally.present) >= 2
+        return has_classes and self.stream.n_rows >= GROWTH * self.trained_at
+
+    def check_classes(self, labels: NDArray) -> None:
+        """Refuse classes that were not announced."""
+        if self.classes is None:
+            return
+        unknown = np.setdiff1d(labels, self.classes)
+        if len(unknown):
+            raise ValueError(
+                f"y has {unknown.tolist()}, which are not among classes={self.classes.tolist()}."
+            )
+
+    def start_of(self, number: int, indices: NDArray[np.int64]) -> Array | None:
+        """The coefficients of the last model, for those of its rows that are still held."""
+        if self.starts is None or not len(indices):
+            return None
+        start = np.zeros(len(indices))
+        support, coefs = self.starts[number]
+        at = np.minimum(np.searchsorted(indices, support), len(indices) - 1)
+        here = indices[at] == support
+        start[at[here]] = coefs[here]
+        return start
+
+
+class GatheredTrainer:
+    """Trains the pairs of classes of rows that are elsewhere.
+
+    Parameters
+    ----------
+    counts : ClassCounts
+    costs : ndarray of shape (n_classes,)
+        C times the class weight.
+    spec : KernelSpec
+    options : SolverOptions
+    run : callable
+        ``map`` or a parallel one.
+    progress : Progress
+    """
+
+    def __init__(
+        self,
+        counts: ClassCounts,
+        costs: Array,
+        spec: KernelSpec,
+        options: SolverOptions,
+        run: Callable,
+        progress: Progress,
+    ) -> None:
+        self.formulation = Hinge()
+        self.gatherer = Gatherer(counts, costs, spec, self.formulation, options.tol)
+        n_pairs = len(self.gatherer.numbers)
+        self.trainer = Trainer(self.formulation, options, n_pairs, run, progress)
+        self.progress = progress
+
+    def train(
+        self, rows: WeightedRows, hull_tol: float, start_of: StartOf | None = None
+    ) -> GatheredFit:
+        """Train on one set of a tolerance, without rounds."""
+        sets = self.gatherer.of_one_set(rows, hull_tol, start_of)
+        state = State(self.trainer.train_all(sets, self.progress), 0, sets)
+        return self._fit(state, rows, hull_tol)
+
+    def refine(
+        self,
+        rows: WeightedRows,
+        first_tol: float,
+        answers: Answers,
+        hull_tol: float,
+        policy: Policy,
+    ) -> GatheredFit:
+        """Train on a first set of a tolerance, and make rounds with who has the rows."""
+        place = RowsElsewhere(answers, self.gatherer, hull_tol, self.trainer.options.tol)
+        sets = self.gatherer.of_one_set(rows, first_tol)
+        train = self.trainer.train_all
+        state = refine(place, sets, policy, self.formulation, train, self.progress)
+        if place.finer_rows is not None:
+            rows, first_tol = place.finer_rows, hull_tol
+        return self._fit(state, rows, first_tol)
+
+    def _fit(self, state: State, first: WeightedRows, first_tol: float) -> GatheredFit:
+        sets = state.sets
+        assert isinstance(sets, GatheredSets)
+        accounts = accounts_of(state, self.formulation)
+        trained = [
+            Trained(machine, n_iter, account, None)
+            for machine, n_iter, account in zip(
+                state.machines, self.trainer.n_iter, accounts, strict=True
+            )
+        ]
+        fitted = fitted_pairs(sets.kernel.X, sets.labels, trained, self.gatherer.spec)
+        starts = [
+            (sets.indices[machine.set.rows[machine.support]], machine.coefs[machine.support])
+            for machine in state.machines
+        ]
+        support = sets.indices[fitted.support]
+        return GatheredFit(
+            fitted._replace(support=support), accounts, sets.hull_tol, first, first_tol, starts
+        )
+
+
+def certify(
+    accounts: list[Account],
+    model: PairwiseModel,
+    costs: Array,
+    answers: Answers,
+    tol: float,
+) -> list[Account]:
+    """The accounts of a trained model with all rows seen, wherever they are."""
+    spec = model.spec
+    rows = np.arange(model.vectors.shape[0], dtype=np.int32)
+    expansions = list(
+        one_vs_one.expansions(rows, model.n_support, model.dual_coef, model.intercept)
+    )
+    counts = ClassCounts(model.classes, np.zeros(len(costs), dtype=np.intp))
+    pairs = Gatherer(counts, costs, spec, Hinge(), tol).pairs
+    sent = SentMachines(
+        model.vectors,
+        {
+            number: SentMachine(
+                pairs[number],
+                *expansions[number],
+                sqrt(max(account.squared_norm, 0.0)) if spec.is_definite else inf,
+            )
+            for number, account in enumerate(accounts)
+            if account.n_rows
+        },
+        spec,
+        Hinge(),
+        tol,
+    )
+    seen = answers.look(sent)
+    return [
+        replace(account, loss=seen[number].here()) if number in seen else account
+        for number, account in enumerate(accounts)
+    ]
+
+
+def first_tolerance(hull_tol: float, refine: int | str, can_be_asked_again: bool) -> float:
+    """The tolerance of the first set: ten times as coarse where rounds follow."""
+    return hull_tol * (COARSER if refine != 0 and can_be_asked_again else 1.0)
+
+
+def check_not_exact(refine: int | str) -> None:
+    """Refuse what needs all rows in one place."""
+    if refine == "exact":
+        raise ValueError(
+            'refine="exact" needs all rows in one place: use fit with rows in memory, or '
+            'refine="auto", or a number of rounds.'
+        )

@@ -1,0 +1,116 @@
+"""Rows that are elsewhere, as a place of ``machines.rounds``.
+
+Whoever has them (``Answers``: a source that is read again, or a cluster) is sent the machines, and
+answers with sums and with sets. Only what is gathered is here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, sqrt
+from typing import NoReturn, Protocol
+
+import numpy as np
+
+from aesvm.machines.problem import Machine, TrainingSets
+from aesvm.machines.rounds import Cut, Look, State
+from aesvm.out_of_core.gathered import GatheredSets, Gatherer
+from aesvm.out_of_core.part import PartLook, SentMachine, SentMachines, Strata
+from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.runtime.progress import Progress
+
+
+class Answers(Protocol):
+    """Who has the rows. Every method asks for all of them once."""
+
+    def gather(self, hull_tol: float) -> WeightedRows:
+        """Representatives of all rows, within a squared distance."""
+
+    def look(self, sent: SentMachines) -> dict[int, PartLook]:
+        """What each machine says of its rows."""
+
+    def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
+        """Rows near a kink, and sets of the others, as the machines of the last look have them."""
+
+
+@dataclass
+class RowsElsewhere:
+    """All rows of some machines, which answer from where they are."""
+
+    answers: Answers
+    gatherer: Gatherer
+    hull_tol: float
+    tol: float  #: how far from a kink a row must be to have crossed it
+    holds_all_rows: bool = field(default=False, init=False)
+    sent: list[int] = field(default_factory=list, init=False)  #: machines of the last look
+    finer_rows: WeightedRows | None = field(default=None, init=False)  #: that ``finer`` gathered
+
+    def look(self, state: State, free_offset: bool) -> list[Look]:
+        sent = self._sent(state)
+        self.sent = list(sent.machines)
+        seen = self.answers.look(sent)
+        return [
+            _look(machine, seen.get(number), free_offset, self.gatherer)
+            for number, machine in enumerate(state.machines)
+        ]
+
+    def look_cost(self, state: State) -> float:
+        return state.cost_of_all_rows
+
+    def certificate_cost(self, state: State) -> float:
+        return state.cost_of_all_rows
+
+    def stratify(self, cuts: list[Cut], progress: Progress) -> TrainingSets:
+        by_number = {number: cuts[number] for number in self.sent}
+        strata = self.answers.stratify(by_number, self.hull_tol)
+        return self.gatherer.of_strata(strata, self.hull_tol)
+
+    def finer(self, progress: Progress) -> TrainingSets | None:
+        self.finer_rows = self.answers.gather(self.hull_tol)
+        return self.gatherer.of_one_set(self.finer_rows, self.hull_tol)
+
+    def everything(self) -> NoReturn:
+        raise AssertionError("rows that are elsewhere are never all here")
+
+    def _sent(self, state: State) -> SentMachines:
+        """The machines as they are trained, to be sent to the rows."""
+        sets = state.sets
+        assert isinstance(sets, GatheredSets)
+        gatherer = self.gatherer
+        support = [machine.set.rows[machine.support] for machine in state.machines]
+        used = np.unique(np.concatenate(support))
+        used = used[np.argsort(sets.labels[used], kind="stable")]  # as a fitted model has them
+        place = np.empty(len(sets.labels), dtype=np.intp)
+        place[used] = np.arange(len(used))
+        machines = {}
+        for number, (machine, rows) in enumerate(zip(state.machines, support, strict=True)):
+            if machine.solution is None:
+                continue
+            definite = gatherer.spec.is_definite
+            machines[number] = SentMachine(
+                gatherer.pairs[number],
+                place[rows],
+                machine.coefs[machine.support],
+                machine.offset,
+                sqrt(max(machine.squared_norm, 0.0)) if definite else inf,
+            )
+        return SentMachines(
+            sets.kernel.X[used], machines, gatherer.spec, gatherer.formulation, self.tol
+        )
+
+
+def _look(machine: Machine, seen: PartLook | None, free_offset: bool, gatherer: Gatherer) -> Look:
+    """A look at all rows of a machine, from what the parts have seen of them."""
+    if machine.solution is None or seen is None:
+        return Look(loss=0.0, offset=machine.offset, doubt=0.0, n_values=0)
+    formulation, own = gatherer.formulation, machine.set
+    positions = formulation.positions(machine.scores + machine.offset, own.targets)
+    loss_reduced = float(own.bounds @ formulation.losses(positions))
+    offset, loss = seen.best(machine.offset) if free_offset else (machine.offset, seen.here())
+    return Look(
+        loss=loss,
+        offset=offset,
+        doubt=seen.doubt(loss_reduced),
+        n_values=seen.n_values,
+        n_crossed=seen.n_crossed,
+    )

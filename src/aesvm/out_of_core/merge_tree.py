@@ -1,0 +1,272 @@
+"""Rows that come in chunks: a merge tree of weighted sets, two of a level making one of the next.
+
+Sets compose. Where every row of a stream is within ``a`` (a distance in kernel space) of a convex
+combination of some rows, and each of these within ``b`` of a combination of others, the first are
+within ``a + b`` of combinations of the last; weights are handed on from set to set, and their sum
+stays. So chunks are collected in a buffer, a full buffer is reduced to a set of level 1, two sets
+of level l are merged and reduced to one of level l + 1, and at any time there is at most one set
+of each level: some ``log2`` of the number of buffers. Level l may add
+
+    sqrt(epsilon_l) = sqrt(epsilon) 6 / (pi^2 l^2)
+
+to the distance, and since ``1/1 + 1/4 + 1/9 + ... = pi^2 / 6`` all levels together add no more than
+``sqrt(epsilon)``, however many they become. What a level does not use is left to the next; and it
+uses none where its sets have fewer rows than a buffer, or where over half of them would be kept:
+among more rows, fewer are needed. After the last level, what is left of the tolerance is used for
+a last reduction (``condensed``). What all have added in fact is what is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import pi, sqrt
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from aesvm.out_of_core.weighted_rows import WeightedRows, joined
+
+T = TypeVar("T")
+
+#: A buffer is full when it has this many rows, or takes this share of the budget.
+BUFFER_ROWS, BUFFER_SHARE = 50_000, 0.25
+
+#: By how much the tolerance grows where the budget is too small for it.
+LOOSER = 4.0
+
+#: The first tolerance tried where ``hull_tol`` is zero, and the largest that is tried.
+_SMALLEST, _LARGEST = 1e-6, 1e6
+
+#: A level that would keep a larger share of its rows than this keeps all of them.
+_MOST_KEPT = 0.5
+
+#: A smaller share of the tolerance than this is not worth a reduction.
+_WORTHLESS = 1e-4
+
+#: The most chunks that a buffer holds apart from each other: each is looked at in every call.
+_MOST_CHUNKS = 64
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate("KMGT", 1)}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?)B?\s*", re.IGNORECASE)
+
+
+def bytes_of(budget: int | str | None) -> float:
+    """A memory budget as a number of bytes: 2_000_000_000, "2 GB", "1.5 GiB", or None.
+
+    Examples
+    --------
+    >>> from aesvm.out_of_core.merge_tree import bytes_of
+    >>> bytes_of("2 GiB")
+    2147483648.0
+    >>> bytes_of(None)
+    inf
+    """
+    if budget is None:
+        return np.inf
+    if isinstance(budget, str):
+        match = _SIZE.fullmatch(budget)
+        unit = match and next((u for u in _UNITS if u.lower() == match[2].lower()), None)
+        if match is None or unit is None:
+            raise ValueError(
+                f"memory_budget={budget!r} is not a size: use a number of bytes, or a number "
+                'and a unit as in "500 MB" or "2 GiB".'
+            )
+        return float(match[1]) * _UNITS[unit]
+    return float(budget)
+
+
+def level_tolerance(hull_tol: float, level: int) -> float:
+    """The epsilon of a level, as a squared distance.
+
+    Examples
+    --------
+    >>> from math import sqrt
+    >>> from aesvm.out_of_core.merge_tree import level_tolerance
+    >>> sum(sqrt(level_tolerance(1.0, level)) for level in range(1, 1000)) < 1.0
+    True
+    """
+    return hull_tol * (6.0 / (pi * level) ** 2) ** 2
+
+
+def tolerance_of(hull_tol: float, level: int | None, reach: float) -> float:
+    """What a set may be reduced by at a level: all that this one and those below have left.
+
+    A level of None is the last there will be.
+
+    Examples
+    --------
+    >>> from aesvm.out_of_core.merge_tree import level_tolerance, tolerance_of
+    >>> tolerance_of(1.0, 1, reach=0.0) == level_tolerance(1.0, 1)
+    True
+    >>> tolerance_of(1.0, None, reach=0.75)
+    0.0625
+    """
+    levels = range(1, 1 + (level or 0))
+    allowed = sum(sqrt(level_tolerance(hull_tol, at)) for at in levels) if level else sqrt(hull_tol)
+    left = max(0.0, allowed - reach) ** 2
+    return left if left > _WORTHLESS * hull_tol else 0.0
+
+
+def most_kept_at(level: int | None) -> float | None:
+    """The share of its rows above which a level keeps all of them, and leaves its tolerance.
+
+    None at the last level, which leaves nothing.
+    """
+    return None if level is None else _MOST_KEPT
+
+
+#: Reduces rows at a level, of a tolerance for all levels together.
+Reduce = Callable[[WeightedRows, float, int | None], WeightedRows]
+
+
+def merged(
+    sets: Sequence[WeightedRows], hull_tol: float, level: int | None, reduce: Reduce
+) -> WeightedRows:
+    """Several sets as one of the next level; reduced where they fill a buffer.
+
+    Fewer rows are no burden, and the tolerance that they leave is of more use among more rows.
+    """
+    whole = joined(sets)
+    return reduce(whole, hull_tol, level) if len(whole) >= BUFFER_ROWS else whole
+
+
+def carried(
+    levels: Iterable[T | None], value: T, merge: Callable[[list[T], int], T]
+) -> list[T | None]:
+    """Levels of a binary counter with another value: two of a level make one of the next.
+
+    ``merge`` is told the level of what it makes; values that come in are of level 1.
+
+    Examples
+    --------
+    >>> from aesvm.out_of_core.merge_tree import carried
+    >>> carried(["a", "bc", None], "d", lambda two, level: f"({''.join(two)}){level}")
+    [None, None, '(bc(ad)2)3']
+    """
+    after = list(levels)
+    level = 0
+    while level < len(after) and (resting := after[level]) is not None:
+        after[level] = None
+        value = merge([resting, value], level + 2)
+        level += 1
+    after[level : level + 1] = [value]
+    return after
+
+
+def folded(values: Iterable[T], merge: Callable[[list[T], int], T]) -> T:
+    """Values merged two by two, level by level, as they come.
+
+    Examples
+    --------
+    >>> from aesvm.out_of_core.merge_tree import folded
+    >>> folded("abcde", lambda pair, level: f"({''.join(pair)})")
+    '(((ab)(cd))e)'
+    """
+    levels: list[T | None] = []
+    for value in values:
+        levels = carried(levels, value, merge)
+    rest = [own for own in levels if own is not None]
+    whole = rest[0]
+    for level, own in enumerate(rest[1:], len(levels) + 1):
+        whole = merge([own, whole], level)
+    return whole
+
+
+def is_full(buffer: Sequence[WeightedRows], budget: float) -> bool:
+    """Whether the chunks of a buffer are to be reduced before others come."""
+    n_bytes = sum(chunk.n_bytes for chunk in buffer)
+    return sum(map(len, buffer)) >= BUFFER_ROWS or n_bytes > BUFFER_SHARE * budget
+
+
+def buffers(chunks: Iterable[WeightedRows], budget: float) -> Iterator[WeightedRows]:
+    """Chunks joined into buffers such as a merge tree reduces."""
+    buffer: list[WeightedRows] = []
+    for chunk in chunks:
+        buffer.append(chunk)
+        if is_full(buffer, budget):
+            yield joined(buffer)
+            buffer = []
+    if buffer:
+        yield joined(buffer)
+
+
+class MergeTree(NamedTuple):
+    """A stream so far. Taking in rows gives another tree and leaves this one as it is."""
+
+    hull_tol: float
+    budget: float  #: bytes
+    loosen: bool  #: where the budget is too small, rather than refuse
+    buffer: tuple[WeightedRows, ...] = ()  #: rows not yet reduced
+    levels: tuple[WeightedRows | None, ...] = ()  #: at most one set of each
+    n_rows: int = 0  #: seen
+
+    def add(self, chunk: WeightedRows, n_rows: int, reduce: Reduce) -> MergeTree:
+        """Take in a chunk, of ``n_rows`` rows with those of weight zero."""
+        buffer = (*self.buffer, chunk) if len(chunk) else self.buffer
+        if len(buffer) > _MOST_CHUNKS:
+            buffer = (joined(buffer),)
+        tree = self._replace(buffer=buffer, n_rows=self.n_rows + n_rows)
+        if is_full(buffer, self.budget) or tree.n_bytes > self.budget:
+            return tree.settled(reduce)
+        return tree
+
+    def settled(self, reduce: Reduce) -> MergeTree:
+        """With the buffer reduced, and within the budget."""
+        if not self.buffer:
+            return self
+
+        def merge(two: list[WeightedRows], level: int) -> WeightedRows:
+            return merged(two, self.hull_tol, level, reduce)
+
+        levels = carried(self.levels, reduce(joined(self.buffer), self.hull_tol, 1), merge)
+        return self._replace(buffer=(), levels=tuple(levels)).within_budget(reduce)
+
+    def within_budget(self, reduce: Reduce) -> MergeTree:
+        """As it is, or all in one set, or looser; an error where none of these is possible."""
+        if self.n_bytes <= self.budget:
+            return self
+        tree = self._in_one(reduce)
+        while tree.n_bytes > tree.budget:
+            if not tree.loosen:
+                raise ValueError(
+                    f"memory_budget={tree.budget:,.0f} bytes cannot hold the set of the "
+                    f"{tree.n_rows:,} rows so far, {tree.n_bytes:,} bytes at "
+                    f"hull_tol={tree.hull_tol:g}: raise either, or let "
+                    'on_overflow="loosen" raise hull_tol.'
+                )
+            if tree.hull_tol > _LARGEST:
+                raise ValueError(
+                    f"memory_budget={tree.budget:,.0f} bytes cannot hold {tree.n_bytes:,} bytes of "
+                    "the stream, which no hull_tol reduces further: raise it."
+                )
+            looser = max(LOOSER * tree.hull_tol, _SMALLEST)
+            tree = tree._replace(hull_tol=looser)._in_one(reduce)  # later rows have that as well
+        return tree
+
+    def _in_one(self, reduce: Reduce) -> MergeTree:
+        """All in one set, of the highest level there is: the next carried over meets it."""
+        empty: tuple[WeightedRows | None, ...] = (None,) * max(0, len(self.levels) - 1)
+        whole = reduce(self.everything(), self.hull_tol, None)
+        return self._replace(levels=(*empty, whole), buffer=())
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(own.n_bytes for own in self.sets())
+
+    @property
+    def reach(self) -> float:
+        return max((own.reach for own in self.sets()), default=0.0)
+
+    def everything(self) -> WeightedRows:
+        """All representatives, in the order of the stream."""
+        return joined(self.sets())
+
+    def condensed(self, reduce: Reduce) -> WeightedRows:
+        """All representatives as one set, for which what is left of the tolerance is used."""
+        return merged(self.sets(), self.hull_tol, None, reduce)
+
+    def sets(self) -> list[WeightedRows]:
+        """Of every level, and the buffer."""
+        return [own for own in (*self.levels, *self.buffer) if own is not None]

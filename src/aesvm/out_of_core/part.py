@@ -1,0 +1,335 @@
+"""Rows that lie in several places: what is asked of each place, and how answers are merged.
+
+A part is some rows, and who of them stands for whom. Machines whose rows are elsewhere, in a file
+that is read again or on the workers of a cluster, ask three things of every part:
+
+gather      its representatives;
+look        at the positions of its rows. The scores of its representatives are computed, and of the
+            others those that ``|<w, z_i> - <w, u_i>| <= |w| |tau_i|`` leaves in doubt;
+stratify    its rows by position, as in ``machines.rounds``: rows near a kink come as they are,
+            those on each linear piece of the loss as sets of their own.
+
+Answers of several parts are merged into one, level by level: sets as in ``merge_tree``, numbers by
+adding them up. So no place ever holds more than a few answers, and no rows but those that matter
+travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut
+from aesvm.machines.seen import SAME, cautious_scores, not_far
+from aesvm.out_of_core import merge_tree
+from aesvm.out_of_core.merge_tree import Reduce
+from aesvm.out_of_core.weighted_rows import WeightedRows, joined, stacked
+from aesvm.sets.combinations import Combinations
+
+#: The offset is looked for within this much of the present one, on this many steps.
+SHIFT, STEPS = 0.25, 256
+
+
+class Part(NamedTuple):
+    """Distinct rows of non-zero weight, and who stands for whom."""
+
+    rows: WeightedRows
+    combinations: Combinations
+
+    def representatives(self) -> WeightedRows:
+        own = self.combinations
+        residual = float(own.residuals.max(initial=0.0))
+        return self.rows.represented_by(own.members, own.gather(self.rows.weights), residual)
+
+
+class ClassPair(NamedTuple):
+    """Which rows belong to a machine, and their targets: those of two classes."""
+
+    classes: tuple[Any, Any]  #: the first is the positive one
+    costs: tuple[float, float]  #: C times the weight of each
+
+    def members(self, labels: NDArray) -> NDArray[np.intp]:
+        return np.flatnonzero((labels == self.classes[0]) | (labels == self.classes[1]))
+
+    def targets(self, labels: NDArray) -> Array:
+        return np.where(labels == self.classes[0], 1.0, -1.0)
+
+    def costs_of(self, labels: NDArray) -> Array:
+        return np.where(labels == self.classes[0], *self.costs)
+
+
+class SentMachine(NamedTuple):
+    """A machine as it is sent to the parts."""
+
+    belongs: ClassPair
+    support: NDArray[np.intp]  #: among the vectors
+    coefs: Array
+    offset: float
+    norm: float  #: of w; infinite where the kernel is not known to be positive semidefinite
+
+
+class SentMachines(NamedTuple):
+    """The machines that have rows, by number, and what parts need to know to use them."""
+
+    vectors: Any  #: rows that support any of them
+    machines: dict[int, SentMachine]
+    spec: KernelSpec
+    formulation: Formulation
+    tol: float
+
+
+class RowScores(NamedTuple):
+    """What one machine says of the rows of a part that belong to it."""
+
+    at: NDArray[np.intp]  #: which they are
+    values: Array  #: <w, z>; of those proven to be far from a kink, a bound
+    n_values: int  #: kernel values that took
+    squared_error: float  #: what representatives get wrong of the losses: the sum of squares
+    n_wrong: int  #: over the rows that they get wrong
+
+
+def score(part: Part, sent: SentMachines, run: Callable) -> dict[int, RowScores]:
+    """The scores of all rows of a part, by every machine."""
+    if not len(part.rows):
+        return {}
+    vectors = sent.vectors
+    X = stacked([vectors, part.rows.X.astype(vectors.dtype, copy=False)])
+    kernel = TrainingKernel(sent.spec, X, sent.tol)
+    found = {
+        number: _scores(part, machine, kernel, vectors.shape[0], sent.formulation, run)
+        for number, machine in sent.machines.items()
+    }
+    return {number: scores for number, scores in found.items() if len(scores.at)}
+
+
+def _scores(
+    part: Part,
+    machine: SentMachine,
+    kernel: TrainingKernel,
+    first: int,
+    formulation: Formulation,
+    run: Callable,
+) -> RowScores:
+    """The scores of one machine; ``first``: where the part's rows begin in the kernel matrix."""
+    combinations, labels = part.combinations, part.rows.targets
+    at = machine.belongs.members(labels)
+    if not len(at):
+        return RowScores(at, np.empty(0), 0, 0.0, 0)
+    targets = machine.belongs.targets(labels)
+    here = np.zeros(len(labels), dtype=bool)
+    here[at] = True
+    members = combinations.members
+    member_here = here[members]
+    padded = np.r_[machine.coefs, np.zeros(len(at))]
+    values = kernel.for_sums(np.r_[machine.support, first + at], padded)
+
+    def scored(rows: NDArray[np.intp]) -> Array:
+        return values.scores(machine.support, machine.coefs, first + rows, run)
+
+    own = np.zeros(len(members))
+    own[member_here] = scored(members[member_here])
+    known = cautious_scores(combinations, own, machine.norm, targets, machine.offset, formulation)
+    seen = ~here
+    seen[members] = True
+    distance = WIDEST + SHIFT
+    wanted = not_far(known, seen, machine.norm, targets, machine.offset, distance, formulation)
+    asked = np.flatnonzero(wanted)
+    known[asked] = scored(asked)
+    losses = formulation.losses(formulation.positions(known + machine.offset, targets))
+    wrong = (combinations.spread(losses[members]) - losses)[at]
+    wrong = wrong[np.abs(wrong) > SAME]
+    n_values = (int(member_here.sum()) + len(asked)) * len(machine.support)
+    return RowScores(at, known[at], n_values, float(wrong @ wrong), len(wrong))
+
+
+class PartLook(NamedTuple):
+    """The rows of a machine, seen by it: their losses as a function of the offset b.
+
+    A row's loss is ramps (``machines.formulation``) that begin at kinks. Of all ramps whose kink is
+    between two of the steps, the sums of costs and of costs times kinks are kept, falling and
+    rising apart: at every step the losses are known to the last digit, and between two steps there
+    is little to gain.
+    """
+
+    sums: NDArray[
+        np.float64
+    ]  #: falling or rising, interval, power of the kink (from the present b)
+    squared_error: float
+    n_wrong: int
+    n_values: int
+    n_crossed: int  #: rows on another piece than the one they were represented on
+
+    def plus(self, other: PartLook) -> PartLook:
+        return PartLook(
+            self.sums + other.sums,
+            self.squared_error + other.squared_error,
+            self.n_wrong + other.n_wrong,
+            self.n_values + other.n_values,
+            self.n_crossed + other.n_crossed,
+        )
+
+    def doubt(self, loss_reduced: float) -> float:
+        """How far from a kink a row must be for its piece to be believed (``machines.rounds``).
+
+        What the representatives of the parts get wrong is known row by row; of those that the
+        machine was trained on, which pay ``loss_reduced``, no more than the mean, over the rows
+        that pay.
+        """
+        error = sqrt(self.squared_error / self.n_wrong) if self.n_wrong else 0.0
+        middle = STEPS // 2 + 1
+        paying = self.sums[0, middle:, 0].sum() + self.sums[1, :middle, 0].sum()
+        if paying > 0.0:
+            error = max(error, abs(self.here() - loss_reduced) / paying)
+        return min(DEVIATIONS * error, WIDEST)
+
+    def losses(self) -> Array:
+        """The losses on every step; the one in the middle is the present offset."""
+        steps = _steps()
+        falling, rising = self.sums
+        above = np.cumsum(falling[::-1], axis=0)[::-1][1:]
+        below = np.cumsum(rising, axis=0)[:-1]
+        return above[:, 1] - steps * above[:, 0] + steps * below[:, 0] - below[:, 1]
+
+    def here(self) -> float:
+        """The losses at the present offset."""
+        return float(self.losses()[STEPS // 2])
+
+    def best(self, offset: float) -> tuple[float, float]:
+        """The step on which the losses are least, and these; ``offset`` is the present one."""
+        losses = self.losses()
+        at = int(np.argmin(losses))
+        if losses[at] >= losses[STEPS // 2]:
+            at = STEPS // 2
+        return offset + float(_steps()[at]), float(losses[at])
+
+
+class Represented(NamedTuple):
+    """How the rows of a part were last represented: the scores then, and where they were cut."""
+
+    scores: dict[int, RowScores]
+    cuts: dict[int, Cut]
+
+
+def look(
+    part: Part, found: dict[int, RowScores], sent: SentMachines, before: Represented | None
+) -> dict[int, PartLook]:
+    """What every machine is to know of a part, from its scores."""
+    return {
+        number: _look(part.rows, found[number], machine, sent, before, number)
+        for number, machine in sent.machines.items()
+        if number in found
+    }
+
+
+def _look(
+    rows: WeightedRows,
+    found: RowScores,
+    machine: SentMachine,
+    sent: SentMachines,
+    before: Represented | None,
+    number: int,
+) -> PartLook:
+    formulation, labels = sent.formulation, rows.targets[found.at]
+    targets = machine.belongs.targets(labels)
+    costs = machine.belongs.costs_of(labels) * rows.weights[found.at]
+    ramps = formulation.ramps(found.values, targets, costs)
+    kinks = ramps.kinks - machine.offset
+    steps = _steps()
+    sums = np.zeros((2, len(steps) + 1, 2))
+    for direction, mine in enumerate((~ramps.rising, ramps.rising)):
+        # a kink on a step costs nothing there, so either side will do
+        interval = np.searchsorted(steps, kinks[mine])
+        for power in (0, 1):
+            amounts = ramps.costs[mine] * kinks[mine] ** power
+            sums[direction, :, power] = np.bincount(interval, amounts, len(steps) + 1)
+    crossed = 0
+    if before is not None and number in before.cuts:
+        cut = before.cuts[number]
+        then = formulation.positions(before.scores[number].values + cut.offset, targets)
+        now = formulation.positions(found.values + machine.offset, targets)
+        was, is_ = formulation.pieces(then, cut.doubt), formulation.pieces(now, sent.tol)
+        crossed = int(np.count_nonzero((was >= 0) & (is_ >= 0) & (was != is_)))
+    return PartLook(sums, found.squared_error, found.n_wrong, found.n_values, crossed)
+
+
+def merged_looks(looks: list[dict[int, PartLook]]) -> dict[int, PartLook]:
+    """What several parts have seen, together."""
+    merged: dict[int, PartLook] = {}
+    for own in looks:
+        for number, seen in own.items():
+            merged[number] = merged[number].plus(seen) if number in merged else seen
+    return merged
+
+
+def _steps() -> Array:
+    return np.linspace(-SHIFT, SHIFT, STEPS + 1)
+
+
+#: Rows of a machine by position: first those near a kink as they are, then a set for each piece.
+Strata = list[WeightedRows]
+
+
+def stratum_tolerances(formulation: Formulation, hull_tol: float) -> list[float]:
+    """Of the rows near a kink, and of each linear piece."""
+    return [0.0, *(hull_tol * (COARSER if flat else 1.0) for flat in formulation.flat_pieces)]
+
+
+def stratify(
+    part: Part,
+    found: dict[int, RowScores],
+    cuts: dict[int, Cut],
+    sent: SentMachines,
+    hull_tol: float,
+    reduce: Reduce,
+    level: int | None = 1,
+) -> dict[int, Strata]:
+    """The strata of every machine, of the rows of a part; ``level`` as ``tolerance_of`` has it."""
+    strata: dict[int, Strata] = {}
+    formulation = sent.formulation
+    tolerances = stratum_tolerances(formulation, hull_tol)
+    for number, cut in cuts.items():
+        if number not in found:
+            continue
+        rows = part.rows.take(found[number].at)
+        targets = sent.machines[number].belongs.targets(rows.targets)
+        positions = formulation.positions(found[number].values + cut.offset, targets)
+        rows = replace(rows, positions=positions)
+        pieces = formulation.pieces(positions, cut.doubt)
+        own = [rows.take(np.flatnonzero(pieces == at - 1)) for at in range(len(tolerances))]
+        strata[number] = [
+            reduce(stratum, tolerance, level) if len(stratum) else stratum
+            for stratum, tolerance in zip(own, tolerances, strict=True)
+        ]
+    return strata
+
+
+def merged_strata(
+    several: list[dict[int, Strata]],
+    level: int | None,
+    tolerances: list[float],
+    reduce: Reduce,
+) -> dict[int, Strata]:
+    """The strata of several parts, as sets of the next level."""
+    merged: dict[int, Strata] = {}
+    for number in sorted({number for own in several for number in own}):
+        own = [one[number] for one in several if number in one]
+        if len(own) == 1 and level is not None:
+            merged[number] = own[0]
+            continue
+        band, *pieces = zip(*own, strict=True)
+        near = joined(band)
+        merged[number] = [
+            reduce(near, 0.0, level) if len(near) else near,
+            *(
+                merge_tree.merged(sets, tolerance, level, reduce)
+                for sets, tolerance in zip(pieces, tolerances[1:], strict=True)
+            ),
+        ]
+    return merged

@@ -1,0 +1,100 @@
+"""Weighted rows reduced: with a kernel and settings, which are values and travel to workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.out_of_core.merge_tree import Reduce, most_kept_at, tolerance_of
+from aesvm.out_of_core.part import Part
+from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.runtime.progress import Progress
+from aesvm.sets.combinations import Combinations
+from aesvm.sets.derive import GIVE_UP_SHARE, ReductionSettings
+from aesvm.sets.represent import Represented, represent
+
+
+@dataclass(frozen=True)
+class RowReducer:
+    """Reduces weighted rows, as an estimator's parameters say."""
+
+    spec: KernelSpec
+    settings: ReductionSettings
+
+    def at_levels(self, run: Callable, progress: Progress) -> Reduce:
+        """A function that reduces rows at a level of a merge tree."""
+        quiet = progress.quietly()
+
+        def reduce(rows: WeightedRows, hull_tol: float, level: int | None) -> WeightedRows:
+            tolerance = tolerance_of(hull_tol, level, rows.reach)
+            return self.reduce(rows, tolerance, most_kept_at(level), run, quiet)
+
+        return reduce
+
+    def reduce(
+        self,
+        rows: WeightedRows,
+        tolerance: float,
+        most_kept: float | None,
+        run: Callable,
+        progress: Progress,
+    ) -> WeightedRows:
+        """The representatives of some rows, within a squared distance of all of them.
+
+        Where a larger share than ``most_kept`` would remain, all distinct rows do.
+        """
+        settings = self._settings(tolerance, most_kept)
+        represented = self._represent(rows, settings, run, progress, False)
+        prepared, found = represented.prepared, represented.derived.found
+        if most_kept is not None and len(found.selected) > most_kept * len(prepared.rows):
+            return rows.represented_by(prepared.rows, prepared.weights[prepared.rows], 0.0)
+        return rows.represented_by(found.selected, found.weights, represented.max_residual)
+
+    def part(
+        self,
+        rows: WeightedRows,
+        tolerance: float,
+        run: Callable,
+        progress: Progress,
+        most_kept: float | None = None,
+    ) -> Part:
+        """The distinct rows of non-zero weight, and who stands for them, as in ``reduce``."""
+        rows = rows.take(np.flatnonzero(rows.weights))
+        if not len(rows):
+            return Part(rows, Combinations.identity(0))
+        settings = self._settings(tolerance, most_kept)
+        represented = self._represent(rows, settings, run, progress, tolerance > 0)
+        prepared, found = represented.prepared, represented.derived.found
+        distinct = prepared.rows
+        own = replace(rows.take(distinct), weights=prepared.weights[distinct])
+        most = len(distinct) - 1 if most_kept is None else most_kept * len(distinct)
+        if found.combinations is None or len(found.selected) > most:
+            return Part(own, Combinations.identity(len(distinct)))
+        members = np.searchsorted(distinct, found.selected)
+        matrix, residuals = found.combinations[distinct], found.residuals[distinct]
+        return Part(own, Combinations(members, matrix, residuals))
+
+    def _settings(self, tolerance: float, most_kept: float | None) -> ReductionSettings:
+        most = GIVE_UP_SHARE if most_kept is None else most_kept
+        return self.settings._replace(hull_tol=tolerance, most_kept=most)
+
+    def _represent(
+        self,
+        rows: WeightedRows,
+        settings: ReductionSettings,
+        run: Callable,
+        progress: Progress,
+        keep_combinations: bool,
+    ) -> Represented:
+        return represent(
+            TrainingKernel(self.spec, rows.X),
+            np.unique(rows.groups, return_inverse=True)[1],
+            rows.weights,
+            settings,
+            run,
+            progress,
+            keep_combinations=keep_combinations,
+        )

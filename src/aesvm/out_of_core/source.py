@@ -1,0 +1,112 @@
+"""Sources of rows: iterables of chunks (X, y, sample_weight), read with progress, known again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.runtime.progress import Progress
+from aesvm.sets.digest import MODULUS, digest
+
+#: Steps of progress while a source is read.
+_STEPS = 100
+
+
+class Chunk(NamedTuple):
+    """Valid rows of a source, the target of each and its weight."""
+
+    X: Any
+    targets: NDArray
+    weights: NDArray[np.float64]
+
+    def weighted_rows(self, first: int) -> WeightedRows:
+        """The rows of non-zero weight, the first of the chunk at place ``first`` of the stream.
+
+        Copies: a source, or whoever calls ``partial_fit``, may use its memory again.
+        """
+        indices = np.arange(first, first + len(self.weights), dtype=np.int64)
+        targets = self.targets.copy()
+        rows = WeightedRows(self.X.copy(), targets, targets, self.weights, indices, 0.0)
+        used = np.flatnonzero(self.weights)
+        return rows if len(used) == len(rows) else rows.take(used)
+
+
+#: Checks a chunk of a source; the last argument says whether it is the first one.
+Validate = Callable[[Any, Any, Any, bool], Chunk]
+
+
+def readable_again(source: Iterable) -> bool:
+    """Whether iterating over it does not use it up."""
+    return not isinstance(source, Iterator)
+
+
+def check_source(source: Any) -> None:
+    if isinstance(source, str | PathLike):
+        raise ValueError(
+            f"source={str(source)!r} is a name: pass a reader of the file, from aesvm.io."
+        )
+    if not isinstance(source, Iterable):
+        raise ValueError(
+            f"source={source!r} is no iterable: pass a reader from aesvm.io, or an iterable of "
+            "(X, y, sample_weight)."
+        )
+
+
+def read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any, Any, Any]]:
+    """The chunks of a source that have rows; progress is by bytes where the source knows them."""
+    chunks = iter(source)
+    n_bytes = getattr(source, "n_bytes", 0)
+    told = 0
+    with progress.task(name, _STEPS if n_bytes else None) as task:
+        for chunk in chunks:
+            if not isinstance(chunk, tuple | list) or len(chunk) != 3:
+                raise ValueError(
+                    f"source gave {type(chunk).__name__} for a chunk: it must give triples "
+                    "(X, y, sample_weight), of which the last two may be None."
+                )
+            if np.shape(chunk[0])[0]:
+                yield chunk[0], chunk[1], chunk[2]
+            position = getattr(chunks, "position", 0)
+            done = int(_STEPS * position / n_bytes) if n_bytes else told + 1
+            for _ in range(told, done):
+                task.step("bytes" if n_bytes else "chunk")
+            told = max(told, done)
+
+
+class KnownRows(NamedTuple):
+    """What a source gave when it was first read: to notice where it gives something else."""
+
+    n_rows: int
+    digest: int
+    digests: dict[int, int]  #: after each of some numbers of rows, where these are known
+    sparse: bool
+
+
+def read_again(
+    source: Iterable, known: KnownRows, validate: Validate, name: str, progress: Progress
+) -> Iterator[WeightedRows]:
+    """The chunks of a source that was read before; an error where they are other rows."""
+    n_rows = found = 0
+    for X, y, sample_weight in read(source, name, progress):
+        chunk = validate(X, y, sample_weight, False)
+        first, n_rows = n_rows, n_rows + len(chunk.weights)
+        found = (found + digest(*chunk, first)) % MODULUS
+        same = found == known.digests.get(n_rows, found) and sp.issparse(chunk.X) == known.sparse
+        if n_rows > known.n_rows or not same:
+            raise ValueError(_changed(known, n_rows))
+        yield chunk.weighted_rows(first)
+    if n_rows != known.n_rows or found != known.digest:
+        raise ValueError(_changed(known, n_rows))
+
+
+def _changed(known: KnownRows, n_rows: int) -> str:
+    return (
+        f"source gave {known.n_rows:,} rows at first, and not the same when read again (up to "
+        f"row {n_rows:,}): it must give the same rows each time it is read."
+    )

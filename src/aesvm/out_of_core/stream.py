@@ -1,0 +1,167 @@
+"""A stream: rows taken in chunk by chunk, never held whole.
+
+A ``Stream`` is a value: taking in a chunk gives another and leaves this one as it is, so a call
+that fails has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.kernels import KernelSpec
+from aesvm.kernels.gamma import Variance, has_gamma
+from aesvm.out_of_core.merge_tree import MergeTree, Reduce, bytes_of
+from aesvm.out_of_core.source import Chunk, Validate, read, readable_again
+from aesvm.out_of_core.tally import Tally
+from aesvm.runtime.progress import Progress
+from aesvm.runtime.warn import warn
+
+NO_ROWS = "source has no rows: a stream needs at least one."
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The rows of a stream so far.
+
+    Parameters
+    ----------
+    spec : KernelSpec
+    began_with : dict
+        The kernel's parameters as they were given: a stream cannot change them.
+    tree : MergeTree
+    """
+
+    spec: KernelSpec
+    began_with: dict[str, Any]
+    tree: MergeTree
+    tally: Tally = field(default_factory=Tally.of_nothing)
+    digests: dict[int, int] = field(default_factory=dict)  #: by number of rows, of a source
+    with_targets: bool = True
+
+    @property
+    def n_rows(self) -> int:
+        return self.tally.n_rows
+
+    @property
+    def is_sparse(self) -> bool:
+        (first, *_) = self.tree.sets()
+        return bool(sp.issparse(first.X))
+
+    def check_kernel(self, now: dict[str, Any]) -> None:
+        """Refuse another kernel than that of the rows before."""
+        for name, before in self.began_with.items():
+            if before is not now[name] and before != now[name]:
+                raise ValueError(
+                    f"{name}={now[name]!r} was {before!r} when the stream began: distances in "
+                    "another kernel's space do not add up. Begin another stream."
+                )
+
+    def with_settings(self, hull_tol: float, budget: float, loosen: bool) -> Stream:
+        """With a tolerance that is no smaller than that of the rows before, and another budget."""
+        hull_tol = max(self.tree.hull_tol, hull_tol)
+        return replace(
+            self, tree=self.tree._replace(hull_tol=hull_tol, budget=budget, loosen=loosen)
+        )
+
+    def add(self, chunk: Chunk, with_targets: bool, reduce: Reduce) -> Stream:
+        """Take in a chunk."""
+        if self.n_rows:
+            self._check_kind(chunk, with_targets)
+        rows = chunk.weighted_rows(self.n_rows)
+        return replace(
+            self,
+            tree=self.tree.add(rows, len(chunk.weights), reduce),
+            tally=self.tally | Tally.of(*chunk, self.n_rows),
+            with_targets=with_targets,
+        )
+
+    def settled(self, reduce: Reduce) -> Stream:
+        """With all rows reduced."""
+        return replace(self, tree=self.tree.settled(reduce))
+
+    def _check_kind(self, chunk: Chunk, with_targets: bool) -> None:
+        """Refuse rows that are of another kind than those before."""
+        if with_targets != self.with_targets:
+            now, before = ("given", "missing") if with_targets else ("missing", "given")
+            raise ValueError(
+                f"y is {now}, and was {before} before: a stream has classes throughout, or none."
+            )
+        held = self.tree.sets()
+        if not held:
+            return
+        if sp.issparse(held[0].X) != sp.issparse(chunk.X):
+            raise ValueError(
+                f"X is {'sparse' if sp.issparse(chunk.X) else 'dense'}, and was not before: a "
+                "stream has rows of one kind."
+            )
+        if _is_number(held[0].targets) != _is_number(chunk.targets):
+            raise ValueError(
+                f"y is of {chunk.targets.dtype} and was of {held[0].targets.dtype} before: a "
+                "stream has numbers, or strings, for its classes throughout."
+            )
+
+
+def _is_number(values: NDArray) -> bool:
+    return values.dtype.kind in "biuf"
+
+
+def new_tree(hull_tol: float, memory_budget: int | str | None, on_overflow: str) -> MergeTree:
+    return MergeTree(hull_tol, bytes_of(memory_budget), on_overflow == "loosen")
+
+
+def take_all(
+    stream: Stream, source: Iterable, validate: Validate, reduce: Reduce, progress: Progress
+) -> Stream:
+    """A stream with all chunks of a source taken in, and reduced."""
+    digests = {}
+    for X, y, sample_weight in read(source, "read", progress):
+        chunk = validate(X, y, sample_weight, stream.n_rows == 0)
+        stream = stream.add(chunk, y is not None, reduce)
+        digests[stream.n_rows] = stream.tally.digest
+    if not stream.n_rows:
+        raise ValueError(NO_ROWS)
+    stream = replace(stream.settled(reduce), digests=digests)
+    progress.say(f"{stream.n_rows:,} rows read, {len(stream.tree.everything()):,} held")
+    return stream
+
+
+def gamma_of_source(
+    gamma: str | float,
+    kernel: Any,
+    source: Iterable,
+    valid_rows: Callable[[Any, bool], Any],
+    progress: Progress,
+) -> float:
+    """The number that gamma stands for; "scale" takes a pass over the source."""
+    if not has_gamma(kernel):
+        return 1.0
+    if not isinstance(gamma, str):
+        return float(gamma)
+    if not readable_again(source):
+        raise ValueError(
+            f"gamma={gamma!r} is a statistic of all rows, and source can be read only "
+            "once: pass a number for gamma, or a source that can be read again."
+        )
+    variance = Variance()
+    for X, _, _ in read(source, "scale", progress):
+        variance |= Variance.of(valid_rows(X, not variance.n_values))
+        if gamma == "auto":
+            break
+    if not variance.n_values:
+        raise ValueError(NO_ROWS)
+    return variance.gamma(gamma)
+
+
+def warn_if_looser(tree: MergeTree, hull_tol: float, memory_budget: int | str | None) -> None:
+    """Say where a budget has raised the tolerance."""
+    if tree.hull_tol > hull_tol:
+        warn(
+            f"memory_budget={memory_budget!r} cannot hold the set at hull_tol="
+            f"{hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
+            f"{tree.reach**2:.3g} of their combinations so far."
+        )

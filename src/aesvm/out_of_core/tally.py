@@ -1,0 +1,86 @@
+"""What some chunks of rows were: their number, their classes, and a digest to know them again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.sets.digest import MODULUS, digest
+
+
+class ClassCounts(NamedTuple):
+    """All classes, sorted, and the number of rows of each."""
+
+    classes: NDArray
+    counts: NDArray[np.intp]
+
+
+class Tally(NamedTuple):
+    """Counts of some rows; those of several parts add up."""
+
+    n_rows: int
+    counts: dict[Any, int]  #: rows of each class
+    present: frozenset  #: classes with a row of non-zero weight
+    digest: int
+
+    @classmethod
+    def of_nothing(cls) -> Tally:
+        return cls(0, {}, frozenset(), 0)
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        targets: NDArray,
+        weights: NDArray[np.float64],
+        first: int,
+        run: Callable = map,
+    ) -> Tally:
+        """Of some rows, the first of which is at place ``first`` among all."""
+        found, counts = np.unique(targets, return_counts=True)
+        return cls(
+            len(targets),
+            dict(zip(found.tolist(), counts.tolist(), strict=True)),
+            frozenset(np.unique(targets[weights > 0]).tolist()),
+            digest(X, targets, weights, first, run),
+        )
+
+    def __or__(self, other: Tally) -> Tally:
+        """Of the rows of both."""
+        return Tally(
+            self.n_rows + other.n_rows,
+            dict(Counter(self.counts) + Counter(other.counts)),
+            self.present | other.present,
+            (self.digest + other.digest) % MODULUS,
+        )
+
+    def check_two_classes(self, what: str) -> None:
+        """Refuse rows that are not of at least two classes; ``what`` has them."""
+        if len(self.present) < 2:
+            raise ValueError(
+                f"{what} has rows of {len(self.present)} class ({sorted(self.present)}): "
+                "classification needs at least two classes."
+            )
+
+    def of_classes(self, classes: NDArray) -> ClassCounts:
+        """The counts of classes that were given."""
+        return ClassCounts(
+            classes, np.array([self.counts.get(label, 0) for label in classes.tolist()])
+        )
+
+    def sorted_classes(self, like: NDArray) -> ClassCounts:
+        """All classes that were found, of the type of some labels."""
+        try:
+            labels = sorted(self.counts)
+        except TypeError as error:
+            raise ValueError(
+                f"y has classes of different kinds ({list(self.counts)[:5]}): use numbers, or "
+                "strings."
+            ) from error
+        return self.of_classes(
+            np.array(labels, dtype=like.dtype if like.dtype.kind in "biuf" else None)
+        )

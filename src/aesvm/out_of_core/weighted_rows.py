@@ -1,0 +1,84 @@
+"""Weighted rows that stand for rows of a stream: what is held, merged and sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class WeightedRows:
+    """Some rows, each with its weight, that stand for rows of a stream."""
+
+    X: Any
+    targets: NDArray  #: what is to be learned: the classes, of a classifier
+    groups: NDArray  #: rows of different groups never stand for each other; classes, too
+    weights: NDArray[np.float64]
+    indices: NDArray[np.int64]  #: where in the stream they are
+    reach: float  #: no row they stand for is further from its combination, in kernel space
+    positions: NDArray[np.float64] | None = None  #: on the axis of the loss, by the model before
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def n_bytes(self) -> int:
+        rows = self.X
+        parts = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
+        own = [self.targets, self.weights, self.indices, self.positions]
+        if self.groups is not self.targets:
+            own.append(self.groups)
+        return sum(part.nbytes for part in (*parts, *own) if part is not None)
+
+    def take(self, rows: NDArray[np.intp]) -> WeightedRows:
+        """Some of the rows, in the given order."""
+        targets = self.targets[rows]
+        return replace(
+            self,
+            X=self.X[rows],
+            targets=targets,
+            groups=targets if self.groups is self.targets else self.groups[rows],
+            weights=self.weights[rows],
+            indices=self.indices[rows],
+            positions=None if self.positions is None else self.positions[rows],
+        )
+
+    def represented_by(
+        self, chosen: NDArray[np.intp], weights: NDArray[np.float64], residual: float
+    ) -> WeightedRows:
+        """The chosen rows with new weights, within a squared distance of all of them."""
+        reach = self.reach + float(np.sqrt(max(residual, 0.0)))
+        return replace(self.take(chosen), weights=weights, reach=reach)
+
+
+def joined(sets: Sequence[WeightedRows]) -> WeightedRows:
+    """All rows of several sets, in the order of the stream."""
+    if len(sets) == 1:
+        return sets[0]
+    positions = [own.positions for own in sets if own.positions is not None]
+    targets = np.concatenate([own.targets for own in sets])
+    same = all(own.groups is own.targets for own in sets)
+    rows = WeightedRows(
+        stacked([own.X for own in sets]),
+        targets,
+        targets if same else np.concatenate([own.groups for own in sets]),
+        np.concatenate([own.weights for own in sets]),
+        np.concatenate([own.indices for own in sets]),
+        max(own.reach for own in sets),
+        np.concatenate(positions) if positions else None,
+    )
+    order = np.argsort(rows.indices, kind="stable")
+    return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)
+
+
+def stacked(blocks: list[Any]) -> Any:
+    """Blocks of rows, all dense or all sparse, as one."""
+    sparse = sp.issparse(blocks[0])
+    if any(sp.issparse(block) != sparse for block in blocks):
+        raise ValueError("X is dense in some parts and sparse in others: use rows of one kind.")
+    return sp.vstack(blocks, format="csr") if sparse else np.concatenate(blocks)

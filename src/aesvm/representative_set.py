@@ -1,0 +1,469 @@
+"""RepresentativeSet: the estimator of the paper's representative sets.
+
+A set of M rows with weights beta stands for N rows: within each class, every row lies within
+``hull_tol`` (a squared distance in kernel space) of a convex combination of representatives,
+
+    z_i = sum_t gamma_it z_t + tau_i,   |tau_i|^2 <= hull_tol,   beta_t = sum_i w_i gamma_it.
+
+How they are found is in ``sets``; how a stream of rows is reduced, in ``out_of_core``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from aesvm.estimators.fitting import fit_method, fitting, forget
+from aesvm.estimators.parameters import kernel_spec, reduction_settings
+from aesvm.estimators.streams import (
+    advanced,
+    available_for_streams,
+    begun,
+    check_streams,
+    streamed_from,
+    valid_chunk,
+)
+from aesvm.estimators.validation import (
+    REDUCTION_CONSTRAINTS,
+    STREAM_CONSTRAINTS,
+    valid_classes,
+    valid_weights,
+    validated_rows,
+)
+from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma
+from aesvm.out_of_core.stream import Stream
+from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.runtime.progress import say
+from aesvm.runtime.warn import warn
+from aesvm.sets.derive import GivenUp
+from aesvm.sets.represent import Represented, represent
+
+
+class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
+    """A small weighted subset of the rows that stands for all of them in kernel space.
+
+    The rows that remain span, class by class, a convex hull that every row lies within
+    ``hull_tol`` of: the approximate extreme points of the paper's AESVM. They come with
+    weights, so any estimator that takes ``sample_weight`` can be trained on them.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "poly", "linear", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel whose space distances are measured in. A callable takes two arrays of
+        rows and returns their kernel matrix.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the "rbf", "poly" and "sigmoid" kernels, as in scikit-learn.
+    degree : int, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Independent term of the "poly" and "sigmoid" kernels.
+    hull_tol : float, default=1e-3
+        Largest squared distance in kernel space between a row and the combination of
+        representatives that stands for it (the paper's epsilon). It is absolute: the
+        "linear" and "poly" kernels want scaled data. 0 merges equal rows of a class and
+        does nothing else.
+    subset_size : int, default=1000
+        Rows reduced together (the paper's V). Larger subsets give smaller sets and take
+        longer; each thread holds a kernel block of ``subset_size ** 2`` values.
+    partition_size : int, default=100_000
+        Rows of the coarse pieces that are cut into subsets (the paper's P).
+    partition : {"distance", "sequence"}, default="distance"
+        How the coarse pieces are made: by distance in kernel space (FLS2), or consecutive
+        rows (FLS1), for data whose order carries its similarity.
+    keep_combinations : bool, default=False
+        Keep the matrix that writes every row as a combination of representatives.
+    memory_budget : int or str, default=None
+        Of streams: bytes for the rows that are held, as a number or as in "2 GiB"; None is no
+        limit.
+    on_overflow : {"raise", "loosen"}, default="raise"
+        Of streams, where the budget cannot hold the set: an error, or a larger tolerance, which is
+        warned of and shows in ``max_residual_``.
+    n_jobs : int, default=None
+        Threads. None is one, -1 all processors. The result does not depend on it.
+    verbose : int, default=0
+        1 prints what is done, a few lines in all. For a progress bar, see
+        ``sklearn.callback.ProgressBar``.
+
+    Attributes
+    ----------
+    sample_indices_ : ndarray of shape (n_representatives,)
+        Rows of X that represent, ascending; of a stream, counted from its beginning.
+    weights_ : ndarray of shape (n_representatives,)
+        How much of the total weight each of them carries (the paper's beta). Their sum is
+        the sum of ``sample_weight``, in every class.
+    residuals_ : ndarray of shape (n_samples,)
+        Squared distance of each row to the combination that stands for it; NaN for rows of
+        weight zero, which nothing stands for.
+    max_residual_ : float
+        The largest of them, at most ``hull_tol`` (up to the rounding of kernel values). Of a stream
+        it is a bound: what the levels of sets have added up to.
+    n_subsets_ : int
+        Subsets into which the distinct rows were cut.
+    reduced_ : bool
+        Whether subsets were reduced. False where ``hull_tol`` is 0, and where reducing was
+        given up because a few subsets, spread over all of them, kept over nine tenths of their
+        rows; then every distinct row represents itself.
+    combinations_ : scipy.sparse.csr_array of shape (n_samples, n_representatives)
+        With ``keep_combinations``: convex weights of the representatives in each row (the
+        paper's Gamma). Rows of weight zero are empty.
+    gamma_ : float
+        The value used.
+    n_seen_ : int
+        Of ``partial_fit``: rows so far.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    References
+    ----------
+    M. Nandan, P. P. Khargonekar, S. S. Talathi, "Fast SVM Training Using Approximate Extreme
+    Points", Journal of Machine Learning Research 15, 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.svm import SVC
+    >>> from aesvm import RepresentativeSet
+    >>> X, y = make_moons(5000, noise=0.1, random_state=0)
+    >>> X_small, y_small, weights = RepresentativeSet(gamma=1.0).fit_select(X, y)
+    >>> len(X_small) < 500
+    True
+    >>> model = SVC(gamma=1.0).fit(X_small, y_small, sample_weight=weights)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **REDUCTION_CONSTRAINTS,
+        "keep_combinations": ["boolean"],
+        **STREAM_CONSTRAINTS,
+    }
+
+    _stream_: Stream | None  # None where the set is of rows in memory
+    _rows_: WeightedRows | None  # the representatives, of rows that are not in memory
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        hull_tol: float = 1e-3,
+        subset_size: int = 1000,
+        partition_size: int = 100_000,
+        partition: str = "distance",
+        keep_combinations: bool = False,
+        memory_budget: int | str | None = None,
+        on_overflow: str = "raise",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.hull_tol = hull_tol
+        self.subset_size = subset_size
+        self.partition_size = partition_size
+        self.partition = partition
+        self.keep_combinations = keep_combinations
+        self.memory_budget = memory_budget
+        self.on_overflow = on_overflow
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_method
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> RepresentativeSet:
+        """Compute the representative set of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows, or with ``kernel="precomputed"`` their kernel matrix.
+        y : array-like of shape (n_samples,), default=None
+            Classes. Without them all rows belong together.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; those of weight zero are left out.
+        groups : array-like of shape (n_samples,), default=None
+            A further division: rows of different groups never stand for each other.
+
+        Returns
+        -------
+        self : RepresentativeSet
+        """
+        data = validated_rows(self, X, reset=True)
+        settings = reduction_settings(self)
+        if self.kernel == "precomputed":
+            check_symmetric(data)
+        labels = _groups(data, y, groups)
+        weights = valid_weights(sample_weight, data)
+        forget_set(self)
+        with fitting(self, data, y, n_tasks=2) as (run, progress):
+            gamma = resolve_gamma(self.gamma, data, self.kernel)
+            represented = represent(
+                TrainingKernel(kernel_spec(self, gamma), data),
+                labels,
+                weights,
+                settings,
+                run,
+                progress,
+                keep_combinations=self.keep_combinations,
+            )
+        warn_given_up(self, represented)
+        set_represented(self, represented, gamma)
+        return self
+
+    def fit_select(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> tuple[Any, Any, NDArray[np.float64]]:
+        """Compute the set, and return what another estimator is trained with.
+
+        Parameters are those of ``fit``.
+
+        Returns
+        -------
+        X_selected : of the kind of X, shape (n_representatives, n_features)
+            With ``kernel="precomputed"``, the representatives' own kernel matrix.
+        y_selected : of the kind of y, shape (n_representatives,), or None
+        weights : ndarray of shape (n_representatives,)
+            To be passed as ``sample_weight``.
+        """
+        rows: Any = X
+        if sp.issparse(rows):
+            rows = rows.tocsr()
+        elif isinstance(rows, list | tuple):
+            rows = np.asarray(rows)
+        self.fit(rows, y, sample_weight=sample_weight, groups=groups)
+        selected = _safe_indexing(rows, self.sample_indices_)
+        if self.kernel == "precomputed":
+            selected = _safe_indexing(selected, self.sample_indices_, axis=1)
+        return (
+            selected,
+            None if y is None else _safe_indexing(y, self.sample_indices_),
+            self.weights_,
+        )
+
+    @available_for_streams
+    def partial_fit(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Take in some more rows of a stream, which is never held whole.
+
+        The first call, and the first after ``fit``, begins a stream. ``gamma`` must be a number.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            The next rows. Without any, what is waiting is reduced.
+        y : array-like of shape (n_samples,), default=None
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Their weights; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : object
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import RepresentativeSet
+        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
+        >>> stream = RepresentativeSet(gamma=1.0)
+        >>> for first in range(0, 20_000, 5_000):
+        ...     rows = slice(first, first + 5_000)
+        ...     stream = stream.partial_fit(X[rows], y[rows])
+        >>> stream = stream.partial_fit()
+        >>> len(stream.sample_indices_) < 1_000
+        True
+        >>> float(round(stream.weights_.sum(), 6))
+        20000.0
+        """
+        before: Stream | None = getattr(self, "_stream_", None)
+        if before is None:
+            if X is None:
+                raise ValueError("partial_fit without X needs rows of a stream that has begun.")
+            forget(self)
+            before = begun(self, self.hull_tol)
+        with fitting(self) as (run, progress):
+            validate = partial(valid_chunk, self)
+            stream = advanced(self, before, X, y, sample_weight, validate, run, progress)
+        set_stream(self, stream)
+        return self
+
+    @fit_method
+    def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
+        """Take in all chunks of a source, as a stream of its own.
+
+        Parameters
+        ----------
+        source : iterable of (X, y, sample_weight)
+            Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
+            sources. One that can be iterated over again is read twice where ``gamma`` is "scale",
+            and by AESVC twice more for each of the rounds that ``refine`` asks for.
+
+        Returns
+        -------
+        self : object
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import RepresentativeSet
+        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
+        >>> parts = [slice(first, first + 5_000) for first in range(0, 20_000, 5_000)]
+        >>> chunks = [(X[part], y[part], None) for part in parts]
+        >>> stream = RepresentativeSet().fit_stream(chunks)
+        >>> stream.n_seen_
+        20000
+        """
+        check_streams(self, source)
+        forget(self)
+        with fitting(self) as (run, progress):
+            validate = partial(valid_chunk, self)
+            stream = streamed_from(self, source, self.hull_tol, validate, run, progress)
+        set_stream(self, stream)
+        return self
+
+    def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
+        """The representatives of a stream: what another estimator is trained with.
+
+        Returns
+        -------
+        X_selected : of the kind of the rows, shape (n_representatives, n_features)
+        y_selected : ndarray of shape (n_representatives,)
+            Zeros where the stream has no classes.
+        weights : ndarray of shape (n_representatives,)
+            To be passed as ``sample_weight``.
+        """
+        check_is_fitted(self)
+        if self._rows_ is None:
+            raise ValueError(
+                "select gives the representatives of a stream, and this was fitted to X: "
+                "X[sample_indices_] are its representatives."
+            )
+        rows = self._rows_
+        return rows.X.copy(), rows.targets.copy(), rows.weights.copy()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "sample_indices_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.target_tags.required = False
+        return tags
+
+
+def _groups(X: Any, y: Any, groups: Any) -> NDArray[np.intp]:
+    """Class and group of each row together, by number."""
+    labels = np.zeros(X.shape[0], dtype=np.intp)
+    if y is not None:
+        labels = np.unique(valid_classes(y, X), return_inverse=True)[1]
+    if groups is not None:
+        check_consistent_length(X, groups)
+        try:
+            codes = np.unique(column_or_1d(groups), return_inverse=True)[1]
+        except TypeError as error:
+            raise ValueError(
+                "groups has values of different kinds that cannot be compared: use numbers "
+                "or strings, and none missing."
+            ) from error
+        labels = np.unique(labels * (codes.max() + 1) + codes, return_inverse=True)[1]
+    return labels
+
+
+def warn_given_up(estimator: Any, represented: Represented) -> None:
+    """Say where reducing was given up."""
+    given_up: GivenUp | None = represented.derived.given_up
+    if given_up is not None:
+        message = given_up.message(len(represented.prepared.rows))
+        say(estimator, message)
+        warn(message)
+
+
+def forget_set(chosen: Any) -> None:
+    """Remove the fitted attributes that only some sets have."""
+    for name in ("residuals_", "combinations_", "n_subsets_", "reduced_", "n_seen_"):
+        vars(chosen).pop(name, None)
+
+
+def set_represented(chosen: Any, represented: Represented, gamma: float) -> None:
+    """The fitted attributes of a set of rows in memory."""
+    derived = represented.derived
+    found = derived.found
+    if not chosen.keep_combinations:
+        found = found._replace(combinations=None)
+    found = found.for_equal_rows(represented.prepared.same_as)
+    chosen.sample_indices_ = found.selected
+    chosen.weights_ = found.weights
+    chosen.residuals_ = found.residuals
+    chosen.max_residual_ = represented.max_residual
+    if chosen.keep_combinations:
+        chosen.combinations_ = found.combinations
+    chosen.n_subsets_ = derived.n_subsets
+    chosen.reduced_ = derived.reduced
+    chosen.gamma_ = gamma
+    chosen._stream_ = chosen._rows_ = None
+
+
+def set_rows(chosen: Any, rows: WeightedRows, n_seen: int, gamma: float) -> None:
+    """The fitted attributes of a set of rows that are not in memory."""
+    forget_set(chosen)
+    chosen.sample_indices_ = rows.indices
+    chosen.weights_ = rows.weights
+    chosen.max_residual_ = rows.reach**2
+    chosen.n_seen_ = n_seen
+    chosen.gamma_ = gamma
+    chosen._stream_ = None
+    chosen._rows_ = rows
+
+
+def set_stream(chosen: Any, stream: Stream) -> None:
+    """The fitted attributes of the set of a stream."""
+    set_rows(chosen, stream.tree.everything(), stream.n_rows, stream.spec.gamma)
+    chosen._stream_ = stream
+
+
+#: Parameters that a set has from the estimator that it belongs to.
+_SHARED = (
+    "kernel",
+    "degree",
+    "coef0",
+    "subset_size",
+    "partition_size",
+    "partition",
+    "n_jobs",
+    "verbose",
+)
+
+
+def set_of(estimator: Any, hull_tol: float) -> RepresentativeSet:
+    """The set that belongs to another estimator, with its parameters; not yet fitted."""
+    shared = {name: getattr(estimator, name) for name in _SHARED}
+    chosen = RepresentativeSet(**shared, gamma=estimator.gamma_, hull_tol=hull_tol)
+    chosen.n_features_in_ = estimator.n_features_in_
+    return chosen

@@ -1,0 +1,1 @@
+"""How the package runs: compiled code, threads, progress and warnings."""

@@ -1,0 +1,340 @@
+"""DeriveRS: groups of rows prepared, cut into subsets, reduced and put together.
+
+    prepare   equal rows of a group are merged, those of weight zero left out;
+    cut       each group into subsets of similar rows (``partition``): it does not depend on the
+              gamma of the RBF kernel;
+    reduce    each subset to approximate extreme points (``hull``);
+    derive    cut and reduce.
+
+All are functions of values. Rows of different groups never stand for each other.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.kernels import KernelMatrix
+from aesvm.runtime.jit import jit
+from aesvm.runtime.progress import Progress
+from aesvm.sets.distinct import distinct_rows
+from aesvm.sets.hull import approximate_extreme_points
+from aesvm.sets.partition import distance_pieces, fine_subsets, sequence_pieces
+from aesvm.sets.workspace import Workspace
+
+#: Where the subsets looked at first keep more than this share of their rows, reducing is given up.
+GIVE_UP_SHARE = 0.9
+
+#: The number of subsets, spread over all of them, that decide that.
+_PROBES = 8
+
+#: Subsets are handed to threads, and reported, in at most this many batches.
+_BATCHES = 256
+
+
+class ReductionSettings(NamedTuple):
+    """How rows are reduced, by the names of the estimators' parameters."""
+
+    hull_tol: float
+    subset_size: int
+    partition_size: int
+    partition: str
+    most_kept: float = GIVE_UP_SHARE  #: the share of rows above which reducing is given up
+
+    def check(self) -> None:
+        """Refuse sizes that do not fit each other."""
+        if self.subset_size > self.partition_size:
+            raise ValueError(
+                f"subset_size={self.subset_size} is larger than "
+                f"partition_size={self.partition_size}: it must be at most that."
+            )
+
+
+class Prepared(NamedTuple):
+    """The distinct rows of non-zero weight; rows by their index in X."""
+
+    same_as: NDArray[np.intp]  #: of every row, the first equal one of its group; -1 without weight
+    rows: NDArray[np.intp]  #: the distinct ones, ascending
+    weights: NDArray[np.float64]  #: of every row of X: the summed weights of those equal to it
+    groups: list[NDArray[np.intp]]  #: the distinct rows of each group, ascending
+
+
+def prepare(
+    X: Any, groups: NDArray[np.intp], weights: NDArray[np.float64], run: Callable = map
+) -> Prepared:
+    """Merge equal rows of a group, and leave out those of weight zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.sets.derive import prepare
+    >>> X = np.array([[0.0], [1.0], [0.0], [2.0]])
+    >>> prepared = prepare(X, np.zeros(4, dtype=int), np.array([1.0, 1.0, 2.0, 0.0]))
+    >>> prepared.rows, prepared.weights[prepared.rows]
+    (array([0, 1]), array([3., 1.]))
+    """
+    used = np.flatnonzero(weights)
+    every_row_counts = len(used) == len(groups)
+    first, inverse = distinct_rows(X if every_row_counts else X[used], groups[used], run)
+    same_as = np.full(len(groups), -1)
+    same_as[used] = used[first[inverse]]
+    rows = np.flatnonzero(same_as == np.arange(len(same_as)))
+    merged = np.bincount(same_as[used], weights[used], len(groups)).astype(float)
+    order = np.argsort(groups[rows], kind="stable")
+    edges = np.flatnonzero(np.diff(groups[rows][order])) + 1
+    return Prepared(same_as, rows, merged, np.split(rows[order], edges))
+
+
+class Derived(NamedTuple):
+    """A representative set, and how it came about."""
+
+    found: Representatives
+    n_subsets: int
+    given_up: GivenUp | None  #: where reducing was given up
+    reduced: bool
+
+
+class GivenUp(NamedTuple):
+    """Of the rows that were looked at before reducing was given up, those that were kept."""
+
+    n_rows: int
+    n_kept: int
+
+    def message(self, n_distinct: int) -> str:
+        return (
+            f"{self.n_rows:,} of {n_distinct:,} distinct rows were reduced, and "
+            f"{self.n_kept / self.n_rows:.1%} of them kept: there is little to gain, so every "
+            "distinct row represents itself. A larger hull_tol, a larger subset_size or a smaller "
+            "gamma would reduce more."
+        )
+
+
+def derive(
+    kernel: KernelMatrix,
+    groups: list[NDArray[np.intp]],
+    weights: NDArray[np.float64],
+    settings: ReductionSettings,
+    run: Callable,
+    progress: Progress,
+    keep_combinations: bool = False,
+) -> Derived:
+    """Represent the rows of each group, all different.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    groups : list of ndarray
+        Row indices, ascending; rows of different groups never stand for each other.
+    weights : ndarray of shape (n_rows,)
+        Of every row of the kernel matrix.
+    settings : ReductionSettings
+    run : callable
+        ``map`` or a parallel one.
+    progress : Progress
+    keep_combinations : bool, default=False
+    """
+    rows = np.sort(np.concatenate(groups))
+    if settings.hull_tol == 0:
+        found = identity(rows, weights, kernel.n_rows, keep_combinations)
+        return Derived(found, 0, None, False)
+    subsets = cut(kernel, groups, settings, run, progress)
+    reduced, given_up = reduce(kernel, subsets, weights, settings, run, progress, keep_combinations)
+    if given_up is None:
+        found = union(reduced, kernel.n_rows, keep_combinations)
+    else:
+        found = identity(rows, weights, kernel.n_rows, keep_combinations)
+    return Derived(found, len(subsets), given_up, given_up is None)
+
+
+def cut(
+    kernel: KernelMatrix,
+    groups: list[NDArray[np.intp]],
+    settings: ReductionSettings,
+    run: Callable,
+    progress: Progress,
+) -> list[NDArray[np.intp]]:
+    """Cut every group into subsets of similar rows."""
+    started = time.perf_counter()
+    size = settings.partition_size
+    if settings.partition == "sequence":
+        pieces = [piece for rows in groups for piece in sequence_pieces(rows, size)]
+    else:
+        pieces = distance_pieces(kernel, groups, size, run)
+    count = min(len(pieces), _BATCHES)
+    batches = [pieces[at::count] for at in range(count)]
+    subsets: list[NDArray[np.intp]] = []
+
+    def cut_all(batch: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
+        return [s for rows in batch for s in fine_subsets(kernel, rows, settings.subset_size)]
+
+    with progress.task("partition", count) as task, closing(run(cut_all, batches)) as cuts:
+        for own in cuts:
+            subsets += own
+            task.step("piece")
+    progress.say(
+        f"partition: {len(pieces):,} pieces, {len(subsets):,} subsets, "
+        f"{time.perf_counter() - started:.1f} s"
+    )
+    return subsets
+
+
+def reduce(
+    kernel: KernelMatrix,
+    subsets: list[NDArray[np.intp]],
+    weights: NDArray[np.float64],
+    settings: ReductionSettings,
+    run: Callable,
+    progress: Progress,
+    keep_combinations: bool = False,
+) -> tuple[list[Reduced], GivenUp | None]:
+    """Reduce every subset; where there is little to gain, what the first of them kept."""
+    reducer = Reducer(kernel, settings.hull_tol, weights, keep_combinations)
+    total = sum(len(rows) for rows in subsets)
+    ends = np.cumsum([len(rows) for rows in subsets])
+    probes = np.unique(np.searchsorted(ends, ends[-1] * (np.arange(_PROBES) + 0.5) / _PROBES))
+    others = np.setdiff1d(np.arange(len(subsets)), probes)
+    count = min(len(others), _BATCHES)
+    batches = [probes[[at]] for at in range(len(probes))]
+    batches += np.array_split(others, count) if count else []
+    results: dict[int, Reduced] = {}
+    kept = seen = 0
+    started = time.perf_counter()
+    with progress.task("subsets", len(batches)) as task:
+        for phase in (batches[: len(probes)], batches[len(probes) :]):
+            work = ([subsets[at] for at in batch] for batch in phase)
+            with closing(run(reducer, work)) as reductions:
+                for batch, reduced in zip(phase, reductions, strict=True):
+                    for at, result in zip(batch, reduced, strict=True):
+                        results[at] = result
+                        kept += len(result.selected)
+                        seen += len(subsets[at])
+                    task.step("batch")
+                    task.say_now_and_then(
+                        f"{seen:,} of {total:,} rows seen, {kept / seen:.1%} kept"
+                    )
+            if kept > settings.most_kept * seen and seen < total:
+                return [], GivenUp(seen, kept)
+    progress.say(f"subsets: {kept:,} rows kept, {time.perf_counter() - started:.1f} s")
+    return [results[at] for at in range(len(subsets))], None
+
+
+class Reduced(NamedTuple):
+    """A reduced subset; rows by their index in X."""
+
+    rows: NDArray[np.intp]
+    selected: NDArray[np.intp]
+    weights: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    combinations: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]] | None
+
+
+class Reducer:
+    """Reduces batches of subsets; called from several threads, one kernel block each."""
+
+    def __init__(
+        self,
+        kernel: KernelMatrix,
+        tol: float,
+        weights: NDArray[np.float64],
+        keep_combinations: bool,
+    ) -> None:
+        self.kernel = kernel
+        self.tol = tol
+        self.weights = weights
+        self.keep_combinations = keep_combinations
+        self.thread = threading.local()
+
+    def __call__(self, batch: list[NDArray[np.intp]]) -> list[Reduced]:
+        return [self.reduce(rows) for rows in batch]
+
+    def reduce(self, rows: NDArray[np.intp]) -> Reduced:
+        if not hasattr(self.thread, "workspace"):
+            self.thread.workspace = Workspace()
+        hull = approximate_extreme_points(self._gram(rows), self.tol, self.thread.workspace)
+        beta = np.empty(len(hull.selected))
+        _weigh(self.weights, rows, hull.selected, hull.indptr, hull.indices, hull.coefs, beta)
+        combinations = None
+        if self.keep_combinations:
+            combinations = (np.diff(hull.indptr), rows[hull.indices], hull.coefs)
+        return Reduced(rows, rows[hull.selected], beta, hull.residuals, combinations)
+
+    def _gram(self, rows: NDArray[np.intp]) -> NDArray:
+        # One buffer per thread: fresh memory would be zeroed by the system for every subset.
+        size = len(rows) ** 2
+        buffer = getattr(self.thread, "buffer", None)
+        if buffer is None or buffer.size < size:
+            buffer = self.thread.buffer = np.empty(size, dtype=self.kernel.dtype)
+        return self.kernel.square(rows, out=buffer[:size].reshape(len(rows), len(rows)))
+
+
+@jit
+def _weigh(weights, rows, selected, indptr, indices, coefs, beta):
+    """beta_t = sum_i w_i gamma_it: each row hands its weight on to those it leans on."""
+    total = np.zeros(rows.size)
+    for i in range(rows.size):
+        for e in range(indptr[i], indptr[i + 1]):
+            total[indices[e]] += weights[rows[i]] * coefs[e]
+    for t in range(selected.size):
+        beta[t] = total[selected[t]]
+
+
+class Representatives(NamedTuple):
+    """Representatives of the distinct rows; arrays over rows of X where not ``selected``."""
+
+    selected: NDArray[np.intp]
+    weights: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    combinations: sp.csr_array | None
+
+    def for_equal_rows(self, same_as: NDArray[np.intp]) -> Representatives:
+        """The same for rows equal to the distinct ones; -1 for a row that nothing stands for."""
+        left_out = same_as < 0
+        combinations = self.combinations
+        if combinations is not None:
+            combinations = combinations[np.where(left_out, 0, same_as)]
+            if left_out.any():
+                combinations = sp.csr_array(sp.diags_array(1.0 - left_out) @ combinations)
+                combinations.eliminate_zeros()
+        residuals = np.where(left_out, np.nan, self.residuals[same_as])
+        return self._replace(residuals=residuals, combinations=combinations)
+
+
+def union(reduced: list[Reduced], n_rows: int, keep_combinations: bool) -> Representatives:
+    """The representatives of all subsets together."""
+    rows = np.concatenate([r.rows for r in reduced])
+    selected = np.concatenate([r.selected for r in reduced])
+    order = np.argsort(selected)
+    selected = selected[order]
+    weights = np.concatenate([r.weights for r in reduced])[order]
+    residuals = np.full(n_rows, np.nan)
+    residuals[rows] = np.concatenate([r.residuals for r in reduced])
+    combinations = None
+    if keep_combinations:
+        parts = zip(*(r.combinations for r in reduced if r.combinations), strict=True)
+        lengths, columns, coefs = (np.concatenate(part) for part in parts)
+        places = np.repeat(rows, lengths), np.searchsorted(selected, columns)
+        combinations = sp.csr_array((coefs, places), shape=(n_rows, len(selected)))
+    return Representatives(selected, weights, residuals, combinations)
+
+
+def identity(
+    rows: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    n_rows: int,
+    keep_combinations: bool,
+) -> Representatives:
+    """Every distinct row represents itself."""
+    residuals = np.full(n_rows, np.nan)
+    residuals[rows] = 0.0
+    combinations = None
+    if keep_combinations:
+        places = rows, np.arange(len(rows))
+        combinations = sp.csr_array((np.ones(len(rows)), places), shape=(n_rows, len(rows)))
+    return Representatives(rows, weights[rows], residuals, combinations)

@@ -1,0 +1,58 @@
+"""A number that tells whether rows, their targets and their weights are those of before.
+
+Every row is hashed with its target, its weight and its place among all rows, and the hashes are
+added up. So the digest of some rows does not depend on the chunks in which they came, and another
+order, another value or another label changes it, but for a chance of about one in 2**64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.sets.distinct import bits_of, random_keys, row_hashes
+
+#: Digests are added modulo this.
+MODULUS = 2**64
+
+
+def digest(
+    X: Any,
+    targets: NDArray,
+    weights: NDArray[np.float64],
+    first: int = 0,
+    run: Callable = map,
+) -> int:
+    """The digest of some rows, the first of which is at place ``first`` among all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.sets.digest import MODULUS, digest
+    >>> X, y, weights = np.array([[0.0], [1.0]]), np.array([0, 1]), np.ones(2)
+    >>> whole = digest(X, y, weights)
+    >>> parts = digest(X[:1], y[:1], weights[:1]), digest(X[1:], y[1:], weights[1:], first=1)
+    >>> sum(parts) % MODULUS == whole
+    True
+    >>> digest(X[::-1], y, weights) == whole
+    False
+    """
+    place, target, weight = random_keys(3)
+    with np.errstate(over="ignore"):
+        each = row_hashes(X, run) + _target_hashes(targets) * target + bits_of(weights) * weight
+        each += np.arange(first, first + len(each), dtype=np.uint64) * place
+        each = (each ^ (each >> np.uint64(31))) * place
+        return int((each ^ (each >> np.uint64(29))).sum())
+
+
+def _target_hashes(targets: NDArray) -> NDArray[np.uint64]:
+    """Equal for equal targets, whatever their type."""
+    if targets.dtype.kind == "f":
+        return bits_of(targets)
+    values, codes = np.unique(targets, return_inverse=True)
+    names = [crc32(repr(value).encode()) for value in values.tolist()]
+    return np.array(names, dtype=np.uint64)[codes]

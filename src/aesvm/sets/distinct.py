@@ -1,0 +1,143 @@
+"""Equal rows of a class, found in one pass.
+
+Rows are hashed (a sum over the non-zero entries, so dense and sparse rows agree), sorted by
+hash, and compared where hashes agree: the hash decides the speed, never the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.kernels.blocks import cached_rows
+from aesvm.runtime.jit import jit
+
+
+def distinct_rows(
+    X, labels: NDArray[np.intp], run: Callable = map
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First occurrence of every distinct (row, label) pair, and where each row went.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, n_features)
+    labels : ndarray of shape (n,)
+        Rows with different labels are never equal.
+    run : callable, default=map
+        ``map`` or a parallel one.
+
+    Returns
+    -------
+    first : ndarray of shape (n_distinct,)
+        Row indices, ascending.
+    inverse : ndarray of shape (n,)
+        ``X[first[inverse]]`` equals ``X``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.sets.distinct import distinct_rows
+    >>> X = np.array([[0.0], [1.0], [0.0], [0.0]])
+    >>> distinct_rows(X, np.array([0, 0, 0, 1]))
+    (array([0, 1, 3]), array([0, 1, 0, 2]))
+    """
+    hashes = row_hashes(X, run) + labels.astype(np.uint64) * random_keys(1)
+    head = np.empty(len(hashes), dtype=np.intp)  # the first row equal to each row
+
+    def find(bucket: int) -> None:
+        rows = np.flatnonzero(hashes >> np.uint64(60) == bucket)
+        head[rows] = _first_equal(X, labels, rows, hashes[rows])
+
+    for _ in run(find, range(16)):
+        pass
+    first = np.flatnonzero(head == np.arange(len(head)))
+    number = np.empty(len(head), dtype=np.intp)
+    number[first] = np.arange(len(first))
+    return first, number[head]
+
+
+def _first_equal(
+    X, labels: NDArray[np.intp], rows: NDArray[np.intp], hashes: NDArray[np.uint64]
+) -> NDArray[np.intp]:
+    """For each of the rows the first one equal to it."""
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    starts = np.concatenate([[0], changes, [len(rows)]])
+    head = np.empty(len(rows), dtype=np.intp)  # in the beginning, the first of the same hash
+    head[order] = np.repeat(order[starts[:-1]], np.diff(starts)) if len(rows) else 0
+    pending = np.flatnonzero(head != np.arange(len(head)))
+    while pending.size:
+        here, there = rows[pending], rows[head[pending]]
+        pending = pending[(labels[here] != labels[there]) | _differ(X, here, there)]
+        # the first that differs from its head heads the others of its hash in turn
+        _, at, group = np.unique(head[pending], return_index=True, return_inverse=True)
+        head[pending] = pending[at[group]]
+        pending = pending[head[pending] != pending]
+    return rows[head]
+
+
+def random_keys(size: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(0).integers(1, 2**63, size, dtype=np.uint64) * 2 + 1
+
+
+def row_hashes(X, run: Callable) -> NDArray[np.uint64]:
+    keys = random_keys(X.shape[1])
+    hashes = np.empty(X.shape[0], dtype=np.uint64)
+    if sp.issparse(X):
+        _hash_sparse(bits_of(X.data), X.indices, X.indptr, keys, hashes)
+        return hashes
+    step = cached_rows(8 * X.shape[1])
+
+    def hash_from(start: int) -> None:
+        part = slice(start, start + step)
+        _hash_dense(bits_of(X[part]), keys, hashes[part])
+
+    for _ in run(hash_from, range(0, X.shape[0], step)):
+        pass
+    return hashes
+
+
+def bits_of(values: NDArray) -> NDArray[np.uint64]:
+    # adding zero turns -0.0 into 0.0
+    return np.add(values, 0.0, dtype=np.float64).view(np.uint64)
+
+
+@jit
+def _hash_dense(bits, keys, hashes):
+    for i in range(hashes.size):
+        total = np.uint64(0)
+        for f in range(keys.size):
+            total += _mix(bits[i, f], keys[f])
+        hashes[i] = total
+
+
+@jit
+def _hash_sparse(bits, indices, indptr, keys, hashes):
+    for i in range(hashes.size):
+        total = np.uint64(0)
+        for e in range(indptr[i], indptr[i + 1]):
+            total += _mix(bits[e], keys[indices[e]])
+        hashes[i] = total
+
+
+@jit
+def _mix(bits, key):
+    """A number that depends on all bits, 0 for those of 0.0."""
+    bits = (bits ^ (bits >> np.uint64(32))) * key
+    return (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+
+
+def _differ(X, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
+    differs = np.empty(len(rows), dtype=bool)
+    step = cached_rows(X.shape[1])
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        if sp.issparse(X):
+            differs[part] = np.diff((X[rows[part]] != X[others[part]]).tocsr().indptr) > 0
+        else:
+            differs[part] = (X[rows[part]] != X[others[part]]).any(axis=1)
+    return differs

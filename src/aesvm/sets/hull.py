@@ -1,0 +1,429 @@
+"""Approximate extreme points of one subset: the paper's DeriveAE, with a bound that holds.
+
+The subset's rows are known through their Gram block ``K`` alone. A set ``S`` of
+representatives is wanted such that every row lies within ``tol`` of their convex hull in
+kernel space,
+
+    f(i, S) = min_mu  K_ii - 2 sum_t mu_t K_it + sum_ts mu_t mu_s K_ts  <=  tol,
+              mu >= 0,  sum_t mu_t = 1,  t, s in S,
+
+together with one feasible ``mu`` per row. The phases, by the paper's steps:
+
+sphere (1, 2)  the hard-margin SVDD (smallest enclosing ball) gives the first
+               representatives and the order, farthest from its centre first;
+absorb (3)     CheckPoint on each row in that order: a row outside the hull joins;
+prune (4)      CheckPoint on each joined row against the others; a row inside leaves, and
+               is gone for the rows checked after it;
+cover (5, 6)   a row that leaned on one that left is checked again, and joins if it is now
+               outside. The paper leaves such rows beyond ``tol``; here none is.
+
+CheckPoint moves weight between two representatives at a time (pairwise Frank-Wolfe with
+exact steps) and stops as soon as either answer is certain. With ``v = z_i - u`` the
+current residual vector, ``p = |v|^2`` bounds f from above, and the hyperplane normal to
+``v`` bounds it from below:
+
+    f >= max(0, <v, z_i> - max_t <v, z_t>)^2 / p.
+
+Any feasible ``mu`` with ``p <= tol`` serves the paper's theorems, so the first one is kept.
+
+Where ``tol`` allows it the search runs in single precision, which halves the memory that
+every move reads. Nothing is believed of it: a combination is accepted when its residual,
+computed afresh from the Gram block in double precision, is within ``tol``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.runtime.jit import jit, minimum
+from aesvm.sets.ball import enclosing_ball
+from aesvm.sets.workspace import LANE, Ledger, Members, Workspace, join, leave, recall, record
+
+# Rows times members that one jitted call may look at: a tenth of a second's work. An
+# interrupt is answered between calls; a subset of a thousand rows is done in one.
+_BUDGET = 4_000_000
+
+# CheckPoint answers "outside", which is always safe, after this number of moves, or when the way
+# left is this multiple of the last move's gain. Rows are absorbed impatiently: most of those
+# inside are found so within five moves, and what joins without need is pruned later.
+_ABSORB_MOVES, _ABSORB_PATIENCE = 25, 10.0
+_CHECK_MOVES, _CHECK_PATIENCE = 100, 1e30
+
+# The phases in order, and what a call that makes them answers.
+_SEED, _ABSORB, _PRUNE, _COVER, _PHASES = range(5)
+_DONE, _PAUSED, _BLOCK_FULL, _LEDGER_FULL = range(4)
+
+# The search is in single precision where tol is this many of its roundings.
+_ROUNDINGS = 1000
+_SINGLE_EPS = float(np.finfo(np.float32).eps)
+
+# Out of reach of any gradient; finite, since the jitted code assumes finite numbers.
+_FAR = 1e30
+
+# Smallest squared distance of two members that the choice of a target distinguishes.
+_TINY = 1e-12
+
+
+class Hull(NamedTuple):
+    """Representatives of a subset, by position in it, and how each row leans on them."""
+
+    selected: NDArray[np.intp]  #: representatives, ascending
+    indptr: NDArray[np.intp]  #: row i leans on indices[indptr[i]:indptr[i + 1]]
+    indices: NDArray[np.intp]  #: positions in the subset, each of them selected
+    coefs: NDArray[np.float64]  #: convex weights, summing to one over each row
+    residuals: NDArray[np.float64]  #: squared distance of each row to its combination
+
+
+def approximate_extreme_points(
+    gram: NDArray, tol: float, workspace: Workspace | None = None
+) -> Hull:
+    """Select rows whose convex hull in kernel space is within ``tol`` of every row.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The kernel matrix of the subset, float32 or float64, C-contiguous and symmetric.
+    tol : float
+        Largest squared distance allowed between a row and its convex combination.
+    workspace : Workspace, default=None
+        Memory to work in, where subsets are reduced one after another.
+
+    Returns
+    -------
+    Hull
+
+    Examples
+    --------
+    Of five points on a line, the two ends span the rest:
+
+    >>> import numpy as np
+    >>> from aesvm.sets.hull import approximate_extreme_points
+    >>> x = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
+    >>> hull = approximate_extreme_points(x @ x.T, tol=1e-9)
+    >>> hull.selected
+    array([0, 4])
+    >>> hull.coefs[hull.indptr[2] : hull.indptr[3]]
+    array([0.5, 0.5])
+    """
+    center, distances = enclosing_ball(gram)
+    order = np.argsort(-distances, kind="stable")
+    workspace = Workspace() if workspace is None else workspace
+    workspace.fit(len(gram), _search_precision(gram, tol))
+    progress = np.zeros(3, dtype=np.intp)
+    while True:
+        members, ledger, scratch = workspace.members, workspace.ledger, workspace.scratch
+        answer = _derive(gram, order, center, members, ledger, scratch, progress, tol, _BUDGET)
+        if answer == _DONE:
+            return _hull(gram, members, ledger, int(progress[2]))
+        if answer == _BLOCK_FULL:
+            workspace.enlarge_block()
+        elif answer == _LEDGER_FULL:
+            workspace.lengthen_ledger()
+
+
+def _search_precision(gram: NDArray, tol: float) -> np.dtype:
+    single = tol >= _ROUNDINGS * _SINGLE_EPS * _largest_diagonal(gram)
+    return np.dtype(np.float32) if single else gram.dtype
+
+
+def _hull(gram: NDArray, members: Members, ledger: Ledger, entries: int) -> Hull:
+    n = len(gram)
+    hull = Hull(
+        selected=np.empty(members.size[0], dtype=np.intp),
+        indptr=np.empty(n + 1, dtype=np.intp),
+        indices=np.empty(entries, dtype=np.intp),
+        coefs=np.empty(entries),
+        residuals=np.empty(n),
+    )
+    _write_out(gram, members, ledger, *hull)
+    return hull
+
+
+@jit
+def _derive(gram, order, center, members, ledger, scratch, progress, tol, budget):
+    """All phases, from where ``progress`` (phase, position in ``order``) says.
+
+    Returns when done, when the budget is spent, or when there is no room for the next row.
+    When done, ``progress[2]`` is the number of entries in all combinations.
+    """
+    if progress[0] == _SEED and progress[1] == 0:
+        for i in range(order.size):
+            members.place[i] = -1
+        members.size[0] = 0
+        ledger.used[0] = 0
+    spent = 0
+    while progress[0] < _PHASES:
+        phase = progress[0]
+        while progress[1] < order.size:
+            if spent > budget:
+                return _PAUSED
+            if members.size[0] + 1 >= members.packed.shape[0]:
+                return _BLOCK_FULL
+            if ledger.used[0] + members.size[0] > ledger.rows.size:
+                return _LEDGER_FULL
+            i = order[progress[1]]
+            progress[1] += 1
+            spent += members.size[0]
+            if center[i] > 0.0:
+                if phase == _SEED:
+                    join(gram, members, i)
+            elif phase == _ABSORB:
+                _absorb(gram, members, ledger, scratch, i, tol)
+            elif phase == _PRUNE and members.place[i] >= 0:
+                _prune(gram, members, ledger, scratch, i, tol)
+            elif phase == _COVER and members.place[i] < 0:
+                _cover(gram, members, ledger, scratch, i, tol)
+        progress[0] += 1
+        progress[1] = 0
+    progress[2] = 0
+    for i in range(order.size):
+        progress[2] += 1 if members.place[i] >= 0 else ledger.length[i]
+    return _DONE
+
+
+@jit
+def _absorb(gram, members, ledger, scratch, i, tol):
+    """A row outside the hull of the members joins them."""
+    size, inside = _check(gram, members, scratch, 0, i, tol, _ABSORB_MOVES, _ABSORB_PATIENCE)
+    record(members, ledger, scratch, size, i)
+    if not inside:
+        join(gram, members, i)
+
+
+@jit
+def _prune(gram, members, ledger, scratch, i, tol):
+    """A member inside the hull of the others leaves."""
+    size, _ = recall(members, ledger, scratch, i)
+    size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
+    if inside:
+        record(members, ledger, scratch, size, i)
+        leave(members, i)
+
+
+@jit
+def _cover(gram, members, ledger, scratch, i, tol):
+    """A row that leaned on one that left finds other members, or joins them."""
+    size, intact = recall(members, ledger, scratch, i)
+    if intact:
+        return
+    size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
+    if inside:
+        record(members, ledger, scratch, size, i)
+    else:
+        join(gram, members, i)
+
+
+@jit
+def _check(gram, members, scratch, size, i, tol, moves, patience):
+    """CheckPoint: is row i within tol of the hull of the members other than itself?
+
+    On entry ``scratch`` holds a combination of ``size`` members to start from (none: start
+    at the nearest member); on return the one reached after at most ``moves`` moves. Returns
+    its size, and the answer.
+    """
+    packed, diag, rows = members.packed, members.diag, members.rows
+    mu, support = scratch.mu, scratch.support
+    g, gains = members.work[0], members.work[1]  # half gradient: sum_s mu_s K_ts - K_it
+    real = g.dtype.type
+    m = members.size[0]
+    lanes = (m + LANE - 1) // LANE * LANE
+    nowhere = packed.shape[0] - 1
+    k_ii = float(gram[i, i])
+    line = gram[i]
+    for t in range(m):
+        g[t] = -line[rows[t]]
+    for t in range(m, lanes):
+        g[t] = real(_FAR)
+    if members.place[i] >= 0:
+        g[members.place[i]] = real(_FAR)
+    # The start is a move too: from nowhere to the nearest member, or none at all.
+    step = 0.0
+    target = source = nowhere
+    if size == 0:
+        nearest = _nearest(g, diag, gains, lanes)
+        if g[nearest] >= 0.5 * _FAR:
+            return 0, False
+        support[0] = nearest
+        mu[nearest] = 1.0
+        size = 1
+        step = 1.0
+        target = nearest
+    else:
+        for a in range(size):
+            weight = real(mu[support[a]])
+            for t in range(m):
+                g[t] += weight * packed[support[a], t]
+    dot = 0.0  # <z_i, u>
+    for a in range(size):
+        dot += mu[support[a]] * gram[i, rows[support[a]]]
+    p = _residual(gram, rows, mu, support, size, i)
+
+    for _ in range(moves):
+        # The gradient on the support alone tells where weight is next taken from; one pass
+        # then moves the whole gradient and finds where that weight should go.
+        high = 0
+        top = -_FAR
+        for a in range(size):
+            s = support[a]
+            slope = g[s] + step * (packed[target, s] - packed[source, s])
+            if slope > top:
+                top = slope
+                high = a
+        least, target = _shift(
+            g, gains, packed, diag, lanes, step, target, source, top, support[high]
+        )
+        source = support[high]
+        if p <= tol:
+            p = _residual(gram, rows, mu, support, size, i)
+            if p <= tol:
+                return size, True
+        reach = k_ii - dot + least  # <v, z_i> - max_t <v, z_t>
+        if reach > 0.0 and reach * reach > tol * p:
+            return size, False
+        slope = float(g[source]) - float(g[target])
+        curvature = float(diag[source]) + float(diag[target]) - 2.0 * packed[source, target]
+        step = mu[source]
+        if slope < step * curvature:
+            step = slope / curvature
+        gain = step * (2.0 * slope - step * curvature)
+        if slope <= 0.0 or gain <= 1e-9 * p or p - tol > patience * gain:
+            return size, False
+        p -= gain
+        dot += step * (float(gram[i, rows[target]]) - float(gram[i, rows[source]]))
+        size = _add(mu, support, size, target, step)
+        if step == mu[source]:
+            size -= 1
+            support[high] = support[size]
+        else:
+            mu[source] -= step
+    return size, False
+
+
+@jit
+def _add(mu, support, size, t, weight):
+    for a in range(size):
+        if support[a] == t:
+            mu[t] += weight
+            return size
+    support[size] = t
+    mu[t] = weight
+    return size + 1
+
+
+@jit
+def _residual(gram, rows, mu, support, size, i):
+    """Squared distance of row i to its combination, from the Gram block itself."""
+    p = float(gram[i, i])
+    for a in range(size):
+        s = rows[support[a]]
+        cross = -2.0 * gram[i, s]
+        for b in range(size):
+            cross += mu[support[b]] * gram[s, rows[support[b]]]
+        p += mu[support[a]] * cross
+    return p
+
+
+@jit
+def _nearest(g, diag, distance, lanes):
+    """The member nearest to the row: where diag / 2 - K_it is least (g is -K_it)."""
+    half = g.dtype.type(0.5)
+    far = g.dtype.type(2.0 * _FAR)
+    least = far
+    at = 0
+    for b in range(0, lanes, LANE):
+        g_b = g[b : b + LANE]
+        diag_b = diag[b : b + LANE]
+        distance_b = distance[b : b + LANE]
+        low = far
+        for c in range(LANE):
+            distance_b[c] = half * diag_b[c] + g_b[c]
+            low = minimum(low, distance_b[c])
+        if low < least:
+            least = low
+            at = b
+    while at < lanes - 1 and distance[at] != least:
+        at += 1
+    return at
+
+
+@jit
+def _shift(g, gain, packed, diag, lanes, step, to, from_, top, source):
+    """Move g for a step of weight between two members, and choose the next target.
+
+    Returns the least g, and the member to which moving weight from the next source (whose
+    g will be ``top``) lowers the residual most: (g_s - g_t)^2 / |z_s - z_t|^2 is largest.
+    """
+    real = g.dtype.type
+    move, top, source_diag = real(step), real(top), diag[source]
+    zero, two, tiny = real(0.0), real(2.0), real(_TINY)
+    least = real(_FAR)
+    best = zero
+    at = 0
+    for b in range(0, lanes, LANE):
+        g_b = g[b : b + LANE]
+        to_b = packed[to, b : b + LANE]
+        from_b = packed[from_, b : b + LANE]
+        row_b = packed[source, b : b + LANE]
+        diag_b = diag[b : b + LANE]
+        gain_b = gain[b : b + LANE]
+        low = real(_FAR)
+        lowest_gain = zero
+        for c in range(LANE):
+            g_b[c] += move * (to_b[c] - from_b[c])
+            low = minimum(low, g_b[c])
+            slope = minimum(g_b[c] - top, zero)
+            curvature = minimum(two * row_b[c] - diag_b[c] - source_diag, -tiny)
+            gain_b[c] = slope * slope / curvature
+            lowest_gain = minimum(lowest_gain, gain_b[c])
+        least = min(least, low)
+        if lowest_gain < best:
+            best = lowest_gain
+            at = b
+    while at < lanes - 1 and gain[at] != best:
+        at += 1
+    return least, at
+
+
+@jit
+def _largest_diagonal(gram):
+    largest = 0.0
+    for i in range(gram.shape[0]):
+        largest = max(largest, abs(gram[i, i]))
+    return largest
+
+
+@jit
+def _write_out(gram, members, ledger, selected, indptr, indices, coefs, residuals):
+    """Copy the combinations out, normalised, with their residuals computed afresh."""
+    at = 0
+    found = 0
+    for i in range(residuals.size):
+        indptr[i] = at
+        if members.place[i] >= 0:
+            selected[found] = i
+            indices[at] = i
+            coefs[at] = 1.0
+            residuals[i] = 0.0
+            found += 1
+            at += 1
+            continue
+        size = ledger.length[i]
+        total = 0.0
+        for e in range(ledger.start[i], ledger.start[i] + size):
+            total += ledger.coefs[e]
+        for a in range(size):
+            indices[at + a] = ledger.rows[ledger.start[i] + a]
+            coefs[at + a] = ledger.coefs[ledger.start[i] + a] / total
+        p = float(gram[i, i])
+        for a in range(size):
+            s = indices[at + a]
+            cross = -2.0 * gram[i, s]
+            for b in range(size):
+                cross += coefs[at + b] * gram[s, indices[at + b]]
+            p += coefs[at + a] * cross
+        residuals[i] = p
+        at += size
+    indptr[residuals.size] = at

@@ -1,0 +1,175 @@
+"""Subsets of similar rows: the paper's FLS1, FLS2 (coarse) and SLS (fine).
+
+Index arrays in, index arrays out. ``rows`` are always ascending row indices.
+
+sequence  (FLS1)  consecutive pieces of at most P rows.
+distance  (FLS2)  a class larger than P is halved by distance in kernel space from its first
+                  row, and so on, until the halves have at most P rows. A class of at most P
+                  rows stays whole (the paper's pseudo-code would halve it once).
+fine      (SLS)   from a piece, the V rows nearest to an anchor are taken off, again and again.
+                  The first anchor is the row farthest from the origin, the next one the row
+                  that would have been taken next.
+
+Ranks, not thresholds: ties are split by row index, so equal distances cannot stall it.
+
+Distances are asked of the kernel matrix (``kernels.points``); for the RBF kernel they do not
+depend on gamma, and so neither does the result. A piece is copied once and kept contiguous: the
+rows taken off are replaced by rows from its end, so a pass reads what is left and moves V
+rows.
+
+Halving down to V rows would need fewer passes, but its subsets reduce worse (covertype at
+gamma = 1: 30.5 % of the rows kept instead of 22.8 %), and it takes no less time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import KernelMatrix
+from aesvm.kernels.blocks import DISTANCE_ROWS
+from aesvm.runtime.jit import jit
+
+Rows = NDArray[np.intp]
+
+
+def sequence_pieces(rows: Rows, size: int) -> list[Rows]:
+    """FLS1: consecutive pieces of at most ``size`` rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.sets.partition import sequence_pieces
+    >>> sequence_pieces(np.arange(5), 2)
+    [array([0, 1]), array([2, 3]), array([4])]
+    """
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def distance_pieces(
+    kernel: KernelMatrix, classes: list[Rows], size: int, run: Callable = map
+) -> list[Rows]:
+    """FLS2 on every class, a level of the trees at a time; ``run`` is map or a parallel one.
+
+    A piece of n rows whose halves have n / 2 <= size rows is halved and done.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.kernels import kernel_matrix
+    >>> from aesvm.sets.partition import distance_pieces
+    >>> X = np.array([[0.0], [5.0], [1.0], [4.0]])
+    >>> distance_pieces(kernel_matrix(X, kernel="linear"), [np.arange(4)], 2)
+    [array([0, 2]), array([1, 3])]
+    """
+    pieces = [(rows, len(rows) <= size) for rows in classes]
+    while not all(done for _, done in pieces):
+        wide = [rows for rows, done in pieces if not done]
+        halves = run(_halves, list(zip(wide, _from_first_row(kernel, wide, run), strict=True)))
+        following = []
+        for rows, done in pieces:
+            if done:
+                following.append((rows, True))
+            else:
+                following += [(half, len(rows) <= 2 * size) for half in next(halves)]
+        pieces = following
+    return [rows for rows, _ in pieces if len(rows)]
+
+
+def _halves(piece: tuple[Rows, NDArray]) -> tuple[Rows, Rows]:
+    """The half of the rows with the least distances, and the others."""
+    rows, distances = piece
+    near = np.zeros(len(rows), dtype=bool)
+    near[_nearest(distances, rows, len(rows) // 2)[0]] = True
+    return rows[near], rows[~near]
+
+
+def _from_first_row(kernel: KernelMatrix, pieces: list[Rows], run: Callable) -> Iterator[NDArray]:
+    """For each piece, the distances of its rows from its first row."""
+    starts = [range(0, len(rows), DISTANCE_ROWS) for rows in pieces]
+
+    def distances(task: tuple[Rows, int]) -> NDArray:
+        rows, start = task
+        part = np.concatenate([rows[:1], rows[start : start + DISTANCE_ROWS]])
+        return kernel.points(part).distances(0, len(part))[1:]
+
+    tasks = [(rows, at) for rows, own in zip(pieces, starts, strict=True) for at in own]
+    results = run(distances, tasks)
+    for own in starts:
+        yield np.concatenate([next(results) for _ in own])
+
+
+def fine_subsets(kernel: KernelMatrix, rows: Rows, size: int) -> list[Rows]:
+    """SLS: subsets of ``size`` similar rows, and a last one of at most ``size``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.kernels import kernel_matrix
+    >>> from aesvm.sets.partition import fine_subsets
+    >>> X = np.array([[0.0], [5.0], [1.0], [4.0], [2.0]])
+    >>> fine_subsets(kernel_matrix(X, kernel="linear"), np.arange(5), 2)
+    [array([1, 3]), array([2, 4]), array([0])]
+    """
+    if len(rows) <= size:
+        return [rows]
+    points = kernel.points(rows)
+    anchor = points.farthest()
+    subsets = []
+    for left in range(len(rows), size, -size):
+        distances = points.distances(anchor, left)
+        names = points.rows[:left]
+        taken, following = _nearest(distances, names, size)
+        subsets.append(np.sort(names[taken]))
+        anchor = points.take_off(taken, left, following)
+    subsets.append(np.sort(points.rows[: left - size]))
+    return subsets
+
+
+def _nearest(distances: NDArray, names: Rows, count: int) -> tuple[Rows, int]:
+    """Positions of the ``count`` least (distance, name) pairs, ascending, and of the next."""
+    bound = np.partition(distances, count)[count]
+    below, ties = _survey(distances, bound)
+    taken, tied = np.empty(count, dtype=np.intp), np.empty(ties, dtype=np.intp)
+    return taken, _up_to(distances, bound, names, count - below, taken, tied)
+
+
+# Jitted functions called from Python fill arrays and return numbers: to return an array, Numba
+# runs Python code, and an interrupt that falls there is lost.
+
+
+@jit
+def _survey(distances, bound):
+    """How many are below the bound, and how many at it."""
+    below = 0
+    ties = 0
+    for i in range(distances.size):
+        below += distances[i] < bound
+        ties += distances[i] == bound
+    return below, ties
+
+
+@jit
+def _up_to(distances, bound, names, rank, taken, tied):
+    """Positions below the bound, and of those at it the first ``rank`` by name.
+
+    Returns the position of the next one at it; ``tied`` has room for their names.
+    """
+    at = 0
+    for i in range(distances.size):
+        if distances[i] == bound:
+            tied[at] = names[i]
+            at += 1
+    tied.sort()
+    next_name = tied[rank]
+    following = -1
+    at = 0
+    for i in range(distances.size):
+        if distances[i] < bound or (distances[i] == bound and names[i] < next_name):
+            taken[at] = i
+            at += 1
+        elif distances[i] == bound and names[i] == next_name:
+            following = i
+    return following

@@ -1,0 +1,75 @@
+"""Weighted rows represented: prepared, their kernel values made precise enough, and derived."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.runtime.progress import Progress
+from aesvm.sets.derive import Derived, Prepared, ReductionSettings, derive, prepare
+
+
+class Represented(NamedTuple):
+    """The distinct rows, who represents them, and the kernel values that was decided by."""
+
+    prepared: Prepared
+    derived: Derived
+    kernel: KernelMatrix
+    settings: ReductionSettings
+
+    @property
+    def max_residual(self) -> float:
+        return float(np.nanmax(self.derived.found.residuals))
+
+
+def represent(
+    kernel: TrainingKernel,
+    groups: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    settings: ReductionSettings,
+    run: Callable,
+    progress: Progress,
+    *,
+    keep_combinations: bool = False,
+    finest_tol: float | None = None,
+) -> Represented:
+    """Represent the rows of a kernel matrix, group by group.
+
+    Parameters
+    ----------
+    kernel : TrainingKernel
+    groups, weights : ndarray of shape (n_rows,)
+        Rows of different groups never stand for each other; those of weight zero are left out.
+    settings : ReductionSettings
+    run : callable
+        ``map`` or a parallel one.
+    progress : Progress
+    keep_combinations : bool, default=False
+        Whether to keep who stands for whom.
+    finest_tol : float, default=None
+        The tolerance of the finest set that these kernel values will be used for, where others are
+        to follow.
+    """
+    started = time.perf_counter()
+    prepared = prepare(kernel.X, groups, weights, run)
+    progress.say(
+        f"{len(groups):,} rows, {len(np.unique(groups)):,} classes, {len(prepared.rows):,} "
+        "distinct rows of non-zero weight"
+    )
+    finest = settings.hull_tol if finest_tol is None else min(settings.hull_tol, finest_tol)
+    values = kernel.for_residuals(prepared.rows, finest)
+    derived = derive(
+        values, prepared.groups, prepared.weights, settings, run, progress, keep_combinations
+    )
+    represented = Represented(prepared, derived, values, settings)
+    selected = derived.found.selected
+    progress.say(
+        f"{len(selected):,} representatives ({len(selected) / len(groups):.1%}), largest "
+        f"residual {represented.max_residual:.3g}, {time.perf_counter() - started:.1f} s"
+    )
+    return represented

@@ -1,0 +1,378 @@
+"""The dual of a weighted SVM, solved by decomposition.
+
+    minimise    1/2 a'Qa + p'a,     Q_ij = s_i s_j K_ij,  s_i = +1 or -1
+    subject to  0 <= a_i <= c_i,    sum of s_i a_i over each group of variables stays as it is
+
+One group is classification and regression, two are their nu forms. A variable belongs to a
+training row, and rows may have several (regression has two), which share its kernel values.
+
+In ``b_i = s_i a_i`` the signs vanish: ``1/2 b'Kb + q'b`` with ``q_i = s_i p_i``, each ``b_i``
+between two bounds, one of them zero. With the slopes ``f = Kb + q``, a feasible point is optimal
+where in no group a variable that can fall has a larger slope than one that can rise. The largest
+such difference is the gap, and ``tol`` bounds it, as in LIBSVM.
+
+Each round takes the variables that violate this most, half of them the newest of the last
+round; solves the problem in these alone, on their kernel block (``pair_updates``); and then brings
+the scores ``Kb`` of all others up to date, by blocks of kernel rows which are used as soon as they
+are computed, and kept as long as the cache has room. Variables that have rested at a bound for
+some rounds are left out (shrinking); before the end all are looked at again. Where few are left,
+or were few from the start, the working set is all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import KernelMatrix
+from aesvm.kernels.accumulate import KeptRows, add_rows
+from aesvm.kernels.blocks import WORKING_SET_LINES
+from aesvm.runtime.jit import jit
+from aesvm.solver.pair_updates import update_pairs
+from aesvm.solver.row_cache import RowCache, gather_rows
+from aesvm.solver.state import DualState, Edge, Solution
+
+#: Variables solved for together.
+WORKING_SET = 1024
+
+#: A working set is solved to this share of the gap it was chosen at.
+_INNER = 0.1
+
+#: Pair updates of a working set, per variable: what bounds the time between two rounds.
+_UPDATES = 50
+
+#: Rounds that a variable rests before it is left out, and the share of them worth the copying.
+_REST, _SHRINK = 4, 0.3
+
+#: How much smaller a gap is aimed at where the duality gap is too large, and the smallest share.
+_TIGHTER, _TIGHTEST = 0.25, 1e-4
+
+#: Rounds without a smaller gap, and the share the objective must still fall by in them.
+_PATIENCE, _PROGRESS = 200, 1e-12
+
+
+def minimize(
+    kernel: KernelMatrix,
+    rows: NDArray[np.intp],
+    signs: NDArray,
+    linear: NDArray,
+    bounds: NDArray,
+    *,
+    groups: NDArray | None = None,
+    start: NDArray | None = None,
+    tol: float = 1e-3,
+    duality_tol: float | None = None,
+    max_iter: int = -1,
+    cache_bytes: int = 200_000_000,
+    shrinking: bool = True,
+    run: Callable = map,
+    watch: Callable[[float, int], None] | None = None,
+) -> Solution:
+    """Minimise ``1/2 a'Qa + p'a`` between bounds, group sums held.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    rows : ndarray of shape (n,)
+        The training row of each variable.
+    signs, linear, bounds : ndarray of shape (n,)
+        The problem's s (+1 or -1), p and c.
+    groups : ndarray of shape (n,), default=None
+        Group of each variable, 0 or 1; one group where None.
+    start : ndarray of shape (n,), default=None
+        A feasible a, whose group sums are kept; zeros where None.
+    tol : float, default=1e-3
+        Largest gap, in LIBSVM's meaning.
+    duality_tol : float, default=None
+        Largest duality gap, relative to the objective; where that is not reached at ``tol``, a
+        smaller one is aimed at. The kernel must be positive semidefinite.
+    max_iter : int, default=-1
+        Most pair updates, LIBSVM's iterations; -1 stands for ``max(10_000_000, 100 * n)``.
+    cache_bytes : int, default=200_000_000
+        For rows of the kernel matrix.
+    shrinking : bool, default=True
+    run : callable, default=map
+        ``map`` or a parallel one.
+    watch : callable, default=None
+        Called with the gap and the number of pair updates before every round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.kernels import kernel_matrix
+    >>> from aesvm.solver.smo import minimize
+    >>> K = kernel_matrix(np.array([[-1.0], [1.0], [3.0]]), kernel="linear")
+    >>> solution = minimize(
+    ...     K, np.arange(3), np.array([-1, 1, 1]), -np.ones(3), np.full(3, 10.0), tol=1e-6
+    ... )
+    >>> solution.alpha.round(6)
+    array([0.5, 0.5, 0. ])
+    """
+    problem = DualState(kernel, rows, signs, linear, bounds, groups, start, run)
+    limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
+    active = _Active(problem, np.arange(len(rows)), cache_bytes)
+    patience = _Patience()
+    n_iter = 0
+    aim = tol
+    while True:
+        edges = active.edges()
+        gap = max((edge.gap for edge in edges), default=0.0)
+        if watch is not None:
+            watch(max(gap, 0.0), n_iter)
+        stalled = patience.is_over(gap)
+        if gap <= aim or n_iter >= limit or stalled:
+            if not active.rejoin() or n_iter >= limit:
+                if n_iter >= limit or stalled or not problem.is_short_of(duality_tol):
+                    break
+                aim *= _TIGHTER
+                if aim < _TIGHTEST * tol:
+                    break
+            # without progress, leaving out and taking up again would go on for ever
+            shrinking = patience.renew() and shrinking and not stalled
+            continue
+        if shrinking:
+            edges = active.shrink(edges)
+        done, decrease = active.improve(edges, aim, limit - n_iter)
+        n_iter += done
+        patience.count(decrease)
+    return problem.solution(n_iter, tol, duality_tol)
+
+
+class _Patience:
+    """Tells when neither the gap nor the objective gets any smaller."""
+
+    def __init__(self) -> None:
+        self.best, self.rounds = np.inf, 0
+        self.total = self.at_best = self.at_renewal = 0.0
+
+    def count(self, decrease: float) -> None:
+        self.rounds += 1
+        self.total += decrease
+
+    def is_over(self, gap: float) -> bool:
+        if gap < self.best:
+            self.best, self.rounds, self.at_best = gap, 0, self.total
+        return self.rounds >= _PATIENCE and not self._fell(self.at_best)
+
+    def renew(self) -> bool:
+        """Begin anew: whether the objective has fallen since the last time."""
+        fell = self._fell(self.at_renewal)
+        self.best, self.rounds, self.at_renewal = np.inf, 0, self.total
+        return fell
+
+    def _fell(self, since: float) -> bool:
+        return self.total - since > _PROGRESS * self.total
+
+
+class _Active:
+    """The variables in play and their training rows, as columns of the kernel matrix.
+
+    Of these either all kernel values are held, where two working sets are enough for them, or
+    the rows that the cache has room for.
+    """
+
+    def __init__(self, problem: DualState, variables: NDArray[np.intp], cache_bytes: int) -> None:
+        self.problem = problem
+        self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
+        self._enter(variables)
+        self.cache = RowCache(len(self.points), cache_bytes, self.columns.dtype)
+        self._hold()
+
+    def _enter(self, variables: NDArray[np.intp]) -> None:
+        """Take up the given variables, ascending, as the problem has them."""
+        problem = self.problem
+        self.variables = variables
+        self.points, self.at = np.unique(problem.at[variables], return_inverse=True)
+        everything = len(self.points) == len(problem.rows)
+        self.columns = problem.columns if everything else problem.columns.take(self.points)
+        self.scores = problem.scores[self.points]
+        self.coefs = problem.coefs[variables]
+        self.linear = problem.linear[variables]
+        self.lower, self.upper = problem.lower[variables], problem.upper[variables]
+        self.spans = problem.spans(variables)
+        self.rest = np.zeros(len(variables), dtype=np.int8)
+        self.recent = np.empty(0, dtype=np.intp)
+
+    def _hold(self, gram: NDArray | None = None) -> None:
+        """Hold all kernel values, where they are few."""
+        self.gram = gram
+        if gram is None and len(self.points) <= 2 * WORKING_SET:
+            self.gram = self.problem.kernel.square(self.problem.rows[self.points])
+            self.problem.n_evaluations += self.gram.size // 2
+        if self.gram is None:
+            self.cache.clear(len(self.points))
+
+    def _leave(self) -> None:
+        self.problem.coefs[self.variables] = self.coefs
+        self.problem.scores[self.points] = self.scores
+
+    def edges(self) -> list[Edge]:
+        self.slopes = self.scores[self.at] + self.linear
+        if not np.isfinite(self.slopes.sum()):
+            raise ValueError("The kernel has values that are not finite numbers: scale the data.")
+        return [
+            Edge.of(part, self.slopes, self.coefs, self.lower, self.upper) for part in self.spans
+        ]
+
+    def improve(self, edges: list[Edge], tol: float, limit: int) -> tuple[int, float]:
+        """Solve for a working set, and bring all scores up to date.
+
+        Returns the number of pair updates and the decrease of the objective.
+        """
+        tol = 0.5 * tol
+        if self.gram is None:
+            chosen = self._working_set(edges)
+            block = self._block(chosen)
+            tol = max(tol, _INNER * max(edge.gap for edge in edges))
+        else:
+            chosen = np.arange(len(self.coefs))
+            block = self.gram
+            if not np.array_equal(self.at, chosen):
+                block = block[np.ix_(self.at, self.at)]
+        coefs, slopes = self.coefs[chosen], self.slopes[chosen]
+        ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in edges])
+        account = np.empty(2)
+        limit = min(limit, _UPDATES * len(chosen))
+        lower, upper = self.lower[chosen], self.upper[chosen]
+        update_pairs(block, coefs, slopes, lower, upper, ends, tol, limit, account)
+        changes = coefs - self.coefs[chosen]
+        self.coefs[chosen] = coefs
+        moved = np.flatnonzero(changes)
+        points, which = np.unique(self.at[chosen[moved]], return_inverse=True)
+        total = np.bincount(which, changes[moved], len(points)).astype(np.float64, copy=False)
+        if self.gram is None:
+            self._update(points, total)
+        else:
+            add_rows(self.gram, points, total, 0, self.scores)
+        return int(account[0]), float(account[1])
+
+    def _working_set(self, edges: list[Edge]) -> NDArray[np.intp]:
+        stay = self.recent[: WORKING_SET // 2]
+        taken = np.zeros(len(self.coefs), dtype=bool)
+        taken[stay] = True
+        room = (WORKING_SET - len(stay)) // (2 * len(edges))
+        new = []
+        for part, lowest, highest in edges:
+            slopes, coefs = self.slopes[part], self.coefs[part]
+            for violates, order in (
+                ((coefs < self.upper[part]) & (slopes < highest), slopes),
+                ((coefs > self.lower[part]) & (slopes > lowest), -slopes),
+            ):
+                found = np.flatnonzero(violates & ~taken[part])
+                if len(found) > room:
+                    found = found[np.argpartition(order[found], room)[:room]]
+                found += part.start
+                taken[found] = True
+                new.append(found)
+        self.recent = np.concatenate([*new, stay])
+        return np.sort(self.recent)
+
+    def _block(self, chosen: NDArray[np.intp]) -> NDArray:
+        """The kernel values of a working set against itself."""
+        at = self.at[chosen]
+        columns = self.columns.take(at)
+        rows = self.problem.rows[self.points[at]]
+        block = np.empty((len(at), len(at)), dtype=columns.dtype)
+        slots = self.cache.slot[at]
+
+        def fill(first: int) -> None:
+            part = slice(first, first + WORKING_SET_LINES)
+            gather_rows(self.cache.rows, slots[part], at, block[part])
+            missing = first + np.flatnonzero(slots[part] < 0)
+            if len(missing):
+                values = self.problem.scratch.block(len(missing), len(at), columns.dtype)
+                columns.write(columns.lines(rows[missing]), 0, len(at), values)
+                block[missing] = values
+
+        self.problem.each(fill, range(0, len(at), WORKING_SET_LINES))
+        self.problem.n_evaluations += int(np.count_nonzero(slots < 0)) * len(at)
+        return block
+
+    def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
+        slots = self.cache.find(points)
+        here = slots >= 0
+        missing = points[~here]
+        free = self.cache.admit(missing) if len(missing) else np.empty(0, dtype=np.intp)
+        rows = self.cache.rows
+        self.problem.add_lines(
+            self.columns,
+            self.columns.lines(self.problem.rows[self.points[missing]]),
+            changes[~here],
+            self.scores,
+            KeptRows(rows, slots[here], changes[here], free),
+        )
+
+    def shrink(self, edges: list[Edge]) -> list[Edge]:
+        """Leave out variables that rest at a bound, once they are many.
+
+        Returns the edges, which are the same, with the places of those that stay.
+        """
+        for part, lowest, highest in edges:
+            _count_rest(
+                self.coefs[part],
+                self.slopes[part],
+                self.lower[part],
+                self.upper[part],
+                lowest,
+                highest,
+                self.rest[part],
+            )
+        stay = self.rest < _REST
+        n_stay = np.count_nonzero(stay)
+        if n_stay > (1.0 - _SHRINK) * len(stay):
+            return edges
+        self._leave()
+        before, recent, slopes, rest = self.points, self.recent, self.slopes, self.rest
+        self._enter(self.variables[stay])
+        place = np.where(stay, np.cumsum(stay) - 1, -1)[recent]
+        self.recent, self.slopes, self.rest = place[place >= 0], slopes[stay], rest[stay]
+        out = np.setdiff1d(before, self.points, assume_unique=True)
+        self.left_out.append((out, self.problem.by_point()))
+        kept = np.searchsorted(before, self.points)
+        if self.gram is not None:
+            self._hold(self.gram[np.ix_(kept, kept)])
+        elif len(kept) <= 2 * WORKING_SET:
+            self._hold()
+        else:
+            self.cache.keep(kept)
+        return [e._replace(part=part) for e, part in zip(edges, self.spans, strict=True)]
+
+    def rejoin(self) -> bool:
+        """Bring all scores up to date, and take up again what violates: whether anything does."""
+        self._leave()
+        if len(self.variables) == len(self.problem.coefs):
+            return False
+        edges = self.edges()
+        problem = self.problem
+        now = problem.by_point()
+        for points, then in self.left_out:
+            scores = problem.scores[points]
+            problem.add(problem.columns.take(points), scores, now - then)
+            problem.scores[points] = scores
+        self.left_out = [(points, now) for points, _ in self.left_out]
+        violates = np.zeros(len(problem.coefs), dtype=bool)
+        slopes = problem.scores[problem.at] + problem.linear
+        spans = problem.spans(np.arange(len(problem.coefs)))
+        for part, edge in zip(spans, edges, strict=True):
+            violates[part] = edge._replace(part=part).violated(
+                slopes, problem.coefs, problem.lower, problem.upper
+            )
+        violates[self.variables] = True
+        if np.count_nonzero(violates) == len(self.variables):
+            return False
+        self._enter(np.flatnonzero(violates))
+        self._hold()
+        out = np.setdiff1d(np.arange(len(problem.rows)), self.points, assume_unique=True)
+        self.left_out = [(out, now)]
+        return True
+
+
+@jit
+def _count_rest(coefs, slopes, lower, upper, lowest, highest, rest):
+    """For how many rounds each variable has been at a bound that it does not want to leave."""
+    for k in range(coefs.size):
+        at_lower = coefs[k] == lower[k] and slopes[k] > highest
+        at_upper = coefs[k] == upper[k] and slopes[k] < lowest
+        rest[k] = min(rest[k] + 1, 100) if at_lower or at_upper else 0

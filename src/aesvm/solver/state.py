@@ -1,0 +1,211 @@
+"""All variables of an SVM's dual, their coefficients and scores; and how optimal they are.
+
+The problem is that of ``smo``, in signed coefficients ``b``: ``scores`` are ``Kb``, one for each
+training row, and ``slopes`` are ``Kb + q``, one for each variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import Columns
+from aesvm.kernels.accumulate import KeptRows, Scratch
+from aesvm.kernels.blocks import TILE_LINES
+from aesvm.runtime.jit import jit, minimum
+from aesvm.solver.pair_updates import HUGE
+
+
+class Solution(NamedTuple):
+    """What ``minimize`` found."""
+
+    alpha: NDArray[np.float64]
+    scores: NDArray[np.float64]  #: sum_j s_j alpha_j K_ij, of each variable i
+    offsets: NDArray[np.float64]  #: of each group, the slope of its free variables (LIBSVM's rho)
+    objective: float
+    gap: float  #: the largest violation of optimality
+    duality_gap: float  #: primal minus dual objective, where the kernel is positive semidefinite
+    n_iter: int  #: pair updates
+    n_evaluations: int  #: kernel values computed
+    converged: bool  #: whether gap <= tol, and the duality gap is as small as was asked for
+
+
+class Edge(NamedTuple):
+    """A group's variables, and the two slopes that differ most the wrong way.
+
+    Where none can rise the lowest is ``HUGE``; where none can fall the highest is ``-HUGE``.
+    """
+
+    part: slice
+    lowest: float  #: of those that can rise
+    highest: float  #: of those that can fall
+
+    @property
+    def gap(self) -> float:
+        return self.highest - self.lowest
+
+    @classmethod
+    def of(cls, part: slice, slopes, coefs, lower, upper) -> Edge:
+        return cls(part, *_edges(slopes[part], coefs[part], lower[part], upper[part]))
+
+    def violated(self, slopes, coefs, lower, upper) -> NDArray[np.bool_]:
+        """Which of the group's variables, seen against these edges, want to move and can."""
+        slopes, coefs = slopes[self.part], coefs[self.part]
+        return ((coefs < upper[self.part]) & (slopes < self.highest)) | (
+            (coefs > lower[self.part]) & (slopes > self.lowest)
+        )
+
+
+class DualState:
+    """All variables, in signed coefficients: group by group, in random order inside.
+
+    The order breaks ties, of which the start is full: a working set should be a sample.
+    """
+
+    def __init__(self, kernel, rows, signs, linear, bounds, groups, start, run) -> None:
+        n = len(rows)
+        groups = np.zeros(n, dtype=np.intp) if groups is None else groups
+        order = np.random.default_rng(0).permutation(n)
+        self.order = order = order[np.argsort(groups[order], kind="stable")]
+        self.kernel = kernel
+        self.run = run
+        self.groups = groups[order]
+        self.signs = signs[order].astype(np.float64)
+        self.linear = self.signs * linear[order]
+        ends = self.signs * bounds[order]
+        self.lower, self.upper = np.minimum(ends, 0.0), np.maximum(ends, 0.0)
+        self.rows, self.at = _by_appearance(rows[order])
+        self.columns: Columns = kernel.columns(self.rows)
+        self.coefs = np.zeros(n)
+        self.scores = np.zeros(len(self.rows))
+        self.n_evaluations = 0
+        self.scratch = Scratch()
+        if start is not None:
+            self._start(np.asarray(start, dtype=np.float64)[order], bounds[order])
+
+    def _start(self, alpha: NDArray[np.float64], bounds: NDArray) -> None:
+        wrong = np.flatnonzero(~((alpha >= 0.0) & (alpha <= bounds)))
+        if len(wrong):
+            i = wrong[0]
+            raise ValueError(
+                f"start[{self.order[i]}]={alpha[i]} is not between 0 and its bound {bounds[i]}: "
+                "a start must be feasible."
+            )
+        self.coefs = self.signs * alpha
+        self.add(self.columns, self.scores, self.by_point())
+
+    def by_point(self) -> NDArray[np.float64]:
+        return np.bincount(self.at, self.coefs, len(self.rows)).astype(np.float64, copy=False)
+
+    def spans(self, variables: NDArray[np.intp]) -> list[slice]:
+        """Where each group lies among some variables, given ascending."""
+        ends = np.searchsorted(self.groups[variables], np.unique(self.groups), side="right")
+        return [slice(a, b) for a, b in pairwise([0, *ends.tolist()])]
+
+    def each(self, function: Callable, items: range) -> None:
+        if len(items) <= 1:
+            for item in items:
+                function(item)
+            return
+        for _ in self.run(function, items):
+            pass
+
+    def add(self, columns: Columns, scores: NDArray, changes: NDArray) -> None:
+        """Add ``K[columns] @ changes`` to scores, changes given by point; rows are used once."""
+        changed = np.flatnonzero(changes)
+        for first in range(0, len(changed), TILE_LINES):
+            part = changed[first : first + TILE_LINES]
+            lines = columns.lines(self.rows[part])
+            self.add_lines(columns, lines, changes[part], scores)
+
+    def add_lines(
+        self,
+        columns: Columns,
+        lines: Any,
+        changes: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        kept: KeptRows | None = None,
+    ) -> None:
+        """Add ``changes @ (lines of the kernel matrix)`` to scores; see ``Columns.accumulate``."""
+        columns.accumulate(lines, changes, scores, self.each, self.scratch, kept)
+        self.n_evaluations += len(changes) * len(columns)
+
+    def is_short_of(self, duality_tol: float | None) -> bool:
+        """Whether the duality gap is still larger than this share of the objective."""
+        if duality_tol is None:
+            return False
+        solution = self.solution(0, np.inf)
+        return solution.duality_gap > duality_tol * abs(solution.objective)
+
+    def solution(self, n_iter: int, tol: float, duality_tol: float | None = None) -> Solution:
+        slopes = self.scores[self.at] + self.linear
+        everything = np.arange(len(slopes))
+        # of two bounds that add up to the same, rounding leaves one a hair short
+        hair = 1e-10 * (self.upper - self.lower)
+        inside = (self.coefs > self.lower + hair) & (self.coefs < self.upper - hair)
+        offsets, gap, duality_gap = [], 0.0, 0.0
+        for part in self.spans(everything):
+            edge = Edge.of(part, slopes, self.coefs, self.lower, self.upper)
+            gap = max(gap, edge.gap)
+            free = slopes[part][inside[part]]
+            if not len(free):
+                edge = Edge.of(part, slopes, self.coefs, self.lower + hair, self.upper - hair)
+                ends = [end for end in (edge.lowest, edge.highest) if abs(end) < HUGE]
+                free = np.array(ends or [0.0])
+            offsets.append(float(free.mean()))
+            duality_gap += _duality_gap(
+                slopes[part],
+                self.coefs[part] - self.lower[part],
+                self.upper[part] - self.coefs[part],
+            )
+        objective = float(self.coefs @ (0.5 * self.scores[self.at] + self.linear))
+        back = np.empty(len(slopes), dtype=np.intp)
+        back[self.order] = everything
+        return Solution(
+            alpha=np.abs(self.coefs)[back],
+            scores=self.scores[self.at][back],
+            offsets=np.array(offsets),
+            objective=objective,
+            gap=float(gap),
+            duality_gap=duality_gap,
+            n_iter=n_iter,
+            n_evaluations=self.n_evaluations,
+            converged=bool(gap <= tol)
+            and (duality_tol is None or duality_gap <= duality_tol * abs(objective)),
+        )
+
+
+def _duality_gap(slopes: NDArray, can_fall: NDArray, can_rise: NDArray) -> float:
+    """What the Lagrangian of a group would gain if all went to the bounds they prefer.
+
+    That depends on the multiplier of the group's sum: here it is the best, a weighted quantile
+    of the slopes.
+    """
+    order = np.argsort(slopes)
+    reached = np.cumsum((can_fall + can_rise)[order])
+    at = min(int(np.searchsorted(reached, can_fall.sum())), len(order) - 1)
+    ahead = slopes - slopes[order[at]]
+    return float(np.maximum(ahead, 0.0) @ can_fall - np.minimum(ahead, 0.0) @ can_rise)
+
+
+def _by_appearance(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Distinct rows in order of their first appearance, and where each row is among them."""
+    points, first, at = np.unique(rows, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(points), dtype=np.intp)
+    place[order] = np.arange(len(points))
+    return points[order], place[at]
+
+
+@jit
+def _edges(slopes, coefs, lower, upper):
+    """Smallest slope of those that can rise, largest of those that can fall."""
+    lowest = highest = HUGE
+    for k in range(slopes.size):
+        lowest = minimum(lowest, slopes[k] if coefs[k] < upper[k] else HUGE)
+        highest = minimum(highest, -slopes[k] if coefs[k] > lower[k] else HUGE)
+    return lowest, -highest

@@ -1,0 +1,61 @@
+"""The house keeps its order: no folder of the package imports one that is above it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import aesvm
+
+PACKAGE = Path(aesvm.__file__).parent
+
+#: From the ground up; what stands together may import each other.
+LAYERS = [
+    {"runtime"},
+    {"kernels"},
+    {"sets", "solver"},
+    {"certificate", "machines"},
+    {"out_of_core", "io"},
+    {"estimators", "representative_set"},
+    {"svc", "baselines"},
+    {"dask", "__init__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def imported(path):
+    """The modules of this package that a file imports, by their place below it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        yield from (name.split(".")[1] for name in names if name.startswith("aesvm."))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_file_imports_what_is_above_it(path):
+    own = LEVEL[path.relative_to(PACKAGE).parts[0].removesuffix(".py")]
+    above = {name for name in imported(path) if LEVEL.get(name, 0) > own}
+    assert not above
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_are_short_enough_to_hold_one_thing(path):
+    assert len(path.read_text().splitlines()) <= 500
+
+
+def test_few_files_stand_at_the_top():
+    assert len(list(PACKAGE.glob("*.py"))) <= 12
+
+
+def test_estimators_derive_from_at_most_one_class_of_ours():
+    from aesvm.dask import DaskAESVC, DaskRepresentativeSet
+
+    for estimator in (aesvm.AESVC, aesvm.RepresentativeSet, DaskAESVC, DaskRepresentativeSet):
+        ours = [base for base in estimator.__mro__[1:] if base.__module__.startswith("aesvm")]
+        assert len(ours) <= 1
