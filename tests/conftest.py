@@ -18,16 +18,16 @@ import threadpoolctl
 hypothesis.settings.register_profile("aesvm", deadline=None, derandomize=True, max_examples=150)
 hypothesis.settings.load_profile("aesvm")
 
-#: Whole files that start clusters, and those in which rounding has a part. A test that is slow by
-#: itself says so where it stands.
-SLOW = {"test_backends", "test_dask", "test_demo"}
-NUMERICAL = {
-    *("test_baselines", "test_cpsp", "test_dask", "test_expansion", "test_hull", "test_kernels"),
-    *("test_lasvm", "test_partition", "test_parts", "test_primal", "test_refine"),
-    *("test_representative", "test_rounds", "test_smo", "test_streamed_svc", "test_streaming"),
-    "test_svc",
-}
-assert all(Path(__file__).with_name(f"{name}.py").exists() for name in SLOW | NUMERICAL)
+HERE = Path(__file__).parent
+
+#: Folders and files whose tests start clusters and programs, and those in which rounding has a
+#: part. A test that is slow by itself says so where it stands.
+SLOW = ("dask", "runtime/test_backends.py", "benchmarks/test_demo.py")
+NUMERICAL = (
+    *("baselines", "dask", "kernels", "machines", "out_of_core", "sets", "solver"),
+    *("test_representative_set.py", "test_svc.py"),
+)
+assert all((HERE / name).exists() for name in SLOW + NUMERICAL)
 
 
 def pytest_addoption(parser):
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(config, items):
         items.sort(key=lambda item: places[item.path])
     for item in items:
         for names, marker in ((SLOW, pytest.mark.slow), (NUMERICAL, pytest.mark.numerical)):
-            if item.path.stem in names:
+            if any(item.path.is_relative_to(HERE / name) for name in names):
                 item.add_marker(marker)
 
 

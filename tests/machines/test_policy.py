@@ -152,7 +152,10 @@ def on_a_cluster(**parameters):
         return DaskAESVC(**PARAMETERS, **parameters).fit(rows, classes)
 
 
-@pytest.fixture(params=[in_memory, from_a_source, on_a_cluster], ids=lambda fit: fit.__name__)
+PLACES = [in_memory, from_a_source, pytest.param(on_a_cluster, marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=PLACES, ids=lambda fit: fit.__name__)
 def fit(request, monkeypatch):
     monkeypatch.setattr(merge_tree, "BUFFER_ROWS", 500)
     return request.param

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests import children
 
-DEMO = Path(__file__).parent.parent / "examples" / "demo.py"
+DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
 
 def test_the_demo_runs_and_stops_svc_in_time(tmp_path):

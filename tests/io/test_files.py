@@ -18,7 +18,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader, lines
 from tests import children
-from tests.test_io import blocks_of, joined, sizes, written
+from tests.io.test_readers import blocks_of, joined, sizes, written
 
 
 @pytest.fixture(params=["libsvm", "csv", "csv.gz", "npy", "parquet"])

@@ -16,7 +16,7 @@ from aesvm import AESVC
 from aesvm.out_of_core import merge_tree, reread
 from aesvm.out_of_core.merge_tree import folded
 from tests import oracles
-from tests.test_progress import Recorder
+from tests.runtime.test_progress import Recorder
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from aesvm.baselines.cpsp import _solve
 from aesvm.baselines.preimage import Residual, Side, Subspace, fixed_points, pursue
 from aesvm.kernels import kernel_matrix
 from tests import oracles
-from tests.test_progress import Recorder
+from tests.runtime.test_progress import Recorder
 
 
 @parametrize_with_checks([CPSP(n_basis=20)])
