@@ -291,7 +291,7 @@ def test_rounds_come_closer_to_svc():
     for rounds in (0, 1, 2):
         model = AESVC(gamma=10.0, hull_tol=1e-2, refine=rounds).fit(X, y)
         certificate = model.certify(X, y)
-        assert certificate.rounds == rounds
+        assert min(rounds, 1) <= certificate.rounds <= rounds
         assert (model.predict(X_test) == exact.predict(X_test)).mean() > 0.98
         off.append(certificate.objective - best)
         size.append(certificate.n_solved)

@@ -176,10 +176,12 @@ def test_the_certificate_tells_of_rounds_and_bounds_the_objective_of_all_rows(ma
     source = Source(chunks_of(X, y, weights))
     model = AESVC(gamma=5.0, C=2.0, hull_tol=1e-2, refine=rounds).fit_stream(source)
     certificate = model.certificate_
-    # a round that does not help, as little as it may do after another, is undone, and the last
     assert 1 <= certificate.rounds <= rounds
-    # the last look is cheap here
-    assert source.n_passes == 1 + 2 * min(rounds, certificate.rounds + 1) + 1
+    # one to make the set, two for every round, and one for the last look, which is cheap here; a
+    # round that does not help is undone
+    passes = [1 + 2 * made + 1 for made in (certificate.rounds, certificate.rounds + 1)]
+    assert source.n_passes in passes
+    assert source.n_passes <= 1 + 2 * rounds + 1
     assert not certificate.exact
     assert certificate.hull_tol == 1e-2
     assert 0.0 < certificate.max_residual <= 10 * 1e-2 * (1 + 1e-9)
@@ -399,9 +401,11 @@ def test_every_pass_is_reported():
     model.fit_stream(chunks_of(*moons(1500)))
     assert recorder.begun == recorder.ended
     passes = {name: recorder.begun[name] for name in ("scale", "read", "look", "stratify")}
-    assert passes == {"scale": 1, "read": 1, "look": 3, "stratify": 2}
-    assert recorder.begun["chunk"] == 7 * 5
-    assert recorder.begun["solve"] == 3
+    rounds = passes["stratify"]
+    assert 1 <= rounds <= 2
+    assert passes == {"scale": 1, "read": 1, "look": rounds + 1, "stratify": rounds}
+    assert recorder.begun["chunk"] == sum(passes.values()) * 5
+    assert recorder.begun["solve"] == rounds + 1
     assert recorder.torn_down
 
 
