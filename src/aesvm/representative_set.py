@@ -364,8 +364,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 "select gives the representatives of a stream, and this was fitted to X: "
                 "X[sample_indices_] are its representatives."
             )
-        rows = self._rows_
-        return rows.X.copy(), rows.targets.copy(), rows.weights.copy()
+        return self._rows_.columns()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "sample_indices_")

@@ -388,25 +388,16 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         return self
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
-        """The representatives of a stream: what another estimator is trained with.
-
-        Returns
-        -------
-        X_selected : of the kind of the rows, shape (n_representatives, n_features)
-        y_selected : ndarray of shape (n_representatives,)
-            Zeros where the stream has no classes.
-        weights : ndarray of shape (n_representatives,)
-            To be passed as ``sample_weight``.
-        """
+        """Rows, classes and weights of what represents a stream: see ``RepresentativeSet.select``."""
         check_is_fitted(self)
         if self._stream_ is None:
             raise ValueError(
                 "select gives the representatives of a stream, and this was fitted to X: "
                 "X[representative_set_.sample_indices_] are its representatives."
             )
-        rows = self._stream_.stream.tree.everything()
-        return rows.X.copy(), rows.targets.copy(), rows.weights.copy()
+        return self._stream_.stream.tree.everything().columns()
 
+    @fit_method
     def certify(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Certificate:

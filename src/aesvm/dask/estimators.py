@@ -195,19 +195,9 @@ class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
         return rows, None if y is None else classes, weights
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
-        """The representatives: what another estimator is trained with.
-
-        Returns
-        -------
-        X_selected : of the kind of the rows, shape (n_representatives, n_features)
-        y_selected : ndarray of shape (n_representatives,)
-            Zeros where there are no classes.
-        weights : ndarray of shape (n_representatives,)
-            To be passed as ``sample_weight``.
-        """
+        """Rows, classes and weights of the set: see ``aesvm.RepresentativeSet.select``."""
         check_is_fitted(self)
-        rows = self._rows_
-        return rows.X.copy(), rows.targets.copy(), rows.weights.copy()
+        return self._rows_.columns()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "sample_indices_")

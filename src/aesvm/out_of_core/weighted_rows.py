@@ -48,6 +48,10 @@ class WeightedRows:
             positions=None if self.positions is None else self.positions[rows],
         )
 
+    def columns(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
+        """Copies of the rows, their targets and weights."""
+        return self.X.copy(), self.targets.copy(), self.weights.copy()
+
     def represented_by(
         self, chosen: NDArray[np.intp], weights: NDArray[np.float64], residual: float
     ) -> WeightedRows:
