@@ -388,7 +388,7 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         return self
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
-        """Rows, classes and weights of what represents a stream: see ``RepresentativeSet.select``."""
+        """Rows, classes and weights of a stream's set: see ``RepresentativeSet.select``."""
         check_is_fitted(self)
         if self._stream_ is None:
             raise ValueError(
