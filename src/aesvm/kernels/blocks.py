@@ -33,7 +33,7 @@ DISTANCE_ROWS = 1 << 14
 KERNEL_DISTANCE_ROWS = 4096
 
 #: Bytes of rows that are copied at a time where the copy should stay in a core's cache.
-_CACHED_BYTES = 1 << 21
+_CACHED_BYTES = 1 << 22
 
 #: The share of ``working_memory`` that a single copy may take.
 _COPIED_SHARE = 1 / 16
