@@ -14,13 +14,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance
 from aesvm.machines.hinge import Hinge
+from aesvm.machines.one_vs_one import ClassPair
 from aesvm.machines.rounds import COARSER, WIDEST, Cut
 from aesvm.out_of_core import merge_tree, part
 from aesvm.out_of_core.merge_tree import folded
 from aesvm.out_of_core.part import (
     SHIFT,
     STEPS,
-    ClassPair,
     Part,
     Represented,
     RowScores,
@@ -64,7 +64,7 @@ def sent_machines(vectors, machines, spec=SPEC):
 
 
 def sent_machine(classes, support, coefs, offset, norm, costs=(0.7, 2.0)):
-    return SentMachine(ClassPair(classes, costs), support, coefs, offset, norm)
+    return SentMachine(ClassPair(classes, costs, 0), support, coefs, offset, norm)
 
 
 def merged_strata(several, level, hull_tol, reduce):
@@ -192,8 +192,8 @@ def test_scores_are_right_or_proven_to_be_far_outside(seed, tolerance, n_classes
     assert sorted(found) == sorted(machines.machines)
     for number, machine in machines.machines.items():
         at, values = found[number].at, found[number].values
-        assert_array_equal(at, np.flatnonzero(np.isin(own.rows.targets, machine.belongs.classes)))
-        signs = np.where(own.rows.targets == machine.belongs.classes[0], 1.0, -1.0)
+        assert_array_equal(at, np.flatnonzero(np.isin(own.rows.targets, machine.selection.classes)))
+        signs = np.where(own.rows.targets == machine.selection.classes[0], 1.0, -1.0)
         true = true_scores(machines, number, own.rows.X)
         margins = signs * (true + machine.offset)
         right = np.isclose(values, true[at], rtol=1e-9, atol=1e-9)
@@ -279,7 +279,7 @@ def test_strata_hold_all_weights_and_reach_all_rows(seed, hull_tol, n_classes, n
     strata = merged_strata([strata], None, hull_tol, reduce) if at_end else strata
     K = oracles.kernel(X, gamma=GAMMA)
     for number, cut in cuts.items():
-        signs = np.where(y == machines.machines[number].belongs.classes[0], 1.0, -1.0)
+        signs = np.where(y == machines.machines[number].selection.classes[0], 1.0, -1.0)
         margins = signs * (true_scores(machines, number, X) + cut.offset)
         sides = (np.abs(margins - 1.0) <= doubt, margins < 1.0 - doubt, margins > 1.0 + doubt)
         tolerances = (0.0, hull_tol, COARSER * hull_tol)
@@ -288,7 +288,7 @@ def test_strata_hold_all_weights_and_reach_all_rows(seed, hull_tol, n_classes, n
             assert_array_equal(stratum.targets, y[stratum.indices])
             assert side[stratum.indices].all()
             assert stratum.reach**2 <= tolerance * (1 + 1e-9)
-            for c in machines.machines[number].belongs.classes:
+            for c in machines.machines[number].selection.classes:
                 mine = stratum.targets == c
                 total = weights[side & (y == c)].sum()
                 assert stratum.weights[mine].sum() == pytest.approx(total, rel=1e-12)
@@ -300,7 +300,7 @@ def test_strata_hold_all_weights_and_reach_all_rows(seed, hull_tol, n_classes, n
             assert_allclose(near.positions, margins[near.indices], rtol=1e-9, atol=1e-9)
         assert (outside.positions <= margins[outside.indices] + 1e-9).all()
         assert (outside.positions > 1.0 + doubt).all()
-        pair = np.isin(y, machines.machines[number].belongs.classes)
+        pair = np.isin(y, machines.machines[number].selection.classes)
         firsts = {same(X, y, i)[0] for i in np.flatnonzero(sides[0] & pair)}
         assert_array_equal(band.indices, sorted(firsts))
         alone = [weights[same(X, y, i)].sum() for i in band.indices]

@@ -33,6 +33,34 @@ class Expansion(NamedTuple):
     offset: float
 
 
+class ClassPair(NamedTuple):
+    """The rows of two classes, a ``RowSelection``."""
+
+    classes: tuple[Any, Any]  #: the first is the positive one
+    costs: tuple[float, float]  #: C times the weight of each
+    n_rows: int
+
+    def members(self, given: NDArray) -> NDArray[np.intp]:
+        return np.flatnonzero((given == self.classes[0]) | (given == self.classes[1]))
+
+    def targets_of(self, given: NDArray) -> NDArray[np.float64]:
+        return np.where(given == self.classes[0], 1.0, -1.0)
+
+    def costs_of(self, given: NDArray) -> NDArray[np.float64]:
+        return np.where(given == self.classes[0], *self.costs)
+
+
+def class_pairs(
+    classes: NDArray, counts: NDArray[np.intp], costs: NDArray[np.float64]
+) -> list[ClassPair]:
+    """Every pair of classes, of which there are ``counts`` rows."""
+    each = list(zip(classes, costs.tolist(), counts.tolist(), strict=True))
+    return [
+        ClassPair((one, other), (cost, other_cost), n_rows + other_rows)
+        for (one, cost, n_rows), (other, other_cost, other_rows) in combinations(each, 2)
+    ]
+
+
 class Layout(NamedTuple):
     """All pairs of classes, as SVC's attributes have them."""
 

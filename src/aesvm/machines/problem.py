@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,23 @@ from aesvm.kernels import TrainingKernel
 from aesvm.machines.formulation import Array
 from aesvm.sets.combinations import Combinations
 from aesvm.solver.state import Solution
+
+
+class RowSelection(Protocol):
+    """Which rows belong to a machine, told by the targets that all rows were given with."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that belong to it, wherever they are."""
+
+    def members(self, given: NDArray) -> NDArray[np.intp]:
+        """Positions of the rows that belong to it."""
+
+    def targets_of(self, given: NDArray) -> Array:
+        """What the machine is to learn of rows that belong to it."""
+
+    def costs_of(self, given: NDArray) -> Array:
+        """The cost of each of these, at a weight of one."""
 
 
 class Problem(NamedTuple):

@@ -120,9 +120,10 @@ class GatheredTrainer:
         progress: Progress,
     ) -> None:
         self.formulation = Hinge()
-        self.gatherer = Gatherer(counts, costs, spec, self.formulation, options.tol)
-        n_pairs = len(self.gatherer.numbers)
-        self.trainer = Trainer(self.formulation, options, n_pairs, run, progress)
+        self.classes = counts.classes
+        pairs = one_vs_one.class_pairs(counts.classes, counts.counts, costs)
+        self.gatherer = Gatherer(pairs, spec, self.formulation, options.tol)
+        self.trainer = Trainer(self.formulation, options, len(pairs), run, progress)
         self.progress = progress
 
     def train(
@@ -160,7 +161,8 @@ class GatheredTrainer:
                 state.machines, self.trainer.n_iter, accounts, strict=True
             )
         ]
-        fitted = fitted_pairs(sets.kernel.X, sets.labels, trained, self.gatherer.spec)
+        labels = np.searchsorted(self.classes, sets.given)
+        fitted = fitted_pairs(sets.kernel.X, labels, trained, self.gatherer.spec)
         starts = [
             (sets.indices[machine.set.rows[machine.support]], machine.coefs[machine.support])
             for machine in state.machines
@@ -184,8 +186,7 @@ def certify(
     expansions = list(
         one_vs_one.expansions(rows, model.n_support, model.dual_coef, model.intercept)
     )
-    counts = ClassCounts(model.classes, np.zeros(len(costs), dtype=np.intp))
-    pairs = Gatherer(counts, costs, spec, Hinge(), tol).pairs
+    pairs = one_vs_one.class_pairs(model.classes, np.zeros(len(costs), dtype=np.intp), costs)
     sent = SentMachines(
         model.vectors,
         {

@@ -79,8 +79,8 @@ class RowsElsewhere:
         gatherer = self.gatherer
         support = [machine.set.rows[machine.support] for machine in state.machines]
         used = np.unique(np.concatenate(support))
-        used = used[np.argsort(sets.labels[used], kind="stable")]  # as a fitted model has them
-        place = np.empty(len(sets.labels), dtype=np.intp)
+        used = used[np.argsort(sets.given[used], kind="stable")]  # as a fitted model has them
+        place = np.empty(len(sets.given), dtype=np.intp)
         place[used] = np.arange(len(used))
         machines = {}
         for number, (machine, rows) in enumerate(zip(state.machines, support, strict=True)):
@@ -88,7 +88,7 @@ class RowsElsewhere:
                 continue
             definite = gatherer.spec.is_definite
             machines[number] = SentMachine(
-                gatherer.pairs[number],
+                gatherer.selections[number],
                 place[rows],
                 machine.coefs[machine.support],
                 machine.offset,

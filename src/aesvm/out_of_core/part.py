@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.problem import RowSelection
 from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut
 from aesvm.machines.seen import SAME, cautious_scores, not_far
 from aesvm.out_of_core import merge_tree
@@ -49,26 +50,10 @@ class Part(NamedTuple):
         return self.rows.represented_by(own.members, own.gather(self.rows.weights), residual)
 
 
-class ClassPair(NamedTuple):
-    """Which rows belong to a machine, and their targets: those of two classes."""
-
-    classes: tuple[Any, Any]  #: the first is the positive one
-    costs: tuple[float, float]  #: C times the weight of each
-
-    def members(self, labels: NDArray) -> NDArray[np.intp]:
-        return np.flatnonzero((labels == self.classes[0]) | (labels == self.classes[1]))
-
-    def targets(self, labels: NDArray) -> Array:
-        return np.where(labels == self.classes[0], 1.0, -1.0)
-
-    def costs_of(self, labels: NDArray) -> Array:
-        return np.where(labels == self.classes[0], *self.costs)
-
-
 class SentMachine(NamedTuple):
     """A machine as it is sent to the parts."""
 
-    belongs: ClassPair
+    selection: RowSelection  #: the rows that belong to it
     support: NDArray[np.intp]  #: among the vectors
     coefs: Array
     offset: float
@@ -119,10 +104,10 @@ def _scores(
 ) -> RowScores:
     """The scores of one machine; ``first``: where the part's rows begin in the kernel matrix."""
     combinations, labels = part.combinations, part.rows.targets
-    at = machine.belongs.members(labels)
+    at = machine.selection.members(labels)
     if not len(at):
         return RowScores(at, np.empty(0), 0, 0.0, 0)
-    targets = machine.belongs.targets(labels)
+    targets = machine.selection.targets_of(labels)
     here = np.zeros(len(labels), dtype=bool)
     here[at] = True
     members = combinations.members
@@ -237,8 +222,8 @@ def _look(
     number: int,
 ) -> PartLook:
     formulation, labels = sent.formulation, rows.targets[found.at]
-    targets = machine.belongs.targets(labels)
-    costs = machine.belongs.costs_of(labels) * rows.weights[found.at]
+    targets = machine.selection.targets_of(labels)
+    costs = machine.selection.costs_of(labels) * rows.weights[found.at]
     ramps = formulation.ramps(found.values, targets, costs)
     kinks = ramps.kinks - machine.offset
     steps = _steps()
@@ -298,7 +283,7 @@ def stratify(
         if number not in found:
             continue
         rows = part.rows.take(found[number].at)
-        targets = sent.machines[number].belongs.targets(rows.targets)
+        targets = sent.machines[number].selection.targets_of(rows.targets)
         positions = formulation.positions(found[number].values + cut.offset, targets)
         rows = replace(rows, positions=positions)
         pieces = formulation.pieces(positions, cut.doubt)
