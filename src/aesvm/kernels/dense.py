@@ -33,7 +33,7 @@ class DenseKernel(VectorKernel):
     def columns(self, rows):
         if not self.kernel.of_distances:
             return _Products(self, self.X[rows].astype(self.dtype, copy=False))
-        dtype = self.precision(self._largest(rows))
+        dtype = self.precision(self.largest(rows))
         if dtype is None:
             return self.apart(rows)
         return _Products(self, self.factor(self.X[rows], dtype))
@@ -60,7 +60,7 @@ class DenseKernel(VectorKernel):
             factor[:, -1] = -self.parameters.gamma * norms
         return factor
 
-    def _largest(self, rows: NDArray[np.intp]) -> float:
+    def largest(self, rows: NDArray[np.intp]) -> float:
         largest = 0.0
         with np.errstate(over="ignore"):
             for _, vectors in self._pieces(rows):

@@ -49,6 +49,13 @@ class KernelMatrix(ABC):
     def bound(self, rows: NDArray[np.intp]) -> float:
         """What no kernel value of the given rows exceeds in magnitude."""
 
+    def rounding(self, rows: NDArray[np.intp]) -> float:
+        """What no kernel value of the given rows is off by, through rounding.
+
+        A matrix or a function that is given is right to the last digit.
+        """
+        return float(np.finfo(self.dtype).eps) * self.bound(rows)
+
     def squared_sizes(self, rows: NDArray[np.intp]) -> NDArray:
         """Squared distances from the origin, in the input space where there is one."""
         return self.diag(rows)

@@ -42,6 +42,9 @@ class SparseKernel(VectorKernel):
     def points(self, rows: NDArray[np.intp]) -> Points:
         return SparsePoints(self, rows) if self.kernel.euclidean else super().points(rows)
 
+    def largest(self, rows: NDArray[np.intp]) -> float:
+        return self.parameters.gamma * float(self.squared_norms(rows).max(initial=0.0))
+
     def squared_norms(self, rows):
         return squared_norms(self.X[rows])
 

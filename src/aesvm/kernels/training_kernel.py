@@ -30,6 +30,9 @@ _SAMPLE_LINES, _SAMPLE_COLUMNS = 64, 256
 #: A kernel value is trusted down to this many units of rounding.
 _ROUNDINGS = 1000
 
+#: Error of a kernel value beyond which certificates use a slower way to compute it.
+_CERTIFIED = 1e-12
+
 #: Largest ``sum_tol``: sums are computed as precisely as this, also for a larger ``tol``.
 _LARGEST_SUM_TOL = 1e-3
 
@@ -83,6 +86,10 @@ class TrainingKernel:
         errors = single.block(lines, columns) - double.block(lines, columns)
         error = float(np.sqrt(np.square(errors, dtype=np.float64).mean()))
         return single if error * float(np.linalg.norm(coefs)) <= self.sum_tol else double
+
+    def in_double(self) -> KernelMatrix:
+        """Values in double precision: what a certificate is computed from."""
+        return self.matrix(np.float64, min(_CERTIFIED, self.sum_tol / 10))
 
     def for_residuals(self, rows: NDArray[np.intp], hull_tol: float) -> KernelMatrix:
         """Values precise enough to tell residuals of ``hull_tol`` from rounding."""

@@ -58,6 +58,23 @@ class VectorKernel(KernelMatrix):
             self.kernel.map(largest, parameters)
         return float(largest[0])
 
+    def rounding(self, rows: NDArray[np.intp]) -> float:
+        """A sum of n rounded products is off by n units, at most, of what they sum up to.
+
+        A distance is a sum of products of the size of the vectors around the centre; the map of
+        another kernel multiplies what its argument is off by at most ``degree`` times the value.
+        """
+        n_terms = self.X.shape[1] + 8
+        if self.kernel.of_distances:
+            size = max(1.0, 4.0 * self.largest(rows))
+        else:
+            size = max(1, self.parameters.degree) * self.bound(rows)
+        return n_terms * _EPS[self.dtype] * size
+
+    @abstractmethod
+    def largest(self, rows: NDArray[np.intp]) -> float:
+        """The largest ``gamma |x|^2`` of the given rows, as distances are computed from them."""
+
     @abstractmethod
     def squared_norms(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Squared length of the given input vectors, in double precision."""

@@ -34,7 +34,7 @@ def fitted_pairs(
     X: Any, labels: NDArray[np.intp], trained: list[Trained], spec: KernelSpec
 ) -> FittedPairs:
     """All pairs in SVC's layout; ``labels`` are the classes of the rows of X, by number."""
-    layout = one_vs_one.assemble(labels, [pair.expansion for pair in trained])
+    layout = one_vs_one.assemble(labels, [pair.machine.expansion for pair in trained])
     support = layout.support.astype(np.int32)
     solutions = [pair.machine.solution for pair in trained]
     return FittedPairs(

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import TrainingKernel
+from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.kernels.blocks import EXPANSION_COLUMNS
 from aesvm.machines import rounds
 from aesvm.machines.formulation import Array, Formulation, best_offset, n_support
-from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet, TrainingSets
+from aesvm.machines.problem import (
+    Coverage,
+    Expansion,
+    Machine,
+    Problem,
+    TrainingSet,
+    TrainingSets,
+)
 from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut, Look, State
 from aesvm.machines.seen import cautious_scores, not_far, wrong_losses
 from aesvm.runtime.progress import Progress
@@ -208,10 +217,25 @@ class RowsInMemory:
                     task.step()
             seen |= wanted
 
+    def prove(self, machine: Machine) -> Proof | None:
+        """What a certificate says of the machine; None where that would take too long."""
+        n_lifted = self._n_lifted(machine)
+        cost = len(self.problem.rows) * machine.n_support + n_lifted**2 / 2
+        if cost > rounds.FREE:
+            return None
+        expansion, coefs = machine.expansion, self.lifted(machine)
+        return prove(
+            self.problem, expansion, coefs, self.kernel, self.formulation, self.tol, self.run
+        )
+
     def _dual_value(self, machine: Machine, coefs: Array) -> float:
+        """The dual at the coefficients of all rows, as precise as rounds need it."""
         if machine.solution is not None and machine.set.coverage.exact:
             return -machine.solution.objective
-        return dual_value(self.problem, coefs, self.kernel, self.formulation, self.run)
+        held = np.flatnonzero(coefs)
+        rows, own = self.problem.rows[held], coefs[held]
+        norm = self.kernel.for_sums(rows, own).squared_norm(rows, own, self.run)
+        return self.formulation.dual_value(coefs, self.problem.targets, norm)
 
     def _agreeing(self) -> Array:
         problem = self.problem
@@ -243,15 +267,73 @@ def _combinations_of(machine: Machine) -> Combinations:
     return combinations
 
 
-def dual_value(
+class Proof(NamedTuple):
+    """The numbers of a certificate, computed anew in double precision from the model alone."""
+
+    squared_norm: float
+    loss: float
+    dual: float | None  #: None where the kernel is not positive semidefinite
+    n_violators: int
+    rounding: float  #: what the objective is off by, at most
+
+
+def prove(
     problem: Problem,
+    expansion: Expansion,
     coefs: Array,
     kernel: TrainingKernel,
     formulation: Formulation,
+    tol: float,
     run: Callable,
-) -> float:
-    """The best value of the full dual between zero and the coefficients of all rows."""
-    held = np.flatnonzero(coefs)
-    rows, own = problem.rows[held], coefs[held]
-    norm = kernel.for_sums(rows, own).squared_norm(rows, own, run)
-    return formulation.dual_value(coefs, problem.targets, norm)
+) -> Proof:
+    """What a certificate says of a machine.
+
+    Training sums up kernel values in single precision where that is enough for it, and brings
+    scores up to date where they are to be exact: neither is good enough for what is called a bound.
+
+    Parameters
+    ----------
+    problem : Problem
+        All rows of the machine.
+    expansion : Expansion
+        The machine, over rows of the problem.
+    coefs : ndarray
+        Coefficients of all rows, feasible for the full dual.
+    kernel, formulation, tol, run
+        As ``RowsInMemory`` has them.
+    """
+    values = kernel.in_double()
+    scores = values.scores(expansion.rows, expansion.coefs, problem.rows, run)
+    own = scores[np.searchsorted(problem.rows, expansion.rows)]
+    squared_norm = float(expansion.coefs @ own)
+    positions = formulation.positions(scores + expansion.offset, problem.targets)
+    dual = None
+    if kernel.spec.is_definite:
+        held = np.flatnonzero(coefs)
+        rows = problem.rows[held]
+        same = np.array_equal(rows, expansion.rows) and np.array_equal(coefs[held], expansion.coefs)
+        norm = squared_norm if same else values.squared_norm(rows, coefs[held], run)
+        # a norm that is larger makes the dual smaller: it stays a bound
+        total = float(np.abs(coefs[held]).sum())
+        norm += _sum_rounding(values, rows, total) * total
+        dual = formulation.dual_value(coefs, problem.targets, norm)
+    total = float(np.abs(expansion.coefs).sum())
+    off = _sum_rounding(values, problem.rows, total)
+    may_pay = ~formulation.far_away(positions, off)  # the others pay nothing, rounded or not
+    return Proof(
+        squared_norm,
+        float(problem.bounds @ formulation.losses(positions)),
+        dual,
+        formulation.n_violators(positions, coefs, problem.bounds, tol),
+        off * (float(problem.bounds[may_pay].sum()) + 0.5 * total),
+    )
+
+
+def _sum_rounding(values: KernelMatrix, rows: NDArray[np.intp], total: float) -> float:
+    """What a sum of kernel values is off by, with coefficients whose magnitudes add up to this.
+
+    Sums over a block of columns are added up, block after block.
+    """
+    n_additions = EXPANSION_COLUMNS + len(rows) // EXPANSION_COLUMNS + 1
+    unit = 0.5 * float(np.finfo(np.float64).eps)
+    return total * (values.rounding(rows) + min(n_additions, len(rows)) * unit * values.bound(rows))

@@ -18,19 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.machines.problem import Problem
-
-
-class Expansion(NamedTuple):
-    """The SVM of a pair of classes, ``f(x) = sum_i coefs_i k(x_i, x) + offset``.
-
-    Where a class of the pair has no rows, f is constant: no row, and an offset of 1 where the first
-    class wins, -1 where the second does, 0 where neither has any.
-    """
-
-    rows: NDArray[np.intp]  #: training rows
-    coefs: NDArray[np.float64]  #: of each, positive for rows of the first class
-    offset: float
+from aesvm.machines.problem import Expansion, Problem
 
 
 class ClassPair(NamedTuple):

@@ -98,6 +98,17 @@ class TrainingSets:
         return all(own.coverage.exact for own in self.sets)
 
 
+class Expansion(NamedTuple):
+    """A trained machine in its shortest form, ``f(x) = sum_i coefs_i k(x_i, x) + offset``.
+
+    Where the rows leave nothing to learn, f is constant: there are none.
+    """
+
+    rows: NDArray[np.intp]  #: training rows
+    coefs: Array
+    offset: float
+
+
 @dataclass(frozen=True)
 class Machine:
     """A trained SVM: ``f(x) = sum_t coefs_t k(x_t, x) + offset`` over its training set."""
@@ -112,6 +123,11 @@ class Machine:
     def support(self) -> NDArray[np.intp]:
         """Positions of the support vectors in the set."""
         return np.flatnonzero(self.coefs)
+
+    @property
+    def expansion(self) -> Expansion:
+        """The machine over its support vectors."""
+        return Expansion(self.set.rows[self.support], self.coefs[self.support], self.offset)
 
     @property
     def n_support(self) -> int:

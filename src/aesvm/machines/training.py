@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 from aesvm.certificate import Account
 from aesvm.kernels import TrainingKernel
 from aesvm.machines.formulation import Array, Formulation, Variables, best_offset
-from aesvm.machines.memory import Represent, RowsInMemory, dual_value
-from aesvm.machines.one_vs_one import Expansion
-from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet, TrainingSets
+from aesvm.machines.memory import Proof, Represent, RowsInMemory, prove
+from aesvm.machines.problem import (
+    Coverage,
+    Expansion,
+    Machine,
+    Problem,
+    TrainingSet,
+    TrainingSets,
+)
 from aesvm.machines.rounds import Look, Policy, State, refine
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Representatives
@@ -52,10 +58,6 @@ class Trained(NamedTuple):
     n_iter: int
     account: Account
     multipliers: tuple[NDArray[np.int32], Array] | None  #: rows, and coefficients lifted to them
-
-    @property
-    def expansion(self) -> Expansion:
-        return Expansion(self.machine.set.rows, self.machine.coefs, self.machine.offset)
 
 
 class Trainer:
@@ -267,6 +269,8 @@ def _train_in_place(
     sets = place.represented(first)
     state = refine(place, sets, policy, formulation, train, place.progress)
     (machine,), (account,) = state.machines, accounts_of(state, formulation)
+    proof = place.prove(machine)
+    account = unproven(account) if proof is None else proven(account, proof)
     coefs = place.lifted(machine)
     held = np.flatnonzero(coefs)
     return Trained(
@@ -323,6 +327,23 @@ def _rounding(machine: Machine, kernel: TrainingKernel) -> float:
     return _ROUNDING * float(np.abs(machine.coefs).sum()) ** 2 * float(largest)
 
 
+def proven(account: Account, proof: Proof) -> Account:
+    """An account with the numbers that were computed anew."""
+    return replace(
+        account,
+        squared_norm=proof.squared_norm,
+        loss=proof.loss,
+        dual_objective=proof.dual,
+        violators=proof.n_violators,
+        proof_rounding=proof.rounding,
+    )
+
+
+def unproven(account: Account) -> Account:
+    """An account without the numbers that have not been computed anew."""
+    return replace(account, loss=None, dual_objective=None, violators=None)
+
+
 def certified(
     accounts: list[Account],
     problems: Iterable[Problem],
@@ -349,22 +370,8 @@ def certified(
         coefs[rows] = values
         own = coefs[problem.rows]
         coefs[rows] = 0.0
-        scores = kernel.for_sums(problem.rows, expansion.coefs).scores(
-            expansion.rows, expansion.coefs, problem.rows, run
-        )
-        positions = formulation.positions(scores + expansion.offset, problem.targets)
-        dual = account.dual_objective
-        if kernel.spec.is_definite:
-            value = dual_value(problem, own, kernel, formulation, run)
-            dual = value if dual is None else max(dual, value)
-        found.append(
-            replace(
-                account,
-                loss=float(problem.bounds @ formulation.losses(positions)),
-                violators=formulation.n_violators(positions, own, problem.bounds, tol),
-                dual_objective=dual,
-            )
-        )
+        proof = prove(problem, expansion, own, kernel, formulation, tol, run)
+        found.append(proven(account, proof))
     return found
 
 

@@ -17,6 +17,10 @@ the scores ``Kb`` of all others up to date, by blocks of kernel rows which are u
 are computed, and kept as long as the cache has room. Variables that have rested at a bound for
 some rounds are left out (shrinking); before the end all are looked at again. Where few are left,
 or were few from the start, the working set is all of them.
+
+Scores are brought up to date, not computed anew, so what rounding leaves of coefficients that were
+once large stays in them. Where all that was ever added may have left more than a tenth of ``tol``,
+they are computed anew before the end.
 """
 
 from __future__ import annotations
@@ -124,6 +128,8 @@ def minimize(
         stalled = patience.is_over(gap)
         if gap <= aim or n_iter >= limit or stalled:
             if not active.rejoin() or n_iter >= limit:
+                if active.refresh(aim) and n_iter < limit and not stalled:
+                    continue
                 if n_iter >= limit or stalled or not problem.is_short_of(duality_tol):
                     break
                 aim *= _TIGHTER
@@ -208,6 +214,15 @@ class _Active:
         self.problem.coefs[self.variables] = self.coefs
         self.problem.scores[self.points] = self.scores
 
+    def refresh(self, tol: float) -> bool:
+        """Compute all scores anew where rounding may have added up to much: whether it did."""
+        if not self.problem.has_drifted(tol):
+            return False
+        self._leave()
+        self.problem.refresh()
+        self.scores = self.problem.scores[self.points]
+        return True
+
     def edges(self) -> list[Edge]:
         self.slopes = self.scores[self.at] + self.linear
         if not np.isfinite(self.slopes.sum()):
@@ -242,6 +257,7 @@ class _Active:
         moved = np.flatnonzero(changes)
         points, which = np.unique(self.at[chosen[moved]], return_inverse=True)
         total = np.bincount(which, changes[moved], len(points)).astype(np.float64, copy=False)
+        self.problem.total_moved += float(np.abs(total).sum())
         if self.gram is None:
             self._update(points, total)
         else:

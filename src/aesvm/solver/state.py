@@ -19,6 +19,9 @@ from aesvm.kernels.blocks import TILE_LINES
 from aesvm.runtime.jit import jit, minimum
 from aesvm.solver.pair_updates import HUGE
 
+#: Scores are computed anew only where coefficients have moved this many times what they are now.
+_STALE = 10.0
+
 
 class Solution(NamedTuple):
     """What ``minimize`` found."""
@@ -83,6 +86,7 @@ class DualState:
         self.coefs = np.zeros(n)
         self.scores = np.zeros(len(self.rows))
         self.n_evaluations = 0
+        self.total_moved = 0.0  # all that coefficients have moved, which scores were rounded after
         self.scratch = Scratch()
         if start is not None:
             self._start(np.asarray(start, dtype=np.float64)[order], bounds[order])
@@ -96,7 +100,24 @@ class DualState:
                 "a start must be feasible."
             )
         self.coefs = self.signs * alpha
-        self.add(self.columns, self.scores, self.by_point())
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Compute all scores anew."""
+        changes = self.by_point()
+        self.scores = np.zeros(len(self.rows))
+        self.add(self.columns, self.scores, changes)
+        self.total_moved = float(np.abs(changes).sum())
+
+    def has_drifted(self, tol: float) -> bool:
+        """Whether rounding may have moved scores by a tenth of ``tol``, and new ones are better.
+
+        Each addition to a score is rounded by a unit of what is added, at most.
+        """
+        if self.total_moved <= _STALE * float(np.abs(self.coefs).sum()):
+            return False
+        unit = float(np.finfo(np.float64).eps) * self.kernel.bound(self.rows)
+        return unit * self.total_moved > 0.1 * tol
 
     def by_point(self) -> NDArray[np.float64]:
         return np.bincount(self.at, self.coefs, len(self.rows)).astype(np.float64, copy=False)

@@ -1,0 +1,119 @@
+"""Certificates are theorems, rounding included: held against optima of independent origin."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_moons
+from sklearn.svm import SVC
+
+from aesvm import AESVC
+from aesvm.kernels import kernel_matrix
+from aesvm.machines.formulation import best_offset
+from aesvm.machines.hinge import Hinge
+from aesvm.solver.smo import minimize
+from tests import oracles
+
+
+def objective(coefs, vectors, offset, X, signs, bounds, **kernel):
+    """F1 in double precision, from the formula."""
+    norm = coefs @ oracles.kernel(vectors, **kernel) @ coefs
+    values = oracles.kernel(X, vectors, **kernel) @ coefs + offset
+    return 0.5 * norm + bounds @ np.maximum(0.0, 1.0 - signs * values)
+
+
+def objective_of(model, X, y, bounds, **kernel):
+    signs = np.where(y == model.classes_[1], 1.0, -1.0)
+    coefs = model.dual_coef_[0]
+    return objective(coefs, model.support_vectors_, model.intercept_[0], X, signs, bounds, **kernel)
+
+
+@cache
+def many_rows():
+    """More than are solved in double precision."""
+    return make_moons(3000, noise=0.3, random_state=0)
+
+
+@cache
+def optimum(C, gamma):
+    """At most this is the least F1: what the solver reaches in double precision at tol=1e-7."""
+    X, y = many_rows()
+    signs, bounds = np.where(y == 1, 1.0, -1.0), np.full(len(y), C)
+    matrix = kernel_matrix(X, gamma=gamma)
+    solution = minimize(matrix, np.arange(len(y)), signs, -np.ones(len(y)), bounds, tol=1e-7)
+    coefs = signs * solution.alpha
+    offset = best_offset(Hinge().ramps(solution.scores, signs, bounds))
+    return objective(coefs, X, offset, X, signs, bounds, gamma=gamma)
+
+
+@pytest.mark.parametrize("refine", [0, 1, "exact"])
+@pytest.mark.parametrize("C", [1.0, 10.0, 300.0])
+def test_bounds_hold_though_training_is_in_single_precision(C, refine):
+    X, y = many_rows()
+    model = AESVC(C=C, gamma=1.0, refine=refine, subset_size=500).fit(X, y)
+    certificate = model.certificate_
+    true, best = objective_of(model, X, y, np.full(len(y), C), gamma=1.0), optimum(C, 1.0)
+    assert certificate.objective == pytest.approx(true, rel=1e-8)
+    assert certificate.dual_objective <= best * (1 + 1e-10)
+    assert certificate.gap >= true - best - 1e-10 * best
+
+
+@pytest.mark.parametrize("refine", [0, 1, 2, "exact"])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e4, 1e8, 1e10, 1e12])
+def test_the_objective_is_right_however_large_multipliers_once_were(C, refine):
+    X, y = make_moons(1500, noise=0.05, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = AESVC(C=C, gamma=5.0, refine=refine, subset_size=300).fit(X, y)
+        certificate = model.certify(X, y)
+    true = objective_of(model, X, y, np.full(len(y), C), gamma=5.0)
+    assert certificate.objective == pytest.approx(true, rel=1e-6)
+    assert certificate.gap >= certificate.objective - certificate.dual_objective
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([1e-3, 1.0, 1e3, 1e6, 1e12]),
+    st.sampled_from([0.0, 3.0, 9.0]),
+    st.sampled_from(["rbf", "linear", "poly"]),
+    st.sampled_from([0, 1, 2, "exact", "auto"]),
+)
+@settings(max_examples=60)
+def test_the_dual_is_nowhere_above_an_attained_objective(seed, C, decades, kernel, refine):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(60, 160))
+    X = rng.uniform(size=(n, 2))
+    y = (X[:, 0] + 0.15 * rng.normal(size=n) > 0.5).astype(int)
+    y[:2] = 0, 1
+    weights = 10.0 ** rng.uniform(-decades, 0.0, n)
+    parameters = {"kernel": kernel, "gamma": 2.0, "coef0": 1.0}
+    model = AESVC(C=C, refine=refine, subset_size=40, hull_tol=1e-2, **parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y, sample_weight=weights)
+        certificate = model.certify(X, y, weights)
+        theirs = SVC(C=C, tol=1e-6, max_iter=200_000, **parameters)
+        theirs.fit(X, y, sample_weight=weights)
+    attained = [objective_of(one, X, y, C * weights, **parameters) for one in (model, theirs)]
+    slack = 1 + 1e-9
+    assert certificate.dual_objective <= min(attained) * slack
+    assert attained[0] - certificate.gap <= min(attained) * slack
+    # of sums that cancel, no order of summation gives the digits of another
+    rounding = model._trained_on_.accounts[0].proof_rounding
+    assert abs(certificate.objective - attained[0]) <= 1e-6 * attained[0] + 2.0 * rounding
+    assert certificate.gap >= rounding
+
+
+def test_what_would_take_long_in_double_precision_is_left_to_certify(monkeypatch):
+    monkeypatch.setattr("aesvm.machines.rounds.FREE", 0.0)
+    X, y = many_rows()
+    model = AESVC(gamma=1.0, refine="exact").fit(X, y)
+    assert model.certificate_.exact
+    assert model.certificate_.gap is None
+    assert "certify(X, y)" in model.certificate_.missing["gap"]
+    assert 0.0 < model.certify(X, y).relative_gap < 1e-3
