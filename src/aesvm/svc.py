@@ -24,7 +24,6 @@ from aesvm.estimators.classifiers import (
     TrainedOn,
     certify_gathered,
     certify_in_memory,
-    check_certifiable,
     chunk_of_classes,
     fit_in_memory,
     reread,
@@ -32,6 +31,7 @@ from aesvm.estimators.classifiers import (
 )
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.pairwise import PairwiseClassifier
+from aesvm.estimators.parameters import check_unchanged
 from aesvm.estimators.streams import (
     advanced,
     available_for_streams,
@@ -46,8 +46,8 @@ from aesvm.estimators.validation import (
 from aesvm.out_of_core.classifier import (
     StreamedClassifier,
     check_not_exact,
-    first_tolerance,
 )
+from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.source import readable_again
 from aesvm.representative_set import (
     RepresentativeSet,
@@ -86,15 +86,16 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
     partition : {"distance", "sequence"}, default="distance"
         How the coarse pieces are made (the paper's FLS2 and FLS1).
     refine : int, "exact" or "auto", default="auto"
-        0 trains on the representative set alone: the paper's AESVM. A number k adds k rounds,
-        in which every class is cut by margin, rows near the margin stand for themselves and
-        the others are represented anew, side by side; fewer where no row has crossed the margin
-        since it was represented, or where a round did not lower the objective. "exact" gives
-        every distinct row a multiplier of its own: the SVM of SVC, to ``tol`` and a relative
-        duality gap of 1e-3. "auto" is exact where that takes at most 5e9 kernel values (some ten
-        seconds on two cores), by the number of rows or the support vectors of a sample of them.
-        Otherwise it makes rounds while they change over a thousandth of the labels and the next
-        takes no more than that; none where the first alone would take over 3e11.
+        0 trains on the representative set alone: the paper's AESVM. A number k makes a first
+        set ten times as coarse, and then at most k rounds, in which every class is cut by
+        margin, rows near the margin stand for themselves and the others are represented anew,
+        side by side; fewer where no row has crossed the margin since it was represented, or
+        where a round did not lower the objective. "exact" gives every distinct row a multiplier
+        of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
+        exact where that takes at most 5e9 kernel values (some ten seconds on two cores), by the
+        number of rows or the support vectors of a sample of them. Otherwise it makes rounds
+        while they change over a thousandth of the labels and the next takes no more than that;
+        none where the first alone would take over 3e11.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
@@ -276,7 +277,7 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         -------
         self : AESVC
         """
-        fit_in_memory(self, X, y, sample_weight)
+        self._trained_on_ = fit_in_memory(self, X, y, sample_weight)
         self._stream_ = None
         return self
 
@@ -323,6 +324,7 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         >>> bool(model.score(X, y) > 0.98)
         True
         """
+        check_not_exact(self.refine)
         before: StreamedClassifier | None = getattr(self, "_stream_", None)
         if before is None and X is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
@@ -337,7 +339,7 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
             if X is None:
                 stream.tally.check_two_classes("the stream")
             if now.is_due() or (X is None and not now.is_final):
-                now = train_on_stream(self, now, run, progress)
+                now, self._trained_on_ = train_on_stream(self, now, run, progress)
         self.n_seen_ = stream.n_rows
         self._stream_ = now
         return self
@@ -350,8 +352,9 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         ----------
         source : iterable of (X, y, sample_weight)
             Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
-            sources. One that can be iterated over again is read twice where ``gamma`` is "scale",
-            and twice more for each of the rounds that ``refine`` asks for.
+            sources. One that can be iterated over again is read once more for ``gamma="scale"``,
+            twice for each round that ``refine`` asks for, and once after the last where that look
+            is cheap.
 
         Returns
         -------
@@ -376,13 +379,13 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
                 'can be read only once: use refine=0, or "auto".'
             )
         forget(self)
-        first_tol = first_tolerance(self.hull_tol, self.refine, again)
         validate = partial(chunk_of_classes, self, None)
         with fitting(self) as (run, progress):
-            stream = streamed_from(self, source, first_tol, validate, run, progress)
+            stream = streamed_from(self, source, self.hull_tol, validate, run, progress)
             stream.tally.check_two_classes("the stream")
             now = StreamedClassifier(stream, None)
-            now = train_on_stream(self, now, run, progress, source if again else None)
+            rounds_from = source if again else None
+            now, self._trained_on_ = train_on_stream(self, now, run, progress, rounds_from)
         self.n_seen_ = stream.n_rows
         self._stream_ = replace(now, classes=self.classes_)
         return self
@@ -427,7 +430,9 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         True
         """
         check_is_fitted(self)
-        return certify_in_memory(self, X, y, sample_weight)
+        self._trained_on_ = certify_in_memory(self, self._trained_on_, X, y, sample_weight)
+        self.certificate_ = self._trained_on_.certificate()
+        return self.certificate_
 
     @fit_method
     def certify_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Certificate:
@@ -461,9 +466,16 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         if self._stream_ is None:
             raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
         check_streams(self, source)
-        check_certifiable(self)
+        check_unchanged(self, self._trained_on_.parameters)
         with fitting(self) as (run, progress):
-            return certify_gathered(self, reread(self, self._stream_, source, run, progress))
+            tree = self._stream_.stream.tree
+            held = GatheredRows(tree.everything(), tree.hull_tol)
+            answers = reread(
+                self, self._stream_, source, held, tree.hull_tol, run, progress, same_chunks=False
+            )
+            self._trained_on_ = certify_gathered(self, self._trained_on_, answers)
+        self.certificate_ = self._trained_on_.certificate()
+        return self.certificate_
 
 
 def _classes_of_stream(

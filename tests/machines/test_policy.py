@@ -87,12 +87,19 @@ def test_no_more_rounds_once_no_row_has_crossed_a_kink():
 
 
 @pytest.mark.parametrize(("last", "found"), [(8.5, (11.0, 1)), (8.0, (12.0, 2)), (7.0, (12.0, 2))])
-def test_a_round_that_raised_the_objective_is_undone(last, found):
+def test_a_last_round_that_raised_the_objective_is_undone(last, found):
     assert run(Scripted((9.0, 1), (8.0, 1), (last, 1)), Policy(2)) == found
 
 
-def test_a_round_that_did_not_lower_the_objective_is_the_last():
-    assert run(Scripted((9.0, 1), (8.0, 1), (8.0, 1)), Policy(9)) == (12.0, 2)
+def test_the_best_of_all_that_were_seen_is_returned():
+    looks = [(9.0, 1), (8.0, 1), (8.5, 1), (7.0, 1), (7.5, 1)]
+    assert run(Scripted(*looks), Policy(4)) == (13.0, 3)
+
+
+def test_two_rounds_in_a_row_that_do_not_lower_the_objective_are_the_last():
+    looks = [(9.0, 1), (8.0, 1), (8.5, 1), (8.0, 1), (1.0, 1)]
+    assert run(Scripted(*looks), Policy(9)) == (11.0, 1)
+    assert run(Scripted(*looks), Policy("auto", effort=1e3)) == (11.0, 1)
 
 
 def test_the_last_round_is_not_looked_at_where_that_is_dear():
@@ -188,10 +195,10 @@ def test_everywhere_there_are_as_many_rounds_as_were_asked_for(fit, monkeypatch)
     assert fit(refine=3).certificate_.rounds == 3
 
 
-@pytest.mark.parametrize("worst", [1, 2])
-def test_everywhere_a_round_that_makes_it_worse_is_undone(fit, monkeypatch, worst):
-    looks_that_find(monkeypatch, 1, lambda n_rounds: 10.0 if n_rounds == worst else -n_rounds)
-    assert fit(refine=3).certificate_.rounds == worst - 1
+@pytest.mark.parametrize("best", [0, 1, 2])
+def test_everywhere_rounds_that_make_it_worse_are_undone(fit, monkeypatch, best):
+    looks_that_find(monkeypatch, 1, lambda n_rounds: abs(n_rounds - best))
+    assert fit(refine=4).certificate_.rounds == best
 
 
 def test_everywhere_the_set_is_finer_where_no_round_can_be_made(fit, monkeypatch):

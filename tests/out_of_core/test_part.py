@@ -21,8 +21,8 @@ from aesvm.out_of_core.merge_tree import folded
 from aesvm.out_of_core.part import (
     SHIFT,
     STEPS,
+    LastRound,
     Part,
-    Represented,
     RowScores,
     SentMachine,
     SentMachines,
@@ -406,7 +406,7 @@ def test_rows_that_have_crossed_the_margin_are_counted(seed, n):
     one = Part(weighted(np.zeros((n, 1)), y), Combinations.identity(n))
     before, now = (RowScores(np.arange(n), 2.0 * rng.normal(size=n), n, 0.0, 0) for _ in range(2))
     cut = Cut(0.1, rng.uniform(0.0, WIDEST))
-    seen = look(one, {0: now}, sent, Represented({0: before}, {0: cut}))[0]
+    seen = look(one, {0: now}, sent, LastRound({0: before}, {0: cut}))[0]
     then, here = signs * (before.values + 0.1), signs * (now.values + 0.25)
     inside, outside = then < 1.0 - cut.doubt, then > 1.0 + cut.doubt
     crossed = (inside & (here > 1.0 + TOL)) | (outside & (here < 1.0 - TOL))

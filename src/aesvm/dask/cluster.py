@@ -60,7 +60,7 @@ class Cluster:
         return self._known(self.client.compute(tasks))
 
     def merged(self, name: str, values: list[Future], merge: Callable, *others: Any) -> Future:
-        """All values as one, merged a few at a time on the workers; the last has no level."""
+        """All values as one, merged a few at a time on the workers; the last at level None."""
         level: int | None = 1
         given = values
         while len(values) > 1:
@@ -75,7 +75,7 @@ class Cluster:
         return values[0]
 
     def result(self, future: Future) -> Any:
-        """What comes here, and is forgotten there."""
+        """The result, fetched; the workers release it."""
         result = future.result()
         self.release([future])
         return result

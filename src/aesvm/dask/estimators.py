@@ -22,22 +22,27 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from aesvm.certificate import Certificate
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition, is_lazy, one_block_of_columns, partitions
-from aesvm.dask.rows import ClusterRows, Features, Reduction, gamma_scale
+from aesvm.dask.rows import ClusterRows, Features, WorkerSettings, gamma_scale
 from aesvm.estimators.classifiers import (
     TrainedOn,
     certify_gathered,
-    check_certifiable,
     gathered_trainer,
     policy_of,
     set_gathered,
 )
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.pairwise import PairwiseClassifier, model_of
-from aesvm.estimators.parameters import kernel_spec, reduction_settings, with_parameters_of
+from aesvm.estimators.parameters import (
+    check_unchanged,
+    kernel_spec,
+    reduction_settings,
+    with_parameters_of,
+)
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.gamma import has_gamma
 from aesvm.machines.prediction import PairwiseModel
-from aesvm.out_of_core.classifier import check_not_exact, first_tolerance
+from aesvm.machines.rounds import COARSER
+from aesvm.out_of_core.classifier import check_not_exact
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.stream import warn_if_looser
@@ -58,7 +63,7 @@ class _Asked(NamedTuple):
     progress: Progress
 
 
-def _begin(estimator: Any, X: Any, y: Any, sample_weight: Any) -> list[Partition]:
+def _checked_partitions(estimator: Any, X: Any, y: Any, sample_weight: Any) -> list[Partition]:
     """The partitions of a fit; of an estimator that has forgotten what was fitted before."""
     bytes_of(estimator.memory_budget)
     reduction_settings(estimator)
@@ -76,21 +81,23 @@ def _begin(estimator: Any, X: Any, y: Any, sample_weight: Any) -> list[Partition
 
 
 @contextmanager
-def _asked(estimator: Any, found: list[Partition]) -> Iterator[_Asked]:
-    """A context in which partitions can be asked; ``gamma_`` is found where it is not known."""
+def _cluster_rows(
+    estimator: Any, found: list[Partition], gamma: float | None = None
+) -> Iterator[_Asked]:
+    """A context in which partitions can be asked; without a gamma, the parameter's is found."""
     features = Features(estimator.n_features_in_, type(estimator).__name__)
     with (
         fitting(estimator) as (run, progress),
         Cluster(found, estimator.split_every, progress) as cluster,
     ):
-        if not hasattr(estimator, "gamma_"):
-            if estimator.gamma == "scale" and has_gamma(estimator.kernel):
-                estimator.gamma_ = gamma_scale(cluster, features)
-            else:
-                empty = np.empty((1, features.n_features))
-                estimator.gamma_ = resolve_gamma(estimator.gamma, empty, estimator.kernel)
-        spec = kernel_spec(estimator, estimator.gamma_)
-        reduction = Reduction(
+        if gamma is None and estimator.gamma == "scale" and has_gamma(estimator.kernel):
+            gamma = gamma_scale(cluster, features)
+        elif gamma is None:
+            empty = np.empty((1, features.n_features))
+            gamma = resolve_gamma(estimator.gamma, empty, estimator.kernel)
+        estimator.gamma_ = gamma
+        spec = kernel_spec(estimator, gamma)
+        reduction = WorkerSettings(
             RowReducer(spec, reduction_settings(estimator)),
             bytes_of(estimator.memory_budget),
             estimator.on_overflow == "loosen",
@@ -180,7 +187,7 @@ class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 "keep_combinations=True: combinations of rows on many machines are not kept."
             )
-        with _asked(self, _begin(self, X, y, sample_weight)) as (rows, _, _):
+        with _cluster_rows(self, _checked_partitions(self, X, y, sample_weight)) as (rows, _, _):
             tree, _ = rows.reduce(self.hull_tol, keep=False)
         warn_if_looser(tree, self.hull_tol, self.memory_budget)
         set_rows(self, tree.everything(), tree.n_rows, self.gamma_)
@@ -261,6 +268,7 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
     _parameter_constraints: ClassVar[dict] = {**AESVC._parameter_constraints, **_SPLIT_EVERY}
     _trained_on_: TrainedOn
     representative_set_: RepresentativeSet
+    certificate_: Certificate
     shape_fit_: tuple[int, int]
 
     @with_parameters_of(AESVC)
@@ -289,8 +297,12 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
                 "DaskAESVC requires y to be passed, but the target y is None: pass the classes."
             )
         check_not_exact(self.refine)
-        first_tol = first_tolerance(self.hull_tol, self.refine, True)
-        with _asked(self, _begin(self, X, y, sample_weight)) as (rows, run, progress):
+        first_tol = self.hull_tol * (COARSER if self.refine != 0 else 1.0)
+        with _cluster_rows(self, _checked_partitions(self, X, y, sample_weight)) as (
+            rows,
+            run,
+            progress,
+        ):
             tree, tally = rows.reduce(first_tol, keep=self.refine != 0)
             warn_if_looser(tree, first_tol, self.memory_budget)
             tally.check_two_classes("y")
@@ -303,7 +315,7 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
             else:
                 policy = policy_of(self)
                 fit = trainer.refine(first, tree.hull_tol, rows, self.hull_tol, policy)
-        set_gathered(self, fit, tally.n_rows, tally.digest)
+        self._trained_on_ = set_gathered(self, fit, tally.n_rows, tally.digest)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -358,7 +370,9 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
             return super().score(X, y, sample_weight)
         check_is_fitted(self)
         model = dask.delayed(_BlockModel.of(self), traverse=False)
-        counts = [dask.delayed(_right)(model, own) for own in partitions(X, y, sample_weight)]
+        counts = [
+            dask.delayed(_correct_weight)(model, own) for own in partitions(X, y, sample_weight)
+        ]
         right, total = np.sum(dask.compute(*counts), axis=0)
         return float(right / total)
 
@@ -382,14 +396,16 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
             It takes the place of ``certificate_``.
         """
         check_is_fitted(self)
-        check_certifiable(self)
-        with _asked(self, partitions(X, y, sample_weight)) as (rows, _, _):
+        check_unchanged(self, self._trained_on_.parameters)
+        with _cluster_rows(self, partitions(X, y, sample_weight), self.gamma_) as (rows, _, _):
             if rows.count(self.hull_tol).digest != self._trained_on_.digest:
                 raise ValueError(
                     f"X, y or sample_weight is not what the model was trained on, shape "
                     f"{self.shape_fit_}: certify wants the same rows, in the same partitions."
                 )
-            return certify_gathered(self, rows)
+            self._trained_on_ = certify_gathered(self, self._trained_on_, rows)
+        self.certificate_ = self._trained_on_.certificate()
+        return self.certificate_
 
     def _lazily(self, X: Any, method: str, dtype: np.dtype, width: tuple[int, ...]) -> da.Array:
         """What a method of the model gives for every block of rows."""
@@ -431,7 +447,7 @@ def _of_block(block: Any, model: _BlockModel, method: str, empty: NDArray) -> ND
     return getattr(model.model, method)(model.features.rows(block))
 
 
-def _right(model: _BlockModel, partition: Partition) -> tuple[float, float]:
+def _correct_weight(model: _BlockModel, partition: Partition) -> tuple[float, float]:
     """The weight of the rows whose class is predicted right, and that of all."""
     X, y, weights = partition
     if not X.shape[0]:

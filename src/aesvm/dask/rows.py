@@ -21,23 +21,12 @@ from aesvm.dask.partitions import Partition
 from aesvm.estimators.validation import rows_in_place, valid_classes, valid_weights
 from aesvm.kernels.gamma import Variance
 from aesvm.machines.rounds import Cut
-from aesvm.out_of_core.gathered import check_budget
+from aesvm.out_of_core import part as parts
+from aesvm.out_of_core.elsewhere import GatheredRows
+from aesvm.out_of_core.gathered import check_budget, strata_bytes
 from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
-from aesvm.out_of_core.part import (
-    Part,
-    PartLook,
-    Represented,
-    RowScores,
-    SentMachines,
-    Strata,
-    look,
-    merged_looks,
-    merged_strata,
-    score,
-    stratify,
-    stratum_tolerances,
-)
 from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.tally import Tally
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined
 from aesvm.runtime.progress import Silence
@@ -71,7 +60,7 @@ class Features(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reduction:
+class WorkerSettings:
     """How workers reduce rows, and what may come here."""
 
     reducer: RowReducer
@@ -82,7 +71,7 @@ class Reduction:
 class CountedPart(NamedTuple):
     """A part and its tally; no part where no row has any weight."""
 
-    part: Part | None
+    part: parts.Part | None
     tally: Tally
     sizes: dict[int, int]  #: rows of each partition
 
@@ -114,13 +103,13 @@ class ClusterRows:
     ----------
     cluster : Cluster
     features : Features
-    reduction : Reduction
+    reduction : WorkerSettings
     run : callable
         A parallel ``map``, for what is done here.
     """
 
     def __init__(
-        self, cluster: Cluster, features: Features, reduction: Reduction, run: Callable
+        self, cluster: Cluster, features: Features, reduction: WorkerSettings, run: Callable
     ) -> None:
         self.cluster = cluster
         self.features = features
@@ -159,15 +148,16 @@ class ClusterRows:
         cluster.release([*answers, whole])
         return tally
 
-    def gather(self, hull_tol: float) -> WeightedRows:
+    def gather(self, hull_tol: float) -> GatheredRows:
         tree, _ = self.reduce(hull_tol, keep=False)
-        return self.condensed(tree)
+        warn_if_looser(tree, hull_tol, f"{self.reduction.budget:,.0f} bytes")
+        return GatheredRows(self.condensed(tree), tree.hull_tol)
 
     def condensed(self, tree: MergeTree) -> WeightedRows:
         """The set that a model is trained on."""
         return tree.condensed(self.reduction.reducer.at_levels(self.run, self.cluster.progress))
 
-    def look(self, sent: SentMachines) -> dict[int, PartLook]:
+    def look(self, sent: parts.SentMachines) -> dict[int, parts.PartLook]:
         cluster = self.cluster
         before, cuts = self.scores, self.cuts
         if self.sent is not None:
@@ -184,7 +174,7 @@ class ClusterRows:
         cluster.release([*looks, *before])
         return seen
 
-    def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
+    def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, parts.Strata]:
         cluster, reducer = self.cluster, self.reduction.reducer
         self.cuts = cuts
         shown = self.sent
@@ -196,9 +186,10 @@ class ClusterRows:
         ]
         cluster.wait_for("stratify", strata)
         whole = cluster.merged("stratify", strata, _merged_strata, reducer, shown, hull_tol)
-        settled = cluster.submit("settle", _within_budget, self.reduction.budget, whole, hull_tol)
-        found = cluster.result(settled)
+        settled = cluster.submit("settle", _within_budget, self.reduction.budget, whole)
+        found, n_bytes = cluster.result(settled)
         cluster.release([*strata, whole])
+        check_budget(n_bytes, self.reduction.budget, hull_tol)
         return {number: [self._numbered(rows) for rows in own] for number, own in found.items()}
 
     @property
@@ -292,7 +283,7 @@ def _tally(answer: CountedRows) -> tuple[Tally, dict[int, int]]:
     return answer.tally, answer.sizes
 
 
-def _settled(reduction: Reduction, answer: CountedRows, tolerance: float) -> MergeTree:
+def _settled(reduction: WorkerSettings, answer: CountedRows, tolerance: float) -> MergeTree:
     """The set of all rows, within the budget of where it goes."""
     assert answer.rows is not None
     tree = MergeTree(
@@ -306,65 +297,70 @@ def _settled(reduction: Reduction, answer: CountedRows, tolerance: float) -> Mer
         return tree.within_budget(reduction.reducer.at_levels(run, Silence()))
 
 
-def _unchanged(sent: SentMachines) -> SentMachines:
+def _unchanged(sent: parts.SentMachines) -> parts.SentMachines:
     return sent
 
 
-def _score(counted: CountedPart, sent: SentMachines) -> dict[int, RowScores]:
+def _score(counted: CountedPart, sent: parts.SentMachines) -> dict[int, parts.RowScores]:
     if counted.part is None:
         return {}
     with _working() as run:
-        return score(counted.part, sent, run)
+        return parts.score(counted.part, sent, run)
 
 
 def _look(
     counted: CountedPart,
-    scores: dict[int, RowScores],
-    sent: SentMachines,
-    before: dict[int, RowScores] | None,
+    scores: dict[int, parts.RowScores],
+    sent: parts.SentMachines,
+    before: dict[int, parts.RowScores] | None,
     cuts: dict[int, Cut] | None,
-) -> dict[int, PartLook]:
+) -> dict[int, parts.PartLook]:
     if counted.part is None:
         return {}
-    then = None if before is None or cuts is None else Represented(before, cuts)
-    return look(counted.part, scores, sent, then)
+    then = None if before is None or cuts is None else parts.LastRound(before, cuts)
+    return parts.look(counted.part, scores, sent, then)
 
 
-def _merged_looks(looks: list[dict[int, PartLook]], level: int | None) -> dict[int, PartLook]:
-    return merged_looks(looks)
+def _merged_looks(
+    looks: list[dict[int, parts.PartLook]], level: int | None
+) -> dict[int, parts.PartLook]:
+    return parts.merged_looks(looks)
 
 
 def _stratify(
     reducer: RowReducer,
     counted: CountedPart,
-    scores: dict[int, RowScores],
+    scores: dict[int, parts.RowScores],
     cuts: dict[int, Cut],
-    sent: SentMachines,
+    sent: parts.SentMachines,
     hull_tol: float,
     level: int | None,
-) -> dict[int, Strata]:
+) -> dict[int, parts.Strata]:
     if counted.part is None:
         return {}
     with _working() as run:
         reduce = reducer.at_levels(run, Silence())
-        return stratify(counted.part, scores, cuts, sent, hull_tol, reduce, level)
+        return parts.stratify(counted.part, scores, cuts, sent, hull_tol, reduce, level)
 
 
 def _merged_strata(
-    several: list[dict[int, Strata]],
+    several: list[dict[int, parts.Strata]],
     level: int | None,
     reducer: RowReducer,
-    sent: SentMachines,
+    sent: parts.SentMachines,
     hull_tol: float,
-) -> dict[int, Strata]:
-    tolerances = stratum_tolerances(sent.formulation, hull_tol)
+) -> dict[int, parts.Strata]:
+    tolerances = parts.stratum_tolerances(sent.formulation, hull_tol)
     with _working() as run:
-        return merged_strata(several, level, tolerances, reducer.at_levels(run, Silence()))
+        return parts.merged_strata(several, level, tolerances, reducer.at_levels(run, Silence()))
 
 
-def _within_budget(budget: float, strata: dict[int, Strata], hull_tol: float) -> dict[int, Strata]:
-    check_budget(strata, budget, hull_tol)
-    return strata
+def _within_budget(
+    budget: float, strata: dict[int, parts.Strata]
+) -> tuple[dict[int, parts.Strata] | None, int]:
+    """The strata, where they fit in the budget of where they go; and their bytes."""
+    n_bytes = strata_bytes(strata)
+    return (strata if n_bytes <= budget else None), n_bytes
 
 
 def _variance(features: Features, partition: Partition) -> Variance:

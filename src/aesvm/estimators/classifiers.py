@@ -29,17 +29,17 @@ from aesvm.estimators.validation import (
     valid_weights,
     validated_rows,
 )
-from aesvm.kernels import check_symmetric, resolve_gamma
+from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import classifier
 from aesvm.machines.fitted import FittedPairs, fitted_pairs, warn_of_solver
-from aesvm.machines.rounds import Policy
+from aesvm.machines.rounds import COARSER, Policy
 from aesvm.out_of_core.classifier import (
     GatheredFit,
     GatheredTrainer,
     StreamedClassifier,
     certify,
 )
-from aesvm.out_of_core.elsewhere import Answers
+from aesvm.out_of_core.elsewhere import Answers, GatheredRows
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.out_of_core.reread import RereadSource
 from aesvm.out_of_core.source import Chunk, KnownRows
@@ -64,9 +64,10 @@ class TrainedOn(NamedTuple):
     hull_tol: float
     accounts: list[Account]  #: of every pair of classes
     multipliers: list[Any]  #: rows and coefficients lifted to them; of rows in memory
+    definiteness: str  #: of the kernel
 
-    def certificate(self, definiteness: str) -> Certificate:
-        return certificate_of(self.accounts, self.hull_tol, definiteness, self.in_memory)
+    def certificate(self) -> Certificate:
+        return certificate_of(self.accounts, self.hull_tol, self.definiteness, self.in_memory)
 
 
 def set_trained(
@@ -75,20 +76,17 @@ def set_trained(
     trained_on: TrainedOn,
     chosen: RepresentativeSet,
     shape: tuple[int, int],
-) -> None:
-    """Write the fitted attributes of a classifier; ``classes_`` and ``gamma_`` are there."""
+) -> TrainedOn:
+    """Write the fitted attributes of a classifier that has ``classes_`` and ``gamma_``.
+
+    What the model was trained on is returned, for the estimator to keep.
+    """
     set_fitted(estimator, fitted)
     estimator.representative_set_ = chosen
     estimator.shape_fit_ = shape
-    set_certified(estimator, trained_on)
+    estimator.certificate_ = trained_on.certificate()
     warn_of_solver(fitted, estimator.certificate_, estimator.tol, estimator.max_iter)
-
-
-def set_certified(estimator: Any, trained_on: TrainedOn) -> None:
-    """Write the certificate, and what it is made of."""
-    estimator._trained_on_ = trained_on
-    definiteness = kernel_spec(estimator, estimator.gamma_).definiteness
-    estimator.certificate_ = trained_on.certificate(definiteness)
+    return trained_on
 
 
 def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
@@ -98,7 +96,7 @@ def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
     return estimator.C * estimator.class_weight_
 
 
-def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
+def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> TrainedOn:
     """Check the input of a fit, train, and write the fitted attributes."""
     data = validated_rows(estimator, X, reset=True)
     y = valid_classes(y, data, type(estimator).__name__)
@@ -116,8 +114,11 @@ def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
     spec = kernel_spec(estimator, estimator.gamma_)
     rows = classifier.ClassRows(data, labels, weights, costs)
     with fitting(estimator, data, y, n_tasks=2) as (run, progress):
-        trained, first = classifier.fit(
-            rows, spec, settings, solver_options(estimator), estimator.refine, run, progress
+        kernel = TrainingKernel(spec, data, estimator.tol)
+        first = classifier.first_set(rows, kernel, settings, estimator.refine, run, progress)
+        options = solver_options(estimator)
+        trained = classifier.train(
+            rows, kernel, first, settings, options, estimator.refine, run, progress
         )
         known = digest(data, y, weights, run=run)
     warn_given_up(estimator, first)
@@ -130,21 +131,23 @@ def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
         estimator.hull_tol,
         [pair.account for pair in trained],
         [pair.multipliers for pair in trained],
+        spec.definiteness,
     )
     vars(estimator).pop("n_seen_", None)  # of a stream before
     fitted = fitted_pairs(data, labels, trained, spec)
-    set_trained(estimator, fitted, trained_on, chosen, data.shape)
+    return set_trained(estimator, fitted, trained_on, chosen, data.shape)
 
 
-def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
-    """Write the certificate of a model of rows in memory, with all of them seen."""
-    known: TrainedOn = estimator._trained_on_
+def certify_in_memory(
+    estimator: Any, known: TrainedOn, X: Any, y: Any, sample_weight: Any
+) -> TrainedOn:
+    """What a model was trained on, all of it in memory, with all rows seen."""
     if not known.in_memory:
         raise ValueError(
             "certify wants all rows here, and the model was trained on rows that are "
             "elsewhere: use certify_stream."
         )
-    check_certifiable(estimator)
+    check_unchanged(estimator, known.parameters)
     data = validated_rows(estimator, X, reset=False)
     y = valid_classes(y, data, type(estimator).__name__)
     weights = valid_weights(sample_weight, data)
@@ -168,16 +171,24 @@ def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Cer
             run,
             partial(say, estimator),
         )
-    set_certified(estimator, known._replace(accounts=accounts))
-    return estimator.certificate_
+    return known._replace(accounts=accounts)
 
 
-def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: int) -> None:
+def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: int) -> TrainedOn:
     """Write the fitted attributes of a classifier of rows that are not in memory."""
     chosen = set_of(estimator, fit.first_tol)
     set_rows(chosen, fit.first, n_rows, estimator.gamma_)
-    trained_on = TrainedOn(False, digest, trained_with(estimator), fit.hull_tol, fit.accounts, [])
-    set_trained(estimator, fit.fitted, trained_on, chosen, (n_rows, estimator.n_features_in_))
+    trained_on = TrainedOn(
+        False,
+        digest,
+        trained_with(estimator),
+        fit.hull_tol,
+        fit.accounts,
+        [],
+        kernel_spec(estimator, estimator.gamma_).definiteness,
+    )
+    shape = (n_rows, estimator.n_features_in_)
+    return set_trained(estimator, fit.fitted, trained_on, chosen, shape)
 
 
 def gathered_trainer(
@@ -199,63 +210,67 @@ def train_on_stream(
     run: Callable,
     progress: Progress,
     source: Iterable | None = None,
-) -> StreamedClassifier:
+) -> tuple[StreamedClassifier, TrainedOn]:
     """Write the model of a stream so far; with a source that can be read again, after rounds."""
     stream = streamed.stream
     estimator.gamma_ = stream.spec.gamma
     reduce = reducer_of(estimator, stream).at_levels(run, progress)
     tree = stream.tree.settled(reduce)
-    rows = tree.condensed(reduce)
+    held = GatheredRows(tree.condensed(reduce), tree.hull_tol)
     trainer = gathered_trainer(estimator, streamed.counts(), run, progress)
     now = replace(
         streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
     )
     if source is None:
-        fit = trainer.train(rows, tree.hull_tol, streamed.start_of)
+        fit = trainer.train(*held, streamed.start_of)
     else:
-        answers = reread(estimator, now, source, run, progress)
-        fit = trainer.refine(rows, tree.hull_tol, answers, estimator.hull_tol, policy_of(estimator))
-    set_gathered(estimator, fit, stream.n_rows, stream.tally.digest)
-    return replace(now, refined=estimator.certificate_.rounds > 0, starts=fit.starts)
+        # the set that is held stays fine: the stream may go on
+        first_tol = max(held.hull_tol, COARSER * estimator.hull_tol)
+        first = reduce(held.rows, first_tol, None)
+        answers = reread(estimator, now, source, held, first_tol, run, progress)
+        policy = policy_of(estimator)
+        fit = trainer.refine(first, first_tol, answers, estimator.hull_tol, policy)
+    trained_on = set_gathered(estimator, fit, stream.n_rows, stream.tally.digest)
+    return replace(now, refined=fit.rounds > 0, starts=fit.starts), trained_on
 
 
 def reread(
     estimator: Any,
     streamed: StreamedClassifier,
     source: Iterable,
+    held: GatheredRows,
+    first_tol: float,
     run: Callable,
     progress: Progress,
+    same_chunks: bool = True,
 ) -> RereadSource:
     """A source that is to give the rows again that the model of a stream was trained on."""
     stream = streamed.stream
     known = KnownRows(
-        streamed.trained_at, streamed.trained_digest, stream.digests, stream.is_sparse
+        streamed.trained_at,
+        streamed.trained_digest,
+        stream.digests,
+        stream.is_sparse,
+        same_chunks,
     )
     return RereadSource(
         source,
         known,
         partial(valid_chunk, estimator),
         reducer_of(estimator, stream),
-        stream.tree.hull_tol,
+        first_tol,
+        held,
         bytes_of(estimator.memory_budget),
-        estimator.on_overflow == "loosen",
         run,
         progress,
     )
 
 
-def certify_gathered(estimator: Any, answers: Answers) -> Certificate:
-    """Write the certificate of a model of rows that are not in memory, with all of them seen."""
-    known = estimator._trained_on_
+def certify_gathered(estimator: Any, known: TrainedOn, answers: Answers) -> TrainedOn:
+    """What a model was trained on, none of it in memory, with all rows seen."""
     costs = estimator.C * estimator.class_weight_
     accounts = certify(known.accounts, model_of(estimator), costs, answers, estimator.tol)
-    set_certified(estimator, known._replace(accounts=accounts))
-    return estimator.certificate_
-
-
-def check_certifiable(estimator: Any) -> None:
-    """Refuse to certify a model whose parameters have changed."""
-    check_unchanged(estimator, estimator._trained_on_.parameters)
+    return known._replace(accounts=accounts)
 
 
 def chunk_of_classes(

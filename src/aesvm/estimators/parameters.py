@@ -18,10 +18,9 @@ def kernel_spec(estimator: Any, gamma: float) -> KernelSpec:
     return KernelSpec(estimator.kernel, gamma, estimator.degree, estimator.coef0)
 
 
-def reduction_settings(estimator: Any, coarser: float = 1.0) -> ReductionSettings:
-    """How rows are reduced, ``coarser`` times as coarsely as ``hull_tol`` says."""
+def reduction_settings(estimator: Any) -> ReductionSettings:
     settings = ReductionSettings(
-        coarser * estimator.hull_tol,
+        estimator.hull_tol,
         estimator.subset_size,
         estimator.partition_size,
         estimator.partition,

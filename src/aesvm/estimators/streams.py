@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
@@ -28,24 +28,39 @@ from aesvm.runtime.progress import Progress
 _KERNEL = ("kernel", "gamma", "degree", "coef0")
 
 
-def available_for_streams(method: Callable) -> Any:
+class NotAStreamError(ValueError, AttributeError):
+    """Parameters that need all rows at once: a stream of chunks is not possible.
+
+    An AttributeError too, so that ``hasattr(estimator, "partial_fit")`` is False with them.
+    """
+
+
+class available_for_streams:  # noqa: N801 (a decorator)
     """Decorate ``partial_fit``: it is there where a stream is possible, and all or nothing."""
-    return available_if(_can_stream)(fit_method(method))
+
+    def __init__(self, method: Callable) -> None:
+        self.method = fit_method(method)
+        self.__doc__ = method.__doc__
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> Any:
+        if estimator is None:
+            return self.method
+        _check_can_stream(estimator)
+        return types.MethodType(self.method, estimator)
 
 
-def _can_stream(estimator: Any) -> bool:
+def _check_can_stream(estimator: Any) -> None:
     """Refuse what needs all rows at once."""
     if estimator.kernel == "precomputed":
-        raise AttributeError(
+        raise NotAStreamError(
             'kernel="precomputed" is the kernel matrix of all rows, and a stream never has all: '
             "partial_fit needs rows, and a kernel or a callable."
         )
     if has_gamma(estimator.kernel) and isinstance(estimator.gamma, str):
-        raise AttributeError(
+        raise NotAStreamError(
             f"gamma={estimator.gamma!r} is a statistic of all rows, and a stream never has all: "
-            "partial_fit needs a number."
+            "partial_fit needs a number, as in gamma=0.1."
         )
-    return True
 
 
 def check_streams(estimator: Any, source: Any) -> None:
@@ -62,9 +77,8 @@ def valid_chunk(estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool)
     """Valid rows of a stream, the class of each (zero where there are none) and its weight."""
     rows = validated_rows(estimator, X, reset=first)
     weights = valid_weights(sample_weight, rows, all_may_be_zero=True)
-    if y is None:
-        return Chunk(rows, np.zeros(rows.shape[0], dtype=np.int8), weights)
-    return Chunk(rows, valid_classes(y, rows), weights)
+    classes = np.zeros(rows.shape[0], dtype=np.int8) if y is None else valid_classes(y, rows)
+    return Chunk(rows, classes, weights, groups=classes)
 
 
 def begun(estimator: Any, hull_tol: float, gamma: float | None = None) -> Stream:

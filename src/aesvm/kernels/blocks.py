@@ -32,6 +32,9 @@ DISTANCE_ROWS = 1 << 14
 #: Rows whose distances in kernel space are computed together.
 KERNEL_DISTANCE_ROWS = 4096
 
+#: Rows of the square blocks that the diagonal of a callable kernel is taken from.
+GIVEN_DIAGONAL_ROWS = 64
+
 #: Bytes of rows that are copied at a time where the copy should stay in a core's cache.
 _CACHED_BYTES = 1 << 22
 

@@ -1,4 +1,4 @@
-"""Kernel matrices that somebody else fills: a matrix, or a function of two sets of rows."""
+"""Precomputed and callable kernels: a matrix, or a function of two sets of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.kernels.blocks import copied_rows
+from aesvm.kernels.blocks import GIVEN_DIAGONAL_ROWS, copied_rows
 from aesvm.kernels.matrix import LARGEST, Columns, KernelMatrix, PlainColumns
 
 
@@ -73,7 +73,7 @@ class CallableKernel(KernelMatrix):
         return PlainColumns(self.X, self.X[rows], self._fill, self.dtype)
 
     def diag(self, rows):
-        step = 64
+        step = GIVEN_DIAGONAL_ROWS
         parts = [
             self.square(rows[start : start + step]).diagonal()
             for start in range(0, len(rows), step)

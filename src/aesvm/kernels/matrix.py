@@ -47,7 +47,7 @@ class KernelMatrix(ABC):
 
     @abstractmethod
     def bound(self, rows: NDArray[np.intp]) -> float:
-        """What no kernel value of the given rows exceeds in magnitude."""
+        """An upper bound on the magnitude of kernel values of the given rows."""
 
     def rounding(self, rows: NDArray[np.intp]) -> float:
         """What no kernel value of the given rows is off by, through rounding.
@@ -110,7 +110,7 @@ class KernelMatrix(ABC):
 
 
 def bounded(kernel: KernelMatrix, name: Any, rows: NDArray[np.intp]) -> float:
-    """What no kernel value of the rows exceeds, refused where it is too large."""
+    """The upper bound on kernel values of the rows, refused where it is too large."""
     largest = kernel.bound(rows)
     if not largest <= LARGEST:
         raise ValueError(

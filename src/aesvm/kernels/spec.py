@@ -63,7 +63,7 @@ class KernelSpec:
 
     @property
     def definiteness(self) -> str:
-        """What is known of it; a matrix or function that is given is taken at its word."""
+        """What is known of it; a given matrix or callable is taken to be semidefinite."""
         if self.kernel == "precomputed" or callable(self.kernel):
             return TAKEN
         negative = self.kernel == "poly" and self.coef0 < 0

@@ -80,7 +80,7 @@ class VectorKernel(KernelMatrix):
         """Squared length of the given input vectors, in double precision."""
 
     def precision(self, largest: float) -> np.dtype | None:
-        """In which products of distances are accurate enough; None where in neither.
+        """The precision in which products are accurate enough; None if neither is enough.
 
         ``largest`` is the largest ``gamma |x|^2``: products are rounded by a few units of it.
         """

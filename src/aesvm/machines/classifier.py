@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,41 +52,32 @@ class ClassRows:
         return self.n_classes * (self.n_classes - 1) // 2
 
 
-class Fit(NamedTuple):
-    """The trained pairs of classes, and the first set they were trained on."""
-
-    trained: list[Trained]
-    first: Represented
-
-
-def fit(
+def first_set(
     data: ClassRows,
-    spec: KernelSpec,
+    kernel: TrainingKernel,
     settings: ReductionSettings,
-    options: SolverOptions,
     refine: int | str,
     run: Callable,
     progress: Progress,
-) -> Fit:
-    """Train every pair of classes, as exactly as ``refine`` says.
+) -> Represented:
+    """The set that all pairs of classes are trained on first; it does not depend on C.
 
     Parameters
     ----------
     data : ClassRows
-    spec : KernelSpec
+    kernel : TrainingKernel
+        Of these rows.
     settings : ReductionSettings
         Its tolerance is that of ``refine=0``.
-    options : SolverOptions
     refine : int, "exact" or "auto"
     run : callable
         ``map`` or a parallel one.
     progress : Progress
     """
-    kernel = TrainingKernel(spec, data.X, options.tol)
     kernel.check_bounded(np.flatnonzero(data.weights))
     first_tol = _first_tol(data, kernel, settings, refine, run)
     with progress.task("represent", 2) as task:
-        first = represent(
+        return represent(
             kernel,
             data.labels,
             data.weights,
@@ -96,17 +87,24 @@ def fit(
             keep_combinations=first_tol > 0,
             finest_tol=settings.hull_tol,
         )
+
+
+def train(
+    data: ClassRows,
+    kernel: TrainingKernel,
+    first: Represented,
+    settings: ReductionSettings,
+    options: SolverOptions,
+    refine: int | str,
+    run: Callable,
+    progress: Progress,
+) -> list[Trained]:
+    """Train every pair of classes on a first set, and refine it; see ``first_set``."""
     rows, weights = first.prepared.rows, first.prepared.weights
     labels = data.labels[rows]
-    trainer = Trainer(
-        Hinge(),
-        options,
-        data.n_pairs,
-        run,
-        progress,
-        aim_at_duality_gap=refine == "exact" and spec.is_definite,
-    )
-    trained = train_in_memory(
+    exact = refine == "exact" and kernel.spec.is_definite
+    trainer = Trainer(Hinge(), options, data.n_pairs, run, progress, aim_at_duality_gap=exact)
+    return train_in_memory(
         pairs_of_classes(rows, labels, weights[rows], data.costs),
         squared_sizes(labels, data.n_classes),
         kernel,
@@ -115,7 +113,6 @@ def fit(
         Policy(refine),
         trainer,
     )
-    return Fit(trained, first)
 
 
 def certify(

@@ -5,7 +5,7 @@ Training minimises, over a function ``f = <w, phi(x)> + b``,
     F(w, b) = 1/2 |w|^2 + sum_i c_i loss(p_i),    p_i = position(f(x_i), target_i)
 
 with a loss that is piecewise linear in the position, with kinks at known places. Everything else
-(sets, solver, rounds, streams, clusters) asks a formulation and knows none. ``hinge`` is C-support
+(sets, solver, rounds, streams, clusters) asks it through this interface. ``hinge`` is C-support
 vector classification.
 
 Signed coefficients stand for multipliers: ``w = sum_i coef_i phi(x_i)``, ``|coef_i| <= c_i``.
@@ -17,6 +17,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from aesvm.solver.state import Solution
 
 Array = NDArray[np.float64]
 
@@ -31,7 +33,8 @@ class Variables(NamedTuple):
     signs: Array
     linear: Array
     bounds: Array
-    groups: NDArray[np.intp] | None  #: variables whose signed sum is held; None where all are one
+    constraints: NDArray[np.intp] | None = None  #: variables whose signed sum is held together
+    start: Array | None = None  #: a feasible point, whose sums are held; zeros where None
 
 
 class Ramps(NamedTuple):
@@ -50,6 +53,10 @@ class Formulation(Protocol):
     @property
     def flat_pieces(self) -> tuple[bool, ...]:
         """Of the linear pieces of the loss, from the lowest positions up: which are zero."""
+
+    @property
+    def width(self) -> float:
+        """The unit of decision values: 1 of the hinge, whose margins are measured in it."""
 
     def positions(self, values: Array, targets: Array) -> Array:
         """Where on the axis of the loss rows with decision values ``f(x_i)`` lie."""
@@ -84,6 +91,12 @@ class Formulation(Protocol):
     def agreeing(self, positions: Array, targets: Array, bounds: Array) -> Array:
         """Feasible coefficients that agree with the positions: a start for the solver."""
 
+    def offset(self, solution: Solution, scores: Array, targets: Array, bounds: Array) -> float:
+        """The b of a solution, given the scores of its rows."""
+
+    def changed(self, before: Array, now: Array) -> NDArray[np.bool_]:
+        """Rows whose prediction differs between two positions."""
+
     def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
         """Rows whose coefficient and position contradict each other by more than ``tol``."""
 
@@ -91,7 +104,7 @@ class Formulation(Protocol):
         """The dual objective, at the best multiple of feasible coefficients."""
 
     def worst_optimum(self, targets: Array, bounds: Array) -> float:
-        """What the least F can be at most: that of ``w = 0``."""
+        """An upper bound on the least F: its value at ``w = 0`` and the best b."""
 
     def constant(self, targets: Array) -> float | None:
         """The value of f where the rows leave nothing to learn, otherwise None."""

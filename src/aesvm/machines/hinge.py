@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array, Ramps, Variables
+from aesvm.machines.formulation import Array, Ramps, Variables, best_offset
+from aesvm.solver.state import Solution
 
 #: A multiplier this close to a bound, as a share of it, is at the bound.
 _AT_BOUND = 1e-9
@@ -25,6 +26,7 @@ class Hinge:
     """The hinge loss, a ``Formulation``."""
 
     flat_pieces = (False, True)
+    width = 1.0
 
     def positions(self, values: Array, targets: Array) -> Array:
         return targets * values
@@ -47,7 +49,7 @@ class Hinge:
 
     def variables(self, targets: Array, bounds: Array) -> Variables:
         n = len(targets)
-        return Variables(np.arange(n), targets, -np.ones(n), bounds, None)
+        return Variables(np.arange(n), targets, -np.ones(n), bounds)
 
     def coefs(self, targets: Array, alpha: Array) -> Array:
         return targets * alpha
@@ -95,6 +97,13 @@ class Hinge:
             at = order[n_over]
             alpha[at] += rest if alpha[at] == 0 else -rest
         return targets * np.clip(alpha, 0.0, bounds)
+
+    def offset(self, solution: Solution, scores: Array, targets: Array, bounds: Array) -> float:
+        """That which minimises F: LIBSVM's is the mean of those that free variables allow."""
+        return best_offset(self.ramps(scores, targets, bounds))
+
+    def changed(self, before: Array, now: Array) -> NDArray[np.bool_]:
+        return np.sign(before) != np.sign(now)
 
     def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
         """Rows that could rise though the margin is below 1, or fall though it is above."""

@@ -27,7 +27,7 @@ from aesvm.machines.problem import (
     TrainingSets,
 )
 from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut, Look, State
-from aesvm.machines.seen import cautious_scores, not_far, wrong_losses
+from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import Representatives
@@ -80,6 +80,7 @@ class RowsInMemory:
         self.run = run
         self.progress = progress
         self.dual = -inf  # the best value of the dual found so far
+        self.best_coefs: Array | None = None  # of all rows, that have it
         self.positions = np.empty(0)  # of all rows, at the last look
         self.pieces: NDArray[np.int8] | None = None  # that rows were last represented on
 
@@ -160,7 +161,9 @@ class RowsInMemory:
         coefs = self.lifted(machine)
         definite = self.kernel.spec.is_definite
         if definite and self._n_lifted(machine) ** 2 / 2 <= rounds.FREE:
-            self.dual = max(self.dual, self._dual_value(machine, coefs))
+            dual = self._dual_value(machine, coefs)
+            if dual > self.dual:
+                self.dual, self.best_coefs = dual, coefs
         crossed = 0
         if self.pieces is not None:
             now = formulation.pieces(positions, self.tol)
@@ -169,7 +172,7 @@ class RowsInMemory:
             Look(
                 loss=float(problem.bounds @ losses),
                 offset=offset,
-                doubt=min(DEVIATIONS * error, WIDEST),
+                doubt=min(DEVIATIONS * error, WIDEST * formulation.width),
                 n_values=n_values,
                 n_crossed=crossed,
                 n_support=n_support(formulation, positions),
@@ -197,6 +200,7 @@ class RowsInMemory:
         seen[combinations.members] = True
         offset, targets = machine.offset, problem.targets
         known = cautious_scores(combinations, machine.scores, norm, targets, offset, formulation)
+        far = WIDEST * formulation.width
         support = machine.support
         rows, coefs = machine.set.rows[support], machine.coefs[support]
         kernel = self.kernel.for_sums(problem.rows, coefs)
@@ -204,13 +208,13 @@ class RowsInMemory:
         while True:
             if free_offset:
                 offset = best_offset(formulation.ramps(known, targets, problem.bounds))
-            wanted = not_far(known, seen, norm, targets, offset, WIDEST, formulation)
+            wanted = rows_to_score(known, seen, norm, targets, offset, far, formulation)
             if not wanted.any():
                 return known, offset, n_values
             at = np.flatnonzero(wanted)
             n_values += len(at) * len(rows)
             if len(at) * len(rows) > _LONG:
-                self.progress.say(f"looking at the margins of {len(at):,} rows")
+                self.progress.say(f"looking at the positions of {len(at):,} rows")
             with self.progress.task("look", _STEPS) as task:
                 for part in np.array_split(at, min(_STEPS, -(-len(at) // _LOOK_ROWS))):
                     known[part] = kernel.scores(rows, coefs, problem.rows[part], self.run)
@@ -219,14 +223,29 @@ class RowsInMemory:
 
     def prove(self, machine: Machine) -> Proof | None:
         """What a certificate says of the machine; None where that would take too long."""
-        n_lifted = self._n_lifted(machine)
-        cost = len(self.problem.rows) * machine.n_support + n_lifted**2 / 2
+        coefs = self.lifted(machine)
+        best = coefs if self.best_coefs is None else self.best_coefs
+        cost = len(self.problem.rows) * machine.n_support + np.count_nonzero(best) ** 2 / 2
         if cost > rounds.FREE:
             return None
-        expansion, coefs = machine.expansion, self.lifted(machine)
-        return prove(
-            self.problem, expansion, coefs, self.kernel, self.formulation, self.tol, self.run
+        proof = prove(
+            self.problem,
+            machine.expansion,
+            best,
+            self.kernel,
+            self.formulation,
+            self.tol,
+            self.run,
         )
+        return proof._replace(n_violators=self._n_violators(machine, coefs))
+
+    def _n_violators(self, machine: Machine, coefs: Array) -> int:
+        problem = self.problem
+        values = self.kernel.for_sums(problem.rows, machine.coefs)
+        expansion = machine.expansion
+        scores = values.scores(expansion.rows, expansion.coefs, problem.rows, self.run)
+        positions = self.formulation.positions(scores + machine.offset, problem.targets)
+        return self.formulation.n_violators(positions, coefs, problem.bounds, self.tol)
 
     def _dual_value(self, machine: Machine, coefs: Array) -> float:
         """The dual at the coefficients of all rows, as precise as rounds need it."""

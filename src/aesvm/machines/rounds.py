@@ -19,9 +19,11 @@ stratified. Its policy, with ``refine`` as the estimators have it:
 
 - where rounds are to follow, the first set is ten times as coarse as ``hull_tol``;
 - ``refine=k`` makes k rounds; fewer where every row stands for itself, where none has crossed a
-  kink since it was last represented, and where a round did not lower the objective of all rows;
-- a round that raised that objective is undone. What it did is seen at the next look, and after the
-  last round where a look is cheap;
+  kink since it was last represented, and after two in a row that did not lower the objective of all
+  rows ("auto": after one);
+- the objective need not fall in every round: of all that were seen the best is returned, and what
+  was worse is undone. What a round did is seen at the next look, and after the last round where a
+  look is cheap;
 - where no round can be made after all, the first set is made anew, at ``hull_tol``;
 - "auto" makes no round where the first would take over 3e11 kernel values. Otherwise it makes
   rounds while they change over a thousandth of the labels, and not over half as many as the one
@@ -47,7 +49,8 @@ from aesvm.runtime.warn import warn
 COARSER = 10.0
 
 #: Half the width of the band, in standard deviations of what representatives get wrong (1 leaves
-#: more rows in violation, 2 solves for more rows); it never reaches beyond the decision boundary.
+#: more rows in violation, 2 solves for more rows); and the most it may be, in the formulation's
+#: ``width``: the band of the hinge never reaches beyond the decision boundary.
 DEVIATIONS, WIDEST = 1.5, 1.0
 
 #: "auto": kernel values that the exact SVM may take, or all rounds but the first (some ten
@@ -57,6 +60,9 @@ EXACT_EFFORT, ROUND_EFFORT = 5e9, 3e11
 #: "auto": a round that changes fewer labels is the last; also one that changes over half as many
 #: as the one before.
 CHANGES = 1e-3
+
+#: Rounds in a row that may leave the objective as it was, or raise it, before they end.
+MOST_WORSE = 2
 
 #: Kernel values that a certificate may take without being asked for: a fraction of a second.
 FREE = 2e8
@@ -128,7 +134,10 @@ class Place(Protocol):
         """Sets by linear piece, as the rows were seen by the last look."""
 
     def finer(self, progress: Progress) -> TrainingSets | None:
-        """The set at ``hull_tol``, without rounds; None where that is no other one."""
+        """The set at ``hull_tol``, in place of the first; None where it is the same.
+
+        It is asked for where no round follows: the place need not be able to look afterwards.
+        """
 
     def everything(self) -> TrainingSets:
         """All rows as they are, from the last look; asked where ``holds_all_rows``."""
@@ -165,7 +174,7 @@ def refine(
             state = without_rounds(place, state, train, progress)
             rounds = False
     if rounds:
-        state = _Rounds(place, policy, formulation, train, progress).go_on(state)
+        state = _Rounds(place, policy, formulation, train, progress).run(state)
     worth = place.holds_all_rows or state.rounds
     if state.looks is None and worth and place.certificate_cost(state) <= FREE:
         state = looked_at(place, state, free_offset=policy.refine != 0)
@@ -206,38 +215,56 @@ class _Rounds:
         self.progress = progress
         self.budget = policy.effort * EXACT_EFFORT
 
-    def go_on(self, state: State) -> State:
-        """Make rounds until the policy ends them."""
-        before: State | None = None
-        changed = 1.0
+    def run(self, state: State) -> State:
+        """Make rounds until the policy ends them; the best state that was seen."""
+        best: State | None = None
+        changed, n_worse = 1.0, 0
         while True:
             state = looked_at(self.place, state, free_offset=True)
-            if before is not None and not _is_better(state, before):
-                return self._undone(state, before)
             looks = state.looks or []
             self.budget -= sum(look.n_values for look in looks)
+            if best is None or _is_better(state, best):
+                best, n_worse = state, 0
+            else:
+                self._say_worse(state, best)
+                n_worse += 1
+            if n_worse == (1 if self.policy.refine == "auto" else MOST_WORSE):
+                return best
             if self.policy.refine == "auto" and self._can_be_exact(state):
                 return self._exact(state)
             if state.rounds and not any(look.n_crossed for look in looks):
-                return state
-            before = state
+                self.progress.say(f"no row has crossed a kink since round {state.rounds}")
+                return best
             try:
                 state = self._round(state)
             except OverBudgetError as error:
                 if not self.policy.loosen:
                     raise
-                warn(f"{error} The model is that of {state.rounds} rounds.")
-                if state.rounds:
-                    return state
-                return without_rounds(self.place, state, self.train, self.progress)
+                return self._without_more(best, error)
             last, changed = changed, changed_share(state, self.formulation)
             if self._is_last(state, changed, last):
                 break
-        if self.place.certificate_cost(state) <= FREE:
-            state = looked_at(self.place, state, free_offset=True)
-            if not _is_better(state, before, or_equal=True):
-                return self._undone(state, before)
+        if self.place.certificate_cost(state) > FREE:
+            return state
+        state = looked_at(self.place, state, free_offset=True)
+        if _is_better(best, state):
+            self._say_worse(state, best)
+            return best
         return state
+
+    def _without_more(self, best: State, error: OverBudgetError) -> State:
+        """The model where the budget does not hold what a round gathers."""
+        model = f"{best.rounds} rounds" if best.rounds else "0 rounds, as with refine=0"
+        warn(f"{error} The model is that of {model}.")
+        if best.rounds:
+            return best
+        return without_rounds(self.place, best, self.train, self.progress)
+
+    def _say_worse(self, state: State, best: State) -> None:
+        assert state.objective is not None
+        assert best.objective is not None
+        off = state.objective - best.objective
+        self.progress.say(f"round {state.rounds} did not lower F1 (by {off:.3g} above the least)")
 
     def _round(self, state: State) -> State:
         """Stratify the rows by the piece they are on, and solve again."""
@@ -272,6 +299,8 @@ class _Rounds:
         solved = sum(machine.n_evaluations for machine in state.machines)
         self.budget -= solved
         affordable = self.place.look_cost(state) + solved <= self.budget
+        if not affordable:
+            self.progress.say("auto: another round would take too many kernel values")
         return not affordable or changed <= CHANGES or changed > 0.5 * last
 
     def _can_be_exact(self, state: State) -> bool:
@@ -287,27 +316,15 @@ class _Rounds:
         sets = self.place.everything()
         return State(self.train(sets, self.progress), state.rounds, sets)
 
-    def _undone(self, state: State, before: State) -> State:
-        """The better of two states, the second of which was there first."""
-        if _is_better(state, before, or_equal=True):
-            return state
-        self.progress.say(
-            f"round {state.rounds}: F1 {state.objective:.6g}, and {before.objective:.6g} before "
-            "it: undone"
-        )
-        return before
 
-
-def _is_better(state: State, before: State, or_equal: bool = False) -> bool:
+def _is_better(state: State, other: State) -> bool:
     assert state.objective is not None
-    assert before.objective is not None
-    if or_equal:
-        return state.objective <= before.objective
-    return state.objective < before.objective
+    assert other.objective is not None
+    return state.objective < other.objective
 
 
 def changed_share(state: State, formulation: Formulation) -> float:
-    """The share of rows, by weight, whose label the last round changed."""
+    """The share of rows, by weight, whose prediction the last round changed."""
     changed = total = 0.0
     for machine in state.machines:
         own = machine.set
@@ -315,7 +332,7 @@ def changed_share(state: State, formulation: Formulation) -> float:
             continue
         positions = formulation.positions(machine.scores + machine.offset, own.targets)
         weights = own.weights
-        changed += float(weights @ (np.sign(positions) != np.sign(own.positions_before)))
+        changed += float(weights @ formulation.changed(own.positions_before, positions))
         total += float(weights.sum())
     return changed / total if total else 0.0
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from aesvm.certificate import Account
 from aesvm.kernels import TrainingKernel
-from aesvm.machines.formulation import Array, Formulation, Variables, best_offset
+from aesvm.machines.formulation import Array, Formulation, Variables
 from aesvm.machines.memory import Proof, Represent, RowsInMemory, prove
 from aesvm.machines.problem import (
     Coverage,
@@ -134,7 +134,7 @@ class Trainer:
         bounds = own.bounds
         variables = formulation.variables(own.targets, bounds)
         rows = own.rows[variables.rows]
-        start = None
+        start = variables.start
         if own.start is not None:
             start = np.clip(formulation.alpha(own.targets, own.start), 0.0, variables.bounds)
         exact = self.aim_at_duality_gap and own.coverage.exact
@@ -155,7 +155,7 @@ class Trainer:
         self.n_iter[number] += solution.n_iter
         scores = np.empty(len(own.rows))
         scores[variables.rows] = solution.scores
-        offset = best_offset(formulation.ramps(scores, own.targets, bounds))
+        offset = formulation.offset(solution, scores, own.targets, bounds)
         coefs = formulation.coefs(own.targets, solution.alpha)
         return Machine(own, coefs, scores, offset, solution)
 
@@ -164,13 +164,14 @@ def solve(
     kernel: TrainingKernel, rows: NDArray[np.intp], variables: Variables, **options: Any
 ) -> Solution:
     """The dual of some variables, minimised over kernel values of enough precision."""
+    options.setdefault("start", variables.start)
     return minimize(
         kernel.for_sums(rows, variables.bounds),
         rows,
         variables.signs,
         variables.linear,
         variables.bounds,
-        groups=variables.groups,
+        groups=variables.constraints,
         **options,
     )
 
@@ -270,7 +271,9 @@ def _train_in_place(
     state = refine(place, sets, policy, formulation, train, place.progress)
     (machine,), (account,) = state.machines, accounts_of(state, formulation)
     proof = place.prove(machine)
-    account = unproven(account) if proof is None else proven(account, proof)
+    account = unproven(account)
+    if proof is not None:
+        account = proven(account, proof)
     coefs = place.lifted(machine)
     held = np.flatnonzero(coefs)
     return Trained(
@@ -333,10 +336,15 @@ def proven(account: Account, proof: Proof) -> Account:
         account,
         squared_norm=proof.squared_norm,
         loss=proof.loss,
-        dual_objective=proof.dual,
+        dual_objective=_largest(account.dual_objective, proof.dual),
         violators=proof.n_violators,
         proof_rounding=proof.rounding,
     )
+
+
+def _largest(dual: float | None, other: float | None) -> float | None:
+    """The larger of two lower bounds, either of which may be missing."""
+    return max((one for one in (dual, other) if one is not None), default=None)
 
 
 def unproven(account: Account) -> Account:

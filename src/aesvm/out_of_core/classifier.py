@@ -20,7 +20,7 @@ from aesvm.machines.fitted import FittedPairs, fitted_pairs
 from aesvm.machines.formulation import Array
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.prediction import PairwiseModel
-from aesvm.machines.rounds import COARSER, Policy, State, refine
+from aesvm.machines.rounds import Policy, State, refine
 from aesvm.machines.training import SolverOptions, Trained, Trainer, accounts_of
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf
@@ -40,6 +40,7 @@ class GatheredFit(NamedTuple):
 
     fitted: FittedPairs
     accounts: list[Account]
+    rounds: int
     hull_tol: float  #: of the rows that the model was trained on
     first: WeightedRows  #: the set of the first solution
     first_tol: float  #: its tolerance
@@ -148,7 +149,7 @@ class GatheredTrainer:
         train = self.trainer.train_all
         state = refine(place, sets, policy, self.formulation, train, self.progress)
         if place.finer_rows is not None:
-            rows, first_tol = place.finer_rows, hull_tol
+            rows, first_tol = place.finer_rows
         return self._fit(state, rows, first_tol)
 
     def _fit(self, state: State, first: WeightedRows, first_tol: float) -> GatheredFit:
@@ -169,7 +170,13 @@ class GatheredTrainer:
         ]
         support = sets.indices[fitted.support]
         return GatheredFit(
-            fitted._replace(support=support), accounts, sets.hull_tol, first, first_tol, starts
+            fitted._replace(support=support),
+            accounts,
+            state.rounds,
+            sets.hull_tol,
+            first,
+            first_tol,
+            starts,
         )
 
 
@@ -207,11 +214,6 @@ def certify(
         replace(account, loss=seen[number].here()) if number in seen else account
         for number, account in enumerate(accounts)
     ]
-
-
-def first_tolerance(hull_tol: float, refine: int | str, can_be_asked_again: bool) -> float:
-    """The tolerance of the first set: ten times as coarse where rounds follow."""
-    return hull_tol * (COARSER if refine != 0 and can_be_asked_again else 1.0)
 
 
 def check_not_exact(refine: int | str) -> None:

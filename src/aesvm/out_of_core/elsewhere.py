@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf, sqrt
-from typing import NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -20,10 +20,20 @@ from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 
 
-class Answers(Protocol):
-    """Who has the rows. Every method asks for all of them once."""
+class GatheredRows(NamedTuple):
+    """Representatives of all rows, and the tolerance they were gathered at.
 
-    def gather(self, hull_tol: float) -> WeightedRows:
+    That is a larger one than was asked for where ``memory_budget`` has loosened it.
+    """
+
+    rows: WeightedRows
+    hull_tol: float
+
+
+class Answers(Protocol):
+    """Whoever holds the rows and answers about them; every method asks for all of them once."""
+
+    def gather(self, hull_tol: float) -> GatheredRows:
         """Representatives of all rows, within a squared distance."""
 
     def look(self, sent: SentMachines) -> dict[int, PartLook]:
@@ -43,7 +53,7 @@ class RowsElsewhere:
     tol: float  #: how far from a kink a row must be to have crossed it
     holds_all_rows: bool = field(default=False, init=False)
     sent: list[int] = field(default_factory=list, init=False)  #: machines of the last look
-    finer_rows: WeightedRows | None = field(default=None, init=False)  #: that ``finer`` gathered
+    finer_rows: GatheredRows | None = field(default=None, init=False)  #: that ``finer`` gathered
 
     def look(self, state: State, free_offset: bool) -> list[Look]:
         sent = self._sent(state)
@@ -67,7 +77,7 @@ class RowsElsewhere:
 
     def finer(self, progress: Progress) -> TrainingSets | None:
         self.finer_rows = self.answers.gather(self.hull_tol)
-        return self.gatherer.of_one_set(self.finer_rows, self.hull_tol)
+        return self.gatherer.of_one_set(*self.finer_rows)
 
     def everything(self) -> NoReturn:
         raise AssertionError("rows that are elsewhere are never all here")

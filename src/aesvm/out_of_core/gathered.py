@@ -132,9 +132,12 @@ class Gatherer:
         )
 
 
-def check_budget(strata: dict[int, Strata], budget: float, hull_tol: float) -> None:
+def strata_bytes(strata: dict[int, Strata]) -> int:
+    return sum(rows.n_bytes for own in strata.values() for rows in own)
+
+
+def check_budget(n_bytes: int, budget: float, hull_tol: float) -> None:
     """Refuse what a round would gather where it is more than the budget."""
-    n_bytes = sum(rows.n_bytes for own in strata.values() for rows in own)
     if n_bytes > budget:
         raise OverBudgetError(
             f"memory_budget={budget:,.0f} bytes cannot hold the {n_bytes:,} bytes that a round "

@@ -91,7 +91,7 @@ def level_tolerance(hull_tol: float, level: int) -> float:
 
 
 def tolerance_of(hull_tol: float, level: int | None, reach: float) -> float:
-    """What a set may be reduced by at a level: all that this one and those below have left.
+    """The squared distance that a set may still add at a level, as this and those below allow.
 
     A level of None is the last there will be.
 
@@ -126,7 +126,7 @@ def merged(
 ) -> WeightedRows:
     """Several sets as one of the next level; reduced where they fill a buffer.
 
-    Fewer rows are no burden, and the tolerance that they leave is of more use among more rows.
+    Smaller sets are kept whole: their tolerance is of more use later, among more rows.
     """
     whole = joined(sets)
     return reduce(whole, hull_tol, level) if len(whole) >= BUFFER_ROWS else whole
@@ -246,7 +246,7 @@ class MergeTree(NamedTuple):
         return tree
 
     def _in_one(self, reduce: Reduce) -> MergeTree:
-        """All in one set, of the highest level there is: the next carried over meets it."""
+        """All in one set, of the highest level there is, so that the next carry merges with it."""
         empty: tuple[WeightedRows | None, ...] = (None,) * max(0, len(self.levels) - 1)
         whole = reduce(self.everything(), self.hull_tol, None)
         return self._replace(levels=(*empty, whole), buffer=())
@@ -261,7 +261,13 @@ class MergeTree(NamedTuple):
 
     def everything(self) -> WeightedRows:
         """All representatives, in the order of the stream."""
-        return joined(self.sets())
+        sets = self.sets()
+        if not sets:
+            raise ValueError(
+                f"none of the {self.n_rows:,} rows so far has a weight: sample_weight must be "
+                "positive for some."
+            )
+        return joined(sets)
 
     def condensed(self, reduce: Reduce) -> WeightedRows:
         """All representatives as one set, for which what is left of the tolerance is used."""

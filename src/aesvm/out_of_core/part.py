@@ -28,13 +28,14 @@ from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.formulation import Array, Formulation
 from aesvm.machines.problem import RowSelection
 from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut
-from aesvm.machines.seen import SAME, cautious_scores, not_far
+from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.out_of_core import merge_tree
 from aesvm.out_of_core.merge_tree import Reduce
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined, stacked
 from aesvm.sets.combinations import Combinations
 
-#: The offset is looked for within this much of the present one, on this many steps.
+#: How far from the present offset a better one is looked for, in the formulation's ``width``, and
+#: on how many steps.
 SHIFT, STEPS = 0.25, 256
 
 
@@ -76,7 +77,7 @@ class RowScores(NamedTuple):
     at: NDArray[np.intp]  #: which they are
     values: Array  #: <w, z>; of those proven to be far from a kink, a bound
     n_values: int  #: kernel values that took
-    squared_error: float  #: what representatives get wrong of the losses: the sum of squares
+    squared_error: float  #: summed squares of what representatives pay, less what rows lose
     n_wrong: int  #: over the rows that they get wrong
 
 
@@ -123,13 +124,12 @@ def _scores(
     known = cautious_scores(combinations, own, machine.norm, targets, machine.offset, formulation)
     seen = ~here
     seen[members] = True
-    distance = WIDEST + SHIFT
-    wanted = not_far(known, seen, machine.norm, targets, machine.offset, distance, formulation)
+    far = (WIDEST + SHIFT) * formulation.width
+    wanted = rows_to_score(known, seen, machine.norm, targets, machine.offset, far, formulation)
     asked = np.flatnonzero(wanted)
     known[asked] = scored(asked)
     losses = formulation.losses(formulation.positions(known + machine.offset, targets))
-    wrong = (combinations.spread(losses[members]) - losses)[at]
-    wrong = wrong[np.abs(wrong) > SAME]
+    wrong = wrong_losses(combinations, losses, losses[members], at)
     n_values = (int(member_here.sum()) + len(asked)) * len(machine.support)
     return RowScores(at, known[at], n_values, float(wrong @ wrong), len(wrong))
 
@@ -150,6 +150,7 @@ class PartLook(NamedTuple):
     n_wrong: int
     n_values: int
     n_crossed: int  #: rows on another piece than the one they were represented on
+    width: float  #: the formulation's, which steps are measured in
 
     def plus(self, other: PartLook) -> PartLook:
         return PartLook(
@@ -158,6 +159,7 @@ class PartLook(NamedTuple):
             self.n_wrong + other.n_wrong,
             self.n_values + other.n_values,
             self.n_crossed + other.n_crossed,
+            self.width,
         )
 
     def doubt(self, loss_reduced: float) -> float:
@@ -172,11 +174,11 @@ class PartLook(NamedTuple):
         paying = self.sums[0, middle:, 0].sum() + self.sums[1, :middle, 0].sum()
         if paying > 0.0:
             error = max(error, abs(self.here() - loss_reduced) / paying)
-        return min(DEVIATIONS * error, WIDEST)
+        return min(DEVIATIONS * error, WIDEST * self.width)
 
     def losses(self) -> Array:
         """The losses on every step; the one in the middle is the present offset."""
-        steps = _steps()
+        steps = _steps(self.width)
         falling, rising = self.sums
         above = np.cumsum(falling[::-1], axis=0)[::-1][1:]
         below = np.cumsum(rising, axis=0)[:-1]
@@ -192,10 +194,10 @@ class PartLook(NamedTuple):
         at = int(np.argmin(losses))
         if losses[at] >= losses[STEPS // 2]:
             at = STEPS // 2
-        return offset + float(_steps()[at]), float(losses[at])
+        return offset + float(_steps(self.width)[at]), float(losses[at])
 
 
-class Represented(NamedTuple):
+class LastRound(NamedTuple):
     """How the rows of a part were last represented: the scores then, and where they were cut."""
 
     scores: dict[int, RowScores]
@@ -203,9 +205,9 @@ class Represented(NamedTuple):
 
 
 def look(
-    part: Part, found: dict[int, RowScores], sent: SentMachines, before: Represented | None
+    part: Part, found: dict[int, RowScores], sent: SentMachines, before: LastRound | None
 ) -> dict[int, PartLook]:
-    """What every machine is to know of a part, from its scores."""
+    """The ``PartLook`` of every machine that has rows here."""
     return {
         number: _look(part.rows, found[number], machine, sent, before, number)
         for number, machine in sent.machines.items()
@@ -218,7 +220,7 @@ def _look(
     found: RowScores,
     machine: SentMachine,
     sent: SentMachines,
-    before: Represented | None,
+    before: LastRound | None,
     number: int,
 ) -> PartLook:
     formulation, labels = sent.formulation, rows.targets[found.at]
@@ -226,7 +228,7 @@ def _look(
     costs = machine.selection.costs_of(labels) * rows.weights[found.at]
     ramps = formulation.ramps(found.values, targets, costs)
     kinks = ramps.kinks - machine.offset
-    steps = _steps()
+    steps = _steps(formulation.width)
     sums = np.zeros((2, len(steps) + 1, 2))
     for direction, mine in enumerate((~ramps.rising, ramps.rising)):
         # a kink on a step costs nothing there, so either side will do
@@ -241,7 +243,14 @@ def _look(
         now = formulation.positions(found.values + machine.offset, targets)
         was, is_ = formulation.pieces(then, cut.doubt), formulation.pieces(now, sent.tol)
         crossed = int(np.count_nonzero((was >= 0) & (is_ >= 0) & (was != is_)))
-    return PartLook(sums, found.squared_error, found.n_wrong, found.n_values, crossed)
+    return PartLook(
+        sums,
+        found.squared_error,
+        found.n_wrong,
+        found.n_values,
+        crossed,
+        formulation.width,
+    )
 
 
 def merged_looks(looks: list[dict[int, PartLook]]) -> dict[int, PartLook]:
@@ -253,8 +262,8 @@ def merged_looks(looks: list[dict[int, PartLook]]) -> dict[int, PartLook]:
     return merged
 
 
-def _steps() -> Array:
-    return np.linspace(-SHIFT, SHIFT, STEPS + 1)
+def _steps(width: float) -> Array:
+    return width * np.linspace(-SHIFT, SHIFT, STEPS + 1)
 
 
 #: Rows of a machine by position: first those near a kink as they are, then a set for each piece.

@@ -1,7 +1,8 @@
 """A source that can be read again: its rows are asked for more than their representatives.
 
 It is read in buffers, twice in a round: once to look, once to stratify. In between, the scores of
-all rows are kept, 16 bytes for each row and machine that it belongs to.
+all rows are kept, 16 bytes for each row and machine that it belongs to; twice that while a look
+compares them with those of the round before.
 """
 
 from __future__ import annotations
@@ -9,24 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from aesvm.machines.rounds import Cut
-from aesvm.out_of_core.gathered import check_budget
-from aesvm.out_of_core.merge_tree import MergeTree, buffers, folded
-from aesvm.out_of_core.part import (
-    PartLook,
-    Represented,
-    RowScores,
-    SentMachines,
-    Strata,
-    look,
-    merged_looks,
-    merged_strata,
-    score,
-    stratify,
-    stratum_tolerances,
-)
+from aesvm.out_of_core import part as parts
+from aesvm.out_of_core.elsewhere import GatheredRows
+from aesvm.out_of_core.gathered import check_budget, strata_bytes
+from aesvm.out_of_core.merge_tree import buffers, folded
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.source import KnownRows, Validate, read_again
-from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 
@@ -45,10 +34,10 @@ class RereadSource:
     first_tol : float
         The tolerance of the first set: what its representatives get wrong is judged by others of
         the same tolerance.
+    held : GatheredRows
+        The set that the first pass has made.
     budget : float
         Bytes for the rows that are gathered.
-    loosen : bool
-        Whether a set that is larger may be made with a larger tolerance.
     run : callable
         A parallel ``map``.
     progress : Progress
@@ -61,8 +50,8 @@ class RereadSource:
         validate: Validate,
         reducer: RowReducer,
         first_tol: float,
+        held: GatheredRows,
         budget: float,
-        loosen: bool,
         run: Callable,
         progress: Progress,
     ) -> None:
@@ -71,52 +60,48 @@ class RereadSource:
         self.validate = validate
         self.reducer = reducer
         self.first_tol = first_tol
+        self.held = held
         self.budget = budget
-        self.loosen = loosen
         self.run = run
         self.progress = progress
-        self.sent: SentMachines | None = None
-        self.scores: list[dict[int, RowScores]] = []  # by buffer, of the last look
+        self.sent: parts.SentMachines | None = None
+        self.scores: list[dict[int, parts.RowScores]] = []  # by buffer, of the last look
         self.cuts: dict[int, Cut] | None = None  # of the last round
 
-    def gather(self, hull_tol: float) -> WeightedRows:
-        """Representatives of all rows, read once more."""
-        reduce = self.reducer.at_levels(self.run, self.progress)
-        tree = MergeTree(hull_tol, self.budget, self.loosen)
-        for rows in read_again(self.source, self.known, self.validate, "read", self.progress):
-            tree = tree.add(rows, len(rows), reduce)
-        tree = tree.settled(reduce)
-        warn_if_looser(tree, hull_tol, f"{self.budget:,.0f} bytes")
-        return tree.condensed(reduce)
+    def gather(self, hull_tol: float) -> GatheredRows:
+        """What the first pass holds: it is not read again."""
+        return self.held
 
-    def look(self, sent: SentMachines) -> dict[int, PartLook]:
+    def look(self, sent: parts.SentMachines) -> dict[int, parts.PartLook]:
         before, cuts = self.scores, self.cuts
         self.sent, self.scores = sent, []
-        seen: dict[int, PartLook] = {}
+        seen: dict[int, parts.PartLook] = {}
         quiet = self.progress.quietly()
         for number, rows in enumerate(self._buffers("look")):
             part = self.reducer.part(rows, self.first_tol, self.run, quiet)
-            self.scores.append(score(part, sent, self.run))
-            then = None if cuts is None else Represented(before[number], cuts)
-            seen = merged_looks([seen, look(part, self.scores[-1], sent, then)])
+            self.scores.append(parts.score(part, sent, self.run))
+            then = None if cuts is None else parts.LastRound(before[number], cuts)
+            seen = parts.merged_looks([seen, parts.look(part, self.scores[-1], sent, then)])
         return seen
 
-    def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
+    def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, parts.Strata]:
         self.cuts = cuts
         sent = self.sent
         assert sent is not None  # rounds look before they stratify
         reduce = self.reducer.at_levels(self.run, self.progress)
-        tolerances = stratum_tolerances(sent.formulation, hull_tol)
+        tolerances = parts.stratum_tolerances(sent.formulation, hull_tol)
 
-        def of_buffers() -> Iterator[dict[int, Strata]]:
+        def of_buffers() -> Iterator[dict[int, parts.Strata]]:
             for rows, scores in zip(self._buffers("stratify"), self.scores, strict=True):
                 # equal rows as one, no more
                 part = self.reducer.part(rows, 0.0, self.run, self.progress.quietly())
-                yield stratify(part, scores, cuts, sent, hull_tol, reduce)
+                yield parts.stratify(part, scores, cuts, sent, hull_tol, reduce)
 
-        def merge(several: list[dict[int, Strata]], level: int | None) -> dict[int, Strata]:
-            merged = merged_strata(several, level, tolerances, reduce)
-            check_budget(merged, self.budget, hull_tol)
+        def merge(
+            several: list[dict[int, parts.Strata]], level: int | None
+        ) -> dict[int, parts.Strata]:
+            merged = parts.merged_strata(several, level, tolerances, reduce)
+            check_budget(strata_bytes(merged), self.budget, hull_tol)
             return merged
 
         return merge([folded(of_buffers(), merge)], None)

@@ -24,6 +24,7 @@ class Chunk(NamedTuple):
     X: Any
     targets: NDArray
     weights: NDArray[np.float64]
+    groups: NDArray  #: rows of different groups never stand for each other; may be the targets
 
     def weighted_rows(self, first: int) -> WeightedRows:
         """The rows of non-zero weight, the first of the chunk at place ``first`` of the stream.
@@ -32,7 +33,8 @@ class Chunk(NamedTuple):
         """
         indices = np.arange(first, first + len(self.weights), dtype=np.int64)
         targets = self.targets.copy()
-        rows = WeightedRows(self.X.copy(), targets, targets, self.weights, indices, 0.0)
+        groups = targets if self.groups is self.targets else self.groups.copy()
+        rows = WeightedRows(self.X.copy(), targets, groups, self.weights, indices, 0.0)
         used = np.flatnonzero(self.weights)
         return rows if len(used) == len(rows) else rows.take(used)
 
@@ -70,6 +72,10 @@ def read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any,
                     f"source gave {type(chunk).__name__} for a chunk: it must give triples "
                     "(X, y, sample_weight), of which the last two may be None."
                 )
+            if not np.ndim(chunk[0]):
+                raise ValueError(
+                    f"source gave X={chunk[0]!r} for a chunk: it must give rows of features."
+                )
             if np.shape(chunk[0])[0]:
                 yield chunk[0], chunk[1], chunk[2]
             position = getattr(chunks, "position", 0)
@@ -86,6 +92,7 @@ class KnownRows(NamedTuple):
     digest: int
     digests: dict[int, int]  #: after each of some numbers of rows, where these are known
     sparse: bool
+    same_chunks: bool  #: whether it must give the same chunks again, not only the same rows
 
 
 def read_again(
@@ -96,8 +103,10 @@ def read_again(
     for X, y, sample_weight in read(source, name, progress):
         chunk = validate(X, y, sample_weight, False)
         first, n_rows = n_rows, n_rows + len(chunk.weights)
-        found = (found + digest(*chunk, first)) % MODULUS
+        found = (found + digest(chunk.X, chunk.targets, chunk.weights, first)) % MODULUS
         same = found == known.digests.get(n_rows, found) and sp.issparse(chunk.X) == known.sparse
+        if known.same_chunks:  # scores of one pass are those of the rows of the next
+            same &= n_rows in known.digests
         if n_rows > known.n_rows or not same:
             raise ValueError(_changed(known, n_rows))
         yield chunk.weighted_rows(first)
@@ -108,5 +117,5 @@ def read_again(
 def _changed(known: KnownRows, n_rows: int) -> str:
     return (
         f"source gave {known.n_rows:,} rows at first, and not the same when read again (up to "
-        f"row {n_rows:,}): it must give the same rows each time it is read."
+        f"row {n_rows:,}): it must give the same chunks each time it is read."
     )

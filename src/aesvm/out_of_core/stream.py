@@ -76,7 +76,7 @@ class Stream:
         return replace(
             self,
             tree=self.tree.add(rows, len(chunk.weights), reduce),
-            tally=self.tally | Tally.of(*chunk, self.n_rows),
+            tally=self.tally | Tally.of(chunk.X, chunk.targets, chunk.weights, self.n_rows),
             with_targets=with_targets,
         )
 

@@ -17,7 +17,8 @@ class WeightedRows:
 
     X: Any
     targets: NDArray  #: what is to be learned: the classes, of a classifier
-    groups: NDArray  #: rows of different groups never stand for each other; classes, too
+    groups: NDArray  #: rows of different groups never stand for each other. Of a classifier these
+    #: are the classes, the very array: it is kept, counted and sent once
     weights: NDArray[np.float64]
     indices: NDArray[np.int64]  #: where in the stream they are
     reach: float  #: no row they stand for is further from its combination, in kernel space

@@ -1,8 +1,8 @@
 """Who stands for whom: rows as convex combinations of representatives.
 
 The combinations are a matrix, the paper's Gamma: how much of each row every representative stands
-for. What rows have, their weights or multipliers, is gathered by their representatives; what these
-have is spread over the rows they stand for. Nothing is lost either way.
+for. ``gather`` adds up what rows have, their weights say, over the rows that each representative
+stands for, and keeps the total; ``spread`` averages what representatives have for every row.
 """
 
 from __future__ import annotations

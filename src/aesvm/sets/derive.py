@@ -124,6 +124,7 @@ def derive(
     run: Callable,
     progress: Progress,
     keep_combinations: bool = False,
+    subsets: list[NDArray[np.intp]] | None = None,
 ) -> Derived:
     """Represent the rows of each group, all different.
 
@@ -139,12 +140,15 @@ def derive(
         ``map`` or a parallel one.
     progress : Progress
     keep_combinations : bool, default=False
+    subsets : list of ndarray, default=None
+        What ``cut`` gives for these groups, where that was done before.
     """
     rows = np.sort(np.concatenate(groups))
     if settings.hull_tol == 0:
         found = identity(rows, weights, kernel.n_rows, keep_combinations)
         return Derived(found, 0, None, False)
-    subsets = cut(kernel, groups, settings, run, progress)
+    if subsets is None:
+        subsets = cut(kernel, groups, settings, run, progress)
     reduced, given_up = reduce(kernel, subsets, weights, settings, run, progress, keep_combinations)
     if given_up is None:
         found = union(reduced, kernel.n_rows, keep_combinations)
@@ -195,7 +199,7 @@ def reduce(
     keep_combinations: bool = False,
 ) -> tuple[list[Reduced], GivenUp | None]:
     """Reduce every subset; where there is little to gain, what the first of them kept."""
-    reducer = Reducer(kernel, settings.hull_tol, weights, keep_combinations)
+    reducer = SubsetReducer(kernel, settings.hull_tol, weights, keep_combinations)
     total = sum(len(rows) for rows in subsets)
     ends = np.cumsum([len(rows) for rows in subsets])
     probes = np.unique(np.searchsorted(ends, ends[-1] * (np.arange(_PROBES) + 0.5) / _PROBES))
@@ -235,7 +239,7 @@ class Reduced(NamedTuple):
     combinations: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]] | None
 
 
-class Reducer:
+class SubsetReducer:
     """Reduces batches of subsets; called from several threads, one kernel block each."""
 
     def __init__(

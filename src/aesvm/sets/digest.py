@@ -8,8 +8,8 @@ order, another value or another label changes it, but for a chance of about one 
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +50,15 @@ def digest(
 
 
 def _target_hashes(targets: NDArray) -> NDArray[np.uint64]:
-    """Equal for equal targets, whatever their type."""
-    if targets.dtype.kind == "f":
+    """Equal for equal targets: numbers by their value, others by how they are written."""
+    if targets.dtype.kind in "bf" or (targets.dtype.kind in "iu" and targets.dtype.itemsize < 8):
         return bits_of(targets)
     values, codes = np.unique(targets, return_inverse=True)
-    names = [crc32(repr(value).encode()) for value in values.tolist()]
-    return np.array(names, dtype=np.uint64)[codes]
+    return np.array([_target_hash(value) for value in values.tolist()], dtype=np.uint64)[codes]
+
+
+def _target_hash(value: Any) -> int:
+    if isinstance(value, int) and abs(value) <= 2**53:  # as a float of the same value has
+        return int(bits_of(np.array([value], dtype=np.float64))[0])
+    written = blake2b(repr(value).encode(), digest_size=8).digest()
+    return int.from_bytes(written, "little")

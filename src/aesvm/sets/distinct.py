@@ -133,7 +133,7 @@ def _mix(bits, key):
 
 def _differ(X, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
     differs = np.empty(len(rows), dtype=bool)
-    step = cached_rows(X.shape[1])
+    step = cached_rows(2 * 8 * X.shape[1])
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
         if sp.issparse(X):

@@ -15,7 +15,7 @@ from aesvm.sets.derive import Derived, Prepared, ReductionSettings, derive, prep
 
 
 class Represented(NamedTuple):
-    """The distinct rows, who represents them, and the kernel values that was decided by."""
+    """The distinct rows, who represents them, and the kernel matrix that was used."""
 
     prepared: Prepared
     derived: Derived
@@ -37,6 +37,8 @@ def represent(
     *,
     keep_combinations: bool = False,
     finest_tol: float | None = None,
+    prepared: Prepared | None = None,
+    subsets: list[NDArray[np.intp]] | None = None,
 ) -> Represented:
     """Represent the rows of a kernel matrix, group by group.
 
@@ -54,9 +56,15 @@ def represent(
     finest_tol : float, default=None
         The tolerance of the finest set that these kernel values will be used for, where others are
         to follow.
+    prepared : Prepared, default=None
+        These rows prepared, where that was done before: it does not depend on the kernel.
+    subsets : list of ndarray, default=None
+        These rows cut, where that was done before: it does not depend on the gamma of the RBF
+        kernel.
     """
     started = time.perf_counter()
-    prepared = prepare(kernel.X, groups, weights, run)
+    if prepared is None:
+        prepared = prepare(kernel.X, groups, weights, run)
     progress.say(
         f"{len(groups):,} rows, {len(np.unique(groups)):,} classes, {len(prepared.rows):,} "
         "distinct rows of non-zero weight"
@@ -64,7 +72,14 @@ def represent(
     finest = settings.hull_tol if finest_tol is None else min(settings.hull_tol, finest_tol)
     values = kernel.for_residuals(prepared.rows, finest)
     derived = derive(
-        values, prepared.groups, prepared.weights, settings, run, progress, keep_combinations
+        values,
+        prepared.groups,
+        prepared.weights,
+        settings,
+        run,
+        progress,
+        keep_combinations,
+        subsets,
     )
     represented = Represented(prepared, derived, values, settings)
     selected = derived.found.selected

@@ -7,7 +7,6 @@ own score is not computed: it is taken as near to the kink as it can be.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 
 import numpy as np
@@ -17,7 +16,7 @@ from aesvm.machines.formulation import Array, Formulation
 from aesvm.sets.combinations import Combinations
 
 #: Losses that differ by less are the same.
-SAME = 1e-9
+_SAME = 1e-9
 
 
 def cautious_scores(
@@ -28,7 +27,7 @@ def cautious_scores(
     offset: float,
     formulation: Formulation,
 ) -> Array:
-    """Scores of all rows as their representatives have them, moved by what they may be off.
+    """Scores of all rows as their representatives have them, shifted by their error bound.
 
     ``norm`` is that of w, infinite where the kernel is not known to be positive semidefinite: then
     nothing is proven, and scores are as the representatives have them.
@@ -42,28 +41,33 @@ def cautious_scores(
     return known
 
 
-def not_far(
+def rows_to_score(
     known: Array,
     seen: NDArray[np.bool_],
     norm: float,
     targets: Array,
     offset: float,
-    distance: float,
+    far: float,
     formulation: Formulation,
 ) -> NDArray[np.bool_]:
-    """Rows not yet seen whose score must be computed: those not proven to be far from a kink."""
+    """Rows not yet seen that are not proven to be ``far`` from every kink."""
     wanted = ~seen
     if norm < inf:
         positions = formulation.positions(known + offset, targets)
-        wanted &= ~formulation.far_away(positions, distance)
+        wanted &= ~formulation.far_away(positions, far)
     return wanted
 
 
-def wrong_losses(combinations: Combinations, losses: Array, member_losses: Array) -> Array:
-    """What representatives pay for each row, less its own loss; where these differ."""
+def wrong_losses(
+    combinations: Combinations,
+    losses: Array,
+    member_losses: Array,
+    among: NDArray[np.intp] | None = None,
+) -> Array:
+    """What representatives pay for each row less its own loss, where these differ.
+
+    ``among``: the rows that are asked for; all where None.
+    """
     wrong = combinations.spread(member_losses) - losses
-    return wrong[np.abs(wrong) > SAME]
-
-
-#: Computes the scores of rows at some positions.
-Scorer = Callable[[NDArray[np.intp]], Array]
+    wrong = wrong if among is None else wrong[among]
+    return wrong[np.abs(wrong) > _SAME]
