@@ -168,3 +168,25 @@ def test_rows_that_cannot_be_predicted_are_refused(case):
 def test_an_unfitted_model_says_so():
     with pytest.raises(NotFittedError):
         AESVC().predict(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"class_weight": {0: np.inf}}, r"class_weight has \{0: inf\}: weights must be finite"),
+        ({"C": 1e305}, r"come to .* lower them"),
+        ({"n_jobs": 0}, r"'n_jobs' parameter of AESVC"),
+    ],
+)
+def test_what_would_give_no_model_is_refused(parameters, message):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(ValueError, match=message):
+        AESVC(**parameters).fit(X, X[:, 0] > 0)
+
+
+def test_large_values_of_a_linear_kernel_are_not_blamed_on_its_gamma():
+    X = 1e10 * np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(ValueError, match=r"scale the data\.$"):
+        AESVC(kernel="linear").fit(X, X[:, 0] > 0)
+    with pytest.raises(ValueError, match="or lower gamma or degree"):
+        AESVC(kernel="poly", gamma=1.0).fit(X, X[:, 0] > 0)

@@ -13,7 +13,7 @@ problem, of which all objectives are sums.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from math import sqrt
+from math import inf, isinf, sqrt
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from aesvm.kernels import NOT_DEFINITE, TAKEN
 NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was given"
 INDEFINITE = "the kernel is not positive semidefinite: no theorem applies"
 ELSEWHERE = "takes a pass over all rows: call certify_stream(source), or with Dask certify(X, y)"
+SAMPLED = "rows were sampled to keep within memory_budget: no bound holds"
 APART = "takes multipliers of all rows and their kernel values, which are not in one place"
 
 
@@ -48,7 +49,8 @@ class Certificate:
         The tolerance asked for (the paper's epsilon), 0 where every row stands for itself; of rows
         that were gathered from elsewhere, that of the set they came as.
     max_residual, mean_residual : float
-        Of the squared distances ``|tau_i|^2``. Rows outside the margin are represented ten
+        Of the squared distances ``|tau_i|^2``; infinite where a stream's rows were sampled. Rows
+        outside the margin are represented ten
         times as coarsely as ``hull_tol`` says; where rounds were asked for and the first
         solution was the best, all are.
     norm : float or None
@@ -215,6 +217,7 @@ def certificate_of(
         "theorem_2_bound": sum(
             sqrt(max(account.squared_norm, 0.0)) * account.weighted_distances
             for account in accounts
+            if account.weighted_distances < inf
         ),
         "violators": total("violators"),
     }
@@ -223,6 +226,9 @@ def certificate_of(
         for name, value in numbers.items()
         if value is None
     }
+    if isinf(max_residual):
+        for name in ("paper_bound", "paper_bound_is_vacuous", "theorem_2_bound"):
+            numbers[name], missing[name] = None, SAMPLED
     if definiteness == NOT_DEFINITE:
         for name in set(numbers) - {"reduced_objective", "objective", "violators"}:
             numbers[name], missing[name] = None, INDEFINITE

@@ -85,8 +85,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         Of streams: bytes for the rows that are held, as a number or as in "2 GiB"; None is no
         limit.
     on_overflow : {"raise", "loosen"}, default="raise"
-        Of streams, where the budget cannot hold the set: an error, or a larger tolerance, which is
-        warned of and shows in ``max_residual_``.
+        Of streams, where the budget cannot hold the set: an error, or a larger tolerance and in
+        the end a random sample, which is warned of and shows in ``max_residual_``.
     n_jobs : int, default=None
         Threads. None is one, -1 all processors. The result does not depend on it.
     verbose : int, default=0

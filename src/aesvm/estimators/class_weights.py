@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from numbers import Real
 from typing import Any
 
@@ -44,8 +45,8 @@ def class_weights(
     wrong = {
         label: weight
         for label, weight in given.items()
-        if not isinstance(weight, Real) or not float(weight) >= 0
+        if not isinstance(weight, Real) or not 0 <= float(weight) < inf
     }
     if wrong:
-        raise ValueError(f"class_weight has {wrong}: weights must be non-negative numbers.")
+        raise ValueError(f"class_weight has {wrong}: weights must be finite, non-negative numbers.")
     return np.array([float(given.get(label, 1.0)) for label in known])

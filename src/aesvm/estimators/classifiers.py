@@ -54,6 +54,9 @@ from aesvm.representative_set import (
 from aesvm.runtime.progress import Progress, say
 from aesvm.sets.digest import digest
 
+#: Costs of all rows that come to more are refused: sums of losses must stay finite.
+_LARGEST_COST = 1e300
+
 
 class TrainedOn(NamedTuple):
     """What a model was trained on and with, and what is kept of it for a certificate."""
@@ -96,6 +99,17 @@ def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
     return estimator.C * estimator.class_weight_
 
 
+def check_costs(estimator: Any, costs: NDArray[np.float64]) -> None:
+    """Refuse costs of rows whose sums are not numbers."""
+    with np.errstate(over="ignore"):
+        total = float(costs.sum())
+    if not total < _LARGEST_COST:
+        raise ValueError(
+            f"C={estimator.C:g}, class_weight={estimator.class_weight!r} and sample_weight come to "
+            f"{total:.3g} in all, more than {_LARGEST_COST:g}: lower them."
+        )
+
+
 def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> TrainedOn:
     """Check the input of a fit, train, and write the fitted attributes."""
     data = validated_rows(estimator, X, reset=True)
@@ -106,6 +120,7 @@ def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Trained
     counts = np.bincount(labels, minlength=len(classes))
     settings = reduction_settings(estimator)
     costs = set_classes(estimator, ClassCounts(classes, counts))
+    check_costs(estimator, costs[labels] * weights)
     if estimator.kernel == "precomputed":
         check_symmetric(data)
     estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)

@@ -117,7 +117,8 @@ def advanced(
     else:
         chunk = validate(X, y, sample_weight, not stream.n_rows)
         after = stream.add(chunk, y is not None, reduce)
-    warn_if_looser(after.tree, stream.tree.hull_tol, estimator.memory_budget)
+    before = stream.tree
+    warn_if_looser(after.tree, before.hull_tol, estimator.memory_budget, before.sampled)
     return after
 
 

@@ -22,7 +22,11 @@ KERNEL_CONSTRAINTS: dict[str, list] = {
     "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
     "degree": [Interval(Integral, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
-    "n_jobs": [Integral, None],
+    "n_jobs": [
+        Interval(Integral, None, -1, closed="right"),
+        Interval(Integral, 1, None, closed="left"),
+        None,
+    ],
     "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
 }
 

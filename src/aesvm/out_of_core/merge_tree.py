@@ -14,17 +14,22 @@ to the distance, and since ``1/1 + 1/4 + 1/9 + ... = pi^2 / 6`` all levels toget
 uses none where its sets have fewer rows than a buffer, or where over half of them would be kept:
 among more rows, fewer are needed. After the last level, what is left of the tolerance is used for
 a last reduction (``condensed``). What all have added in fact is what is reported.
+
+Where a budget cannot hold the set and the tolerance may grow, it grows to a hundredth of the
+squared diameter of the rows in kernel space. What is still too much is sampled (``sampling``): then
+there is no bound, but the sums over the rows are right on average.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import pi, sqrt
-from typing import NamedTuple, TypeVar
+from math import isinf, pi, sqrt
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined
 
 T = TypeVar("T")
@@ -35,8 +40,9 @@ BUFFER_ROWS, BUFFER_SHARE = 50_000, 0.25
 #: By how much the tolerance grows where the budget is too small for it.
 LOOSER = 4.0
 
-#: The first tolerance tried where ``hull_tol`` is zero, and the largest that is tried.
-_SMALLEST, _LARGEST = 1e-6, 1e6
+#: The first tolerance tried where ``hull_tol`` is zero, and the share of the squared diameter of
+#: the rows in kernel space that none exceeds: beyond that a random sample does better.
+_SMALLEST, _LOOSEST_SHARE = 1e-6, 0.01
 
 #: A level that would keep a larger share of its rows than this keeps all of them.
 _MOST_KEPT = 0.5
@@ -117,8 +123,14 @@ def most_kept_at(level: int | None) -> float | None:
     return None if level is None else _MOST_KEPT
 
 
-#: Reduces rows at a level, of a tolerance for all levels together.
-Reduce = Callable[[WeightedRows, float, int | None], WeightedRows]
+class Reduce(Protocol):
+    """Reduces rows at a level, of a tolerance for all levels together."""
+
+    def __call__(self, rows: WeightedRows, hull_tol: float, level: int | None) -> WeightedRows:
+        """The representatives of the rows."""
+
+    def squared_diameter(self, rows: WeightedRows) -> float:
+        """An upper bound on the squared distance of any two of the rows, in kernel space."""
 
 
 def merged(
@@ -224,25 +236,41 @@ class MergeTree(NamedTuple):
         return self._replace(buffer=(), levels=tuple(levels)).within_budget(reduce)
 
     def within_budget(self, reduce: Reduce) -> MergeTree:
-        """As it is, or all in one set, or looser; an error where none of these is possible."""
+        """As it is, or all in one set; or, where that is allowed, looser, or a sample."""
         if self.n_bytes <= self.budget:
             return self
         tree = self._in_one(reduce)
-        while tree.n_bytes > tree.budget:
-            if not tree.loosen:
-                raise ValueError(
-                    f"memory_budget={tree.budget:,.0f} bytes cannot hold the set of the "
-                    f"{tree.n_rows:,} rows so far, {tree.n_bytes:,} bytes at "
-                    f"hull_tol={tree.hull_tol:g}: raise either, or let "
-                    'on_overflow="loosen" raise hull_tol.'
-                )
-            if tree.hull_tol > _LARGEST:
-                raise ValueError(
-                    f"memory_budget={tree.budget:,.0f} bytes cannot hold {tree.n_bytes:,} bytes of "
-                    "the stream, which no hull_tol reduces further: raise it."
-                )
-            looser = max(LOOSER * tree.hull_tol, _SMALLEST)
+        if tree.n_bytes <= tree.budget:
+            return tree
+        if not tree.loosen:
+            raise ValueError(
+                f"memory_budget={tree.budget:,.0f} bytes cannot hold the set of the "
+                f"{tree.n_rows:,} rows so far, {tree.n_bytes:,} bytes at "
+                f"hull_tol={tree.hull_tol:g}: raise either, or let "
+                'on_overflow="loosen" raise hull_tol.'
+            )
+        loosest = _LOOSEST_SHARE * reduce.squared_diameter(tree.everything())
+        while tree.n_bytes > tree.budget and tree.hull_tol < loosest and not tree.sampled:
+            looser = min(max(LOOSER * tree.hull_tol, _SMALLEST), loosest)
             tree = tree._replace(hull_tol=looser)._in_one(reduce)  # later rows have that as well
+        return tree if tree.n_bytes <= tree.budget else tree._sampled()
+
+    @property
+    def sampled(self) -> bool:
+        """Whether rows were drawn at random: then no bound holds."""
+        return isinf(self.reach)
+
+    def _sampled(self) -> MergeTree:
+        """A random sample of all rows, in half of the budget: there is room for others."""
+        rows = self.everything()
+        n_drawn = int(len(rows) * 0.5 * self.budget / rows.n_bytes)
+        few = sample(rows, n_drawn, seed=self.n_rows)
+        tree = self._replace(levels=(*(None,) * max(0, len(self.levels) - 1), few), buffer=())
+        if tree.n_bytes > tree.budget:
+            raise ValueError(
+                f"memory_budget={tree.budget:,.0f} bytes cannot hold one row of each class, "
+                f"{tree.n_bytes:,} bytes: raise it."
+            )
         return tree
 
     def _in_one(self, reduce: Reduce) -> MergeTree:

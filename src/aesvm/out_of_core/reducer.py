@@ -25,14 +25,15 @@ class RowReducer:
     settings: ReductionSettings
 
     def at_levels(self, run: Callable, progress: Progress) -> Reduce:
-        """A function that reduces rows at a level of a merge tree."""
-        quiet = progress.quietly()
+        """What reduces rows at the levels of a merge tree."""
+        return _LevelReducer(self, run, progress.quietly())
 
-        def reduce(rows: WeightedRows, hull_tol: float, level: int | None) -> WeightedRows:
-            tolerance = tolerance_of(hull_tol, level, rows.reach)
-            return self.reduce(rows, tolerance, most_kept_at(level), run, quiet)
-
-        return reduce
+    def squared_diameter(self, rows: WeightedRows) -> float:
+        """An upper bound on the squared distance of any two of the rows, in kernel space."""
+        if self.spec.kernel == "rbf":
+            return 2.0
+        kernel = self.spec.matrix(rows.X, dtype=np.float64)
+        return 4.0 * kernel.bound(np.arange(len(rows)))
 
     def reduce(
         self,
@@ -98,3 +99,19 @@ class RowReducer:
             progress,
             keep_combinations=keep_combinations,
         )
+
+
+@dataclass(frozen=True)
+class _LevelReducer:
+    """Reduces rows at the levels of a merge tree, on threads."""
+
+    reducer: RowReducer
+    run: Callable
+    progress: Progress
+
+    def __call__(self, rows: WeightedRows, hull_tol: float, level: int | None) -> WeightedRows:
+        tolerance = tolerance_of(hull_tol, level, rows.reach)
+        return self.reducer.reduce(rows, tolerance, most_kept_at(level), self.run, self.progress)
+
+    def squared_diameter(self, rows: WeightedRows) -> float:
+        return self.reducer.squared_diameter(rows)

@@ -157,9 +157,20 @@ def gamma_of_source(
     return variance.gamma(gamma)
 
 
-def warn_if_looser(tree: MergeTree, hull_tol: float, memory_budget: int | str | None) -> None:
-    """Say where a budget has raised the tolerance."""
-    if tree.hull_tol > hull_tol:
+def warn_if_looser(
+    tree: MergeTree,
+    hull_tol: float,
+    memory_budget: int | str | None,
+    was_sampled: bool = False,
+) -> None:
+    """Say where a budget has raised the tolerance, or made a sample of the rows."""
+    if tree.sampled and not was_sampled:
+        warn(
+            f"memory_budget={memory_budget!r} cannot hold the set even at hull_tol="
+            f"{tree.hull_tol:g}: what is held of the {tree.n_rows:,} rows so far is a weighted "
+            "random sample, and no bound holds. A larger budget would keep one."
+        )
+    elif tree.hull_tol > hull_tol and not tree.sampled:
         warn(
             f"memory_budget={memory_budget!r} cannot hold the set at hull_tol="
             f"{hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
