@@ -25,6 +25,7 @@ from aesvm.estimators.classifiers import (
     certify_gathered,
     certify_in_memory,
     chunk_of_classes,
+    classes_of_stream,
     fit_in_memory,
     reread,
     train_on_stream,
@@ -328,7 +329,7 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         before: StreamedClassifier | None = getattr(self, "_stream_", None)
         if before is None and X is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
-        announced = _classes_of_stream(self, before, classes)
+        announced = classes_of_stream(self, before, classes)
         if before is None:
             forget(self)
             before = StreamedClassifier(begun(self, self.hull_tol), announced)
@@ -474,28 +475,3 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
             self._trained_on_ = certify_gathered(self, self._trained_on_, answers)
         self.certificate_ = self._trained_on_.certificate()
         return self.certificate_
-
-
-def _classes_of_stream(
-    model: AESVC, before: StreamedClassifier | None, classes: Any
-) -> NDArray | None:
-    """All classes there will be in a stream: announced in its first call, and the same since."""
-    given = None if classes is None else np.unique(np.asarray(classes))
-    if before is None:
-        given = getattr(model, "classes_", None) if given is None else given
-        if given is None:
-            raise ValueError(
-                "classes=None: the first partial_fit of a stream needs all classes there "
-                "will be, as in classes=[0, 1]."
-            )
-        return given
-    if (
-        given is not None
-        and before.classes is not None
-        and given.tolist() != before.classes.tolist()
-    ):
-        raise ValueError(
-            f"classes={given.tolist()} were {before.classes.tolist()} in the first call of this "
-            "stream."
-        )
-    return before.classes

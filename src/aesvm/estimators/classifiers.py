@@ -303,3 +303,28 @@ def chunk_of_classes(
     if streamed is not None:
         streamed.check_classes(chunk.targets)
     return chunk
+
+
+def classes_of_stream(
+    estimator: Any, before: StreamedClassifier | None, classes: Any
+) -> NDArray | None:
+    """All classes there will be in a stream: announced in its first call, and the same since."""
+    given = None if classes is None else np.unique(np.asarray(classes))
+    if before is None:
+        given = getattr(estimator, "classes_", None) if given is None else given
+        if given is None:
+            raise ValueError(
+                "classes=None: the first partial_fit of a stream needs all classes there "
+                "will be, as in classes=[0, 1]."
+            )
+        return given
+    if (
+        given is not None
+        and before.classes is not None
+        and given.tolist() != before.classes.tolist()
+    ):
+        raise ValueError(
+            f"classes={given.tolist()} were {before.classes.tolist()} in the first call of this "
+            "stream."
+        )
+    return before.classes
