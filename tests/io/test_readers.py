@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 import pickle
 import tempfile
 import tracemalloc
@@ -451,6 +452,13 @@ def test_a_missing_file_is_named(tmp_path, open_it):
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder"):
         libsvm(tmp_path)
+
+
+@pytest.mark.parametrize("open_it", [libsvm, NpyReader, lambda path: CSVReader(path, target=0)])
+def test_a_pipe_is_refused_with_what_would_do(tmp_path, open_it):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe: this is a pipe .* write what comes from it to a"):
+        open_it(tmp_path / "pipe")
 
 
 def test_a_line_without_end_is_not_read_into_memory(tmp_path):

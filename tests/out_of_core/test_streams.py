@@ -397,7 +397,14 @@ class Bytes(list):
         return Iterator()
 
 
-def test_progress_is_by_bytes_where_they_are_known():
+class Growing(Bytes):
+    """More bytes come while it is read."""
+
+    n_bytes = 300
+
+
+@pytest.mark.parametrize("source", [Bytes, Growing])
+def test_progress_is_by_bytes_where_they_are_known(source):
     X, y = make_moons(100, noise=0.1, random_state=0)
     steps = []
 
@@ -415,7 +422,7 @@ def test_progress_is_by_bytes_where_they_are_known():
             pass
 
     model = RepresentativeSet(gamma=1.0).set_callbacks(Recorder())
-    model.fit_stream(Bytes(chunks_of(X, y, 25)))
+    model.fit_stream(source(chunks_of(X, y, 25)))
     assert steps.count("bytes") == 100
     assert "read" in steps
 

@@ -21,6 +21,11 @@ from numpy.typing import NDArray
 #: Rows of a chunk where nothing is said of it.
 CHUNK_ROWS = 65_536
 
+#: Characters of a class. Arrays of strings give every row as many as the longest has.
+LONGEST_CLASS = 1000
+#: Doubles tell integers apart below this, and not all of them above.
+TOO_LARGE = 2.0**53
+
 
 class Chunk(NamedTuple):
     """Consecutive rows: an array or a CSR array, their classes, and their weights."""
@@ -110,16 +115,10 @@ class ChunkReader(ABC):
     """
 
     def __init__(self, paths: list[Path], chunk_rows: int) -> None:
-        whole = isinstance(chunk_rows, int | np.integer) and not isinstance(chunk_rows, bool)
-        if not whole or chunk_rows < 1:
+        if not is_whole(chunk_rows) or chunk_rows < 1:
             raise ValueError(f"chunk_rows={chunk_rows!r}: an integer of at least 1 is needed.")
         for path in paths:
-            if not path.exists():
-                raise FileNotFoundError(f"There is no file {str(path)!r}.")
-            if path.is_dir():
-                raise IsADirectoryError(f"{str(path)!r} is a folder: the name of a file is needed.")
-            if path.stat().st_size == 0:
-                raise ValueError(f"{path}: the file is empty.")
+            _check_file(path)
         self.paths = paths
         self.chunk_rows = int(chunk_rows)
         self._latest = Progress()
@@ -148,6 +147,26 @@ class ChunkReader(ABC):
     @abstractmethod
     def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
         """Open the files, and yield their rows while keeping ``progress``."""
+
+
+def is_whole(number: Any) -> bool:
+    """Whether it is an integer, of Python or NumPy."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what cannot be read, or not more than once."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} is a folder: the name of a file is needed.")
+    if not path.is_file():
+        raise ValueError(
+            f"{path}: this is a pipe or a device, and not a file that can be read again: write "
+            "what comes from it to a file, or make chunks (X, y, weights) of it yourself."
+        )
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path}: the file is empty.")
 
 
 def no_rows(path: Path, n_skipped: int = 0) -> ValueError:

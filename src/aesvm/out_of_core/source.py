@@ -79,7 +79,8 @@ def read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any,
             if np.shape(chunk[0])[0]:
                 yield chunk[0], chunk[1], chunk[2]
             position = getattr(chunks, "position", 0)
-            done = int(_STEPS * position / n_bytes) if n_bytes else told + 1
+            # a file that is being written to may have more bytes by now
+            done = min(int(_STEPS * position / n_bytes), _STEPS) if n_bytes else told + 1
             for _ in range(told, done):
                 task.step("bytes" if n_bytes else "chunk")
             told = max(told, done)
