@@ -457,7 +457,7 @@ def test_a_folder_is_no_file(tmp_path):
 @pytest.mark.parametrize("open_it", [libsvm, NpyReader, lambda path: CSVReader(path, target=0)])
 def test_a_pipe_is_refused_with_what_would_do(tmp_path, open_it):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="pipe: this is a pipe .* write what comes from it to a"):
+    with pytest.raises(ValueError, match=r"pipe: this is a pipe .* write what comes from it to a"):
         open_it(tmp_path / "pipe")
 
 

@@ -1,9 +1,15 @@
-"""Arrays in NumPy's own files, mapped into memory and handed out in slices."""
+"""Arrays in NumPy's own files, read a few rows at a time.
+
+Files are read and not mapped into memory: to touch a map of a file that has been cut short since
+ends the process.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +21,11 @@ _MAGIC = b"\x93NUMPY"
 
 
 class NpyReader(ChunkReader):
-    """Chunks of ``.npy`` files, as read-only slices of memory maps.
+    """Chunks of ``.npy`` files.
 
-    Nothing is copied: a slice is read from disk when it is used. Values keep the type that
-    they have in the file, and are not looked at. Files that hold Python objects are refused;
-    nothing is ever unpickled.
+    Values keep the type that they have in the file, and are not looked at; classes that are
+    bytes are decoded as UTF-8. Files that hold Python objects are refused; nothing is ever
+    unpickled.
 
     Parameters
     ----------
@@ -27,7 +33,7 @@ class NpyReader(ChunkReader):
         The rows: an array of shape (n_samples, n_features). Chunks of an array in Fortran's
         order are read from all over the file.
     y_path : str or path, default=None
-        Their classes: an array of shape (n_samples,).
+        Their classes: an array of shape (n_samples,), of numbers or strings.
     weight_path : str or path, default=None
         Their weights: an array of shape (n_samples,).
     chunk_rows : int, default=65_536
@@ -42,6 +48,11 @@ class NpyReader(ChunkReader):
         rows. Every iterator has its own ``position``.
     n_skipped : int
         Always 0.
+
+    Raises
+    ------
+    ValueError
+        While iterating: a file that is no such array, or is cut short, even meanwhile.
 
     Examples
     --------
@@ -73,40 +84,96 @@ class NpyReader(ChunkReader):
         super().__init__(paths, chunk_rows)
 
     def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
-        X = _mapped(self.X_path, n_dims=2)
-        if len(X) == 0:
-            raise no_rows(self.X_path)
-        y = None if self.y_path is None else _mapped(self.y_path, n_dims=1, strings=True)
-        weights = None if self.weight_path is None else _mapped(self.weight_path, n_dims=1)
-        for path, column in ((self.y_path, y), (self.weight_path, weights)):
-            if column is not None and len(column) != len(X):
-                raise ValueError(
-                    f"{path}: {len(column)} values for the {len(X)} rows of {self.X_path}."
-                )
-        n_bytes = self.n_bytes
-        for start in range(0, len(X), self.chunk_rows):
-            rows = slice(start, min(start + self.chunk_rows, len(X)))
-            progress.position = n_bytes * rows.stop // len(X)
-            yield Chunk(
-                X[rows],
-                None if y is None else y[rows],
-                None if weights is None else weights[rows],
+        with ExitStack() as files:
+            X = files.enter_context(_Array(self.X_path, n_dims=2))
+            if len(X) == 0:
+                raise no_rows(self.X_path)
+            y, weights = (
+                None if path is None else files.enter_context(_Array(path, 1, strings))
+                for path, strings in ((self.y_path, True), (self.weight_path, False))
             )
+            for column in (y, weights):
+                if column is not None and len(column) != len(X):
+                    raise ValueError(
+                        f"{column.path}: {len(column)} values for the {len(X)} rows of {X.path}."
+                    )
+            n_bytes = self.n_bytes
+            for start in range(0, len(X), self.chunk_rows):
+                stop = min(start + self.chunk_rows, len(X))
+                progress.position = n_bytes * stop // len(X)
+                yield Chunk(
+                    X.rows(start, stop),
+                    None if y is None else y.rows(start, stop),
+                    None if weights is None else weights.rows(start, stop),
+                )
 
 
-def _mapped(path: Path, n_dims: int, strings: bool = False) -> NDArray:
+class _Array:
+    """An array in a file that is open while it is used in ``with``."""
+
+    def __init__(self, path: Path, n_dims: int, strings: bool = False) -> None:
+        self.path = path
+        mapped = _mapped(path)
+        if mapped.dtype.kind not in ("biufUS" if strings else "biuf"):
+            needed = "numbers or strings are" if strings else "numbers are"
+            raise ValueError(f"{path}: values of type {mapped.dtype}, where {needed} needed.")
+        if mapped.ndim != n_dims:
+            raise ValueError(
+                f"{path}: an array of shape {mapped.shape}, where {n_dims}-D is needed."
+            )
+        self.shape = mapped.shape
+        self.dtype = mapped.dtype
+        self.by_columns = n_dims == 2 and not mapped.flags.c_contiguous
+        self.offset = mapped.offset
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __enter__(self) -> _Array:
+        self.file = FileIO(self.path)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def rows(self, start: int, stop: int) -> NDArray:
+        if self.by_columns:
+            values = np.empty((self.shape[1], stop - start), dtype=self.dtype)
+            for column in range(self.shape[1]):
+                self._read(values[column], column * len(self) + start)
+            return values.T
+        values = np.empty((stop - start, *self.shape[1:]), dtype=self.dtype)
+        self._read(values, start * (values.size // len(values)))
+        return values if self.dtype.kind != "S" else self._decoded(values, start)
+
+    def _read(self, values: NDArray, first: int) -> None:
+        """Fill an array, contiguous in memory, with values of the file from the ``first``."""
+        held = values.reshape(-1).view(np.uint8).data
+        self.file.seek(self.offset + first * self.dtype.itemsize)
+        while held:
+            n_read = self.file.readinto(held)
+            if not n_read:
+                raise ValueError(f"{self.path}: the file was cut short while it was read.")
+            held = held[n_read:]
+
+    def _decoded(self, values: NDArray, start: int) -> NDArray:
+        try:
+            return np.char.decode(values, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{self.path}: classes of type {self.dtype} that are not UTF-8, in rows from "
+                f"{start} on ({error}): decode them, and save an array of str."
+            ) from error
+
+
+def _mapped(path: Path) -> np.memmap:
+    """The array as a map, whose values are not touched: what the file says of it is right."""
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise ValueError(f"{path}: this is not a .npy file.")
     try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError, SyntaxError, TypeError) as error:
         raise ValueError(
             f"{path}: the array cannot be mapped; is the file cut short? ({error})"
         ) from error
-    kinds = "biufUS" if strings else "biuf"
-    if mapped.dtype.kind not in kinds:
-        raise ValueError(f"{path}: values of type {mapped.dtype}, where numbers are needed.")
-    if mapped.ndim != n_dims:
-        raise ValueError(f"{path}: an array of shape {mapped.shape}, where {n_dims}-D is needed.")
-    return np.asarray(mapped)
