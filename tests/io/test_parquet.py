@@ -127,3 +127,112 @@ def test_columns_of_further_files_go_by_their_names(tmp_path, pa, pq):
     pq.write_table(pa.table({"a": [1.0], "k": [0]}), tmp_path / "2.parquet")
     with pytest.raises(ValueError, match=r"features='b': there is no such column in .*2\.parquet"):
         joined(ParquetReader(tmp_path, target="k"))
+
+
+# Indices of dataframes
+
+
+@pytest.fixture
+def frame():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"a": np.arange(20.0), "k": np.arange(20) % 2, "b": np.ones(20)})
+    return table.sample(frac=1.0, random_state=0)
+
+
+@pytest.mark.parametrize("name", [None, "id"])
+def test_the_index_of_a_dataframe_is_no_feature(tmp_path, pq, frame, name):
+    frame.index.name = name
+    frame.to_parquet(tmp_path / "rows")
+    assert pq.read_schema(tmp_path / "rows").names[-1] in ("__index_level_0__", "id")
+    reader = ParquetReader(tmp_path / "rows", target="k")
+    assert reader.feature_names == ["a", "b"]
+    assert np.array_equal(joined(reader).X, frame[["a", "b"]])
+    assert ParquetReader(tmp_path / "rows", target=-1).feature_names == ["a", "k"]
+    with pytest.raises(ValueError, match="target=3: there are 3 columns"):
+        list(ParquetReader(tmp_path / "rows", target=3))
+
+
+def test_an_index_of_several_levels_or_none_is_no_feature(tmp_path, pq, frame):
+    frame.set_index(["b", "a"], append=True).to_parquet(tmp_path / "1.parquet")
+    assert ParquetReader(tmp_path, target=None).feature_names == ["k"]
+    frame.reset_index(drop=True).to_parquet(tmp_path / "1.parquet")  # a range has no column
+    assert ParquetReader(tmp_path, target=None).feature_names == ["a", "k", "b"]
+    frame.to_parquet(tmp_path / "2.parquet")  # another index than that of the first file
+    assert joined(ParquetReader(tmp_path, target=None)).X.shape == (40, 3)
+
+
+def test_an_index_that_lost_its_metadata_is_no_feature(tmp_path, pq, frame):
+    frame.to_parquet(tmp_path / "rows")
+    pq.write_table(pq.read_table(tmp_path / "rows").replace_schema_metadata(None), tmp_path / "n")
+    assert ParquetReader(tmp_path / "n", target="k").feature_names == ["a", "b"]
+
+
+def test_an_index_is_read_where_it_is_named(tmp_path, pq, frame):
+    frame.index.name = "id"
+    frame.to_parquet(tmp_path / "rows")
+    found = joined(ParquetReader(tmp_path / "rows", target="id", features=["a"], weight="b"))
+    assert np.array_equal(found.y, frame.index)
+    found = joined(ParquetReader(tmp_path / "rows", target="k", features=["id"]))
+    assert np.array_equal(found.X[:, 0], frame.index)
+
+
+def test_damaged_metadata_of_a_dataframe_is_an_error(tmp_path, pa, pq):
+    table = pa.table({"a": [1.0]}).replace_schema_metadata({"pandas": "{"})
+    pq.write_table(table, tmp_path / "rows")
+    with pytest.raises(ValueError, match="rows: pandas' metadata on the columns is damaged"):
+        list(ParquetReader(tmp_path / "rows", target=None))
+
+
+# Folders
+
+
+def test_links_and_capital_suffixes_are_followed(tmp_path, pa, pq):
+    inside, outside = tmp_path / "rows", tmp_path / "elsewhere"
+    (inside / "more").mkdir(parents=True)
+    outside.mkdir()
+    for value, path in enumerate(
+        [inside / "C.PARQUET", inside / "more" / "b.parquet", outside / "a.Parquet"]
+    ):
+        pq.write_table(pa.table({"a": [float(value)]}), path)
+    (inside / "linked").symlink_to(outside)
+    (inside / "d.parquet").symlink_to(inside / "C.PARQUET")  # a second name of a file
+    (outside / "loop").symlink_to(inside)
+    (inside / "more" / "loop").symlink_to(inside / "more")
+    found = joined(ParquetReader(inside, target=None))
+    assert sorted(found.X[:, 0].tolist()) == [0, 1, 2]
+
+
+def test_a_link_to_nowhere_is_an_error(tmp_path, pa, pq):
+    pq.write_table(pa.table({"a": [1.0]}), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").symlink_to(tmp_path / "gone")
+    with pytest.raises(FileNotFoundError, match=r"b\.parquet"):
+        ParquetReader(tmp_path, target=None)
+
+
+# Classes
+
+
+def test_classes_keep_the_type_of_the_first_file_or_are_refused(tmp_path, pa, pq):
+    def read(*columns):
+        for place, column in enumerate(columns):
+            table = pa.table({"a": np.ones(len(column)), "y": column})
+            pq.write_table(table, tmp_path / f"{place}.parquet")
+        return joined(ParquetReader(tmp_path, target="y", chunk_rows=3)).y
+
+    large = 2**53 + 1
+    y = read(pa.array([1, 2], pa.int8()), pa.array([large, 2**62], pa.int64()))
+    assert y.tolist() == [1, 2, large, 2**62]
+    assert read([1.0, 2.5], [3, 4]).tolist() == [1.0, 2.5, 3.0, 4.0]
+    for first, second in (([1.0], [large]), ([1], [2.5]), ([1], pa.array([2**63], pa.uint64()))):
+        with pytest.raises(ValueError, match=r"1\.parquet: column 'y' has classes that"):
+            read(first, second)
+    with pytest.raises(ValueError, match=r"1\.parquet: .* holds booleans in the first file"):
+        read([True], [2])
+
+
+def test_classes_that_arrays_of_strings_cannot_hold_are_refused(tmp_path, pa, pq):
+    for label, message in (("x" * 20_000, "a class has 20000 characters"), ("x\0", "NUL")):
+        table = pa.table({"a": np.ones(9), "y": ["y"] * 8 + [label]})
+        pq.write_table(table, tmp_path / "rows")
+        with pytest.raises(ValueError, match=rf"rows: column 'y': .*{message}"):
+            list(ParquetReader(tmp_path / "rows", target="y"))

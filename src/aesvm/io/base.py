@@ -21,11 +21,6 @@ from numpy.typing import NDArray
 #: Rows of a chunk where nothing is said of it.
 CHUNK_ROWS = 65_536
 
-#: Characters of a class. Arrays of strings give every row as many as the longest has.
-LONGEST_CLASS = 1000
-#: Doubles tell integers apart below this, and not all of them above.
-TOO_LARGE = 2.0**53
-
 
 class Chunk(NamedTuple):
     """Consecutive rows: an array or a CSR array, their classes, and their weights."""

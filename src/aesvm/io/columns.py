@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
+from aesvm.io.base import is_whole
 
 #: A column by its name, or by its position; negative ones count from the end.
 Column = str | int
@@ -26,19 +26,27 @@ class Wanted:
         if self.features is not None and len(self.features) == 0:
             raise ValueError("features=[]: at least one column, or None, is needed.")
 
-    def found(self, names: Sequence[str], path: Path) -> Columns:
-        """Their positions in a file with these columns."""
-        target = None if self.target is None else _position("target", self.target, names, path)
-        weight = None if self.weight is None else _position("weight", self.weight, names, path)
+    def found(self, names: Sequence[str], path: Path, index: Collection[str] = ()) -> Columns:
+        """Their positions in a file with these columns.
+
+        Those of an ``index`` are found by their names alone.
+        """
+        counted = [position for position, name in enumerate(names) if name not in index]
+
+        def position_of(parameter: str, column: Column) -> int:
+            return _position(parameter, column, names, counted, path)
+
+        target = None if self.target is None else position_of("target", self.target)
+        weight = None if self.weight is None else position_of("weight", self.weight)
         apart = {target, weight} - {None}
         if target is not None and target == weight:
             raise ValueError(f"target and weight are one column, {names[target]!r}.")
         if self.features is None:
-            features = [position for position in range(len(names)) if position not in apart]
+            features = [position for position in counted if position not in apart]
             if not features:
                 raise ValueError(f"{path}: there is no column for features in {_listed(names)}.")
         else:
-            features = [_position("features", name, names, path) for name in self.features]
+            features = [position_of("features", name) for name in self.features]
         for position in features:
             if position in apart:
                 raise ValueError(f"features: {names[position]!r} is the target or the weight.")
@@ -56,17 +64,37 @@ class Columns:
     weight: int | None
     names: list[str]
 
+    @property
+    def feature_names(self) -> list[str]:
+        return [self.names[position] for position in self.features]
 
-def _position(parameter: str, column: Column, names: Sequence[str], path: Path) -> int:
+    @property
+    def by_name(self) -> Wanted:
+        target, weight = (
+            None if position is None else self.names[position]
+            for position in (self.target, self.weight)
+        )
+        return Wanted(target, self.feature_names, weight)
+
+    @property
+    def used_names(self) -> list[str]:
+        """Those of features, classes and weights, without the other columns of the file."""
+        used = (*self.features, self.target, self.weight)
+        return [self.names[position] for position in used if position is not None]
+
+
+def _position(
+    parameter: str, column: Column, names: Sequence[str], counted: list[int], path: Path
+) -> int:
     if isinstance(column, str):
         times = list(names).count(column)
         if times == 1:
             return list(names).index(column)
         problem = "there is no such column" if times == 0 else f"there are {times} such columns"
-    elif isinstance(column, int | np.integer) and not isinstance(column, bool):
-        if -len(names) <= column < len(names):
-            return int(column) % len(names)
-        problem = f"there are {len(names)} columns"
+    elif is_whole(column):
+        if -len(counted) <= column < len(counted):
+            return counted[column]
+        problem = f"there are {len(counted)} columns"
     else:
         raise TypeError(f"{parameter}={column!r}: a name or a position is needed.")
     raise ValueError(f"{parameter}={column!r}: {problem} in {path}, which has {_listed(names)}.")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Generator, Iterable, Sequence
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, Progress, no_rows
-from aesvm.io.columns import Column, Wanted
+from aesvm.io.classes import fault_of
+from aesvm.io.columns import Column, Columns, Wanted
 
 #: Bytes of a column that are read from a file at once.
 _BUFFER_BYTES = 1 << 18
+
+#: What pandas names an index that has no name.
+_INDEX_LEVEL = re.compile("__index_level_[0-9]+__|__null_dask_index__")
 
 
 class ParquetReader(ChunkReader):
@@ -27,14 +34,17 @@ class ParquetReader(ChunkReader):
     ----------
     path : str or path, or list of them
         A file, or several, which are read in this order, or a folder, whose ``.parquet`` files
-        are read in the order of their names, those of its folders included. Names that begin
-        with a dot or an underscore are passed over. Columns made of folders' names
-        (``year=2024``) are not.
+        are read in the order of their names, those of its folders included. Links are
+        followed; a file or folder that has several names in it is read once. Names that begin
+        with a dot or an underscore are passed over. Columns are not made of folders' names
+        (``year=2024``).
     target : str, int or None
         The column of classes, by name or position: numbers or strings. None where there is
         none.
     features : list of str or int, default=None
-        The columns of X, in this order. None takes all that are neither target nor weight.
+        The columns of X, in this order. None takes all that are neither target nor weight, nor
+        the index of a pandas or Dask dataframe: it is no column there, so positions do not
+        count it either, and it is read only where it is named. ``feature_names`` tells.
     weight : str or int, default=None
         The column of weights.
     chunk_rows : int, default=65_536
@@ -44,6 +54,8 @@ class ParquetReader(ChunkReader):
 
     Attributes
     ----------
+    feature_names : list of str
+        The columns of X. Asking for them reads the end of the first file.
     n_bytes : int
         Size of the files.
     position : int
@@ -57,7 +69,8 @@ class ParquetReader(ChunkReader):
     ImportError
         Where pyarrow is not installed.
     ValueError
-        While iterating: a column that is not there, is not of numbers, or has nulls.
+        While iterating: a column that is not there, is not of numbers, or has nulls; classes
+        of more than 1000 characters, or that the type they have in the first file cannot hold.
 
     Examples
     --------
@@ -97,10 +110,10 @@ class ParquetReader(ChunkReader):
         n_held = 0
         before = 0
         empty = True
-        named, text = self._by_name(self.paths[0])
+        first, classes = self._first()
         for path in self.paths:
             size = path.stat().st_size
-            for part, share in self._parts(path, named, text):
+            for part, share in self._parts(path, first.by_name, classes):
                 progress.position = before + int(size * share)
                 held.append(part)
                 n_held += len(part.X)
@@ -119,69 +132,62 @@ class ParquetReader(ChunkReader):
         elif empty:
             raise no_rows(self.paths[0])
 
-    def _by_name(self, path: Path) -> tuple[Wanted, bool]:
-        """The columns by the names they have in the first file, and whether classes are text."""
+    @property
+    def feature_names(self) -> list[str]:
+        return self._first()[0].feature_names
+
+    def _first(self) -> tuple[Columns, Any]:
+        """The columns of the first file, and the type that classes have there."""
         pa, pq = _pyarrow()
-        try:
+        path = self.paths[0]
+        with _damage_named(pa, path):
             schema = pq.read_schema(path)
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(
-                f"{path}: this is not a Parquet file, or it is damaged or cut short ({error})."
-            ) from error
-        columns = self.wanted.found(schema.names, path)
-        target, weight = (
-            None if position is None else schema.names[position]
-            for position in (columns.target, columns.weight)
-        )
-        named = Wanted(target, [schema.names[position] for position in columns.features], weight)
-        return named, target is not None and _is_text(pa, schema.field(target).type)
+        columns = _found(self.wanted, schema, path)
+        if columns.target is None:
+            return columns, None
+        field = schema.field(columns.target)
+        return columns, _type_of_classes(pa, field, path)
 
     def _parts(
-        self, path: Path, wanted: Wanted, text: bool
+        self, path: Path, wanted: Wanted, classes: Any
     ) -> Generator[tuple[Chunk, float], None, None]:
         """The rows of a file in batches, each with the share of the file read by then."""
         pa, pq = _pyarrow()
-        try:
-            with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
-                schema = file.schema_arrow
-                columns = wanted.found(schema.names, path)
-                if len(set(schema.names)) < len(schema.names):
-                    raise ValueError(f"{path}: columns share names: {schema.names}.")
-                features = [schema.names[position] for position in columns.features]
-                target, weight = (
-                    None if position is None else schema.names[position]
-                    for position in (columns.target, columns.weight)
-                )
-                for name in [*features, *([weight] if weight else [])]:
-                    _check_numbers(pa, schema.field(name), path)
-                if target is not None:
-                    _check_classes(pa, schema.field(target), path)
-                    if _is_text(pa, schema.field(target).type) != text:
-                        raise ValueError(
-                            f"{path}: column {target!r} is of type {schema.field(target).type}, "
-                            f"and holds {'strings' if text else 'numbers'} in the first file."
-                        )
-                asked = [name for name in (*features, target, weight) if name is not None]
-                read = 0
-                batches = file.iter_batches(
-                    min(self.chunk_rows, CHUNK_ROWS), columns=asked, use_threads=False
-                )
-                for batch in batches:
-                    if not len(batch):
-                        continue
-                    X = np.empty((len(batch), len(features)), dtype=self.dtype)
-                    for place, name in enumerate(features):
-                        X[:, place] = _values(pa, batch, name, path)
-                    y = None if target is None else _values(pa, batch, target, path).copy()
-                    weights = None
-                    if weight is not None:
-                        weights = _values(pa, batch, weight, path).astype(np.float64)
-                    read += len(batch)
-                    yield Chunk(X, y, weights), read / file.metadata.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(
-                f"{path}: this is not a Parquet file, or it is damaged or cut short ({error})."
-            ) from error
+        with (
+            _damage_named(pa, path),
+            pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
+        ):
+            schema = file.schema_arrow
+            asked = _found(wanted, schema, path)
+            for position in (*asked.features, asked.weight):
+                if position is not None:
+                    _check_numbers(pa, schema.field(position), path)
+            if asked.target is not None:
+                field = schema.field(asked.target)
+                _check_same_kind(pa, _type_of_classes(pa, field, path), classes, field, path)
+            read = 0
+            batches = file.iter_batches(
+                min(self.chunk_rows, CHUNK_ROWS), columns=asked.used_names, use_threads=False
+            )
+            for batch in batches:
+                if not len(batch):
+                    continue
+                read += len(batch)
+                yield self._chunk(pa, batch, asked, classes, path), read / file.metadata.num_rows
+
+    def _chunk(self, pa: Any, batch: Any, asked: Columns, classes: Any, path: Path) -> Chunk:
+        names = asked.names
+        X = np.empty((len(batch), len(asked.features)), dtype=self.dtype)
+        for place, name in enumerate(asked.feature_names):
+            X[:, place] = _numbers(_whole(pa, batch, name, path))
+        y = weights = None
+        if asked.target is not None:
+            name = names[asked.target]
+            y = _classes(pa, _whole(pa, batch, name, path), classes, name, path)
+        if asked.weight is not None:
+            column = _whole(pa, batch, names[asked.weight], path)
+            weights = _numbers(column).astype(np.float64)
+        return Chunk(X, y, weights)
 
 
 def _pyarrow() -> tuple[Any, Any]:
@@ -195,6 +201,16 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
+@contextmanager
+def _damage_named(pa: Any, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{path}: this is not a Parquet file, or it is damaged or cut short ({error})."
+        ) from error
+
+
 def _files(path: str | os.PathLike | Iterable[str | os.PathLike]) -> list[Path]:
     if not isinstance(path, str | os.PathLike):
         files = [Path(each) for each in path]
@@ -204,15 +220,46 @@ def _files(path: str | os.PathLike | Iterable[str | os.PathLike]) -> list[Path]:
     folder = Path(path)
     if not folder.is_dir():
         return [folder]
-    files = sorted(
-        file
-        for file in folder.rglob("*.parquet")
-        if file.is_file()
-        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    )
+    files = sorted(_files_below(folder, {folder.resolve()}))
     if not files:
         raise FileNotFoundError(f"There is no .parquet file in {str(folder)!r}.")
-    return files
+    # one that has several names is read by the first of them
+    return list({file.resolve(): file for file in reversed(files)}.values())[::-1]
+
+
+def _files_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """Files of a folder and of its folders, links followed; what was seen is not looked at."""
+    for path in sorted(folder.iterdir(), key=lambda path: (path.is_symlink(), path)):
+        if path.name.startswith((".", "_")):
+            continue
+        if not path.is_dir():
+            if path.suffix.lower() == ".parquet":  # a link to nowhere included: that is an error
+                yield path
+        elif (real := path.resolve()) not in seen:
+            seen.add(real)
+            yield from _files_below(path, seen)
+
+
+def _found(wanted: Wanted, schema: Any, path: Path) -> Columns:
+    if len(set(schema.names)) < len(schema.names):
+        raise ValueError(f"{path}: columns share names: {schema.names}.")
+    return wanted.found(schema.names, path, _index(schema, path))
+
+
+def _index(schema: Any, path: Path) -> set[str]:
+    """The columns that hold the index of a dataframe, as pandas says or names them."""
+    unnamed = {name for name in schema.names if _INDEX_LEVEL.fullmatch(name)}
+    written = (schema.metadata or {}).get(b"pandas")
+    if written is None:
+        return unnamed
+    try:
+        levels = json.loads(written).get("index_columns", [])
+    except (ValueError, AttributeError) as error:
+        raise ValueError(
+            f"{path}: pandas' metadata on the columns is damaged ({error})."
+        ) from error
+    # a range is described by a dict, and no column
+    return unnamed | {level for level in levels if isinstance(level, str)}
 
 
 def _check_numbers(pa: Any, field: Any, path: Path) -> None:
@@ -226,30 +273,69 @@ def _check_numbers(pa: Any, field: Any, path: Path) -> None:
 
 
 def _is_text(pa: Any, kind: Any) -> bool:
-    held = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(held) or pa.types.is_large_string(held)
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _check_classes(pa: Any, field: Any, path: Path) -> None:
+def _type_of_classes(pa: Any, field: Any, path: Path) -> Any:
+    """The type of y; wide enough for the classes of further files."""
     is_a = pa.types
     held = field.type.value_type if is_a.is_dictionary(field.type) else field.type
-    kinds = (is_a.is_integer, is_a.is_floating, is_a.is_boolean, is_a.is_string)
-    if not any(kind(held) for kind in (*kinds, is_a.is_large_string)):
-        raise ValueError(
-            f"{path}: column {field.name!r} is of type {field.type}, where classes are needed: "
-            "numbers or strings."
-        )
+    if _is_text(pa, held):
+        return pa.large_string()
+    if is_a.is_boolean(held) or is_a.is_uint64(held):
+        return held
+    if is_a.is_integer(held):
+        return pa.int64()
+    if is_a.is_floating(held):
+        return pa.float64()
+    raise ValueError(
+        f"{path}: column {field.name!r} is of type {field.type}, where classes are needed: "
+        "numbers or strings."
+    )
 
 
-def _values(pa: Any, batch: Any, name: str, path: Path) -> NDArray:
+def _check_same_kind(pa: Any, kind: Any, first: Any, field: Any, path: Path) -> None:
+    for is_a, name in ((_is_text, "strings"), (_is_boolean, "booleans")):
+        if is_a(pa, kind) != is_a(pa, first):
+            there = name if is_a(pa, first) else "numbers"
+            raise ValueError(
+                f"{path}: column {field.name!r} is of type {field.type}, and holds {there} in "
+                "the first file."
+            )
+
+
+def _is_boolean(pa: Any, kind: Any) -> bool:
+    return pa.types.is_boolean(kind)
+
+
+def _whole(pa: Any, batch: Any, name: str, path: Path) -> Any:
+    """A column without nulls, and without a dictionary."""
     column = batch.column(name)
-    if column.null_count:
-        raise ValueError(f"{path}: column {name!r} has missing values (nulls).")
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    values = column.to_numpy(zero_copy_only=False)
-    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return values.astype(str) if text else values
+    if column.null_count:
+        raise ValueError(f"{path}: column {name!r} has missing values (nulls).")
+    return column
+
+
+def _numbers(column: Any) -> NDArray:
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _classes(pa: Any, column: Any, kind: Any, name: str, path: Path) -> NDArray:
+    try:
+        values = column.cast(kind).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"{path}: column {name!r} has classes that {kind}, the type they have in the first "
+            f"file, cannot hold ({error}): write all files with one type."
+        ) from error
+    if not _is_text(pa, kind):
+        return values.copy()
+    for value in set(values):
+        if fault := fault_of(value):
+            raise ValueError(f"{path}: column {name!r}: {fault}.")
+    return values.astype(str)
 
 
 def _rows(chunk: Chunk, rows: slice) -> Chunk:
