@@ -28,6 +28,7 @@ COMPRESS = {"plain": bytes, "gz": gzip.compress, "bz2": bz2.compress, "xz": lzma
 PACKED = ["gz", "bz2", "xz"]
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
+below = st.floats(-(2.0**53), 2.0**53, exclude_min=True, exclude_max=True)  # numbers of classes
 sizes = st.integers(1, 40)
 
 
@@ -126,7 +127,7 @@ def test_libsvm_files_are_read_as_scikit_learn_reads_them(tmp_path, kind, zero_b
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
-        st.tuples(finite, st.dictionaries(st.integers(1, 9), finite, max_size=6)),
+        st.tuples(below, st.dictionaries(st.integers(1, 9), finite, max_size=6)),
         min_size=1,
         max_size=12,
     ),
@@ -184,6 +185,17 @@ def test_libsvm_comments_queries_blanks_and_marks_are_passed_over(tmp_path):
     assert found.X.toarray().tolist() == [[1, 2, 0, 0, 0], [0] * 5, [0] * 5, [4, 0, 1, 0, 0]]
 
 
+def test_a_comment_may_follow_a_query_at_once(tmp_path):
+    path = written(tmp_path, "1 qid:5# 3:4\n2 qid:5 1:1# 3:4\n3 qid:5#3:4\n")
+    assert joined(libsvm(path)).X.toarray().tolist() == [[0] * 5, [1, 0, 0, 0, 0], [0] * 5]
+
+
+@pytest.mark.parametrize("n_features", [0, 2.5, True, "5", 2**62])
+def test_a_number_of_features_is_a_whole_one(tmp_path, n_features):
+    with pytest.raises(ValueError, match="n_features="):
+        libsvm(written(tmp_path, "1 1:1\n"), n_features=n_features)
+
+
 BAD_LIBSVM = {
     "x 1:1": "the class 'x' is not a number",
     "1,2 1:1": "the class '1,2'",
@@ -203,6 +215,10 @@ BAD_LIBSVM = {
     "1 99999999999999999999:1": "is above 5",
     "1 2:1 2:3": "index 2 occurs twice",
     "1 2:1 qid:3": "'qid:3' is not index:value",
+    "1 qid:x 2:1": "'qid:x' is not qid:number",
+    "1 qid:": "'qid:' is not qid:number",
+    "9007199254740992 1:1": "the class '9007199254740992' is not below 2^53",
+    "-9007199254740993": "the class '-9007199254740993' is not below 2^53",
     "\x00\xff": "is not a number",
 }
 
@@ -245,145 +261,6 @@ def test_skipped_lines_are_counted_as_they_are_met(tmp_path):
 def test_bad_lines_can_be_pickled():
     error = pickle.loads(pickle.dumps(BadLineError("file", 3, "it is odd")))
     assert (error.path, error.line, str(error)) == ("file", 3, "file, line 3: it is odd.")
-
-
-# CSV
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(finite, finite, finite, finite), min_size=1, max_size=12),
-    sizes,
-    sizes,
-    st.sampled_from(["\n", "\r\n", " \n\n"]),
-    st.sampled_from(sorted(COMPRESS)),
-)
-def test_any_sizes_of_chunks_and_blocks_give_the_same_csv_rows(rows, chunk, block, end, kind):
-    text = end.join(["a,b,y,w", *(",".join(map(repr, row)) for row in rows)])
-    with tempfile.TemporaryDirectory() as folder, blocks_of(block):
-        path = written(folder, COMPRESS[kind](text.encode()))
-        found = joined(CSVReader(path, target="y", weight="w", chunk_rows=chunk))
-    expected = np.array(rows)
-    assert np.array_equal(found.X, expected[:, :2])
-    assert np.array_equal(found.y, expected[:, 2])
-    assert np.array_equal(found.weights, expected[:, 3])
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.text("ab,\"' é1", min_size=1, max_size=4), min_size=1, max_size=9), sizes, sizes)
-def test_classes_may_be_any_strings(names, chunk, block):
-    quoted = [name.replace('"', '""') for name in names]
-    text = "".join(f'{i},"{name}"\n' for i, name in enumerate(quoted))
-    expected = [name.strip() for name in names]
-    with tempfile.TemporaryDirectory() as folder, blocks_of(block):
-        path = written(folder, text)
-        reader = CSVReader(path, target=-1, header=False, chunk_rows=chunk, classes="strings")
-        if "" in expected:
-            with pytest.raises(BadLineError, match="column '1' is empty"):
-                list(reader)
-        else:
-            found = joined(reader)
-            assert found.y.dtype.kind == "U"
-            assert found.y.tolist() == expected
-            assert found.X[:, 0].tolist() == list(range(len(names)))
-
-
-def test_csv_columns_are_taken_in_the_order_asked_for(tmp_path):
-    path = written(tmp_path, '\ufeff"a", b ,name,c,y\n1,2,"Doe, J",3,yes\n4, 5 ,\xff,6,no\n')
-    found = joined(CSVReader(path, target="y", features=["c", 0], weight="b"))
-    assert found.X.tolist() == [[3, 1], [6, 4]]
-    assert found.y.tolist() == ["yes", "no"]
-    assert found.weights.tolist() == [2, 5]
-
-
-def test_csv_without_a_target_has_no_classes(tmp_path):
-    found = joined(CSVReader(written(tmp_path, "1\n2\n\n3"), target=None, header=False))
-    assert found.X.tolist() == [[1], [2], [3]]
-    assert found.y is None
-    assert found.weights is None
-
-
-@pytest.mark.parametrize("delimiter", ["\t", ";", " ", "|"])
-def test_csv_delimiters_may_be_others(tmp_path, delimiter):
-    text = "a,b,y\n1.5,2,x\n3,4e1,x\n".replace(",", delimiter)
-    found = joined(CSVReader(written(tmp_path, text), target="y", delimiter=delimiter))
-    assert found.X.tolist() == [[1.5, 2], [3, 40]]
-
-
-def test_columns_that_are_not_asked_for_may_hold_anything(tmp_path):
-    path = written(tmp_path, b'a,junk,y\n1,,2\n3,\xff\xfe,4\n5,"a,""b",6\n')
-    found = joined(CSVReader(path, target="y", features=["a"]))
-    assert found.X.tolist() == [[1], [3], [5]]
-
-
-BAD_CSV = {
-    "1,2": "it has 2 fields, and not 3",
-    "1,2,3,4": "it has 4 fields, and not 3",
-    "1,2,3,": "it has 4 fields, and not 3",
-    "1,,3": "column 'b' is empty",
-    "1,2,": "column 'y' is empty",
-    "1,two,3": "column 'b': 'two' is not a number",
-    "nan,2,3": "column 'a': 'nan' is not a finite number",
-    "1,-inf,3": "not a finite number",
-    "1,2 2,3": "'2 2' is not a number",
-    "1,0x10,3": "'0x10' is not a number",
-    "1,2,yes": "column 'y': 'yes' is not a number",
-    '1,2,"3': "it is not ','-separated",
-    ",": "it has 2 fields",
-}
-
-
-@pytest.mark.parametrize("bad", BAD_CSV)
-@pytest.mark.parametrize("block", [1, 5, 64, 1 << 20])
-def test_a_malformed_csv_line_is_named_wherever_it_is(tmp_path, bad, block):
-    for before in (1, 9):
-        text = "\r\na,b,y\r\n" + "1,2,3\n" * before + bad + "\n4,5,6"
-        path = written(tmp_path, text)
-        with blocks_of(block), pytest.raises(BadLineError) as caught:
-            list(CSVReader(path, target="y", chunk_rows=4))
-        assert caught.value.line == before + 3
-        assert BAD_CSV[bad] in caught.value.reason
-        with blocks_of(block), pytest.warns(UserWarning, match="1 malformed line was skipped"):
-            found = joined(CSVReader(path, target="y", chunk_rows=4, on_bad="skip"))
-        assert found.y.tolist() == [3] * before + [6]
-
-
-def test_the_first_row_says_whether_classes_are_numbers(tmp_path):
-    path = written(tmp_path, "a,y\n1,1\n2,unknown\n")
-    with pytest.raises(BadLineError, match="line 3: column 'y': 'unknown' is not a number"):
-        list(CSVReader(path, target="y"))
-    assert joined(CSVReader(path, target="y", classes="strings")).y.tolist() == ["1", "unknown"]
-    path = written(tmp_path, "a,y\n1,unknown\n2,1\n")
-    assert joined(CSVReader(path, target="y")).y.tolist() == ["unknown", "1"]
-    path = written(tmp_path, b"a,y\n1,x\n2,\xff\n")
-    with pytest.raises(BadLineError, match="line 3: column 'y' is not UTF-8"):
-        list(CSVReader(path, target="y"))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target": "label"}, "target='label': there is no such column in .*'a', 'b', 'y', 'b'"),
-        ({"target": "y", "features": ["a", "z"]}, "features='z': there is no such column"),
-        ({"target": "y", "weight": "z"}, "weight='z'"),
-        ({"target": "b"}, "target='b': there are 2 such columns"),
-        ({"target": 4}, "target=4: there are 4 columns"),
-        ({"target": "y", "weight": "y"}, "target and weight are one column"),
-        ({"target": "y", "features": ["a", "y"]}, "'y' is the target"),
-        ({"target": "y", "features": ["a", 0]}, "'a' is there twice"),
-        ({"target": "y", "features": "a"}, "a list of columns is needed"),
-        ({"target": "y", "features": []}, "at least one column"),
-        ({"target": "y", "delimiter": "::"}, "delimiter='::'"),
-        ({"target": "y", "on_bad": "warn"}, "on_bad='warn'"),
-        ({"target": "y", "classes": "ints"}, "classes='ints'"),
-        ({"target": "y", "chunk_rows": 0}, "chunk_rows=0"),
-        ({"target": "y", "chunk_rows": 1.5}, "chunk_rows=1.5"),
-    ],
-)
-def test_what_cannot_be_asked_for_is_named(tmp_path, options, message):
-    path = written(tmp_path, "a,b,y,b\n1,2,3,4\n")
-    with pytest.raises(ValueError, match=message):
-        list(CSVReader(path, **options))
 
 
 # Files
@@ -498,7 +375,7 @@ def outcome(reader):
 
 
 PIECES = ["1", "2:3", "1:0.5", "4:-1e-2", "5:1e400", "#", "qid:1", "q", " ", "\t", "\n", "\r\n"]
-PIECES += [",", "1.5", "-", "+.5", "e3", '"', "x", "é", "\x0b"]
+PIECES += [",", "1.5", "-", "+.5", "e3", '"', '"x"', "x", "é", "\x0b", "\r", "\0", "9" * 16]
 
 
 def left_to_python(codes, state, *_):
@@ -513,6 +390,8 @@ def left_to_python(codes, state, *_):
 )
 @example('1,2\n1,"2"\n', "raise", 40)
 @example("1,x\x0b\n", "raise", 40)
+@example('1,"2"\r\n1,"x\n2",3"\n1\r,2\r\n', "skip", 40)
+@example("1,2\r\r\n1,\r2\n1,2\r \n", "skip", 40)
 @example("1 q 1:1\n1 qid\n1 qi 2:1\n", "skip", 40)
 def test_compiled_code_reads_lines_as_python_does(text, on_bad, block):
     with tempfile.TemporaryDirectory() as folder, blocks_of(block):

@@ -57,6 +57,10 @@ class BadRow(Exception):  # noqa: N818 (a reason, which becomes a BadLineError)
     """Why a line is no row, from who does not know the line's number."""
 
 
+class BadHeader(BadRow):
+    """Why a line does not name the columns; without names no row can be read."""
+
+
 @dataclass
 class Progress:
     """How far an iterator has come."""

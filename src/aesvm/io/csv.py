@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.io.base import CHUNK_ROWS, BadRow, Chunk
+from aesvm.io.base import CHUNK_ROWS, BadHeader, BadRow, Chunk, Progress
+from aesvm.io.classes import LONGEST, TOO_LARGE, TOO_LARGE_BITS, fault_of, too_large
 from aesvm.io.columns import Column, Columns, Wanted
 from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
+from aesvm.io.records import read_record
 from aesvm.io.text import (
     END,
     FIRST_ROWS,
@@ -40,8 +42,10 @@ class CSVReader(TextReader):
     r"""Chunks of a file of comma-separated values, as dense arrays.
 
     The file may be plain or compressed by gzip, bzip2 or xz, whatever its name; it is read a
-    block at a time. Fields may be quoted, but not hold line ends. Columns that are not asked
-    for may hold anything; features and weights must be finite numbers in every row.
+    block at a time. Fields may be quoted, and then hold delimiters and line ends; around others
+    blanks are dropped. Columns that are not asked for may hold anything; features and weights
+    must be finite numbers in every row. Classes that are numbers must be below 2^53 (above,
+    doubles do not tell all integers apart), and strings have at most 1000 characters.
 
     Parameters
     ----------
@@ -50,7 +54,9 @@ class CSVReader(TextReader):
     target : str, int or None
         The column of classes, by name (with a header) or position; None where there is none.
     features : list of str or int, default=None
-        The columns of X, in this order. None takes all that are neither target nor weight.
+        The columns of X, in this order. None takes all that are neither target nor weight:
+        ``feature_names`` tells. They must then have names, if any has: an index that pandas
+        wrote has none.
     weight : str or int, default=None
         The column of weights.
     header : bool, default=True
@@ -61,13 +67,17 @@ class CSVReader(TextReader):
         Rows of a chunk; the last may have fewer.
     on_bad : {"raise", "skip"}, default="raise"
         What is done about a malformed line: raise ``BadLineError``, or skip and count it, and
-        warn at the end of the file.
+        warn at the end of the file. A row of several lines is skipped whole. A malformed
+        header is an error, as is a quote that is opened and never closed: no row after it
+        could be told.
     classes : {"auto", "numbers", "strings"}, default="auto"
         What the target holds. "auto" goes by the first row: where its class is a number, so
         must all others be.
 
     Attributes
     ----------
+    feature_names : list of str or None
+        The columns of X; None without a header. Asking for them reads the header.
     n_bytes : int
         Size of the file.
     position : int
@@ -125,6 +135,21 @@ class CSVReader(TextReader):
         self.delimiter = delimiter
         self.classes = classes
 
+    @property
+    def feature_names(self) -> list[str] | None:
+        if not self.header:
+            return None
+        reader = copy(self)
+        reader.chunk_rows = 1
+        table = reader._table()
+        try:
+            next(reader._rows(table, Progress()))
+        except ValueError:  # the first row is none of our business
+            if table.columns is None:
+                raise
+        assert table.columns is not None
+        return table.columns.feature_names
+
     def _table(self) -> _Rows:
         return _Rows(self)
 
@@ -143,10 +168,16 @@ class _Rows(Table):
         if self.wanted.target is None:
             self.strings = False
         self.columns: Columns | None = None
-        self.labels: list[str] = []
+        self.labels: list[NDArray] = []
 
     def _begin(self, names: list[str]) -> None:
-        self.columns = columns = self.wanted.found(names, self.path)
+        columns = self.wanted.found(names, self.path)
+        if self.wanted.features is None and "" in columns.feature_names:
+            raise ValueError(
+                f"{self.path}: a column has no name in {names[:50]}, as an index that pandas wrote "
+                "has none: leave it out (index=False), or list the columns of X in features."
+            )
+        self.columns = columns
         self.roles = np.full(len(names), _IGNORED)
         self.roles[columns.features] = np.arange(len(columns.features))
         if columns.target is not None:
@@ -178,27 +209,29 @@ class _Rows(Table):
             self.chunk_rows,
         )
         if self.strings:
-            spans = self.spans[before : int(self.state[ROWS])].tolist()
-            self.labels += [block[begin:end].decode("ascii") for begin, end in spans]
+            self._add_labels(codes, self.spans[before : int(self.state[ROWS])])
         return stopped
 
+    def _add_labels(self, codes: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
+        if len(spans):
+            width = int((spans[:, 1] - spans[:, 0]).max())
+            letters = np.zeros((len(spans), width), dtype=np.uint8)
+            _copy(codes, spans, letters)
+            self.labels.append(letters.view(f"S{width}")[:, 0].astype(f"U{width}"))
+
+    def end_of_row(self, block: bytes, begin: int) -> int:
+        record = read_record(block, begin, self.delimiter)
+        return -1 if record is None else record.end
+
     def add(self, line: bytes) -> None:
-        text = line.decode("utf-8", errors="surrogateescape").rstrip("\r")
-        blanks = " \t\r".replace(self.delimiter, "")
-        if not text.strip(blanks):
+        record = read_record(line, 0, self.delimiter)
+        assert record is not None
+        if record.blank:
             return
-        try:
-            fields = next(
-                csv.reader(
-                    [text],
-                    delimiter=self.delimiter,
-                    skipinitialspace=self.delimiter != " ",
-                    strict=True,
-                )
-            )
-        except csv.Error as error:
-            raise BadRow(f"it is not {self.delimiter!r}-separated ({error})") from None
-        fields = [field.strip(blanks) for field in fields]
+        if record.fault is not None:
+            unnamed = self.columns is None and self.header
+            raise (BadHeader if unnamed else BadRow)(record.fault)
+        fields = [field.decode("utf-8", errors="surrogateescape") for field in record.fields]
         if self.columns is None:
             self._begin(fields if self.header else [str(i) for i in range(len(fields))])
             if self.header:
@@ -218,12 +251,12 @@ class _Rows(Table):
             label = fields[columns.target]
             if strings is None:
                 strings = not _is_number(label)
-            if not strings:
+            if strings:
+                self._check_label(label, columns.names[columns.target])
+            else:
                 target = self._number(fields, columns.target)
-            elif not label:
-                raise BadRow(f"column {columns.names[columns.target]!r} is empty")
-            elif any("\udc80" <= character <= "\udcff" for character in label):
-                raise BadRow(f"column {columns.names[columns.target]!r} is not UTF-8")
+                if abs(target) >= TOO_LARGE:
+                    raise BadRow(f'{too_large(label)}, and classes="strings" does')
         row = int(self.state[ROWS])
         if row == len(self.values):
             self.grow()
@@ -231,9 +264,18 @@ class _Rows(Table):
         self.targets.view(np.float64)[row] = target
         self.weights.view(np.float64)[row] = weight
         if strings:
-            self.labels.append(label)
+            self.labels.append(np.array([label]))
         self.strings = bool(strings)
         self.state[ROWS] = row + 1
+
+    @staticmethod
+    def _check_label(label: str, name: str) -> None:
+        if not label:
+            raise BadRow(f"column {name!r} is empty")
+        if any("\udc80" <= character <= "\udcff" for character in label):
+            raise BadRow(f"column {name!r} is not UTF-8")
+        if fault := fault_of(label):
+            raise BadRow(f"column {name!r}: {fault}")
 
     def _number(self, fields: list[str], position: int) -> float:
         assert self.columns is not None
@@ -254,7 +296,7 @@ class _Rows(Table):
         rows = int(self.state[ROWS])
         y: NDArray | None = None
         if self.strings:
-            y = np.array(self.labels, dtype=str)
+            y = np.concatenate(self.labels)
         elif self.columns.target is not None:
             y = self.targets[:rows].view(np.float64).copy()
         weights = None
@@ -282,8 +324,9 @@ def _parse(
     stopped = END
     while position < len(text):
         at = _after_blanks(text, position, delimiter)
-        if text[at] == _NEWLINE:
-            position = at + 1
+        end = _line_end(text, at)
+        if text[end] == _NEWLINE:
+            position = end + 1
             line += 1
             continue
         if row == chunk_rows:
@@ -297,26 +340,23 @@ def _parse(
             at = _after_blanks(text, at, delimiter)
             role = roles[column]
             if role == _IGNORED or (role == _TARGET and strings):
-                begin = at
-                plain = True
-                while text[at] != delimiter and text[at] != _NEWLINE:
-                    plain &= text[at] != _QUOTE and (role == _IGNORED or text[at] < 128)
-                    at += 1
-                end = at
-                while end > begin and _is_blank(text[end - 1], delimiter):
-                    end -= 1
-                if not plain or (role == _TARGET and end == begin):
-                    at = -1
+                begin, end, at = _span(text, at, delimiter, role == _IGNORED)
+                if at < 0:
                     break
                 if role == _TARGET:
+                    if end == begin or end - begin > LONGEST:
+                        at = -1
+                        break
                     spans[row, 0] = begin
                     spans[row, 1] = end
             else:
-                value, at = number(text, at, powers)
+                value, at = _number(text, at, delimiter, powers)
                 if at < 0:
                     break
-                at = _after_blanks(text, at, delimiter)
                 if role == _TARGET:
+                    if (value << np.uint64(1)) >= TOO_LARGE_BITS:
+                        at = -1
+                        break
                     targets[row] = value
                 elif role == _WEIGHT:
                     weights[row] = value
@@ -327,10 +367,10 @@ def _parse(
             column += 1
             at += 1
         # the last column is not followed by a delimiter
-        if column != len(roles) - 1 or at < 0 or text[at] != _NEWLINE:
+        if column != len(roles) - 1 or at < 0 or text[_line_end(text, at)] != _NEWLINE:
             stopped = UNUSUAL
             break
-        position = at + 1
+        position = _line_end(text, at) + 1
         row += 1
         line += 1
     state[POSITION], state[ROWS], state[LINES] = position, row, line
@@ -338,8 +378,49 @@ def _parse(
 
 
 @jit
+def _span(text, at, delimiter, ignored):
+    """Where a string begins and ends, and what follows it; -1 where Python must be asked."""
+    quoted = text[at] == _QUOTE
+    if quoted:
+        at += 1
+    begin = at
+    while text[at] != _NEWLINE and text[at] != _QUOTE:
+        if not quoted and (text[at] == delimiter or text[at] == _RETURN):
+            break
+        if not ignored and (text[at] >= 128 or text[at] == 0):
+            return begin, begin, -1
+        at += 1
+    end = at
+    if quoted != (text[at] == _QUOTE):
+        return begin, begin, -1
+    if quoted:
+        return begin, end, at + 1
+    while end > begin and _is_blank(text[end - 1], delimiter):
+        end -= 1
+    return begin, end, at
+
+
+@jit
+def _number(text, at, delimiter, powers):
+    """A number, in quotes or with blanks after it, and what follows."""
+    quoted = text[at] == _QUOTE
+    value, at = number(text, at + quoted, powers)  # one call, or it is not inlined
+    if quoted:
+        return value, at + 1 if at >= 0 and text[at] == _QUOTE else -1
+    return value, at if at < 0 else _after_blanks(text, at, delimiter)
+
+
+@jit
+def _copy(text, spans, letters):
+    for row in range(len(spans)):
+        begin = spans[row, 0]
+        for place in range(spans[row, 1] - begin):
+            letters[row, place] = text[begin + place]
+
+
+@jit
 def _is_blank(code, delimiter):
-    return code in (_SPACE, _TAB, _RETURN) and code != delimiter
+    return code in (_SPACE, _TAB) and code != delimiter
 
 
 @jit
@@ -347,3 +428,9 @@ def _after_blanks(text, at, delimiter):
     while _is_blank(text[at], delimiter):
         at += 1
     return at
+
+
+@jit
+def _line_end(text, at):
+    """Past a carriage return that is followed by a newline."""
+    return at + 1 if text[at] == _RETURN and text[at + 1] == _NEWLINE else at

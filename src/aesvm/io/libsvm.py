@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.io.base import CHUNK_ROWS, BadRow, Chunk, Progress
+from aesvm.io.base import CHUNK_ROWS, BadRow, Chunk, Progress, is_whole
+from aesvm.io.classes import TOO_LARGE, TOO_LARGE_BITS, too_large
 from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
 from aesvm.io.text import (
     END,
@@ -42,6 +43,7 @@ class LibsvmReader(TextReader):
     The file may be plain or compressed by gzip, bzip2 or xz, whatever its name; it is read a
     block at a time. Comments and ``qid`` are ignored, as are blank lines. Values agree with
     Python's ``float`` to the bit; infinite ones and NaN are refused, zeros are not stored.
+    Classes must be below 2^53: above, doubles do not tell all integers apart.
 
     Parameters
     ----------
@@ -101,8 +103,10 @@ class LibsvmReader(TextReader):
         zero_based: bool = False,
         on_bad: str = "raise",
     ) -> None:
-        if n_features is not None and not 1 <= n_features < 2**62:
-            raise ValueError(f"n_features={n_features!r}: at least 1, or None, is needed.")
+        if n_features is not None and not (is_whole(n_features) and 1 <= n_features < 2**62):
+            raise ValueError(
+                f"n_features={n_features!r}: an integer of at least 1, or None, is needed."
+            )
         super().__init__(path, chunk_rows, on_bad)
         self.zero_based = zero_based
         self._n_features = n_features
@@ -157,9 +161,12 @@ class _Rows(Table):
         tokens = [token.decode(errors="replace") for token in line.split(b"#", 1)[0].split()]
         if not tokens:
             return
-        label = finite_float(tokens.pop(0), "the class")
+        name = tokens.pop(0)
+        label = finite_float(name, "the class")
+        if abs(label) >= TOO_LARGE:
+            raise BadRow(f"{too_large(name)}, and small ones would do")
         if tokens and tokens[0].startswith("qid:"):
-            tokens.pop(0)
+            _check_query(tokens.pop(0))
         pairs: dict[int, float] = {}
         for token in tokens:
             index, value = self._pair(token)
@@ -212,6 +219,12 @@ class _Rows(Table):
         return Chunk(X, self.labels[:rows].view(np.float64).copy(), None)
 
 
+def _check_query(token: str) -> None:
+    query = token.removeprefix("qid:")
+    if not (query.isascii() and query.isdigit()):
+        raise BadRow(f"{token[:40]!r} is not qid:number")
+
+
 @jit
 def _parse(text, state, labels, ends, columns, values, powers, first, last, keep, chunk_rows):
     """Ordinary lines into CSR. Every line ends with a newline, at which every loop stops."""
@@ -230,7 +243,7 @@ def _parse(text, state, labels, ends, columns, values, powers, first, last, keep
             stopped = GROW
             break
         label, at = number(text, at, powers)
-        if at < 0 or not _is_end(text[at]):
+        if at < 0 or not _is_end(text[at]) or (label << np.uint64(1)) >= TOO_LARGE_BITS:
             stopped = UNUSUAL
             break
         at = _after_blanks(text, at)
@@ -303,7 +316,8 @@ def _after_query(text, at):
     """Past ``qid:number``, where it is that."""
     if text[at + 1] != _I or text[at + 2] != _D or text[at + 3] != _COLON:
         return at
+    begin = at
     at += 4
-    while not _is_end(text[at]):
+    while _ZERO <= text[at] <= _NINE:
         at += 1
-    return _after_blanks(text, at)
+    return _after_blanks(text, at) if _is_end(text[at]) and at > begin + 4 else begin

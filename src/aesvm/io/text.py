@@ -18,8 +18,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.io.base import BadLineError, BadRow, Chunk, ChunkReader, Progress, no_rows
-from aesvm.io.lines import line_blocks
+from aesvm.io import lines
+from aesvm.io.base import (
+    BadHeader,
+    BadLineError,
+    BadRow,
+    Chunk,
+    ChunkReader,
+    Progress,
+    no_rows,
+)
 from aesvm.runtime.warn import warn
 
 #: Why ``parse`` stopped.
@@ -43,9 +51,13 @@ class Table(ABC):
     def parse(self, block: bytes, codes: NDArray[np.uint8]) -> int:
         """Read lines of a block (as bytes, and as an array) from where it was left."""
 
+    def end_of_row(self, block: bytes, begin: int) -> int:
+        """Where the row that begins at a byte ends; -1 where it goes on after the block."""
+        return block.index(b"\n", begin) + 1
+
     @abstractmethod
     def add(self, line: bytes) -> None:
-        """Read any one line, or raise BadRow with what is wrong with it."""
+        """Read any one row, its line end included, or raise BadRow with what is wrong with it."""
 
     @abstractmethod
     def grow(self) -> None:
@@ -81,14 +93,9 @@ class TextReader(ChunkReader):
     def _rows(self, table: Table, progress: Progress) -> Generator[Chunk, None, None]:
         state = table.state
         empty = True
-        blocks = line_blocks(self.path, progress)
-        while True:
-            try:
-                block = next(blocks, None)
-            except BadRow as reason:  # no line end in sight: there is nothing to skip to
-                raise BadLineError(self.path, int(state[LINES]) + 1, str(reason)) from None
-            if block is None:
-                break
+        rest = b""  # of a block: a row that has not ended
+        for whole_lines in self._blocks(table, progress):
+            block = rest + whole_lines
             codes = np.frombuffer(block, dtype=np.uint8)
             state[POSITION] = 0
             while True:
@@ -96,29 +103,52 @@ class TextReader(ChunkReader):
                     yield table.take()
                     empty = False
                 stopped = table.parse(block, codes)
-                if stopped == END:
-                    break
                 if stopped == GROW:
                     table.grow()
-                elif stopped == UNUSUAL:
-                    self._read_slowly(table, block, progress)
+                elif stopped == END or (
+                    stopped == UNUSUAL and not self._read_slowly(table, block, progress)
+                ):
+                    break
+            rest = block[int(state[POSITION]) :]
+            if len(rest) > lines.LONGEST_LINE:
+                raise self._unclosed(table)
+        if rest:
+            raise self._unclosed(table)
         if state[ROWS]:
             yield table.take()
         elif empty:
             raise no_rows(self.path, progress.n_skipped)
 
-    def _read_slowly(self, table: Table, block: bytes, progress: Progress) -> None:
+    def _blocks(self, table: Table, progress: Progress) -> Generator[bytes, None, None]:
+        try:
+            yield from lines.line_blocks(self.path, progress)
+        except BadRow as reason:  # no line end in sight: there is nothing to skip to
+            raise self._bad_line(table, str(reason)) from None
+
+    def _bad_line(self, table: Table, reason: str) -> BadLineError:
+        return BadLineError(self.path, int(table.state[LINES]) + 1, reason)
+
+    def _unclosed(self, table: Table) -> BadLineError:
+        """The error of a row that takes all that follows with it: that is not skipped."""
+        return self._bad_line(table, "a quote is opened in it, and not closed in what follows")
+
+    def _read_slowly(self, table: Table, block: bytes, progress: Progress) -> bool:
+        """Read one row in Python, or skip it; False where it goes on after the block."""
         state = table.state
         begin = int(state[POSITION])
-        end = block.index(b"\n", begin)
-        state[POSITION] = end + 1
-        state[LINES] += 1
+        end = table.end_of_row(block, begin)
+        if end < 0:
+            return False
+        n_lines = block.count(b"\n", begin, end)
         try:
             table.add(block[begin:end])
         except BadRow as reason:
-            if self.on_bad == "raise":
-                raise BadLineError(self.path, int(state[LINES]), str(reason)) from None
-            progress.n_skipped += 1
+            if self.on_bad == "raise" or isinstance(reason, BadHeader):
+                raise self._bad_line(table, str(reason)) from None
+            progress.n_skipped += n_lines
+        state[POSITION] = end
+        state[LINES] += n_lines
+        return True
 
 
 def enlarged(array: NDArray, rows: int) -> NDArray:
