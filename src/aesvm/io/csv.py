@@ -350,9 +350,14 @@ def _parse(
                     spans[row, 0] = begin
                     spans[row, 1] = end
             else:
-                value, at = _number(text, at, delimiter, powers)
+                begin = at
+                value, at = number(text, begin, powers)
                 if at < 0:
-                    break
+                    value, at = _quoted_number(text, begin, powers)
+                    if at < 0:
+                        break
+                else:
+                    at = _after_blanks(text, at, delimiter)
                 if role == _TARGET:
                     if (value << np.uint64(1)) >= TOO_LARGE_BITS:
                         at = -1
@@ -367,10 +372,12 @@ def _parse(
             column += 1
             at += 1
         # the last column is not followed by a delimiter
-        if column != len(roles) - 1 or at < 0 or text[_line_end(text, at)] != _NEWLINE:
+        if at >= 0:
+            at = _line_end(text, at)
+        if column != len(roles) - 1 or at < 0 or text[at] != _NEWLINE:
             stopped = UNUSUAL
             break
-        position = _line_end(text, at) + 1
+        position = at + 1
         row += 1
         line += 1
     state[POSITION], state[ROWS], state[LINES] = position, row, line
@@ -401,13 +408,12 @@ def _span(text, at, delimiter, ignored):
 
 
 @jit
-def _number(text, at, delimiter, powers):
-    """A number, in quotes or with blanks after it, and what follows."""
-    quoted = text[at] == _QUOTE
-    value, at = number(text, at + quoted, powers)  # one call, or it is not inlined
-    if quoted:
-        return value, at + 1 if at >= 0 and text[at] == _QUOTE else -1
-    return value, at if at < 0 else _after_blanks(text, at, delimiter)
+def _quoted_number(text, at, powers):
+    """A number in quotes, and what follows; -1 where Python must be asked."""
+    if text[at] != _QUOTE:
+        return np.uint64(0), -1
+    value, at = number(text, at + 1, powers)
+    return value, at + 1 if at >= 0 and text[at] == _QUOTE else -1
 
 
 @jit
