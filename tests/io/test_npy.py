@@ -59,6 +59,10 @@ def test_files_that_are_not_npy_or_not_whole_are_refused(tmp_path):
     whole = (tmp_path / "X.npy").read_bytes()
     with pytest.raises(ValueError, match="cut short"):
         list(NpyReader(written(tmp_path, whole[:-1])))
+    for begin, text in ((10, b'"'), (60, b"((("), (40, b"\xff\0"), (8, b"\xff")):
+        damaged = whole[:begin] + text + whole[begin + len(text) :]
+        with pytest.raises(ValueError, match="rows: "):
+            list(NpyReader(written(tmp_path, damaged)))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
