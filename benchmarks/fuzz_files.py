@@ -21,6 +21,7 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
@@ -137,7 +138,7 @@ def _written(rng: np.random.Generator) -> str:
 
 
 def _number(text: str) -> float | None:
-    text = text.strip()
+    text = text.strip(" \t\r\n\v\f")
     if _NUMBER.fullmatch(text) and math.isfinite(float(text)):
         return float(text)
     return None
@@ -163,13 +164,21 @@ def _csv(rng: np.random.Generator, folder: Path) -> str:
     }
     found = _outcome(CSVReader(path, **options), made.whole)
     if found is not None:
-        _check_same(found, _csv_known(made, delimiter, strings, skip=False))
+        known = _csv_known(made, delimiter, strings, skip=False)
+        _check_same(_unpadded(found, made), known and _unpadded(known, made))
     elif (known := _csv_known(made, delimiter, strings, skip=True)) is not None:
         kept = _outcome(CSVReader(path, on_bad="skip", **options), False)
-        others = iter([repr(row) for row in known])
-        for row in kept or []:
+        others = iter([repr(row) for row in _unpadded(known, made)])
+        for row in _unpadded(kept or [], made):
             assert repr(row) in others, f"{row} is no row of the file, or not where it was read"
     return _verdict(made, found)
+
+
+def _unpadded(rows: list[Row], made: Made) -> list[Row]:
+    """Rows of a damaged file: the csv module does not tell whether blanks were quoted."""
+    if made.whole:
+        return rows
+    return [(X, label.strip(" \t") if isinstance(label, str) else label) for X, label in rows]
 
 
 def _csv_text(rng: np.random.Generator, delimiter: str, strings: bool) -> bytes:
@@ -381,6 +390,15 @@ def _table_rows(table: pd.DataFrame) -> list[Row]:
     return [*zip(map(tuple, X.tolist()), table["y"].tolist(), strict=True)]
 
 
+def _table_known(path: Path) -> list[Row]:
+    try:
+        return _table_rows(pd.read_parquet(path))
+    except Exception:  # where the index is damaged, or what is said of it
+        return _table_rows(
+            pq.read_table(path, columns=["a", "b", "y"]).to_pandas(ignore_metadata=True)
+        )
+
+
 def _parquet(rng: np.random.Generator, folder: Path) -> str:
     path = folder / "rows"
     _stored(rng, _frame(rng), path)
@@ -388,7 +406,7 @@ def _parquet(rng: np.random.Generator, folder: Path) -> str:
     reader = ParquetReader(path, target="y", chunk_rows=int(rng.integers(1, 90)))
     found = _outcome(reader, whole)
     if found is not None:
-        _check_same(found, _table_rows(pd.read_parquet(path)))
+        _check_same(found, _table_known(path))
     return _verdict(Made(b"", whole), found)
 
 

@@ -87,3 +87,16 @@ def test_classes_that_are_bytes_are_decoded(tmp_path):
     np.save(tmp_path / "y.npy", np.char.encode(y, "latin-1"))
     with pytest.raises(ValueError, match=r"y\.npy: classes of type .S3 that are not UTF-8"):
         joined(reader)
+
+
+@pytest.mark.parametrize("dtype", ["<U3", ">U3"])
+def test_classes_that_are_no_characters_are_refused(tmp_path, dtype):
+    y = np.array(["a", "b", "c"], dtype=dtype)
+    np.save(tmp_path / "X.npy", np.ones((3, 1)))
+    np.save(tmp_path / "y.npy", y)
+    reader = NpyReader(tmp_path / "X.npy", tmp_path / "y.npy", chunk_rows=2)
+    assert joined(reader).y.tolist() == ["a", "b", "c"]
+    content = (tmp_path / "y.npy").read_bytes()
+    (tmp_path / "y.npy").write_bytes(content[:-4] + b"\x7f\x7f\x7f\x7f")
+    with pytest.raises(ValueError, match=r"y\.npy: damaged strings, in rows from 2 on"):
+        list(reader)

@@ -79,7 +79,8 @@ def test_parquet_columns_that_are_no_numbers_are_named(tmp_path, pa, pq, options
 def test_parquet_files_that_are_not_whole_are_refused(tmp_path, pa, pq):
     pq.write_table(pa.table({"a": np.arange(1000.0)}), tmp_path / "whole")
     content = (tmp_path / "whole").read_bytes()
-    for wrong in (content[:-20], b"a,b\n1,2\n", content[:500] + content[900:]):
+    misnamed = content.replace(b"\x01a", b"\x01\x80")  # what the column is called, and its length
+    for wrong in (content[:-20], b"a,b\n1,2\n", content[:500] + content[900:], misnamed):
         path = written(tmp_path, wrong)
         with pytest.raises(ValueError, match="damaged or cut short") as caught:
             list(ParquetReader(path, target=None))

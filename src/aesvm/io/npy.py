@@ -7,6 +7,7 @@ ends the process.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from contextlib import ExitStack
 from io import FileIO
@@ -144,7 +145,9 @@ class _Array:
             return values.T
         values = np.empty((stop - start, *self.shape[1:]), dtype=self.dtype)
         self._read(values, start * (values.size // len(values)))
-        return values if self.dtype.kind != "S" else self._decoded(values, start)
+        if self.dtype.kind == "U":
+            self._check_text(values, start)
+        return self._decoded(values, start) if self.dtype.kind == "S" else values
 
     def _read(self, values: NDArray, first: int) -> None:
         """Fill an array, contiguous in memory, with values of the file from the ``first``."""
@@ -155,6 +158,12 @@ class _Array:
             if not n_read:
                 raise ValueError(f"{self.path}: the file was cut short while it was read.")
             held = held[n_read:]
+
+    def _check_text(self, values: NDArray, start: int) -> None:
+        """Refuse what is no character: Python does not look, and goes wrong later."""
+        codes = values.view(np.dtype(np.uint32).newbyteorder(self.dtype.byteorder))
+        if (codes > sys.maxunicode).any():
+            raise ValueError(f"{self.path}: damaged strings, in rows from {start} on.")
 
     def _decoded(self, values: NDArray, start: int) -> NDArray:
         try:

@@ -205,7 +205,7 @@ def _pyarrow() -> tuple[Any, Any]:
 def _damage_named(pa: Any, path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(
             f"{path}: this is not a Parquet file, or it is damaged or cut short ({error})."
         ) from error
