@@ -220,6 +220,9 @@ class _Rows(Table):
             self.labels.append(letters.view(f"S{width}")[:, 0].astype(f"U{width}"))
 
     def end_of_row(self, block: bytes, begin: int) -> int:
+        end = super().end_of_row(block, begin)
+        if block.find(b'"', begin, end) < 0:
+            return end
         record = read_record(block, begin, self.delimiter)
         return -1 if record is None else record.end
 

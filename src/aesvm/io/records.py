@@ -28,13 +28,13 @@ def read_record(block: bytes, begin: int, delimiter: str) -> Record | None:
 
     The block must end with a newline.
     """
-    blanks, ends = _patterns(delimiter)
+    blanks, padding, ends = _patterns(delimiter)
     fields: list[bytes] = []
     fault = None
     quoted = False
     stop = begin - 1
     while stop < begin or block[stop] != _NEWLINE:
-        at = blanks.match(block, stop + 1).end()  # type: ignore[union-attr]
+        at = padding.match(block, stop + 1).end()  # type: ignore[union-attr]
         quoted = block[at] == ord('"')
         field = b""
         if quoted:
@@ -46,7 +46,7 @@ def read_record(block: bytes, begin: int, delimiter: str) -> Record | None:
         if block[stop] == _NEWLINE:
             rest = rest.rstrip(b"\r")
         if not quoted:
-            field = rest = rest.rstrip(_blanks(delimiter))
+            field = rest = rest.rstrip(blanks)
             if b"\r" in field:
                 fault = fault or "it has a carriage return that ends no line"
         elif rest:
@@ -68,12 +68,9 @@ def _quoted(block: bytes, begin: int) -> tuple[bytes, int]:
         at += 2
 
 
-def _blanks(delimiter: str) -> bytes:
-    return b" \t".replace(delimiter.encode(), b"")
-
-
 @cache
-def _patterns(delimiter: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Blanks, and the end of a field."""
+def _patterns(delimiter: str) -> tuple[bytes, re.Pattern[bytes], re.Pattern[bytes]]:
+    """Blanks, any number of them, and the end of a field."""
+    blanks = b" \t".replace(delimiter.encode(), b"")
     end = re.escape(delimiter.encode())
-    return re.compile(b"[%s]*" % _blanks(delimiter)), re.compile(b"[%s\n]" % end)
+    return blanks, re.compile(b"[%s]*" % blanks), re.compile(b"[%s\n]" % end)
