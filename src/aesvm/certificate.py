@@ -6,7 +6,7 @@ With ``c_i = C * class_weight * sample_weight`` and the rows' images ``z_i`` in 
     F2(w, b) = the same over the representatives, their bounds c_t = C * class_weight * beta_t,
     F3(w, b) = the same over all rows, each replaced by what stands for it, u_i = z_i - tau_i.
 
-Every number follows from these; none is an estimate. With several classes the pairs are one
+Every number follows from these. With several classes the pairs are one
 problem, of which all objectives are sums.
 """
 
@@ -48,7 +48,7 @@ class Certificate:
     hull_tol : float
         The tolerance asked for (the paper's epsilon), 0 where every row stands for itself; of rows
         that were gathered from elsewhere, that of the set they came as.
-    max_residual, mean_residual : float
+    max_residual, mean_residual : float, float or None
         Of the squared distances ``|tau_i|^2``; infinite where a stream's rows were sampled. Rows
         outside the margin are represented ten
         times as coarsely as ``hull_tol`` says; where rounds were asked for and the first
@@ -78,6 +78,10 @@ class Certificate:
     violators : int or None
         Rows whose margin contradicts their lifted multiplier by more than ``tol``; a row counts
         once for each pair it is in.
+    proven : bool
+        Whether objectives, gap and violators were computed anew in double precision, and the gap
+        counts what rounding may add: they are bounds then. Otherwise they come from training,
+        whose sums may be in single precision, and are estimates; ``certify`` proves them.
     missing : dict
         Why each number that is None was not computed.
     """
@@ -89,7 +93,7 @@ class Certificate:
     n_solved: int
     hull_tol: float
     max_residual: float
-    mean_residual: float
+    mean_residual: float | None
     norm: float | None
     reduced_objective: float | None
     objective: float | None
@@ -100,6 +104,7 @@ class Certificate:
     paper_bound_is_vacuous: bool | None
     theorem_2_bound: float | None
     violators: int | None
+    proven: bool
     missing: dict[str, str] = field(default_factory=dict, hash=False)
 
     def as_dict(self) -> dict[str, Any]:
@@ -130,6 +135,8 @@ class Certificate:
             if name == "paper_bound" and self.paper_bound_is_vacuous:
                 shown += " (vacuous: w = 0 does as well)"
             lines.append(f"  {text:<34}{shown}")
+        if not self.proven and self.objective is not None:
+            lines.append("  (F1, dual and gap are estimates, in the precision of training)")
         return "\n".join(lines)
 
 
@@ -158,7 +165,7 @@ class Account:
     n_rows: int
     n_solved: int
     max_residual: float
-    total_residual: float
+    total_residual: float | None  #: None where no more than a bound on the largest is known
     squared_norm: float
     rounding: float  #: of it, in kernel values that are right to nine digits
     loss_reduced: float  #: the losses of F2
@@ -168,12 +175,13 @@ class Account:
     loss: float | None = None  #: the losses of F1
     dual_objective: float | None = None
     violators: int | None = None
-    proof_rounding: float = 0.0  #: what F1 is off by, at most, where it was computed in double
+    proof_rounding: float = 0.0  #: what F1 is off by, at most, where that was proven
+    proven: bool = False  #: whether F1 and the dual were computed anew, in double precision
 
     @classmethod
     def of_nothing(cls) -> Account:
         """Of a pair of classes one of which has no rows: nothing is lost, nothing was solved."""
-        return cls(True, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        return cls(True, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, True)
 
 
 def certificate_of(
@@ -204,7 +212,9 @@ def certificate_of(
     if objective is not None and dual is not None:
         gap = max(0.0, objective - dual) + total("proof_rounding")
     reduced = half + total("loss_reduced")
+    residuals = total("total_residual")
     numbers: dict[str, Any] = {
+        "mean_residual": None if residuals is None else residuals / max(1, n_rows),
         "norm": sqrt(squared_norm),
         "reduced_objective": reduced,
         "objective": objective,
@@ -230,7 +240,7 @@ def certificate_of(
         for name in ("paper_bound", "paper_bound_is_vacuous", "theorem_2_bound"):
             numbers[name], missing[name] = None, SAMPLED
     if definiteness == NOT_DEFINITE:
-        for name in set(numbers) - {"reduced_objective", "objective", "violators"}:
+        for name in set(numbers) - {"mean_residual", "reduced_objective", "objective", "violators"}:
             numbers[name], missing[name] = None, INDEFINITE
     return Certificate(
         kernel=definiteness,
@@ -240,7 +250,7 @@ def certificate_of(
         n_solved=total("n_solved"),
         hull_tol=0.0 if exact else float(hull_tol),
         max_residual=max_residual,
-        mean_residual=total("total_residual") / n_rows if n_rows else 0.0,
+        proven=all(account.proven for account in accounts),
         missing=missing,
         **numbers,
     )

@@ -470,3 +470,32 @@ def test_a_kernel_that_is_an_object_can_be_streamed():
     X, y = make_moons(60, noise=0.1, random_state=0)
     stream = RepresentativeSet(kernel=RBF(1.0), gamma=1.0).partial_fit(X, y).partial_fit()
     assert stream.weights_.sum() == pytest.approx(60.0)
+
+
+def test_a_source_that_changes_after_the_pass_for_gamma_is_refused():
+    X, y = make_moons(300, noise=0.1, random_state=0)
+
+    class Changing:
+        n_passes = 0
+
+        def __iter__(self):
+            self.n_passes += 1
+            yield from chunks_of(X * self.n_passes, y, 45)
+
+    with pytest.raises(ValueError, match=r'source gave rows of gamma="scale"'):
+        RepresentativeSet().fit_stream(Changing())
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "fit_stream"])
+def test_rows_without_any_weight_are_no_stream(method):
+    X, y = make_moons(30, random_state=0)
+    nothing = np.zeros(30)
+    rows = (X, y, nothing) if method == "partial_fit" else ([(X, y, nothing)],)
+    take_in = getattr(RepresentativeSet(gamma=1.0), method)
+    with pytest.raises(ValueError, match="none of the 30 rows so far has a weight"):
+        take_in(*rows)
+
+
+def test_a_chunk_without_rows_of_features_is_refused():
+    with pytest.raises(ValueError, match="source gave X=None for a chunk"):
+        RepresentativeSet(gamma=1.0).fit_stream([(None, [1], None)])

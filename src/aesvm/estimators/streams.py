@@ -138,6 +138,7 @@ def streamed_from(
     gamma = gamma_of_source(estimator.gamma, estimator.kernel, source, rows, progress)
     stream = begun(estimator, hull_tol, gamma)
     reduce = reducer_of(estimator, stream).at_levels(run, progress)
-    stream = take_all(stream, source, validate, reduce, progress)
+    scaled = estimator.gamma == "scale" and has_gamma(estimator.kernel)
+    stream = take_all(stream, source, validate, reduce, progress, scaled)
     warn_if_looser(stream.tree, hull_tol, estimator.memory_budget)
     return stream

@@ -56,7 +56,7 @@ class Coverage:
 
     n_rows: int
     max_residual: float = 0.0
-    total_residual: float = 0.0
+    total_residual: float | None = 0.0  #: None where only a bound on the largest is known
     weighted_distances: float = 0.0  #: sum_i c_i |tau_i|, or what it is at most
     total_cost: float = 0.0  #: sum_i c_i
     worst_optimum: float = 0.0  #: F at w = 0

@@ -271,7 +271,6 @@ def _train_in_place(
     state = refine(place, sets, policy, formulation, train, place.progress)
     (machine,), (account,) = state.machines, accounts_of(state, formulation)
     proof = place.prove(machine)
-    account = unproven(account)
     if proof is not None:
         account = proven(account, proof)
     coefs = place.lifted(machine)
@@ -336,20 +335,11 @@ def proven(account: Account, proof: Proof) -> Account:
         account,
         squared_norm=proof.squared_norm,
         loss=proof.loss,
-        dual_objective=_largest(account.dual_objective, proof.dual),
+        dual_objective=proof.dual,
         violators=proof.n_violators,
         proof_rounding=proof.rounding,
+        proven=True,
     )
-
-
-def _largest(dual: float | None, other: float | None) -> float | None:
-    """The larger of two lower bounds, either of which may be missing."""
-    return max((one for one in (dual, other) if one is not None), default=None)
-
-
-def unproven(account: Account) -> Account:
-    """An account without the numbers that have not been computed anew."""
-    return replace(account, loss=None, dual_objective=None, violators=None)
 
 
 def certified(
@@ -370,7 +360,7 @@ def certified(
     for account, problem, expansion, held in zip(
         accounts, problems, expansions, multipliers, strict=True
     ):
-        if account.loss is not None or held is None:
+        if account.proven or held is None:
             found.append(account)
             continue
         say(f"certify: looking at {len(problem.rows):,} rows")

@@ -121,7 +121,7 @@ class Gatherer:
             Coverage(
                 n_rows=selection.n_rows,
                 max_residual=furthest,
-                total_residual=selection.n_rows * furthest,
+                total_residual=0.0 if furthest == 0.0 else None,
                 weighted_distances=float(bounds @ reach),
                 total_cost=float(bounds.sum()),
                 worst_optimum=self.formulation.worst_optimum(targets, bounds),

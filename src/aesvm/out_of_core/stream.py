@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from math import isclose
 from typing import Any
 
 import scipy.sparse as sp
@@ -115,16 +116,29 @@ def new_tree(hull_tol: float, memory_budget: int | str | None, on_overflow: str)
 
 
 def take_all(
-    stream: Stream, source: Iterable, validate: Validate, reduce: Reduce, progress: Progress
+    stream: Stream,
+    source: Iterable,
+    validate: Validate,
+    reduce: Reduce,
+    progress: Progress,
+    scaled: bool = False,
 ) -> Stream:
-    """A stream with all chunks of a source taken in, and reduced."""
+    """A stream with all chunks of a source taken in, and reduced.
+
+    ``scaled``: whether its gamma is that of "scale", from a pass before this one.
+    """
     digests = {}
+    variance = Variance()
     for X, y, sample_weight in read(source, "read", progress):
         chunk = validate(X, y, sample_weight, stream.n_rows == 0)
+        if scaled:
+            variance |= Variance.of(chunk.X)
         stream = stream.add(chunk, y is not None, reduce)
         digests[stream.n_rows] = stream.tally.digest
     if not stream.n_rows:
         raise ValueError(NO_ROWS)
+    if scaled:
+        check_scale(stream.spec.gamma, variance)
     stream = replace(stream.settled(reduce), digests=digests)
     progress.say(f"{stream.n_rows:,} rows read, {len(stream.tree.everything()):,} held")
     return stream
@@ -155,6 +169,16 @@ def gamma_of_source(
     if not variance.n_values:
         raise ValueError(NO_ROWS)
     return variance.gamma(gamma)
+
+
+def check_scale(gamma: float, variance: Variance) -> None:
+    """Refuse a source that gave other rows for ``gamma="scale"`` than it gives now."""
+    now = variance.gamma("scale")
+    if not isclose(now, gamma, rel_tol=1e-9):
+        raise ValueError(
+            f'source gave rows of gamma="scale" {gamma:.9g} at first, and of {now:.9g} when it was '
+            "read again: it must give the same chunks each time it is read."
+        )
 
 
 def warn_if_looser(
