@@ -356,7 +356,7 @@ def test_a_budget_is_kept_on_the_workers(client):
     rows = lazy(*moons())
     with pytest.raises(ValueError, match="memory_budget=2,000 bytes cannot hold the set"):
         DaskRepresentativeSet(gamma=1.0, memory_budget=2000).fit(*rows)
-    with pytest.warns(UserWarning, match="memory_budget=5000 cannot hold the set at hull_tol"):
+    with pytest.warns(UserWarning, match="memory_budget=5000 cannot hold the set"):
         chosen = DaskRepresentativeSet(gamma=1.0, memory_budget=5000, on_overflow="loosen").fit(
             *rows
         )
@@ -370,7 +370,7 @@ def test_a_budget_is_kept_on_the_workers(client):
     assert small.certificate_.rounds == 0
     assert small.score(*rows) > 0.9
     assert small.certify(*rows).objective > 0
-    with pytest.warns(UserWarning, match="memory_budget=1500 cannot hold the set at hull_tol"):
+    with pytest.warns(UserWarning, match="memory_budget=1500 cannot hold the set"):
         small.set_params(refine=0, memory_budget=1500).fit(*rows)
 
 
