@@ -40,8 +40,8 @@ BUFFER_ROWS, BUFFER_SHARE = 50_000, 0.25
 #: By how much the tolerance grows where the budget is too small for it.
 LOOSER = 4.0
 
-#: The first tolerance tried where ``hull_tol`` is zero, and the share of the squared diameter of
-#: the rows in kernel space that none exceeds: beyond that a random sample does better.
+#: The first tolerance tried where ``hull_tol`` is zero, and the largest that is tried, as a share
+#: of the squared diameter of the rows in kernel space: beyond that a random sample does better.
 _SMALLEST, _LOOSEST_SHARE = 1e-6, 0.01
 
 #: A level that would keep a larger share of its rows than this keeps all of them.
