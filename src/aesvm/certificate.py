@@ -136,7 +136,9 @@ class Certificate:
                 shown += " (vacuous: w = 0 does as well)"
             lines.append(f"  {text:<34}{shown}")
         if not self.proven and self.objective is not None:
-            lines.append("  (F1, dual and gap are estimates, in the precision of training)")
+            lines.append(
+                "  (F1, dual and gap are estimates in training's precision: certify proves them)"
+            )
         return "\n".join(lines)
 
 
