@@ -228,24 +228,16 @@ class RowsInMemory:
         cost = len(self.problem.rows) * machine.n_support + np.count_nonzero(best) ** 2 / 2
         if cost > rounds.FREE:
             return None
-        proof = prove(
+        return prove(
             self.problem,
             machine.expansion,
-            best,
+            coefs,
             self.kernel,
             self.formulation,
             self.tol,
             self.run,
+            best,
         )
-        return proof._replace(n_violators=self._n_violators(machine, coefs))
-
-    def _n_violators(self, machine: Machine, coefs: Array) -> int:
-        problem = self.problem
-        values = self.kernel.for_sums(problem.rows, machine.coefs)
-        expansion = machine.expansion
-        scores = values.scores(expansion.rows, expansion.coefs, problem.rows, self.run)
-        positions = self.formulation.positions(scores + machine.offset, problem.targets)
-        return self.formulation.n_violators(positions, coefs, problem.bounds, self.tol)
 
     def _dual_value(self, machine: Machine, coefs: Array) -> float:
         """The dual at the coefficients of all rows, as precise as rounds need it."""
@@ -304,6 +296,7 @@ def prove(
     formulation: Formulation,
     tol: float,
     run: Callable,
+    dual_coefs: Array | None = None,
 ) -> Proof:
     """What a certificate says of a machine.
 
@@ -320,22 +313,25 @@ def prove(
         Coefficients of all rows, feasible for the full dual.
     kernel, formulation, tol, run
         As ``RowsInMemory`` has them.
+    dual_coefs : ndarray, default=None
+        Others, where these have a better dual.
     """
     values = kernel.in_double()
     scores = values.scores(expansion.rows, expansion.coefs, problem.rows, run)
-    own = scores[np.searchsorted(problem.rows, expansion.rows)]
-    squared_norm = float(expansion.coefs @ own)
+    supporting = scores[np.searchsorted(problem.rows, expansion.rows)]
+    squared_norm = float(expansion.coefs @ supporting)
     positions = formulation.positions(scores + expansion.offset, problem.targets)
     dual = None
     if kernel.spec.is_definite:
-        held = np.flatnonzero(coefs)
-        rows = problem.rows[held]
-        same = np.array_equal(rows, expansion.rows) and np.array_equal(coefs[held], expansion.coefs)
-        norm = squared_norm if same else values.squared_norm(rows, coefs[held], run)
+        best = coefs if dual_coefs is None else dual_coefs
+        held = np.flatnonzero(best)
+        rows, own = problem.rows[held], best[held]
+        same = np.array_equal(rows, expansion.rows) and np.array_equal(own, expansion.coefs)
+        norm = squared_norm if same else values.squared_norm(rows, own, run)
         # a norm that is larger makes the dual smaller: it stays a bound
-        total = float(np.abs(coefs[held]).sum())
+        total = float(np.abs(own).sum())
         norm += _sum_rounding(values, rows, total) * total
-        dual = formulation.dual_value(coefs, problem.targets, norm)
+        dual = formulation.dual_value(best, problem.targets, norm)
     total = float(np.abs(expansion.coefs).sum())
     off = _sum_rounding(values, problem.rows, total)
     may_pay = ~formulation.far_away(positions, off)  # the others pay nothing, rounded or not
