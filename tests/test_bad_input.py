@@ -190,3 +190,20 @@ def test_large_values_of_a_linear_kernel_are_not_blamed_on_its_gamma():
         AESVC(kernel="linear").fit(X, X[:, 0] > 0)
     with pytest.raises(ValueError, match="or lower gamma or degree"):
         AESVC(kernel="poly", gamma=1.0).fit(X, X[:, 0] > 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: AESVC(10), r"AESVC\(C=10\)"),
+        (lambda: RepresentativeSet("rbf"), r"RepresentativeSet\(kernel='rbf'\)"),
+        (lambda: AESVC(probability=True), "CalibratedClassifierCV"),
+        (lambda: AESVC(random_state=0), "nothing in it is random"),
+        (lambda: AESVC(hull_tolerance=0.1), "no parameter 'hull_tolerance'"),
+        (lambda: AESVC().fit_stream(np.eye(2), [0, 1]), r"fit\(X, y\)"),
+        (lambda: AESVC().certify_stream(np.eye(2), y=[0, 1]), r"certify\(X, y\)"),
+    ],
+)
+def test_calls_that_others_allow_are_told_what_would_do(make, says):
+    with pytest.raises(TypeError, match=says):
+        make()

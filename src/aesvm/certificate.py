@@ -28,6 +28,11 @@ SAMPLED = "rows were sampled to keep within memory_budget: no bound holds"
 APART = "takes multipliers of all rows and their kernel values, which are not in one place"
 
 
+#: A model is not near the exact SVM where its relative gap, or the share of predictions that the
+#: last round changed, is larger.
+POOR_GAP, POOR_CHANGE = 0.1, 0.01
+
+
 @dataclass(frozen=True)
 class Certificate:
     """How close a model is to the exact SVM of its training rows.
@@ -44,10 +49,10 @@ class Certificate:
     rounds : int
         Margin-stratified rounds that led to the model; the largest number of any pair.
     n_rows, n_solved : int
-        Distinct rows, and rows solved for; summed over the pairs.
+        Distinct rows (of a stream, all), and those of them that were solved for.
     hull_tol : float
-        The tolerance asked for (the paper's epsilon), 0 where every row stands for itself; of rows
-        that were gathered from elsewhere, that of the set they came as.
+        The tolerance asked for (the paper's epsilon), of no consequence where the model is exact;
+        of rows that were gathered from elsewhere, that of the set they came as.
     max_residual, mean_residual : float, float or None
         Of the squared distances ``|tau_i|^2``; infinite where a stream's rows were sampled. Rows
         outside the margin are represented ten
@@ -78,6 +83,10 @@ class Certificate:
     violators : int or None
         Rows whose margin contradicts their lifted multiplier by more than ``tol``; a row counts
         once for each pair it is in.
+    changed : float or None
+        The share of the rows whose prediction the last round changed, the mean over the pairs; None
+        where there was none, or where the model is exact. Where it is not small, the model is not
+        near the exact SVM yet.
     proven : bool
         Whether objectives, gap and violators were computed anew in double precision, and the gap
         counts what rounding may add: they are bounds then. Otherwise they come from training,
@@ -104,6 +113,7 @@ class Certificate:
     paper_bound_is_vacuous: bool | None
     theorem_2_bound: float | None
     violators: int | None
+    changed: float | None
     proven: bool
     missing: dict[str, str] = field(default_factory=dict, hash=False)
 
@@ -123,17 +133,47 @@ class Certificate:
         """
         return asdict(self)
 
+    def doubt(self) -> str:
+        """What says that the model may be far from the exact SVM; empty where nothing does.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> X, y = make_moons(300, noise=0.2, random_state=0)
+        >>> AESVC(gamma=1.0).fit(X, y).certificate_.doubt()
+        ''
+        """
+        if self.exact or self.kernel == NOT_DEFINITE:
+            return ""
+        if self.relative_gap is not None:
+            if self.relative_gap <= POOR_GAP:
+                return ""
+            known = f"its objective is known only to be at most {self.relative_gap:.0%} too large"
+        elif self.changed is not None and self.changed > POOR_CHANGE:
+            known = f"the last round changed {self.changed:.1%} of the predictions"
+        else:
+            return ""
+        more = f'refine={self.rounds + 1} or more, refine="exact" or a smaller hull_tol'
+        return f"{known}; nearer to it are {more}"
+
     def __str__(self) -> str:
         rounds = f"{self.rounds} margin-stratified round{'' if self.rounds == 1 else 's'}"
         how = "exact" if self.exact else rounds
         lines = [
             f"{how}: {self.n_solved:,} of {self.n_rows:,} rows solved for; kernel {self.kernel}"
         ]
+        if self.doubt():
+            lines.append(f"  may be far from the exact SVM: {self.doubt()}")
         for name, text in _LABELS.items():
             value = getattr(self, name)
+            if name == "changed" and value is None:
+                continue
             shown = f"not computed ({self.missing[name]})" if value is None else f"{value:.6g}"
             if name == "paper_bound" and self.paper_bound_is_vacuous:
                 shown += " (vacuous: w = 0 does as well)"
+            if name == "hull_tol" and self.exact:
+                shown += " (not needed: every row stands for itself)"
             lines.append(f"  {text:<34}{shown}")
         if not self.proven and self.objective is not None:
             lines.append(
@@ -155,6 +195,7 @@ _LABELS = {
     "paper_bound": "paper's bound (Corollary 3)",
     "theorem_2_bound": "F1 - F2 at most (Theorem 2)",
     "violators": "rows that violate optimality",
+    "changed": "predictions changed by last round",
 }
 
 
@@ -177,20 +218,27 @@ class Account:
     loss: float | None = None  #: the losses of F1
     dual_objective: float | None = None
     violators: int | None = None
+    changed: float | None = None  #: share of the rows whose prediction the last round changed
     proof_rounding: float = 0.0  #: what F1 is off by, at most, where that was proven
     proven: bool = False  #: whether F1 and the dual were computed anew, in double precision
 
     @classmethod
     def of_nothing(cls) -> Account:
         """Of a pair of classes one of which has no rows: nothing is lost, nothing was solved."""
-        return cls(True, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, True)
+        return cls(True, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, proven=True)
 
 
 def certificate_of(
-    accounts: list[Account], hull_tol: float, definiteness: str, in_memory: bool = True
+    accounts: list[Account],
+    n_rows: int,
+    n_solved: int,
+    hull_tol: float,
+    definiteness: str,
+    in_memory: bool = True,
 ) -> Certificate:
     """The certificate of all pairs together.
 
+    ``n_rows`` and ``n_solved`` count a row once, however many pairs it is in.
     ``in_memory``: whether the training rows are in one place; a number that is missing can then be
     had by another call.
     """
@@ -199,7 +247,7 @@ def certificate_of(
         values = [getattr(account, name) for account in accounts]
         return None if None in values else sum(values)
 
-    n_rows, squared_norm = total("n_rows"), max(total("squared_norm"), 0.0)
+    squared_norm = max(total("squared_norm"), 0.0)
     negative = any(account.squared_norm < -account.rounding for account in accounts)
     if definiteness == TAKEN and negative:
         definiteness = NOT_DEFINITE
@@ -216,7 +264,7 @@ def certificate_of(
     reduced = half + total("loss_reduced")
     residuals = total("total_residual")
     numbers: dict[str, Any] = {
-        "mean_residual": None if residuals is None else residuals / max(1, n_rows),
+        "mean_residual": None if residuals is None else residuals / max(1, total("n_rows")),
         "norm": sqrt(squared_norm),
         "reduced_objective": reduced,
         "objective": objective,
@@ -249,10 +297,17 @@ def certificate_of(
         exact=exact,
         rounds=max(account.rounds for account in accounts),
         n_rows=n_rows,
-        n_solved=total("n_solved"),
-        hull_tol=0.0 if exact else float(hull_tol),
+        n_solved=n_solved,
+        hull_tol=float(hull_tol),
         max_residual=max_residual,
+        changed=None if exact else _mean_change(accounts),
         proven=all(account.proven for account in accounts),
         missing=missing,
         **numbers,
     )
+
+
+def _mean_change(accounts: list[Account]) -> float | None:
+    """The share of predictions that last rounds changed, of the pairs that made any."""
+    made = [(one.changed, one.n_rows) for one in accounts if one.changed is not None]
+    return sum(share * n for share, n in made) / sum(n for _, n in made) if made else None

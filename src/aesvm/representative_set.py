@@ -23,13 +23,14 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.fitting import fit_method, fitting, forget
-from aesvm.estimators.parameters import kernel_spec, reduction_settings
+from aesvm.estimators.parameters import by_name, kernel_spec, reduction_settings
 from aesvm.estimators.streams import (
     advanced,
     available_for_streams,
     begun,
     check_streams,
     streamed_from,
+    takes_source,
     valid_chunk,
 )
 from aesvm.estimators.validation import (
@@ -150,6 +151,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
     _stream_: Stream | None  # None where the set is of rows in memory
     _rows_: WeightedRows | None  # the representatives, of rows that are not in memory
 
+    @by_name
     def __init__(
         self,
         *,
@@ -313,7 +315,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         set_stream(self, stream)
         return self
 
-    @fit_method
+    @takes_source
     def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
         """Take in all chunks of a source, as a stream of its own.
 

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from aesvm.certificate import Certificate
 from aesvm.estimators.classifiers import (
     TrainedOn,
+    certificate,
     certify_gathered,
     certify_in_memory,
     chunk_of_classes,
@@ -32,13 +33,14 @@ from aesvm.estimators.classifiers import (
 )
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.pairwise import PairwiseClassifier
-from aesvm.estimators.parameters import check_unchanged
+from aesvm.estimators.parameters import by_name, check_unchanged
 from aesvm.estimators.streams import (
     advanced,
     available_for_streams,
     begun,
     check_streams,
     streamed_from,
+    takes_source,
 )
 from aesvm.estimators.validation import (
     REDUCTION_CONSTRAINTS,
@@ -206,14 +208,14 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
     }
 
     representative_set_: RepresentativeSet
-    certificate_: Certificate
     class_weight_: NDArray[np.float64]
     shape_fit_: tuple[int, int]
     n_features_in_: int
     n_seen_: int
-    _trained_on_: TrainedOn
+    _trained_on_: dict[str, Any]  # see TrainedOn
     _stream_: StreamedClassifier | None  # None where the model is of rows in memory
 
+    @by_name
     def __init__(
         self,
         *,
@@ -278,7 +280,7 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         -------
         self : AESVC
         """
-        self._trained_on_ = fit_in_memory(self, X, y, sample_weight)
+        fit_in_memory(self, X, y, sample_weight)
         self._stream_ = None
         return self
 
@@ -340,12 +342,12 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
             if X is None:
                 stream.tally.check_two_classes("the stream")
             if now.is_due() or (X is None and not now.is_final):
-                now, self._trained_on_ = train_on_stream(self, now, run, progress)
+                now = train_on_stream(self, now, run, progress)
         self.n_seen_ = stream.n_rows
         self._stream_ = now
         return self
 
-    @fit_method
+    @takes_source
     def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
         """Take in all chunks of a source, as a stream of its own.
 
@@ -385,10 +387,12 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
             stream.tally.check_two_classes("the stream")
             now = StreamedClassifier(stream, None)
             rounds_from = source if again else None
-            now, self._trained_on_ = train_on_stream(self, now, run, progress, rounds_from)
+            now = train_on_stream(self, now, run, progress, rounds_from)
         self.n_seen_ = stream.n_rows
         self._stream_ = replace(now, classes=self.classes_)
         return self
+
+    certificate_ = property(certificate)
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
         """Rows, classes and weights of a stream's set: see ``RepresentativeSet.select``."""
@@ -430,11 +434,9 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         True
         """
         check_is_fitted(self)
-        self._trained_on_ = certify_in_memory(self, self._trained_on_, X, y, sample_weight)
-        self.certificate_ = self._trained_on_.certificate()
-        return self.certificate_
+        return certify_in_memory(self, X, y, sample_weight)
 
-    @fit_method
+    @takes_source
     def certify_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Certificate:
         """Compute the objective that ``certificate_`` lacks, by a pass over the rows again.
 
@@ -465,13 +467,11 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         if self._stream_ is None:
             raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
         check_streams(self, source)
-        check_unchanged(self, self._trained_on_.parameters)
+        check_unchanged(self, TrainedOn.of(self).parameters)
         with fitting(self) as (run, progress):
             tree = self._stream_.stream.tree
             held = GatheredRows(tree.everything(), tree.hull_tol)
             answers = reread(
                 self, self._stream_, source, held, tree.hull_tol, run, progress, same_chunks=False
             )
-            self._trained_on_ = certify_gathered(self, self._trained_on_, answers)
-        self.certificate_ = self._trained_on_.certificate()
-        return self.certificate_
+            return certify_gathered(self, answers)

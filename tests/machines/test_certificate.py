@@ -104,7 +104,7 @@ def test_the_dual_is_nowhere_above_an_attained_objective(seed, C, decades, kerne
     assert certificate.dual_objective <= min(attained) * slack
     assert attained[0] - certificate.gap <= min(attained) * slack
     # of sums that cancel, no order of summation gives the digits of another
-    rounding = model._trained_on_.accounts[0].proof_rounding
+    rounding = model._trained_on_["accounts"][0]["proof_rounding"]
     assert abs(certificate.objective - attained[0]) <= 1e-6 * attained[0] + 2.0 * rounding
     assert certificate.gap >= rounding
 
@@ -122,3 +122,62 @@ def test_what_would_take_long_in_double_precision_is_an_estimate_until_certified
     assert certificate.proven
     assert "estimates" not in str(certificate)
     assert 0.0 < certificate.relative_gap < 1e-3
+
+
+def test_rows_are_counted_once_however_many_pairs_of_classes_they_are_in():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 800)
+    X = rng.normal(size=(800, 2)) + y[:, None]
+    certificate = AESVC(gamma=1.0).fit(np.vstack([X, X]), np.append(y, y)).certificate_
+    assert (certificate.n_solved, certificate.n_rows) == (800, 800)
+    reduced = AESVC(gamma=1.0, refine=0, subset_size=200).fit(X, y)
+    chosen = reduced.representative_set_.sample_indices_
+    assert reduced.certificate_.n_solved == len(chosen) < reduced.certificate_.n_rows == 800
+    streamed = AESVC(gamma=1.0, refine=0).fit_stream([(X, y, None)]).certificate_
+    assert streamed.n_solved <= streamed.n_rows == 800
+
+
+def test_an_exact_certificate_has_the_hull_tol_that_was_set():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    certificate = AESVC(gamma=1.0, hull_tol=0.02).fit(X, y).certificate_
+    assert (certificate.exact, certificate.hull_tol) == (True, 0.02)
+    assert "not needed" in str(certificate)
+
+
+def test_it_is_said_that_rounds_ended_while_they_still_changed_predictions(monkeypatch):
+    monkeypatch.setattr("aesvm.machines.rounds.FREE", 0)  # no gap, as of large data
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 3000)
+    X = rng.normal(size=(3000, 3)) + 0.4 * y[:, None]
+    with pytest.warns(UserWarning, match=r"may be far .* the last round changed \d.*refine=2"):
+        model = AESVC(gamma=1.0, C=10.0, refine=1, hull_tol=0.05).fit(X, y)
+    certificate = model.certificate_
+    assert certificate.relative_gap is None
+    assert certificate.changed > 0.01
+    assert "may be far from the exact SVM" in str(certificate)
+    pieces = model.certify(X, y)
+    assert pieces.doubt() == "" or pieces.relative_gap > 0.1
+
+
+def test_a_large_gap_is_warned_of_unless_the_set_alone_was_asked_for():
+    X, y = make_moons(3000, noise=0.3, random_state=0)
+    with pytest.warns(UserWarning, match="known only to be at most"):
+        AESVC(gamma=1.0, refine=1, hull_tol=0.05).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AESVC(gamma=1.0, refine=0, hull_tol=0.05).fit(X, y)
+        AESVC(gamma=1.0).fit(X, y)
+    assert model.certificate_.doubt()
+
+
+def test_a_file_of_a_model_needs_no_types_but_those_of_estimators():
+    skops = pytest.importorskip("skops.io")
+    X, y = make_moons(2000, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0, refine=1).fit(X, y)
+    file = skops.dumps(model)
+    types = skops.get_untrusted_types(data=file)
+    assert types == ["aesvm.representative_set.RepresentativeSet", "aesvm.svc.AESVC"]
+    loaded = skops.loads(file, trusted=types)
+    assert loaded.certificate_ == model.certificate_
+    assert loaded.certify(X, y) == model.certify(X, y)
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))

@@ -25,6 +25,7 @@ from aesvm.dask.partitions import Partition, is_lazy, one_block_of_columns, part
 from aesvm.dask.rows import ClusterRows, Features, WorkerSettings, gamma_scale
 from aesvm.estimators.classifiers import (
     TrainedOn,
+    certificate,
     certify_gathered,
     gathered_trainer,
     policy_of,
@@ -266,10 +267,10 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
     """
 
     _parameter_constraints: ClassVar[dict] = {**AESVC._parameter_constraints, **_SPLIT_EVERY}
-    _trained_on_: TrainedOn
+    _trained_on_: dict[str, Any]  # see TrainedOn
     representative_set_: RepresentativeSet
-    certificate_: Certificate
     shape_fit_: tuple[int, int]
+    certificate_ = property(certificate)
 
     @with_parameters_of(AESVC)
     def __init__(self, *, split_every: int = 16, **parameters: Any) -> None:
@@ -315,7 +316,7 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
             else:
                 policy = policy_of(self)
                 fit = trainer.refine(first, tree.hull_tol, rows, self.hull_tol, policy)
-        self._trained_on_ = set_gathered(self, fit, tally.n_rows, tally.digest)
+        set_gathered(self, fit, tally.n_rows, tally.digest)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -396,16 +397,15 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
             It takes the place of ``certificate_``.
         """
         check_is_fitted(self)
-        check_unchanged(self, self._trained_on_.parameters)
+        known = TrainedOn.of(self)
+        check_unchanged(self, known.parameters)
         with _cluster_rows(self, partitions(X, y, sample_weight), self.gamma_) as (rows, _, _):
-            if rows.count(self.hull_tol).digest != self._trained_on_.digest:
+            if rows.count(self.hull_tol).digest != known.digest:
                 raise ValueError(
                     f"X, y or sample_weight is not what the model was trained on, shape "
                     f"{self.shape_fit_}: certify wants the same rows, in the same partitions."
                 )
-            self._trained_on_ = certify_gathered(self, self._trained_on_, rows)
-        self.certificate_ = self._trained_on_.certificate()
-        return self.certificate_
+            return certify_gathered(self, rows)
 
     def _lazily(self, X: Any, method: str, dtype: np.dtype, width: tuple[int, ...]) -> da.Array:
         """What a method of the model gives for every block of rows."""

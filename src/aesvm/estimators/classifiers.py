@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from aesvm.certificate import Account, Certificate, certificate_of
 from aesvm.estimators.class_weights import class_weights
@@ -31,7 +32,7 @@ from aesvm.estimators.validation import (
 )
 from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import classifier
-from aesvm.machines.fitted import FittedPairs, fitted_pairs, warn_of_solver
+from aesvm.machines.fitted import FittedPairs, fitted_pairs, n_solved, warn_of_solver
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.out_of_core.classifier import (
     GatheredFit,
@@ -52,6 +53,7 @@ from aesvm.representative_set import (
     warn_given_up,
 )
 from aesvm.runtime.progress import Progress, say
+from aesvm.runtime.warn import warn
 from aesvm.sets.digest import digest
 
 #: Costs of all rows that come to more are refused: sums of losses must stay finite.
@@ -65,12 +67,39 @@ class TrainedOn(NamedTuple):
     digest: int  #: of the rows
     parameters: dict[str, Any]
     hull_tol: float
+    n_rows: int  #: distinct rows in memory, or all of a stream
+    n_solved: int  #: rows that were solved for
     accounts: list[Account]  #: of every pair of classes
     multipliers: list[Any]  #: rows and coefficients lifted to them; of rows in memory
     definiteness: str  #: of the kernel
 
+    @classmethod
+    def of(cls, estimator: Any) -> TrainedOn:
+        """What a fitted estimator keeps."""
+        check_is_fitted(estimator)
+        kept = estimator._trained_on_
+        return cls(**{**kept, "accounts": [Account(**account) for account in kept["accounts"]]})
+
+    def keep(self, estimator: Any) -> Certificate:
+        """Have an estimator keep it, as plain values: a file of them needs no type of ours."""
+        accounts = [asdict(account) for account in self.accounts]
+        estimator._trained_on_ = {**self._asdict(), "accounts": accounts}
+        return self.certificate()
+
     def certificate(self) -> Certificate:
-        return certificate_of(self.accounts, self.hull_tol, self.definiteness, self.in_memory)
+        return certificate_of(
+            self.accounts,
+            self.n_rows,
+            self.n_solved,
+            self.hull_tol,
+            self.definiteness,
+            self.in_memory,
+        )
+
+
+def certificate(estimator: Any) -> Certificate:
+    """How close the model is to the exact SVM."""
+    return TrainedOn.of(estimator).certificate()
 
 
 def set_trained(
@@ -79,17 +108,16 @@ def set_trained(
     trained_on: TrainedOn,
     chosen: RepresentativeSet,
     shape: tuple[int, int],
-) -> TrainedOn:
-    """Write the fitted attributes of a classifier that has ``classes_`` and ``gamma_``.
-
-    What the model was trained on is returned, for the estimator to keep.
-    """
+) -> None:
+    """Write the fitted attributes of a classifier that has ``classes_`` and ``gamma_``."""
     set_fitted(estimator, fitted)
     estimator.representative_set_ = chosen
     estimator.shape_fit_ = shape
-    estimator.certificate_ = trained_on.certificate()
-    warn_of_solver(fitted, estimator.certificate_, estimator.tol, estimator.max_iter)
-    return trained_on
+    certificate = trained_on.keep(estimator)
+    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter)
+    doubt = certificate.doubt()
+    if doubt and estimator.refine != 0:  # the paper's method alone was asked for
+        warn(f"The model may be far from the exact SVM: {doubt}.")
 
 
 def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
@@ -110,7 +138,7 @@ def check_costs(estimator: Any, costs: NDArray[np.float64]) -> None:
         )
 
 
-def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> TrainedOn:
+def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Check the input of a fit, train, and write the fitted attributes."""
     data = validated_rows(estimator, X, reset=True)
     y = valid_classes(y, data, type(estimator).__name__)
@@ -144,19 +172,20 @@ def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Trained
         known,
         trained_with(estimator),
         estimator.hull_tol,
+        len(first.prepared.rows),
+        n_solved([pair.machine for pair in trained]),
         [pair.account for pair in trained],
         [pair.multipliers for pair in trained],
         spec.definiteness,
     )
     vars(estimator).pop("n_seen_", None)  # of a stream before
     fitted = fitted_pairs(data, labels, trained, spec)
-    return set_trained(estimator, fitted, trained_on, chosen, data.shape)
+    set_trained(estimator, fitted, trained_on, chosen, data.shape)
 
 
-def certify_in_memory(
-    estimator: Any, known: TrainedOn, X: Any, y: Any, sample_weight: Any
-) -> TrainedOn:
-    """What a model was trained on, all of it in memory, with all rows seen."""
+def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
+    """The certificate of a model of rows in memory, with all of them seen."""
+    known = TrainedOn.of(estimator)
     if not known.in_memory:
         raise ValueError(
             "certify wants all rows here, and the model was trained on rows that are "
@@ -186,10 +215,10 @@ def certify_in_memory(
             run,
             partial(say, estimator),
         )
-    return known._replace(accounts=accounts)
+    return known._replace(accounts=accounts).keep(estimator)
 
 
-def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: int) -> TrainedOn:
+def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: int) -> None:
     """Write the fitted attributes of a classifier of rows that are not in memory."""
     chosen = set_of(estimator, fit.first_tol)
     set_rows(chosen, fit.first, n_rows, estimator.gamma_)
@@ -198,12 +227,14 @@ def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: int) -> 
         digest,
         trained_with(estimator),
         fit.hull_tol,
+        n_rows,
+        fit.n_solved,
         fit.accounts,
         [],
         kernel_spec(estimator, estimator.gamma_).definiteness,
     )
     shape = (n_rows, estimator.n_features_in_)
-    return set_trained(estimator, fit.fitted, trained_on, chosen, shape)
+    set_trained(estimator, fit.fitted, trained_on, chosen, shape)
 
 
 def gathered_trainer(
@@ -225,7 +256,7 @@ def train_on_stream(
     run: Callable,
     progress: Progress,
     source: Iterable | None = None,
-) -> tuple[StreamedClassifier, TrainedOn]:
+) -> StreamedClassifier:
     """Write the model of a stream so far; with a source that can be read again, after rounds."""
     stream = streamed.stream
     estimator.gamma_ = stream.spec.gamma
@@ -245,8 +276,8 @@ def train_on_stream(
         answers = reread(estimator, now, source, held, first_tol, run, progress)
         policy = policy_of(estimator)
         fit = trainer.refine(first, first_tol, answers, estimator.hull_tol, policy)
-    trained_on = set_gathered(estimator, fit, stream.n_rows, stream.tally.digest)
-    return replace(now, refined=fit.rounds > 0, starts=fit.starts), trained_on
+    set_gathered(estimator, fit, stream.n_rows, stream.tally.digest)
+    return replace(now, refined=fit.rounds > 0, starts=fit.starts)
 
 
 def reread(
@@ -281,11 +312,12 @@ def reread(
     )
 
 
-def certify_gathered(estimator: Any, known: TrainedOn, answers: Answers) -> TrainedOn:
-    """What a model was trained on, none of it in memory, with all rows seen."""
+def certify_gathered(estimator: Any, answers: Answers) -> Certificate:
+    """The certificate of a model of rows that are elsewhere, with all of them seen."""
+    known = TrainedOn.of(estimator)
     costs = estimator.C * estimator.class_weight_
     accounts = certify(known.accounts, model_of(estimator), costs, answers, estimator.tol)
-    return known._replace(accounts=accounts)
+    return known._replace(accounts=accounts).keep(estimator)
 
 
 def chunk_of_classes(

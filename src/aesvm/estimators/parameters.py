@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from aesvm.kernels import KernelSpec
@@ -12,6 +13,14 @@ from aesvm.sets.derive import ReductionSettings
 
 #: Parameters that a model and its certificate rest on.
 _RESTS_ON = ("kernel", "degree", "coef0", "C", "class_weight", "hull_tol", "tol")
+
+
+#: What to do instead of passing a parameter that others have.
+_INSTEAD = {
+    "probability": "CalibratedClassifierCV(model, ensemble=False) of sklearn.calibration gives "
+    "probabilities",
+    "random_state": "nothing in it is random, leave it out",
+}
 
 
 def kernel_spec(estimator: Any, gamma: float) -> KernelSpec:
@@ -51,6 +60,32 @@ def check_unchanged(estimator: Any, before: dict[str, Any]) -> None:
             )
 
 
+def by_name(init: Callable) -> Any:
+    """Decorate an ``__init__`` whose parameters are keywords: say what would do instead."""
+    known = inspect.signature(init).parameters
+
+    @functools.wraps(init)
+    def initialize(self: Any, *values: Any, **parameters: Any) -> None:
+        name = type(self).__name__
+        if values:
+            first = next(one for one in known if one != "self")
+            raise TypeError(
+                f"{name} takes its parameters by name, as in {name}({first}={values[0]!r})."
+            )
+        check_known(name, parameters, known)
+        init(self, **parameters)
+
+    return initialize
+
+
+def check_known(name: str, given: Iterable[str], known: Container[str]) -> None:
+    """Refuse parameters that an estimator does not have."""
+    for one in given:
+        if one not in known:
+            instead = _INSTEAD.get(one, f"get_params() of {name}() shows those it has")
+            raise TypeError(f"{name} has no parameter {one!r}: {instead}.")
+
+
 def with_parameters_of(other: type) -> Callable[[Callable], Callable]:
     """Decorate an ``__init__`` with parameters of its own and ``**others``: name those as well.
 
@@ -63,9 +98,8 @@ def with_parameters_of(other: type) -> Callable[[Callable], Callable]:
         own = list(inspect.signature(init).parameters.values())[:-1]
 
         def initialize(self: Any, **parameters: Any) -> None:
-            unknown = set(parameters) - set(others) - {one.name for one in own}
-            if unknown:
-                raise TypeError(f"{type(self).__name__} has no parameter {sorted(unknown)[0]!r}.")
+            known = {*others, *(one.name for one in own)}
+            check_known(type(self).__name__, parameters, known)
             for name, parameter in others.items():
                 setattr(self, name, parameters.pop(name, parameter.default))
             init(self, **parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -47,6 +48,23 @@ class available_for_streams:  # noqa: N801 (a decorator)
             return self.method
         _check_can_stream(estimator)
         return types.MethodType(self.method, estimator)
+
+
+def takes_source(method: Callable) -> Any:
+    """Decorate a method that fits to a source: refuse rows in memory in place of it."""
+    fit = fit_method(method)
+    name = method.__name__
+
+    @functools.wraps(fit)
+    def checked(self: Any, source: Any, *rows: Any, **named: Any) -> Any:
+        if rows or named:
+            raise TypeError(
+                f"{name} takes one source, an iterable of chunks, as in {name}([(X, y, None)]); "
+                f"for rows in memory there is {name.removesuffix('_stream')}(X, y)."
+            )
+        return fit(self, source)
+
+    return checked
 
 
 def _check_can_stream(estimator: Any) -> None:

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from aesvm.certificate import Certificate
 from aesvm.kernels import KernelSpec
 from aesvm.machines import one_vs_one
+from aesvm.machines.problem import Machine
 from aesvm.machines.training import Trained
 from aesvm.runtime.warn import warn
 
@@ -48,6 +49,11 @@ def fitted_pairs(
         gap=np.array([one.gap if one else 0.0 for one in solutions]),
         fit_status=int(not all(one.converged for one in solutions if one)),
     )
+
+
+def n_solved(machines: list[Machine]) -> int:
+    """Rows that any of some machines was solved for."""
+    return len(np.unique(np.concatenate([machine.set.rows for machine in machines])))
 
 
 def warn_of_solver(

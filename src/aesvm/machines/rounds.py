@@ -101,6 +101,7 @@ class State:
     rounds: int
     sets: TrainingSets
     looks: list[Look] | None = None
+    changed: float | None = None  #: share of the rows whose prediction the last round changed
 
     @property
     def objective(self) -> float | None:
@@ -242,6 +243,7 @@ class _Rounds:
                     raise
                 return self._without_more(best, error)
             last, changed = changed, changed_share(state, self.formulation)
+            state = replace(state, changed=changed)
             if self._is_last(state, changed, last):
                 break
         if self.place.certificate_cost(state) > FREE:

@@ -289,29 +289,25 @@ def accounts_of(state: State, formulation: Formulation) -> list[Account]:
     return [
         Account.of_nothing()
         if machine.solution is None
-        else _account(machine, state.rounds, look, state.sets.kernel, formulation)
+        else _account(machine, state, look, formulation)
         for machine, look in zip(state.machines, looks, strict=True)
     ]
 
 
 def _account(
-    machine: Machine,
-    rounds: int,
-    look: Look | None,
-    kernel: TrainingKernel,
-    formulation: Formulation,
+    machine: Machine, state: State, look: Look | None, formulation: Formulation
 ) -> Account:
     own, covered = machine.set, machine.set.coverage
     positions = formulation.positions(machine.scores + machine.offset, own.targets)
     return Account(
         exact=covered.exact,
-        rounds=rounds,
+        rounds=state.rounds,
         n_rows=covered.n_rows,
         n_solved=len(own.rows),
         max_residual=covered.max_residual,
         total_residual=covered.total_residual,
         squared_norm=machine.squared_norm,
-        rounding=0.0 if machine.squared_norm >= 0 else _rounding(machine, kernel),
+        rounding=0.0 if machine.squared_norm >= 0 else _rounding(machine, state.sets.kernel),
         loss_reduced=float(own.bounds @ formulation.losses(positions)),
         total_cost=covered.total_cost,
         worst_optimum=covered.worst_optimum,
@@ -319,6 +315,7 @@ def _account(
         loss=None if look is None else look.loss,
         dual_objective=None if look is None else look.dual,
         violators=None if look is None else look.n_violators,
+        changed=state.changed,
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aesvm.certificate import Account
 from aesvm.kernels import KernelSpec
 from aesvm.machines import one_vs_one
-from aesvm.machines.fitted import FittedPairs, fitted_pairs
+from aesvm.machines.fitted import FittedPairs, fitted_pairs, n_solved
 from aesvm.machines.formulation import Array
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.prediction import PairwiseModel
@@ -41,6 +41,7 @@ class GatheredFit(NamedTuple):
     fitted: FittedPairs
     accounts: list[Account]
     rounds: int
+    n_solved: int  #: rows that were solved for
     hull_tol: float  #: of the rows that the model was trained on
     first: WeightedRows  #: the set of the first solution
     first_tol: float  #: its tolerance
@@ -173,6 +174,7 @@ class GatheredTrainer:
             fitted._replace(support=support),
             accounts,
             state.rounds,
+            n_solved(state.machines),
             sets.hull_tol,
             first,
             first_tol,
