@@ -154,8 +154,10 @@ class Certificate:
             known = f"the last round changed {self.changed:.1%} of the predictions"
         else:
             return ""
-        more = f'refine={self.rounds + 1} or more, refine="exact" or a smaller hull_tol'
-        return f"{known}; nearer to it are {more}"
+        return (
+            f"{known}; nearer to it are refine={self.rounds + 1} or more, a smaller hull_tol or, of "
+            'rows in memory, refine="exact"'
+        )
 
     def __str__(self) -> str:
         rounds = f"{self.rounds} margin-stratified round{'' if self.rounds == 1 else 's'}"

@@ -191,6 +191,7 @@ def test_the_certificate_tells_of_rounds_and_bounds_the_objective_of_all_rows(ma
     assert certificate.objective == pytest.approx(found, rel=1e-4)
     bound = certificate.reduced_objective + certificate.theorem_2_bound
     assert found <= bound * (1 + 1e-6)
+    n_pairs = len(model.intercept_)
     costs = 2.0 * max(1, n_pairs - 1) * weights.sum()
     furthest = np.sqrt(n_pairs) * certificate.norm * costs * certificate.max_residual**0.5
     assert certificate.theorem_2_bound <= furthest * (1 + 1e-6)
