@@ -155,8 +155,8 @@ class Certificate:
         else:
             return ""
         return (
-            f"{known}; nearer to it are refine={self.rounds + 1} or more, a smaller hull_tol or, of "
-            'rows in memory, refine="exact"'
+            f"{known}; nearer to it are refine={self.rounds + 1} or more, a smaller hull_tol or, "
+            'of rows in memory, refine="exact"'
         )
 
     def __str__(self) -> str:

@@ -186,7 +186,7 @@ def test_the_certificate_tells_of_rounds_and_bounds_the_objective_of_all_rows(ma
     assert certificate.hull_tol == 1e-2
     assert 0.0 < certificate.max_residual <= 10 * 1e-2 * (1 + 1e-9)
     assert certificate.n_rows == len(y)
-    assert len(model.support_) <= certificate.n_solved < (weights > 0).sum()
+    assert len(model.support_) <= certificate.n_solved <= (weights > 0).sum()
     found = objective(model, X, y, weights)
     assert certificate.objective == pytest.approx(found, rel=1e-4)
     bound = certificate.reduced_objective + certificate.theorem_2_bound
