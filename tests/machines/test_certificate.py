@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC
 from aesvm.kernels import kernel_matrix
-from aesvm.machines.formulation import best_offset
+from aesvm.machines.formulation import best_offsets
 from aesvm.machines.hinge import Hinge
 from aesvm.solver.smo import minimize
 from tests import oracles
@@ -47,7 +47,7 @@ def optimum(C, gamma):
     matrix = kernel_matrix(X, gamma=gamma)
     solution = minimize(matrix, np.arange(len(y)), signs, -np.ones(len(y)), bounds, tol=1e-7)
     coefs = signs * solution.alpha
-    offset = best_offset(Hinge().ramps(solution.scores, signs, bounds))
+    (offset,) = best_offsets(Hinge(), solution.scores, signs, bounds)
     return objective(coefs, X, offset, X, signs, bounds, gamma=gamma)
 
 

@@ -46,9 +46,9 @@ class Scripted:
         self.cost = look_cost
         self.n_rounds = 0
 
-    def look(self, state, free_offset):
+    def look(self, state, free_offsets):
         loss, crossed = self.looks.pop(0)
-        return [Look(loss=loss, offset=0.0, doubt=0.1, n_values=1, n_crossed=crossed, n_support=50)]
+        return [Look(loss=loss, offsets=(0.0,), doubt=0.1, n_values=1, n_crossed=crossed, n_support=50)]
 
     def look_cost(self, state):
         return self.cost
@@ -69,7 +69,7 @@ class Scripted:
 
 
 def train(sets, progress):
-    return [Machine(own, np.array([1.0, -1.0]), np.ones(2), 0.0, None) for own in sets.sets]
+    return [Machine(own, np.array([1.0, -1.0]), np.ones(2), (0.0,), None) for own in sets.sets]
 
 
 def run(place, policy, first=None):
@@ -172,8 +172,8 @@ def looks_that_find(monkeypatch, n_crossed, objective):
     """Every look at all rows has this many that crossed, and an objective by number of rounds."""
     looked_at = rounds.looked_at
 
-    def found(place, state, free_offset):
-        state = looked_at(place, state, free_offset)
+    def found(place, state, free_offsets):
+        state = looked_at(place, state, free_offsets)
         return replace(state, looks=[replace(look, n_crossed=n_crossed) for look in state.looks])
 
     monkeypatch.setattr(rounds, "looked_at", found)

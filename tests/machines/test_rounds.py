@@ -191,7 +191,7 @@ class OneMachine:
         self.state = State([machine], 0, sets)
 
     def look(self):
-        self.state = looked_at(self.place, self.state, free_offset=True)
+        self.state = looked_at(self.place, self.state, free_offsets=True)
         return self.state.looks[0]
 
     @property
@@ -218,7 +218,7 @@ def test_rounds_keep_who_stands_for_whom(seed, weighted, C):
             break
         low, high = 1 - seen.doubt, 1 + seen.doubt
         strata = np.where(place.positions < low, -1, np.where(place.positions > high, 1, 0))
-        own.train(place.stratify([Cut(seen.offset, seen.doubt)], Silence()))
+        own.train(place.stratify([Cut(seen.offsets, seen.doubt)], Silence()))
         found = own.machine.set.combinations
         # nothing is lost, and no subset mixes strata, or classes
         assert_allclose(found.gather(problem.weights).sum(), problem.weights.sum(), rtol=1e-12)
@@ -241,7 +241,7 @@ def test_margins_are_those_of_the_formula_or_bounds_of_them(seed, gamma):
     own = OneMachine(seed, C=0.3, hull_tol=1e-3, gamma=gamma)
     look, problem, found = own.look(), own.problem, own.place.positions
     K = oracles.kernel(own.X, gamma=gamma)[np.ix_(problem.rows, own.machine.set.rows)]
-    margins = problem.targets * (K @ own.machine.coefs + look.offset)
+    margins = problem.targets * (K @ own.machine.coefs + look.offsets[0])
     seen = np.isclose(found, margins, atol=1e-6)
     assert (margins[~seen] >= found[~seen]).all()
     assert (found[~seen] >= 2.0 - 1e-9).all()
@@ -257,7 +257,7 @@ def test_rows_that_have_crossed_the_margin_since_they_were_represented_are_count
     seen = own.look()
     assert seen.n_crossed == 0  # the first set was made without a margin
     before = own.place.positions
-    own.train(own.place.stratify([Cut(seen.offset, seen.doubt)], Silence()))
+    own.train(own.place.stratify([Cut(seen.offsets, seen.doubt)], Silence()))
     seen_again, now = own.look(), own.place.positions
     inside, outside = before < 1 - seen.doubt, before > 1 + seen.doubt
     crossed = (inside & (now > 1 + 1e-3)) | (outside & (now < 1 - 1e-3))

@@ -64,7 +64,7 @@ def sent_machines(vectors, machines, spec=SPEC):
 
 
 def sent_machine(classes, support, coefs, offset, norm, costs=(0.7, 2.0)):
-    return SentMachine(ClassPair(classes, costs, 0), support, coefs, offset, norm)
+    return SentMachine(ClassPair(classes, costs, 0), support, coefs, (offset,), norm)
 
 
 def merged_strata(several, level, hull_tol, reduce):
@@ -134,7 +134,7 @@ def small_pieces(monkeypatch):
 def test_no_offset_near_the_present_one_is_better_than_the_best_step(seed, n, scale, on_steps):
     seen_of, losses, bounds = looked_at(np.random.default_rng(seed), n, scale, on_steps)
     own = seen_of(np.ones(n, dtype=bool))[0]
-    offset, least = own.best(0.25)
+    (offset,), least = own.best((0.25,))
     assert abs(offset - 0.25) <= SHIFT
     assert least == pytest.approx(losses(offset), rel=1e-9, abs=1e-9)
     others = [losses(b) for b in np.linspace(0.25 - SHIFT, 0.25 + SHIFT, 3001)]
@@ -151,8 +151,8 @@ def test_looks_at_some_of_the_rows_add_up(seed, n, n_parts):
     parts = [seen_of(places == place) for place in range(n_parts)]
     merged = merged_looks([{}, *parts])[0]
     assert_allclose(merged.sums, whole.sums, rtol=1e-12, atol=1e-12)
-    assert merged.here() == pytest.approx(whole.here(), rel=1e-9, abs=1e-9)
-    assert_allclose(merged.losses(), whole.losses(), rtol=1e-9, atol=1e-9)
+    assert merged.here((0.0,)) == pytest.approx(whole.here((0.0,)), rel=1e-9, abs=1e-9)
+    assert_allclose(merged.losses((0.0,)), whole.losses((0.0,)), rtol=1e-9, atol=1e-9)
     assert merged.n_values == merged.n_wrong == n
     assert merged.squared_error == sum(np.bincount(places) ** 2)
     assert merged_looks([{0: whole}, {1: whole}]) == {0: whole, 1: whole}
@@ -160,10 +160,10 @@ def test_looks_at_some_of_the_rows_add_up(seed, n, n_parts):
 
 def test_doubt_is_half_as_much_again_as_the_error_and_ends_at_the_boundary():
     seen = looked_at(np.random.default_rng(0), 5)[0](np.ones(5, dtype=bool))[0]
-    same = seen.here()
-    assert seen._replace(squared_error=0.12, n_wrong=3).doubt(same) == pytest.approx(0.3)
-    assert seen._replace(squared_error=12.0, n_wrong=3).doubt(same) == WIDEST
-    assert seen._replace(squared_error=0.0, n_wrong=0).doubt(same) == 0.0
+    same = seen.here((0.0,))
+    assert seen._replace(squared_error=0.12, n_wrong=3).doubt(same, (0.0,)) == pytest.approx(0.3)
+    assert seen._replace(squared_error=12.0, n_wrong=3).doubt(same, (0.0,)) == WIDEST
+    assert seen._replace(squared_error=0.0, n_wrong=0).doubt(same, (0.0,)) == 0.0
 
 
 def test_doubt_is_no_less_than_what_the_trained_set_gets_wrong_on_average():
@@ -178,7 +178,7 @@ def test_doubt_is_no_less_than_what_the_trained_set_gets_wrong_on_average():
     within = bounds[margins < 1.0].sum()
     for wrong in (-0.2, 0.1):
         expected = 1.5 * abs(wrong)
-        assert seen.doubt(seen.here() + wrong * within) == pytest.approx(expected, rel=1e-9)
+        assert seen.doubt(seen.here((0.0,)) + wrong * within, (0.0,)) == pytest.approx(expected, rel=1e-9)
 
 
 @given(SEEDS, TOLERANCES, st.integers(2, 3), st.booleans())
@@ -195,10 +195,10 @@ def test_scores_are_right_or_proven_to_be_far_outside(seed, tolerance, n_classes
         assert_array_equal(at, np.flatnonzero(np.isin(own.rows.targets, machine.selection.classes)))
         signs = np.where(own.rows.targets == machine.selection.classes[0], 1.0, -1.0)
         true = true_scores(machines, number, own.rows.X)
-        margins = signs * (true + machine.offset)
+        margins = signs * (true + machine.offsets[0])
         right = np.isclose(values, true[at], rtol=1e-9, atol=1e-9)
         assert right[np.isin(at, own.combinations.members)].all()
-        bound = (signs[at] * (values + machine.offset))[~right]
+        bound = (signs[at] * (values + machine.offsets[0]))[~right]
         assert (margins[at][~right] >= bound - 1e-9).all()
         assert (bound >= 1.0 + WIDEST + SHIFT - 1e-9).all()
         n_asked, rest = divmod(found[number].n_values, len(machine.support))
@@ -237,7 +237,7 @@ def test_a_part_that_has_no_rows_of_a_pair_says_nothing_of_it():
         2: len(own.rows),
     }
     assert sorted(look(own, found, machines, None)) == [1, 2]
-    cuts = {number: Cut(one.offset, 0.1) for number, one in machines.machines.items()}
+    cuts = {number: Cut(one.offsets, 0.1) for number, one in machines.machines.items()}
     assert sorted(stratify(own, found, cuts, machines, 1e-2, reduce)) == [1, 2]
     nobody = part_of(weighted(X, y, np.zeros(90)), 1e-2)
     assert score(nobody, machines, RUN) == {}
@@ -265,7 +265,7 @@ def test_strata_hold_all_weights_and_reach_all_rows(seed, hull_tol, n_classes, n
     machines = some_machines(rng, X, y)
     doubt = rng.uniform(0.05, WIDEST)
     cuts = {
-        number: Cut(one.offset + rng.uniform(-SHIFT, SHIFT), doubt)
+        number: Cut((one.offsets[0] + rng.uniform(-SHIFT, SHIFT),), doubt)
         for number, one in machines.machines.items()
     }
 
@@ -280,7 +280,7 @@ def test_strata_hold_all_weights_and_reach_all_rows(seed, hull_tol, n_classes, n
     K = oracles.kernel(X, gamma=GAMMA)
     for number, cut in cuts.items():
         signs = np.where(y == machines.machines[number].selection.classes[0], 1.0, -1.0)
-        margins = signs * (true_scores(machines, number, X) + cut.offset)
+        margins = signs * (true_scores(machines, number, X) + cut.offsets[0])
         sides = (np.abs(margins - 1.0) <= doubt, margins < 1.0 - doubt, margins > 1.0 + doubt)
         tolerances = (0.0, hull_tol, COARSER * hull_tol)
         for stratum, side, tolerance in zip(strata[number], sides, tolerances, strict=True):
@@ -312,10 +312,10 @@ def test_sides_are_reduced_and_the_band_is_not():
     X, y, weights = clusters(rng, 400)
     machines = some_machines(rng, X, y)
     found = score(part_of(weighted(X, y, weights), 0.1), machines, RUN)
-    cuts = {0: Cut(machines.machines[0].offset, 0.3)}
+    cuts = {0: Cut(machines.machines[0].offsets, 0.3)}
     strata = stratify(part_of(weighted(X, y, weights), 0.0), found, cuts, machines, 0.1, reduce)
     band, inside, outside = merged_strata([strata], None, 0.1, reduce)[0]
-    margins = np.where(y == 0, 1.0, -1.0) * (true_scores(machines, 0, X) + cuts[0].offset)
+    margins = np.where(y == 0, 1.0, -1.0) * (true_scores(machines, 0, X) + cuts[0].offsets[0])
     assert len(band) == len(np.unique(X[np.abs(margins - 1.0) <= 0.3], axis=0)) > 20
     assert 0 < len(inside) < 0.8 * (margins < 0.7).sum()
     assert 0 < len(outside) < 0.2 * (margins > 1.3).sum()
@@ -405,7 +405,7 @@ def test_rows_that_have_crossed_the_margin_are_counted(seed, n):
     sent = sent_machines(np.zeros((0, 1)), {0: machine})
     one = Part(weighted(np.zeros((n, 1)), y), Combinations.identity(n))
     before, now = (RowScores(np.arange(n), 2.0 * rng.normal(size=n), n, 0.0, 0) for _ in range(2))
-    cut = Cut(0.1, rng.uniform(0.0, WIDEST))
+    cut = Cut((0.1,), rng.uniform(0.0, WIDEST))
     seen = look(one, {0: now}, sent, LastRound({0: before}, {0: cut}))[0]
     then, here = signs * (before.values + 0.1), signs * (now.values + 0.25)
     inside, outside = then < 1.0 - cut.doubt, then > 1.0 + cut.doubt

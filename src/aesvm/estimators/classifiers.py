@@ -33,6 +33,7 @@ from aesvm.estimators.validation import (
 from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import classifier
 from aesvm.machines.fitted import FittedPairs, fitted_pairs, n_solved, warn_of_solver
+from aesvm.machines.hinge import Hinge
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.out_of_core.classifier import (
     GatheredFit,
@@ -179,7 +180,7 @@ def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
         spec.definiteness,
     )
     vars(estimator).pop("n_seen_", None)  # of a stream before
-    fitted = fitted_pairs(data, labels, trained, spec)
+    fitted = fitted_pairs(data, labels, trained, spec, Hinge())
     set_trained(estimator, fitted, trained_on, chosen, data.shape)
 
 
@@ -316,7 +317,7 @@ def certify_gathered(estimator: Any, answers: Answers) -> Certificate:
     """The certificate of a model of rows that are elsewhere, with all of them seen."""
     known = TrainedOn.of(estimator)
     costs = estimator.C * estimator.class_weight_
-    accounts = certify(known.accounts, model_of(estimator), costs, answers, estimator.tol)
+    accounts = certify(known.accounts, model_of(estimator), costs, answers, Hinge(), estimator.tol)
     return known._replace(accounts=accounts).keep(estimator)
 
 

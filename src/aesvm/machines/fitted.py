@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from aesvm.certificate import Certificate
 from aesvm.kernels import KernelSpec
 from aesvm.machines import one_vs_one
+from aesvm.machines.formulation import Formulation
 from aesvm.machines.problem import Machine
 from aesvm.machines.training import Trained
 from aesvm.runtime.warn import warn
@@ -32,10 +33,14 @@ class FittedPairs(NamedTuple):
 
 
 def fitted_pairs(
-    X: Any, labels: NDArray[np.intp], trained: list[Trained], spec: KernelSpec
+    X: Any,
+    labels: NDArray[np.intp],
+    trained: list[Trained],
+    spec: KernelSpec,
+    formulation: Formulation,
 ) -> FittedPairs:
     """All pairs in SVC's layout; ``labels`` are the classes of the rows of X, by number."""
-    layout = one_vs_one.assemble(labels, [pair.machine.expansion for pair in trained])
+    layout = one_vs_one.assemble(labels, [pair.machine.expansion(formulation) for pair in trained])
     support = layout.support.astype(np.int32)
     solutions = [pair.machine.solution for pair in trained]
     return FittedPairs(

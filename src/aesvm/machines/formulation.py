@@ -1,12 +1,15 @@
 """What a formulation of the SVM is: its loss, its dual variables, and how the two agree.
 
-Training minimises, over a function ``f = <w, phi(x)> + b``,
+Training minimises, over a w in kernel space and offsets b,
 
-    F(w, b) = 1/2 |w|^2 + sum_i c_i loss(p_i),    p_i = position(f(x_i), target_i)
+    F(w, b) = 1/2 |w|^2 + sum_k d_k b_k + sum_i c_i loss(p_i),
+    p_i = position(<w, phi(x_i)>, target_i, b)
 
-with a loss that is piecewise linear in the position, with kinks at known places. Everything else
-(sets, solver, rounds, streams, clusters) asks it through this interface. ``hinge`` is C-support
-vector classification.
+with a loss that is piecewise linear in the position, with kinks at known places. The offsets b are
+the numbers that a machine has beside w: one, or two where a threshold is fitted too; ``d`` are the
+slopes that F has in them. Everything else (sets, solver, rounds, streams, clusters) asks it through
+this interface. ``hinge`` is C-support vector classification, ``tube`` regression, ``one_class`` the
+support of a distribution; ``nu_hinge`` and ``nu_tube`` are the forms with a parameter nu.
 
 Signed coefficients stand for multipliers: ``w = sum_i coef_i phi(x_i)``, ``|coef_i| <= c_i``.
 """
@@ -18,9 +21,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.solver.state import Solution
-
 Array = NDArray[np.float64]
+
+#: The numbers of a machine beside w.
+Offsets = tuple[float, ...]
 
 #: Sums of costs that differ by this share of them are taken as equal.
 _FLAT = 1e-10
@@ -38,13 +42,21 @@ class Variables(NamedTuple):
 
 
 class Ramps(NamedTuple):
-    """The losses of rows as functions of the offset b, ``cost * max(0, kink - b)`` or, rising, \
+    """The losses of rows as functions of an offset b, ``cost * max(0, kink - b)`` or, rising, \
     ``cost * max(0, b - kink)``; a row may have several.
     """
 
     kinks: Array
     costs: Array
     rising: NDArray[np.bool_]
+    which: NDArray[np.intp]  #: the offset that each is a function of, by number
+
+
+class Decision(NamedTuple):
+    """What a model decides by: ``f(x) = <w, phi(x)> / scale + intercept``."""
+
+    intercept: float
+    scale: float = 1.0
 
 
 class Formulation(Protocol):
@@ -55,11 +67,17 @@ class Formulation(Protocol):
         """Of the linear pieces of the loss, from the lowest positions up: which are zero."""
 
     @property
-    def width(self) -> float:
-        """The unit of decision values: 1 of the hinge, whose margins are measured in it."""
+    def target_reach(self) -> float:
+        """How far targets are apart, at most, for each unit of distance in the space of the hull.
 
-    def positions(self, values: Array, targets: Array) -> Array:
-        """Where on the axis of the loss rows with decision values ``f(x_i)`` lie."""
+        Zero where rows of different targets never stand for each other.
+        """
+
+    def width(self, offsets: Offsets) -> float:
+        """The unit of scores: 1 of the hinge, whose margins are measured in it."""
+
+    def positions(self, scores: Array, targets: Array, offsets: Offsets) -> Array:
+        """Where on the axis of the loss rows with scores ``<w, phi(x_i)>`` lie."""
 
     def losses(self, positions: Array) -> Array:
         """The loss at each position."""
@@ -67,14 +85,20 @@ class Formulation(Protocol):
     def pieces(self, positions: Array, doubt: float) -> NDArray[np.int8]:
         """The linear piece that each position is on, -1 within ``doubt`` of a kink."""
 
-    def cautious_scores(self, scores: Array, targets: Array, offset: float, errors: Array) -> Array:
+    def cautious_scores(self, scores: Array, targets: Array, errors: Array) -> Array:
         """Scores known up to an error, moved by it to where the loss is largest."""
 
     def far_away(self, positions: Array, distance: float) -> NDArray[np.bool_]:
-        """Positions on a flat piece, at least ``distance`` from its kinks."""
+        """Positions on a flat piece, at least ``distance`` from its kinks.
+
+        Those of cautious scores, at any offsets: where that is not enough to tell, none.
+        """
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
-        """The losses as functions of the offset, given ``<w, phi(x_i)>``."""
+        """The losses as functions of the offsets, given ``<w, phi(x_i)>``."""
+
+    def slopes(self, bounds: Array) -> Offsets:
+        """The slope of F in each offset, beside the losses, of rows with these bounds."""
 
     def variables(self, targets: Array, bounds: Array) -> Variables:
         """The dual's variables."""
@@ -82,8 +106,8 @@ class Formulation(Protocol):
     def coefs(self, targets: Array, alpha: Array) -> Array:
         """Signed coefficients of rows, from the values of the variables."""
 
-    def alpha(self, targets: Array, coefs: Array) -> Array:
-        """The values of the variables, from signed coefficients."""
+    def alpha(self, targets: Array, coefs: Array, bounds: Array) -> Array:
+        """The values of the variables, from feasible signed coefficients."""
 
     def feasible(self, coefs: Array, targets: Array, bounds: Array) -> Array:
         """Coefficients that rounding moved out of the dual's constraints, moved back."""
@@ -91,8 +115,8 @@ class Formulation(Protocol):
     def agreeing(self, positions: Array, targets: Array, bounds: Array) -> Array:
         """Feasible coefficients that agree with the positions: a start for the solver."""
 
-    def offset(self, solution: Solution, scores: Array, targets: Array, bounds: Array) -> float:
-        """The b of a solution, given the scores of its rows."""
+    def decision(self, offsets: Offsets) -> Decision:
+        """What a model with these offsets decides by."""
 
     def changed(self, before: Array, now: Array) -> NDArray[np.bool_]:
         """Rows whose prediction differs between two positions."""
@@ -103,38 +127,65 @@ class Formulation(Protocol):
     def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
         """The dual objective, at the best multiple of feasible coefficients."""
 
-    def worst_optimum(self, targets: Array, bounds: Array) -> float:
-        """An upper bound on the least F: its value at ``w = 0`` and the best b."""
+    def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float | None:
+        """What ``|w|^2`` is at most, of an optimum; None where that takes kernel values."""
 
-    def constant(self, targets: Array) -> float | None:
-        """The value of f where the rows leave nothing to learn, otherwise None."""
+    def constant(self, targets: Array) -> Offsets | None:
+        """The offsets where the rows leave nothing to learn and w is zero, otherwise None."""
 
 
-def best_offset(ramps: Ramps) -> float:
-    """The b that minimises the summed losses; the middle where several do.
-
-    The sum is piecewise linear in b. Its slope right of a kink is the cost of rising ramps up to
-    there, less that of falling ramps beyond.
+def best_offsets(formulation: Formulation, scores: Array, targets: Array, bounds: Array) -> Offsets:
+    """The offsets that minimise F for a given w; the middle where several do.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.machines.formulation import Ramps, best_offset
-    >>> best_offset(Ramps(np.array([1.0, -2.0]), np.ones(2), np.array([True, False])))
-    -0.5
+    >>> from aesvm.machines.formulation import best_offsets
+    >>> from aesvm.machines.hinge import Hinge
+    >>> best_offsets(Hinge(), np.array([2.0, -1.0]), np.array([1.0, -1.0]), np.ones(2))
+    (-0.5,)
     """
-    kinks = ramps.kinks
+    ramps = formulation.ramps(scores, targets, bounds)
+    found = []
+    for number, slope in enumerate(formulation.slopes(bounds)):
+        own = ramps.which == number
+        found.append(_best_offset(ramps.kinks[own], ramps.costs[own], ramps.rising[own], slope))
+    return tuple(found)
+
+
+def _best_offset(kinks: Array, costs: Array, rising: NDArray[np.bool_], linear: float) -> float:
+    """The b that minimises summed ramps, and ``linear * b``.
+
+    The sum is piecewise linear in b. Its slope right of a kink is the cost of rising ramps up to
+    there, less that of falling ramps beyond.
+    """
     order = np.argsort(kinks, kind="stable")
-    costs = ramps.costs[order]
-    falling = np.where(ramps.rising[order], 0.0, costs)
+    costs = costs[order]
+    falling = np.where(rising[order], 0.0, costs)
     # two sums that only grow towards the ends: huge costs far away leave small ones their digits
-    below = np.cumsum(costs - falling)
+    below = np.cumsum(costs - falling) + linear
     above = np.append(np.cumsum(falling[::-1])[::-1][1:], 0.0)
     slope, hair = below - above, _FLAT * (below + above)
     first, last = int(np.argmax(slope >= -hair)), int(np.argmax(slope > hair))
     if slope[-1] <= hair[-1]:  # no ramp rises
         last = len(order) - 1
     return float(0.5 * (kinks[order[first]] + kinks[order[last]]))
+
+
+def total_loss(
+    formulation: Formulation, positions: Array, bounds: Array, offsets: Offsets
+) -> float:
+    """F without ``1/2 |w|^2``."""
+    slopes = formulation.slopes(bounds)
+    linear = sum(slope * offset for slope, offset in zip(slopes, offsets, strict=True))
+    return float(bounds @ formulation.losses(positions)) + linear
+
+
+def worst_optimum(formulation: Formulation, targets: Array, bounds: Array) -> float:
+    """An upper bound on the least F: its value at ``w = 0`` and the best offsets."""
+    scores = np.zeros(len(targets))
+    offsets = best_offsets(formulation, scores, targets, bounds)
+    return total_loss(formulation, formulation.positions(scores, targets, offsets), bounds, offsets)
 
 
 def n_support(formulation: Formulation, positions: Array) -> int:

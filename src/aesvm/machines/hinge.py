@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array, Ramps, Variables, best_offset
-from aesvm.solver.state import Solution
+from aesvm.machines.formulation import Array, Decision, Offsets, Ramps, Variables
 
 #: A multiplier this close to a bound, as a share of it, is at the bound.
 _AT_BOUND = 1e-9
@@ -26,10 +25,13 @@ class Hinge:
     """The hinge loss, a ``Formulation``."""
 
     flat_pieces = (False, True)
-    width = 1.0
+    target_reach = 0.0
 
-    def positions(self, values: Array, targets: Array) -> Array:
-        return targets * values
+    def width(self, offsets: Offsets) -> float:
+        return 1.0
+
+    def positions(self, scores: Array, targets: Array, offsets: Offsets) -> Array:
+        return targets * (scores + offsets[0])
 
     def losses(self, positions: Array) -> Array:
         return np.maximum(0.0, 1.0 - positions)
@@ -38,14 +40,17 @@ class Hinge:
         outside = np.where(positions > 1.0 + doubt, 1, -1)
         return np.where(positions < 1.0 - doubt, 0, outside).astype(np.int8)
 
-    def cautious_scores(self, scores: Array, targets: Array, offset: float, errors: Array) -> Array:
+    def cautious_scores(self, scores: Array, targets: Array, errors: Array) -> Array:
         return scores - targets * errors
 
     def far_away(self, positions: Array, distance: float) -> NDArray[np.bool_]:
         return positions >= 1.0 + distance
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
-        return Ramps(targets - scores, costs, targets < 0)
+        return Ramps(targets - scores, costs, targets < 0, np.zeros(len(scores), dtype=np.intp))
+
+    def slopes(self, bounds: Array) -> Offsets:
+        return (0.0,)
 
     def variables(self, targets: Array, bounds: Array) -> Variables:
         n = len(targets)
@@ -54,7 +59,7 @@ class Hinge:
     def coefs(self, targets: Array, alpha: Array) -> Array:
         return targets * alpha
 
-    def alpha(self, targets: Array, coefs: Array) -> Array:
+    def alpha(self, targets: Array, coefs: Array, bounds: Array) -> Array:
         return targets * coefs
 
     def feasible(self, coefs: Array, targets: Array, bounds: Array) -> Array:
@@ -98,9 +103,8 @@ class Hinge:
             alpha[at] += rest if alpha[at] == 0 else -rest
         return targets * np.clip(alpha, 0.0, bounds)
 
-    def offset(self, solution: Solution, scores: Array, targets: Array, bounds: Array) -> float:
-        """That which minimises F: LIBSVM's is the mean of those that free variables allow."""
-        return best_offset(self.ramps(scores, targets, bounds))
+    def decision(self, offsets: Offsets) -> Decision:
+        return Decision(offsets[0])
 
     def changed(self, before: Array, now: Array) -> NDArray[np.bool_]:
         return np.sign(before) != np.sign(now)
@@ -117,12 +121,12 @@ class Hinge:
         share = min(1.0, total / squared_norm) if squared_norm > 0 else 1.0
         return share * (total - 0.5 * share * squared_norm)
 
-    def worst_optimum(self, targets: Array, bounds: Array) -> float:
-        """Twice the costs of the lighter class: that of the better of f = 1 and f = -1."""
-        return 2.0 * min(float(bounds[targets == sign].sum()) for sign in (1.0, -1.0))
+    def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float:
+        """The sum of all costs: ``|w|^2`` is that of the multipliers, less the losses."""
+        return float(bounds.sum())
 
-    def constant(self, targets: Array) -> float | None:
+    def constant(self, targets: Array) -> Offsets | None:
         """1 or -1 where there is one class, 0 where there is no row."""
         if not len(targets):
-            return 0.0
-        return float(targets[0]) if (targets == targets[0]).all() else None
+            return (0.0,)
+        return (float(targets[0]),) if (targets == targets[0]).all() else None

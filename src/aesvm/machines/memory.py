@@ -17,10 +17,17 @@ from numpy.typing import NDArray
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.kernels.blocks import EXPANSION_COLUMNS
 from aesvm.machines import rounds
-from aesvm.machines.formulation import Array, Formulation, best_offset, n_support
+from aesvm.machines.formulation import (
+    Array,
+    Formulation,
+    Offsets,
+    best_offsets,
+    n_support,
+    total_loss,
+    worst_optimum,
+)
 from aesvm.machines.problem import (
     Coverage,
-    Expansion,
     Machine,
     Problem,
     TrainingSet,
@@ -90,6 +97,7 @@ class RowsInMemory:
         """The training set of some combinations; start and positions before it are of all rows."""
         problem, members = self.problem, combinations.members
         bounds = problem.bounds
+        worst = worst_optimum(self.formulation, problem.targets, bounds)
         residuals = np.maximum(combinations.residuals, 0.0)
         own = TrainingSet(
             problem.rows[members],
@@ -102,7 +110,8 @@ class RowsInMemory:
                 total_residual=float(combinations.residuals.sum()),
                 weighted_distances=float(bounds @ np.sqrt(residuals)),
                 total_cost=float(bounds.sum()),
-                worst_optimum=self.formulation.worst_optimum(problem.targets, bounds),
+                worst_optimum=worst,
+                squared_norm_bound=self.formulation.squared_norm_bound(bounds, worst),
                 exact=combinations.is_identity,
             ),
             combinations,
@@ -148,13 +157,13 @@ class RowsInMemory:
         (machine,) = state.machines
         return self.look_cost(state) + self._n_lifted(machine) ** 2 / 2
 
-    def look(self, state: State, free_offset: bool) -> list[Look]:
+    def look(self, state: State, free_offsets: bool) -> list[Look]:
         (machine,) = state.machines
         problem, formulation = self.problem, self.formulation
         combinations = _combinations_of(machine)
-        scores, offset, n_values = self._scores(machine, free_offset)
-        self.positions = positions = formulation.positions(scores + offset, problem.targets)
-        own = formulation.positions(machine.scores + offset, machine.set.targets)
+        scores, offsets, n_values = self._scores(machine, free_offsets)
+        self.positions = positions = formulation.positions(scores, problem.targets, offsets)
+        own = formulation.positions(machine.scores, machine.set.targets, offsets)
         losses = formulation.losses(positions)
         wrong = wrong_losses(combinations, losses, formulation.losses(own))
         error = sqrt(float(np.square(wrong).mean())) if len(wrong) else 0.0
@@ -170,9 +179,9 @@ class RowsInMemory:
             crossed = int(np.count_nonzero((self.pieces >= 0) & (now >= 0) & (now != self.pieces)))
         return [
             Look(
-                loss=float(problem.bounds @ losses),
-                offset=offset,
-                doubt=min(DEVIATIONS * error, WIDEST * formulation.width),
+                loss=total_loss(formulation, positions, problem.bounds, offsets),
+                offsets=offsets,
+                doubt=min(DEVIATIONS * error, WIDEST * formulation.width(offsets)),
                 n_values=n_values,
                 n_crossed=crossed,
                 n_support=n_support(formulation, positions),
@@ -187,8 +196,8 @@ class RowsInMemory:
         coefs = _combinations_of(machine).lift(machine.coefs, problem.weights)
         return self.formulation.feasible(coefs, problem.targets, problem.bounds)
 
-    def _scores(self, machine: Machine, free_offset: bool) -> tuple[Array, float, int]:
-        """Scores of all rows, the offset, and the kernel values that took."""
+    def _scores(self, machine: Machine, free_offsets: bool) -> tuple[Array, Offsets, int]:
+        """Scores of all rows, the offsets, and the kernel values that took."""
         problem, formulation, combinations = (
             self.problem,
             self.formulation,
@@ -198,19 +207,19 @@ class RowsInMemory:
         norm = sqrt(max(machine.squared_norm, 0.0)) if definite else inf
         seen = np.zeros(len(problem.rows), dtype=bool)
         seen[combinations.members] = True
-        offset, targets = machine.offset, problem.targets
-        known = cautious_scores(combinations, machine.scores, norm, targets, offset, formulation)
-        far = WIDEST * formulation.width
+        offsets, targets = machine.offsets, problem.targets
+        known = cautious_scores(combinations, machine.scores, norm, targets, formulation)
+        far = WIDEST * formulation.width(offsets)
         support = machine.support
         rows, coefs = machine.set.rows[support], machine.coefs[support]
         kernel = self.kernel.for_sums(problem.rows, coefs)
         n_values = 0
         while True:
-            if free_offset:
-                offset = best_offset(formulation.ramps(known, targets, problem.bounds))
-            wanted = rows_to_score(known, seen, norm, targets, offset, far, formulation)
+            if free_offsets:
+                offsets = best_offsets(formulation, known, targets, problem.bounds)
+            wanted = rows_to_score(known, seen, norm, targets, offsets, far, formulation)
             if not wanted.any():
-                return known, offset, n_values
+                return known, offsets, n_values
             at = np.flatnonzero(wanted)
             n_values += len(at) * len(rows)
             if len(at) * len(rows) > _LONG:
@@ -230,7 +239,9 @@ class RowsInMemory:
             return None
         return prove(
             self.problem,
-            machine.expansion,
+            machine.set.rows[machine.support],
+            machine.coefs[machine.support],
+            machine.offsets,
             coefs,
             self.kernel,
             self.formulation,
@@ -290,7 +301,9 @@ class Proof(NamedTuple):
 
 def prove(
     problem: Problem,
-    expansion: Expansion,
+    support: NDArray[np.intp],
+    support_coefs: Array,
+    offsets: Offsets,
     coefs: Array,
     kernel: TrainingKernel,
     formulation: Formulation,
@@ -307,7 +320,7 @@ def prove(
     ----------
     problem : Problem
         All rows of the machine.
-    expansion : Expansion
+    support, support_coefs, offsets
         The machine, over rows of the problem.
     coefs : ndarray
         Coefficients of all rows, feasible for the full dual.
@@ -317,27 +330,27 @@ def prove(
         Others, where these have a better dual.
     """
     values = kernel.in_double()
-    scores = values.scores(expansion.rows, expansion.coefs, problem.rows, run)
-    supporting = scores[np.searchsorted(problem.rows, expansion.rows)]
-    squared_norm = float(expansion.coefs @ supporting)
-    positions = formulation.positions(scores + expansion.offset, problem.targets)
+    scores = values.scores(support, support_coefs, problem.rows, run)
+    supporting = scores[np.searchsorted(problem.rows, support)]
+    squared_norm = float(support_coefs @ supporting)
+    positions = formulation.positions(scores, problem.targets, offsets)
     dual = None
     if kernel.spec.is_definite:
         best = coefs if dual_coefs is None else dual_coefs
         held = np.flatnonzero(best)
         rows, own = problem.rows[held], best[held]
-        same = np.array_equal(rows, expansion.rows) and np.array_equal(own, expansion.coefs)
+        same = np.array_equal(rows, support) and np.array_equal(own, support_coefs)
         norm = squared_norm if same else values.squared_norm(rows, own, run)
         # a norm that is larger makes the dual smaller: it stays a bound
         total = float(np.abs(own).sum())
         norm += _sum_rounding(values, rows, total) * total
         dual = formulation.dual_value(best, problem.targets, norm)
-    total = float(np.abs(expansion.coefs).sum())
+    total = float(np.abs(support_coefs).sum())
     off = _sum_rounding(values, problem.rows, total)
     may_pay = ~formulation.far_away(positions, off)  # the others pay nothing, rounded or not
     return Proof(
         squared_norm,
-        float(problem.bounds @ formulation.losses(positions)),
+        total_loss(formulation, positions, problem.bounds, offsets),
         dual,
         formulation.n_violators(positions, coefs, problem.bounds, tol),
         off * (float(problem.bounds[may_pay].sum()) + 0.5 * total),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import TrainingKernel
-from aesvm.machines.formulation import Array
+from aesvm.machines.formulation import Array, Formulation, Offsets
 from aesvm.sets.combinations import Combinations
 from aesvm.solver.state import Solution
 
@@ -60,6 +60,7 @@ class Coverage:
     weighted_distances: float = 0.0  #: sum_i c_i |tau_i|, or what it is at most
     total_cost: float = 0.0  #: sum_i c_i
     worst_optimum: float = 0.0  #: F at w = 0
+    squared_norm_bound: float | None = 0.0  #: what |w|^2 is at most, of an optimum
     exact: bool = True  #: every row stands for itself
 
 
@@ -111,12 +112,12 @@ class Expansion(NamedTuple):
 
 @dataclass(frozen=True)
 class Machine:
-    """A trained SVM: ``f(x) = sum_t coefs_t k(x_t, x) + offset`` over its training set."""
+    """A trained SVM: ``w = sum_t coefs_t phi(x_t)`` over its training set, and its offsets."""
 
     set: TrainingSet
     coefs: Array
     scores: Array  #: <w, z_t> of every row of the set
-    offset: float
+    offsets: Offsets
     solution: Solution | None  #: None where there was nothing to learn
 
     @property
@@ -124,10 +125,11 @@ class Machine:
         """Positions of the support vectors in the set."""
         return np.flatnonzero(self.coefs)
 
-    @property
-    def expansion(self) -> Expansion:
-        """The machine over its support vectors."""
-        return Expansion(self.set.rows[self.support], self.coefs[self.support], self.offset)
+    def expansion(self, formulation: Formulation) -> Expansion:
+        """What it decides by, over its support vectors."""
+        decision = formulation.decision(self.offsets)
+        coefs = self.coefs[self.support] / decision.scale
+        return Expansion(self.set.rows[self.support], coefs, decision.intercept)
 
     @property
     def n_support(self) -> int:

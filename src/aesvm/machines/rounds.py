@@ -39,7 +39,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from aesvm.machines.formulation import Formulation
+from aesvm.machines.formulation import Formulation, Offsets
 from aesvm.machines.problem import Machine, TrainingSets
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.warn import warn
@@ -76,8 +76,8 @@ class OverBudgetError(ValueError):
 class Look:
     """All rows of one machine, seen by it."""
 
-    loss: float  #: sum_i c_i loss_i at ``offset``
-    offset: float  #: the machine's own, or the b that minimises the loss
+    loss: float  #: F without ``1/2 |w|^2``, at ``offsets``
+    offsets: Offsets  #: the machine's own, or those that minimise the loss
     doubt: float  #: delta: how far from a kink a row must be for its piece to be believed
     n_values: int  #: kernel values that it took
     n_crossed: int = 0  #: rows on another piece than the one they were represented on
@@ -89,7 +89,7 @@ class Look:
 class Cut(NamedTuple):
     """Where the rows of a machine are cut into strata."""
 
-    offset: float
+    offsets: Offsets
     doubt: float
 
 
@@ -122,8 +122,8 @@ class Place(Protocol):
 
     holds_all_rows: bool  #: whether all rows are here, so that all can be solved for
 
-    def look(self, state: State, free_offset: bool) -> list[Look]:
-        """See all rows, each machine with its own; with its offset, or the best there is."""
+    def look(self, state: State, free_offsets: bool) -> list[Look]:
+        """See all rows, each machine with its own; with its offsets, or the best there are."""
 
     def look_cost(self, state: State) -> float:
         """Kernel values that a look would take."""
@@ -178,7 +178,7 @@ def refine(
         state = _Rounds(place, policy, formulation, train, progress).run(state)
     worth = place.holds_all_rows or state.rounds
     if state.looks is None and worth and place.certificate_cost(state) <= FREE:
-        state = looked_at(place, state, free_offset=policy.refine != 0)
+        state = looked_at(place, state, free_offsets=policy.refine != 0)
     return state
 
 
@@ -188,11 +188,11 @@ def without_rounds(place: Place, state: State, train: Train, progress: Progress)
     return state if finer is None else State(train(finer, progress), 0, finer)
 
 
-def looked_at(place: Place, state: State, free_offset: bool) -> State:
+def looked_at(place: Place, state: State, free_offsets: bool) -> State:
     """The state with all rows seen, and the offsets that they give."""
-    looks = place.look(state, free_offset)
+    looks = place.look(state, free_offsets)
     machines = [
-        replace(machine, offset=look.offset)
+        replace(machine, offsets=look.offsets)
         for machine, look in zip(state.machines, looks, strict=True)
     ]
     return replace(state, machines=machines, looks=looks)
@@ -221,7 +221,7 @@ class _Rounds:
         best: State | None = None
         changed, n_worse = 1.0, 0
         while True:
-            state = looked_at(self.place, state, free_offset=True)
+            state = looked_at(self.place, state, free_offsets=True)
             looks = state.looks or []
             self.budget -= sum(look.n_values for look in looks)
             if best is None or _is_better(state, best):
@@ -248,7 +248,7 @@ class _Rounds:
                 break
         if self.place.certificate_cost(state) > FREE:
             return state
-        state = looked_at(self.place, state, free_offset=True)
+        state = looked_at(self.place, state, free_offsets=True)
         if _is_better(best, state):
             self._say_worse(state, best)
             return best
@@ -272,7 +272,7 @@ class _Rounds:
         """Stratify the rows by the piece they are on, and solve again."""
         looks = state.looks or []
         with self.progress.task("round", None, quiet=True) as task:
-            cuts = [Cut(look.offset, look.doubt) for look in looks]
+            cuts = [Cut(look.offsets, look.doubt) for look in looks]
             sets = self.place.stratify(cuts, task)
             machines = self.train(sets, task)
         now = State(machines, state.rounds + 1, sets)
@@ -332,7 +332,7 @@ def changed_share(state: State, formulation: Formulation) -> float:
         own = machine.set
         if own.positions_before is None:
             continue
-        positions = formulation.positions(machine.scores + machine.offset, own.targets)
+        positions = formulation.positions(machine.scores, own.targets, machine.offsets)
         weights = own.weights
         changed += float(weights @ formulation.changed(own.positions_before, positions))
         total += float(weights.sum())

@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.formulation import Array, Formulation, Offsets
 from aesvm.sets.combinations import Combinations
 
 #: Losses that differ by less are the same.
@@ -24,7 +24,6 @@ def cautious_scores(
     member_scores: Array,
     norm: float,
     targets: Array,
-    offset: float,
     formulation: Formulation,
 ) -> Array:
     """Scores of all rows as their representatives have them, shifted by their error bound.
@@ -37,7 +36,7 @@ def cautious_scores(
     if norm < inf:
         errors = norm * np.sqrt(np.maximum(combinations.residuals, 0.0))
         errors[combinations.members] = 0.0
-        known = formulation.cautious_scores(known, targets, offset, errors)
+        known = formulation.cautious_scores(known, targets, errors)
     return known
 
 
@@ -46,14 +45,14 @@ def rows_to_score(
     seen: NDArray[np.bool_],
     norm: float,
     targets: Array,
-    offset: float,
+    offsets: Offsets,
     far: float,
     formulation: Formulation,
 ) -> NDArray[np.bool_]:
     """Rows not yet seen that are not proven to be ``far`` from every kink."""
     wanted = ~seen
     if norm < inf:
-        positions = formulation.positions(known + offset, targets)
+        positions = formulation.positions(known, targets, offsets)
         wanted &= ~formulation.far_away(positions, far)
     return wanted
 

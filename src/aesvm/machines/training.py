@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from aesvm.certificate import Account
 from aesvm.kernels import TrainingKernel
-from aesvm.machines.formulation import Array, Formulation, Variables
+from aesvm.machines.formulation import (
+    Array,
+    Formulation,
+    Offsets,
+    Variables,
+    best_offsets,
+    total_loss,
+)
 from aesvm.machines.memory import Proof, Represent, RowsInMemory, prove
 from aesvm.machines.problem import (
     Coverage,
@@ -136,7 +143,9 @@ class Trainer:
         rows = own.rows[variables.rows]
         start = variables.start
         if own.start is not None:
-            start = np.clip(formulation.alpha(own.targets, own.start), 0.0, variables.bounds)
+            start = np.clip(
+                formulation.alpha(own.targets, own.start, bounds), 0.0, variables.bounds
+            )
         exact = self.aim_at_duality_gap and own.coverage.exact
         with progress.task("steps", _STEPS if self.alone else 0) as task:
             solution = solve(
@@ -155,9 +164,9 @@ class Trainer:
         self.n_iter[number] += solution.n_iter
         scores = np.empty(len(own.rows))
         scores[variables.rows] = solution.scores
-        offset = formulation.offset(solution, scores, own.targets, bounds)
+        offsets = best_offsets(formulation, scores, own.targets, bounds)
         coefs = formulation.coefs(own.targets, solution.alpha)
-        return Machine(own, coefs, scores, offset, solution)
+        return Machine(own, coefs, scores, offsets, solution)
 
 
 def solve(
@@ -199,11 +208,11 @@ class _Watch:
         )
 
 
-def constant_machine(value: float) -> Machine:
+def constant_machine(offsets: Offsets) -> Machine:
     """The machine of rows that leave nothing to learn: a constant, which needs no row."""
     empty = np.empty(0)
     none = TrainingSet(np.empty(0, dtype=np.intp), empty, empty, empty, Coverage(0))
-    return Machine(none, empty, empty, value, None)
+    return Machine(none, empty, empty, offsets, None)
 
 
 def train_in_memory(
@@ -298,7 +307,7 @@ def _account(
     machine: Machine, state: State, look: Look | None, formulation: Formulation
 ) -> Account:
     own, covered = machine.set, machine.set.coverage
-    positions = formulation.positions(machine.scores + machine.offset, own.targets)
+    positions = formulation.positions(machine.scores, own.targets, machine.offsets)
     return Account(
         exact=covered.exact,
         rounds=state.rounds,
@@ -308,9 +317,12 @@ def _account(
         total_residual=covered.total_residual,
         squared_norm=machine.squared_norm,
         rounding=0.0 if machine.squared_norm >= 0 else _rounding(machine, state.sets.kernel),
-        loss_reduced=float(own.bounds @ formulation.losses(positions)),
+        loss_reduced=total_loss(formulation, positions, own.bounds, machine.offsets),
         total_cost=covered.total_cost,
         worst_optimum=covered.worst_optimum,
+        squared_norm_bound=covered.squared_norm_bound,
+        target_reach=formulation.target_reach,
+        offsets=machine.offsets,
         weighted_distances=covered.weighted_distances,
         loss=None if look is None else look.loss,
         dual_objective=None if look is None else look.dual,
@@ -365,7 +377,18 @@ def certified(
         coefs[rows] = values
         own = coefs[problem.rows]
         coefs[rows] = 0.0
-        proof = prove(problem, expansion, own, kernel, formulation, tol, run)
+        support_coefs = expansion.coefs * formulation.decision(account.offsets).scale
+        proof = prove(
+            problem,
+            expansion.rows,
+            support_coefs,
+            account.offsets,
+            own,
+            kernel,
+            formulation,
+            tol,
+            run,
+        )
         found.append(proven(account, proof))
     return found
 

@@ -17,7 +17,7 @@ from aesvm.certificate import Account
 from aesvm.kernels import KernelSpec
 from aesvm.machines import one_vs_one
 from aesvm.machines.fitted import FittedPairs, fitted_pairs, n_solved
-from aesvm.machines.formulation import Array
+from aesvm.machines.formulation import Array, Formulation
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.prediction import PairwiseModel
 from aesvm.machines.rounds import Policy, State, refine
@@ -164,7 +164,7 @@ class GatheredTrainer:
             )
         ]
         labels = np.searchsorted(self.classes, sets.given)
-        fitted = fitted_pairs(sets.kernel.X, labels, trained, self.gatherer.spec)
+        fitted = fitted_pairs(sets.kernel.X, labels, trained, self.gatherer.spec, self.formulation)
         starts = [
             (sets.indices[machine.set.rows[machine.support]], machine.coefs[machine.support])
             for machine in state.machines
@@ -187,6 +187,7 @@ def certify(
     model: PairwiseModel,
     costs: Array,
     answers: Answers,
+    formulation: Formulation,
     tol: float,
 ) -> list[Account]:
     """The accounts of a trained model with all rows seen, wherever they are."""
@@ -201,19 +202,21 @@ def certify(
         {
             number: SentMachine(
                 pairs[number],
-                *expansions[number],
+                expansions[number].rows,
+                expansions[number].coefs * formulation.decision(account.offsets).scale,
+                account.offsets,
                 sqrt(max(account.squared_norm, 0.0)) if spec.is_definite else inf,
             )
             for number, account in enumerate(accounts)
             if account.n_rows
         },
         spec,
-        Hinge(),
+        formulation,
         tol,
     )
     seen = answers.look(sent)
     return [
-        replace(account, loss=seen[number].here()) if number in seen else account
+        replace(account, loss=seen[number].here(account.offsets)) if number in seen else account
         for number, account in enumerate(accounts)
     ]
 

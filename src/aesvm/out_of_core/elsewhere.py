@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
+from aesvm.machines.formulation import total_loss
 from aesvm.machines.problem import Machine, TrainingSets
 from aesvm.machines.rounds import Cut, Look, State
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer
@@ -55,12 +56,12 @@ class RowsElsewhere:
     sent: list[int] = field(default_factory=list, init=False)  #: machines of the last look
     finer_rows: GatheredRows | None = field(default=None, init=False)  #: that ``finer`` gathered
 
-    def look(self, state: State, free_offset: bool) -> list[Look]:
+    def look(self, state: State, free_offsets: bool) -> list[Look]:
         sent = self._sent(state)
         self.sent = list(sent.machines)
         seen = self.answers.look(sent)
         return [
-            _look(machine, seen.get(number), free_offset, self.gatherer)
+            _look(machine, seen.get(number), free_offsets, self.gatherer)
             for number, machine in enumerate(state.machines)
         ]
 
@@ -101,7 +102,7 @@ class RowsElsewhere:
                 gatherer.selections[number],
                 place[rows],
                 machine.coefs[machine.support],
-                machine.offset,
+                machine.offsets,
                 sqrt(max(machine.squared_norm, 0.0)) if definite else inf,
             )
         return SentMachines(
@@ -109,18 +110,22 @@ class RowsElsewhere:
         )
 
 
-def _look(machine: Machine, seen: PartLook | None, free_offset: bool, gatherer: Gatherer) -> Look:
+def _look(machine: Machine, seen: PartLook | None, free_offsets: bool, gatherer: Gatherer) -> Look:
     """A look at all rows of a machine, from what the parts have seen of them."""
     if machine.solution is None or seen is None:
-        return Look(loss=0.0, offset=machine.offset, doubt=0.0, n_values=0)
+        return Look(loss=0.0, offsets=machine.offsets, doubt=0.0, n_values=0)
     formulation, own = gatherer.formulation, machine.set
-    positions = formulation.positions(machine.scores + machine.offset, own.targets)
-    loss_reduced = float(own.bounds @ formulation.losses(positions))
-    offset, loss = seen.best(machine.offset) if free_offset else (machine.offset, seen.here())
+    offsets = machine.offsets
+    positions = formulation.positions(machine.scores, own.targets, offsets)
+    loss_reduced = total_loss(formulation, positions, own.bounds, offsets)
+    doubt = seen.doubt(loss_reduced, offsets)
+    loss = seen.here(offsets)
+    if free_offsets:
+        offsets, loss = seen.best(offsets)
     return Look(
         loss=loss,
-        offset=offset,
-        doubt=seen.doubt(loss_reduced),
+        offsets=offsets,
+        doubt=doubt,
         n_values=seen.n_values,
         n_crossed=seen.n_crossed,
     )

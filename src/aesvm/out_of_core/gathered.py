@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.formulation import Array, Formulation, worst_optimum
 from aesvm.machines.problem import Coverage, RowSelection, TrainingSet, TrainingSets
 from aesvm.machines.rounds import OverBudgetError
 from aesvm.out_of_core.part import Strata
@@ -108,6 +108,7 @@ class Gatherer:
         """A training set; ``reach``: how far what a row stands for may be, in kernel space."""
         targets, costs = selection.targets_of(given), selection.costs_of(given)
         bounds = costs * weights
+        worst = worst_optimum(self.formulation, targets, bounds) if len(targets) else 0.0
         if positions is not None and self.formulation.constant(targets) is None:
             start = self.formulation.agreeing(positions, targets, bounds)
         if start is not None:
@@ -124,7 +125,8 @@ class Gatherer:
                 total_residual=0.0 if furthest == 0.0 else None,
                 weighted_distances=float(bounds @ reach),
                 total_cost=float(bounds.sum()),
-                worst_optimum=self.formulation.worst_optimum(targets, bounds),
+                worst_optimum=worst,
+                squared_norm_bound=self.formulation.squared_norm_bound(bounds, worst),
                 exact=furthest == 0.0,
             ),
             start=start,

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.formulation import Array, Formulation, Offsets
 from aesvm.machines.problem import RowSelection
 from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
@@ -57,7 +57,7 @@ class SentMachine(NamedTuple):
     selection: RowSelection  #: the rows that belong to it
     support: NDArray[np.intp]  #: among the vectors
     coefs: Array
-    offset: float
+    offsets: Offsets
     norm: float  #: of w; infinite where the kernel is not known to be positive semidefinite
 
 
@@ -121,21 +121,21 @@ def _scores(
 
     own = np.zeros(len(members))
     own[member_here] = scored(members[member_here])
-    known = cautious_scores(combinations, own, machine.norm, targets, machine.offset, formulation)
+    known = cautious_scores(combinations, own, machine.norm, targets, formulation)
     seen = ~here
     seen[members] = True
-    far = (WIDEST + SHIFT) * formulation.width
-    wanted = rows_to_score(known, seen, machine.norm, targets, machine.offset, far, formulation)
+    far = (WIDEST + SHIFT) * formulation.width(machine.offsets)
+    wanted = rows_to_score(known, seen, machine.norm, targets, machine.offsets, far, formulation)
     asked = np.flatnonzero(wanted)
     known[asked] = scored(asked)
-    losses = formulation.losses(formulation.positions(known + machine.offset, targets))
+    losses = formulation.losses(formulation.positions(known, targets, machine.offsets))
     wrong = wrong_losses(combinations, losses, losses[members], at)
     n_values = (int(member_here.sum()) + len(asked)) * len(machine.support)
     return RowScores(at, known[at], n_values, float(wrong @ wrong), len(wrong))
 
 
 class PartLook(NamedTuple):
-    """The rows of a machine, seen by it: their losses as a function of the offset b.
+    """The rows of a machine, seen by it: their losses as a function of its offsets.
 
     A row's loss is ramps (``machines.formulation``) that begin at kinks. Of all ramps whose kink is
     between two of the steps, the sums of costs and of costs times kinks are kept, falling and
@@ -143,9 +143,8 @@ class PartLook(NamedTuple):
     is little to gain.
     """
 
-    sums: NDArray[
-        np.float64
-    ]  #: falling or rising, interval, power of the kink (from the present b)
+    sums: Array  #: offset, falling or rising, interval, power of the kink (from the present offset)
+    slopes: Array  #: of F in each offset, beside the losses
     squared_error: float
     n_wrong: int
     n_values: int
@@ -155,6 +154,7 @@ class PartLook(NamedTuple):
     def plus(self, other: PartLook) -> PartLook:
         return PartLook(
             self.sums + other.sums,
+            self.slopes + other.slopes,
             self.squared_error + other.squared_error,
             self.n_wrong + other.n_wrong,
             self.n_values + other.n_values,
@@ -162,7 +162,7 @@ class PartLook(NamedTuple):
             self.width,
         )
 
-    def doubt(self, loss_reduced: float) -> float:
+    def doubt(self, loss_reduced: float, offsets: Offsets) -> float:
         """How far from a kink a row must be for its piece to be believed (``machines.rounds``).
 
         What the representatives of the parts get wrong is known row by row; of those that the
@@ -171,30 +171,32 @@ class PartLook(NamedTuple):
         """
         error = sqrt(self.squared_error / self.n_wrong) if self.n_wrong else 0.0
         middle = STEPS // 2 + 1
-        paying = self.sums[0, middle:, 0].sum() + self.sums[1, :middle, 0].sum()
+        paying = self.sums[:, 0, middle:, 0].sum() + self.sums[:, 1, :middle, 0].sum()
         if paying > 0.0:
-            error = max(error, abs(self.here() - loss_reduced) / paying)
+            error = max(error, abs(self.here(offsets) - loss_reduced) / paying)
         return min(DEVIATIONS * error, WIDEST * self.width)
 
-    def losses(self) -> Array:
-        """The losses on every step; the one in the middle is the present offset."""
+    def losses(self, offsets: Offsets) -> Array:
+        """Of each offset, what depends on it, on every step; in the middle are the present ones."""
         steps = _steps(self.width)
-        falling, rising = self.sums
-        above = np.cumsum(falling[::-1], axis=0)[::-1][1:]
-        below = np.cumsum(rising, axis=0)[:-1]
-        return above[:, 1] - steps * above[:, 0] + steps * below[:, 0] - below[:, 1]
+        falling, rising = self.sums[:, 0], self.sums[:, 1]
+        above = np.cumsum(falling[:, ::-1], axis=1)[:, ::-1][:, 1:]
+        below = np.cumsum(rising, axis=1)[:, :-1]
+        ramps = above[..., 1] - steps * above[..., 0] + steps * below[..., 0] - below[..., 1]
+        return ramps + self.slopes[:, None] * (np.array(offsets)[:, None] + steps)
 
-    def here(self) -> float:
-        """The losses at the present offset."""
-        return float(self.losses()[STEPS // 2])
+    def here(self, offsets: Offsets) -> float:
+        """The losses at the present offsets."""
+        return float(self.losses(offsets)[:, STEPS // 2].sum())
 
-    def best(self, offset: float) -> tuple[float, float]:
-        """The step on which the losses are least, and these; ``offset`` is the present one."""
-        losses = self.losses()
-        at = int(np.argmin(losses))
-        if losses[at] >= losses[STEPS // 2]:
-            at = STEPS // 2
-        return offset + float(_steps(self.width)[at]), float(losses[at])
+    def best(self, offsets: Offsets) -> tuple[Offsets, float]:
+        """The steps on which the losses are least, and these; ``offsets`` are the present ones."""
+        losses = self.losses(offsets)
+        at = losses.argmin(axis=1)
+        each = np.arange(len(offsets))
+        at[losses[each, at] >= losses[:, STEPS // 2]] = STEPS // 2
+        found = np.array(offsets) + _steps(self.width)[at]
+        return tuple(found.tolist()), float(losses[each, at].sum())
 
 
 class LastRound(NamedTuple):
@@ -227,29 +229,32 @@ def _look(
     targets = machine.selection.targets_of(labels)
     costs = machine.selection.costs_of(labels) * rows.weights[found.at]
     ramps = formulation.ramps(found.values, targets, costs)
-    kinks = ramps.kinks - machine.offset
-    steps = _steps(formulation.width)
-    sums = np.zeros((2, len(steps) + 1, 2))
-    for direction, mine in enumerate((~ramps.rising, ramps.rising)):
+    kinks = ramps.kinks - np.array(machine.offsets)[ramps.which]
+    width = formulation.width(machine.offsets)
+    steps = _steps(width)
+    sums = np.zeros((len(machine.offsets), 2, len(steps) + 1, 2))
+    for offset, direction in np.ndindex(sums.shape[:2]):
+        mine = (ramps.which == offset) & (ramps.rising == bool(direction))
         # a kink on a step costs nothing there, so either side will do
         interval = np.searchsorted(steps, kinks[mine])
         for power in (0, 1):
             amounts = ramps.costs[mine] * kinks[mine] ** power
-            sums[direction, :, power] = np.bincount(interval, amounts, len(steps) + 1)
+            sums[offset, direction, :, power] = np.bincount(interval, amounts, len(steps) + 1)
     crossed = 0
     if before is not None and number in before.cuts:
         cut = before.cuts[number]
-        then = formulation.positions(before.scores[number].values + cut.offset, targets)
-        now = formulation.positions(found.values + machine.offset, targets)
+        then = formulation.positions(before.scores[number].values, targets, cut.offsets)
+        now = formulation.positions(found.values, targets, machine.offsets)
         was, is_ = formulation.pieces(then, cut.doubt), formulation.pieces(now, sent.tol)
         crossed = int(np.count_nonzero((was >= 0) & (is_ >= 0) & (was != is_)))
     return PartLook(
         sums,
+        np.array(formulation.slopes(costs)),
         found.squared_error,
         found.n_wrong,
         found.n_values,
         crossed,
-        formulation.width,
+        width,
     )
 
 
@@ -293,7 +298,7 @@ def stratify(
             continue
         rows = part.rows.take(found[number].at)
         targets = sent.machines[number].selection.targets_of(rows.targets)
-        positions = formulation.positions(found[number].values + cut.offset, targets)
+        positions = formulation.positions(found[number].values, targets, cut.offsets)
         rows = replace(rows, positions=positions)
         pieces = formulation.pieces(positions, cut.doubt)
         own = [rows.take(np.flatnonzero(pieces == at - 1)) for at in range(len(tolerances))]
