@@ -149,7 +149,7 @@ def test_the_dual_is_nowhere_above_the_primal(seed):
 
 
 def test_one_class_leaves_nothing_to_learn():
-    assert HINGE.constant(np.array([1.0, 1.0])) == 1.0
-    assert HINGE.constant(np.array([-1.0])) == -1.0
+    assert HINGE.constant(np.array([1.0, 1.0])) == (1.0,)
+    assert HINGE.constant(np.array([-1.0])) == (-1.0,)
     assert HINGE.constant(np.empty(0)) == (0.0,)
     assert HINGE.constant(np.array([1.0, -1.0])) is None
