@@ -103,6 +103,18 @@ def test_a_client_that_is_closed_midway_is_named(step):
             model.set_params(client=client).fit(*lazy(*moons()))
 
 
+def test_a_cluster_that_is_restarted_and_tasks_that_are_cancelled_are_named():
+    with cluster_of(1) as cluster, distributed.Client(cluster) as client:
+
+        def cancel():
+            client.cancel([distributed.Future(key, client) for key in list(client.futures)])
+
+        with pytest.raises(RuntimeError, match=r"is lost: it was cancelled \(client.cancel"):
+            at_step(cancel, "look").fit(*lazy(*moons()))
+        with pytest.raises(RuntimeError, match=r"is lost: the cluster was restarted meanwhile"):
+            at_step(client.restart, "look").fit(*lazy(*moons()))
+
+
 def dies(block, block_info=None):
     if block_info[0]["chunk-location"][0] == 3:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -15,12 +15,13 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_feature_names
 
 from aesvm.dask.partitions import Partition, one_block_of_columns
 from aesvm.dask.rows import Features
 from aesvm.estimators.pairwise import model_of
-from aesvm.estimators.validation import valid_classes
+from aesvm.estimators.validation import check_labels, valid_weights
 from aesvm.machines.prediction import PairwiseModel
 
 
@@ -72,8 +73,10 @@ def correct_weight(model: BlockModel, partition: Partition) -> tuple[float, floa
     X, y, weights = partition
     if not X.shape[0]:
         return 0.0, 0.0
-    right = model.model.predict(model.features.rows(X)) == valid_classes(y, X)
-    weights = np.ones(len(right)) if weights is None else np.asarray(weights, dtype=float)
+    y = column_or_1d(y)
+    check_labels(y, "y")
+    right = model.model.predict(model.features.rows(X)) == y
+    weights = valid_weights(weights, X, all_may_be_zero=True)
     return float(weights @ right), float(weights.sum())
 
 
