@@ -10,8 +10,10 @@ import subprocess
 from contextlib import contextmanager
 
 import dask
+import dask.dataframe as dd
 import distributed
 import numpy as np
+import pandas as pd
 import pytest
 from distributed.core import Status
 from numpy.testing import assert_array_equal
@@ -42,7 +44,7 @@ def cluster_elsewhere():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with children.started(children.code(ELSEWHERE), **pipes) as process:
         address = children.line(process).strip()
-        with distributed.Client(address, timeout=5) as client:
+        with distributed.Client(address) as client:
             yield process, client
 
 
@@ -232,7 +234,7 @@ def fit_with_a_client():
 
 def test_a_client_given_inside_a_task_leaves_room_for_others():
     with distributed.Client(n_workers=1, **HERE) as client:
-        assert len(client.submit(fit_with_a_client).result(timeout=60))
+        assert len(client.submit(fit_with_a_client).result(timeout=children.LIMIT))
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])
@@ -248,3 +250,17 @@ def test_missing_labels_are_said_with_their_partition(missing):
         model = DaskAESVC(gamma=1.0, refine=0).fit(*lazy(X, np.array(["left", "right"])[y]))
         with pytest.raises(ValueError, match=message):
             model.score(rows, classes)
+
+
+@pytest.mark.parametrize("dtype", ["string", "str", "category"])
+def test_missing_labels_of_a_dataframe_are_said(dtype):
+    X, y = moons(2000)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame["class"] = pd.Series(np.array(["left", "right"])[y], dtype=dtype)
+    frame.loc[1500, "class"] = None
+    rows = dd.from_pandas(frame, npartitions=4)
+    with (
+        distributed.Client(n_workers=1, **HERE),
+        pytest.raises(ValueError, match="in partition 3 of X: y has missing labels"),
+    ):
+        DaskAESVC(gamma=1.0).fit(rows[["a", "b"]], rows["class"])
