@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -83,6 +84,8 @@ CASES = {
     "short y": ({}, {"y": Y[:19]}, r"\[20, 19\]"),
     "short groups": ({}, {"groups": Y[:19]}, r"\[20, 19\]"),
     "continuous y": ({}, {"y": X[:, 0]}, "[Uu]nknown label type"),
+    "kinds of y": ({}, {"y": np.array(["a", 1] * 10, object)}, "y has classes of different kinds"),
+    "lists as y": ({}, {"y": np.array([[1], [1, 2]] * 10, object)}, "y has classes of different"),
     "n_jobs": ({"n_jobs": 0}, {}, "n_jobs"),
     "n_jobs name": ({"n_jobs": "all"}, {}, "'n_jobs'.*'all'"),
 }
@@ -136,6 +139,43 @@ def test_bad_input_is_refused_and_leaves_nothing_half_fitted(estimator, case):
     assert left == {}
     with pytest.raises(NotFittedError):
         check_is_fitted(model)
+
+
+def names(label, dtype=object):
+    """Classes, one of which is missing; a series of pandas has the type of its own."""
+    labels = np.array(["a", "b"] * 10, dtype=object)
+    labels[3] = label
+    return labels if dtype is object else pd.Series(labels, dtype=dtype)
+
+
+MISSING = {
+    "None": names(None),
+    "NaN": names(np.nan),
+    "NA": names(pd.NA),
+    "list": names(None).tolist(),
+    "string": names(None, "string"),
+    "category": names(None, "category"),
+    "None among numbers": np.where(np.arange(20) == 3, None, Y.astype(object)),
+    "Int64": pd.Series(np.where(np.arange(20) == 3, None, Y.astype(object)), dtype="Int64"),
+    "float": np.where(np.arange(20) == 3, np.nan, Y),
+    "NaT": np.where(np.arange(20) == 3, np.datetime64("NaT"), np.datetime64("2020-01-01")),
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_missing_labels_are_refused_in_these_words(kind):
+    y = MISSING[kind]
+    message = r"y has missing labels \(None, NaN or NA\): 1 of 20, the first at place 3"
+    with pytest.raises(ValueError, match=message):
+        RepresentativeSet().fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        AESVC().fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        AESVC(gamma=1.0).partial_fit(X, y, classes=["a", "b"])
+    with pytest.raises(ValueError, match=message):
+        AESVC(gamma=1.0).fit_stream([(X, y, None)])
+    with pytest.raises(ValueError, match="classes has missing labels"):
+        AESVC(gamma=1.0).partial_fit(X, Y, classes=y)
 
 
 @pytest.mark.parametrize("estimator", [RepresentativeSet, AESVC])

@@ -22,26 +22,13 @@ from sklearn.datasets import load_digits, make_blobs, make_moons
 from aesvm import AESVC, RepresentativeSet
 from aesvm.dask import DaskAESVC, DaskRepresentativeSet
 from tests import oracles
-
-
-def cluster_of(n_workers, threads=1):
-    return distributed.LocalCluster(
-        n_workers=n_workers, threads_per_worker=threads, processes=True, dashboard_address=":0"
-    )
+from tests.dask.clusters import AtStep, cluster_of, lazy, moons
 
 
 @pytest.fixture(scope="module")
 def client():
     with cluster_of(2) as cluster, distributed.Client(cluster) as client:
         yield client
-
-
-def lazy(*arrays, chunks=1000):
-    return [da.from_array(array, chunks=(chunks, *array.shape[1:])) for array in arrays]
-
-
-def moons(n=6000):
-    return make_moons(n, noise=0.25, random_state=0)
 
 
 def fitted(model, *, of=("support_", "dual_coef_", "intercept_", "support_vectors_")):
@@ -56,28 +43,6 @@ def keys(client):
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.05)
-
-
-class AtStep:
-    """Does something when a task is reported for the first time."""
-
-    def __init__(self, name, act):
-        self.name, self.act, self.done = name, act, False
-
-    def setup(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        parent = context.parent.task_name if context.parent else ""
-        if not self.done and (parent, context.task_name) == (self.name, "partition"):
-            self.done = True
-            self.act()
-
-    def teardown(self, estimator, context):
-        pass
 
 
 def test_without_a_client_it_says_how_to_get_one(monkeypatch):
@@ -273,6 +238,57 @@ def test_prediction_is_lazy_and_of_the_kind_of_the_rows(client):
     assert_array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("names", [["left", "right"], ["a", "b", "c"], [0, 1, 2]])
+def test_a_dataframe_gives_series_with_its_index(client, names):
+    X, y = make_blobs(3000, centers=len(names), cluster_std=3.0, random_state=0)
+    frame = pd.DataFrame(X, columns=["width", "height"], index=np.arange(3000) * 10)
+    frame["class"] = np.array(names)[y]
+    rows = dd.from_pandas(frame, npartitions=3)
+    features = rows[["width", "height"]]
+    model = DaskAESVC(gamma=1.0, refine=0).fit(features, rows["class"])
+    labels = model.predict(features)
+    assert isinstance(labels, dd.Series)
+    assert labels.divisions == rows.divisions
+    found = rows.assign(label=labels).compute()
+    pd.testing.assert_index_equal(found.index, frame.index)
+    assert found["label"].dtype == labels.dtype
+    assert_array_equal(found["label"], model.predict(frame[["width", "height"]]))
+    assert model.score(features, rows["class"]) == (found["label"] == found["class"]).mean()
+    none = features[features["width"] > 1e9]
+    assert len(model.predict(none).compute()) == 0
+    for shape in ("ovr", "ovo"):
+        values = model.set_params(decision_function_shape=shape).decision_function(features)
+        assert values.divisions == rows.divisions
+        expected = model.decision_function(frame[["width", "height"]])
+        assert_allclose(values.compute(), expected, rtol=0, atol=1e-9)
+        assert list(values.compute().index) == list(frame.index)
+        if len(names) == 2:
+            assert isinstance(values, dd.Series)
+        elif shape == "ovr":
+            assert values.columns.tolist() == names
+        else:
+            one, two, three = names
+            assert values.columns.tolist() == [
+                f"{one} or {two}",
+                f"{one} or {three}",
+                f"{two} or {three}",
+            ]
+
+
+def test_names_of_features_are_compared_wherever_rows_come(client):
+    X, y = moons(2000)
+    rows = dd.from_pandas(pd.DataFrame(X, columns=["a", "b"]), npartitions=2)
+    classes = dd.from_pandas(pd.Series(y), npartitions=2)
+    model = DaskAESVC(gamma=1.0, refine=0).fit(rows, classes)
+    swapped = rows[["b", "a"]]
+    for use in (model.score, model.certify, lambda X, y: model.predict(X)):
+        with pytest.raises(ValueError, match="feature names"):
+            use(swapped, classes)
+    with pytest.raises(ValueError, match="X has no row of non-zero weight"):
+        model.score(rows, classes, classes * 0)
+
+
 def sparse_block(block):
     return sp.csr_array(block)
 
@@ -424,10 +440,11 @@ def test_rows_on_a_cluster_are_no_stream():
     assert not hasattr(DaskRepresentativeSet(gamma=1.0), "fit_stream")
 
 
-def test_parameters_are_those_of_the_estimator_and_one_more():
+def test_parameters_are_those_of_the_estimator_and_two_more():
     for ours, theirs in ((DaskAESVC, AESVC), (DaskRepresentativeSet, RepresentativeSet)):
         mine = ours().get_params()
         assert mine.pop("split_every") == 16
+        assert mine.pop("client") is None
         assert mine == theirs().get_params()
         copy = clone(ours(gamma=3.0, split_every=4))
         assert (copy.gamma, copy.split_every) == (3.0, 4)

@@ -8,14 +8,16 @@ the collection, so one that dies costs time and nothing else.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
 import dask
-from distributed import Client, Future, as_completed, get_client, get_worker, worker_client
+from distributed import CancelledError, Client, Future
 
+from aesvm.dask.clients import working_client
 from aesvm.dask.partitions import Partition
+from aesvm.dask.waiting import Watch
 from aesvm.runtime.progress import Progress
 
 #: Finished partitions are reported in at most this many steps.
@@ -31,20 +33,30 @@ class Cluster:
     split_every : int
         Answers that are merged at a time.
     progress : Progress
+    client : Client or None
+        None: the current one.
     """
 
-    def __init__(self, partitions: list[Partition], split_every: int, progress: Progress) -> None:
+    def __init__(
+        self,
+        partitions: list[Partition],
+        split_every: int,
+        progress: Progress,
+        client: Client | None,
+    ) -> None:
         self.partitions = partitions
         self.n_partitions = len(partitions)
         self.split_every = split_every
         self.progress = progress
+        self.given = client
         self.stack = ExitStack()
         self.name = uuid.uuid4().hex[:12]
         self.n_tasks = 0
         self.futures: list[Future] = []
 
     def __enter__(self) -> Self:
-        self.client: Client = self.stack.enter_context(_client())
+        self.client: Client = self.stack.enter_context(working_client(self.given))
+        self.watch = Watch(self.client)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -57,7 +69,8 @@ class Cluster:
             dask.delayed(work, pure=False)(*own, partition, dask_key_name=self._key(name))
             for own, partition in zip(before, self.partitions, strict=True)
         ]
-        return self._known(self.client.compute(tasks))
+        with self._told(name):
+            return self._known(self.client.compute(tasks))
 
     def merged(self, name: str, values: list[Future], merge: Callable, *others: Any) -> Future:
         """All values as one, merged a few at a time on the workers; the last at level None."""
@@ -74,11 +87,27 @@ class Cluster:
             values = merged
         return values[0]
 
-    def result(self, future: Future) -> Any:
+    def result(self, name: str, future: Future) -> Any:
         """The result, fetched; the workers release it."""
-        result = future.result()
+        for done in self.watch.finished([future]):
+            if self.watch.has_failed(done):
+                failure = self.watch.failure(f"the task {name!r}", done, self.futures)
+                if not isinstance(failure, ValueError):  # which says itself what it is about
+                    raise failure
+        with self._told(name):
+            result = future.result()
         self.release([future])
         return result
+
+    @contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        """A context in which errors of a client that is lost say so."""
+        try:
+            yield
+        except Exception as error:
+            if self.client.status == "running" and not isinstance(error, CancelledError):
+                raise
+            raise self.watch.failure(f"the task {name!r}", None, self.futures) from error
 
     def _key(self, name: str) -> str:
         self.n_tasks += 1
@@ -86,7 +115,8 @@ class Cluster:
 
     def submit(self, name: str, work: Callable, *arguments: Any) -> Future:
         # the SVM is sent as part of the task, so that a worker that dies does not take it along
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "16 GiB"}):
+        unlimited = {"distributed.admin.large-graph-warning-threshold": "16 GiB"}
+        with dask.config.set(unlimited), self._told(name):
             future = self.client.submit(work, *arguments, key=self._key(name), pure=False)
         return self._known([future])[0]
 
@@ -99,10 +129,10 @@ class Cluster:
         numbers = {future.key: number for number, future in enumerate(futures)}
         steps = min(len(futures), _STEPS)
         with self.progress.task(name, steps) as task:
-            for done, future in enumerate(as_completed(futures), 1):
-                # one that is lost was finished, and is being made again
-                if future.status in ("error", "cancelled"):
-                    raise _error_of_partition(numbers[future.key], future)
+            for done, future in enumerate(self.watch.finished(futures), 1):
+                if self.watch.has_failed(future):
+                    what = f"partition {numbers[future.key]} of X"
+                    raise self.watch.failure(what, future, self.futures)
                 if done * steps // len(futures) > (done - 1) * steps // len(futures):
                     task.step("partition")
                 task.say_now_and_then(f"{name}: {done:,} of {len(futures):,} partitions")
@@ -113,32 +143,3 @@ class Cluster:
             future.release()
         gone = {id(future) for future in futures}
         self.futures = [future for future in self.futures if id(future) not in gone]
-
-
-def _client() -> Any:
-    """A context that gives the client there is."""
-    try:
-        get_worker()
-    except ValueError:
-        pass
-    else:  # this is a task itself: it makes room for those it waits for
-        return worker_client()
-    try:
-        return nullcontext(get_client())
-    except ValueError as error:
-        raise ValueError(
-            "there is no dask.distributed client: Client() starts workers on this machine, and "
-            "Client(address) joins a cluster."
-        ) from error
-
-
-def _error_of_partition(number: int, future: Future) -> Exception:
-    """The error of a future, with its partition."""
-    error = future.exception() if future.status == "error" else None
-    if isinstance(error, ValueError):
-        named: Exception = ValueError(f"in partition {number} of X: {error}")
-    else:
-        what = f"{type(error).__name__}: {error}" if error else "it was cancelled"
-        named = RuntimeError(f"partition {number} of X failed: {what}")
-    named.__cause__ = error
-    return named

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import dask
-import dask.array as da
 import dask.dataframe as dd
 import numpy as np
+from distributed import Client
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from aesvm.certificate import Certificate
+from aesvm.dask.clients import (
+    CLIENT_CONSTRAINTS,
+    clone_with_client,
+    state_without_client,
+)
 from aesvm.dask.cluster import Cluster
-from aesvm.dask.partitions import Partition, is_lazy, one_block_of_columns, partitions
-from aesvm.dask.rows import ClusterRows, Features, WorkerSettings, gamma_scale
+from aesvm.dask.partitions import Partition, is_lazy, partitions
+from aesvm.dask.prediction import (
+    BlockModel,
+    check_names,
+    correct_weight,
+    decision_values,
+    predicted,
+)
+from aesvm.dask.rows import NO_ROWS, ClusterRows, Features, WorkerSettings, gamma_scale
 from aesvm.estimators.classifiers import (
     TrainedOn,
     certificate,
@@ -32,7 +42,7 @@ from aesvm.estimators.classifiers import (
     set_gathered,
 )
 from aesvm.estimators.fitting import fit_method, fitting, forget
-from aesvm.estimators.pairwise import PairwiseClassifier, model_of
+from aesvm.estimators.pairwise import PairwiseClassifier
 from aesvm.estimators.parameters import (
     check_unchanged,
     kernel_spec,
@@ -41,7 +51,6 @@ from aesvm.estimators.parameters import (
 )
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.gamma import has_gamma
-from aesvm.machines.prediction import PairwiseModel
 from aesvm.machines.rounds import COARSER
 from aesvm.out_of_core.classifier import check_not_exact
 from aesvm.out_of_core.merge_tree import bytes_of
@@ -53,7 +62,10 @@ from aesvm.runtime.progress import Progress
 from aesvm.runtime.threads import Threads
 from aesvm.svc import AESVC
 
-_SPLIT_EVERY: dict[str, list] = {"split_every": [Interval(Integral, 2, None, closed="left")]}
+_CONSTRAINTS: dict[str, list] = {
+    "split_every": [Interval(Integral, 2, None, closed="left")],
+    **CLIENT_CONSTRAINTS,
+}
 
 
 class _Asked(NamedTuple):
@@ -89,7 +101,7 @@ def _cluster_rows(
     features = Features(estimator.n_features_in_, type(estimator).__name__)
     with (
         fitting(estimator) as (run, progress),
-        Cluster(found, estimator.split_every, progress) as cluster,
+        Cluster(found, estimator.split_every, progress, estimator.client) as cluster,
     ):
         if gamma is None and estimator.gamma == "scale" and has_gamma(estimator.kernel):
             gamma = gamma_scale(cluster, features)
@@ -118,6 +130,9 @@ class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
     ----------
     split_every : int, default=16
         Sets that are put together at a time.
+    client : dask.distributed.Client, default=None
+        The cluster to work on; None: that of the current client. Clones share it. A pickled
+        estimator has none.
     **parameters
         Those of :class:`aesvm.RepresentativeSet`. ``memory_budget`` is for the set that comes here;
         ``n_jobs`` plays no role: how many tasks a worker does at a time is Dask's to say.
@@ -153,13 +168,19 @@ class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **RepresentativeSet._parameter_constraints,
-        **_SPLIT_EVERY,
+        **_CONSTRAINTS,
     }
     _rows_: WeightedRows
 
     @with_parameters_of(RepresentativeSet)
-    def __init__(self, *, split_every: int = 16, **parameters: Any) -> None:
+    def __init__(
+        self, *, split_every: int = 16, client: Client | None = None, **parameters: Any
+    ) -> None:
         self.split_every = split_every
+        self.client = client
+
+    __sklearn_clone__ = clone_with_client
+    __getstate__ = state_without_client
 
     @fit_method
     def fit(
@@ -230,6 +251,9 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
     ----------
     split_every : int, default=16
         Sets that are put together at a time.
+    client : dask.distributed.Client, default=None
+        The cluster to work on; None: that of the current client. Clones share it. A pickled
+        estimator has none.
     **parameters
         Those of :class:`aesvm.AESVC`. ``refine="exact"`` needs all rows in one place, and is not
         available. ``memory_budget`` is for the rows that come here, and ``n_jobs`` for the threads
@@ -266,15 +290,21 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
     0
     """
 
-    _parameter_constraints: ClassVar[dict] = {**AESVC._parameter_constraints, **_SPLIT_EVERY}
+    _parameter_constraints: ClassVar[dict] = {**AESVC._parameter_constraints, **_CONSTRAINTS}
     _trained_on_: dict[str, Any]  # see TrainedOn
     representative_set_: RepresentativeSet
     shape_fit_: tuple[int, int]
     certificate_ = property(certificate)
 
     @with_parameters_of(AESVC)
-    def __init__(self, *, split_every: int = 16, **parameters: Any) -> None:
+    def __init__(
+        self, *, split_every: int = 16, client: Client | None = None, **parameters: Any
+    ) -> None:
         self.split_every = split_every
+        self.client = client
+
+    __sklearn_clone__ = clone_with_client
+    __getstate__ = state_without_client
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DaskAESVC:
@@ -328,12 +358,14 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
 
         Returns
         -------
-        labels : dask array or ndarray of shape (n_samples,)
+        labels : dask array, dask series or ndarray of shape (n_samples,)
+            A dataframe gives a series with its index and divisions, as in
+            ``X.assign(label=model.predict(X))``.
         """
         if not is_lazy(X):
             return super().predict(X)
         check_is_fitted(self)
-        return self._lazily(X, "predict", self.classes_.dtype, ())
+        return predicted(self, X)
 
     def decision_function(self, X: Any) -> Any:
         """Signed distances from the margins, as AESVC has them; lazily, where X is.
@@ -344,15 +376,15 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
 
         Returns
         -------
-        values : dask array or ndarray of shape (n_samples,), (n_samples, n_classes) or \
-                (n_samples, n_pairs)
+        values : dask array, series or dataframe, or ndarray of shape (n_samples,), \
+                (n_samples, n_classes) or (n_samples, n_pairs)
+            A dataframe gives a series with two classes, and with more a dataframe, with a column
+            named after each class, or after each pair ("a or b").
         """
         if not is_lazy(X):
             return super().decision_function(X)
         check_is_fitted(self)
-        n = len(self.classes_)
-        width = n if self.decision_function_shape == "ovr" else n * (n - 1) // 2
-        return self._lazily(X, "decision_function", np.dtype(float), () if n == 2 else (width,))
+        return decision_values(self, X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose class is predicted right.
@@ -370,11 +402,14 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
         if not is_lazy(X):
             return super().score(X, y, sample_weight)
         check_is_fitted(self)
-        model = dask.delayed(_BlockModel.of(self), traverse=False)
+        check_names(self, X)
+        model = dask.delayed(BlockModel.of(self), traverse=False)
         counts = [
-            dask.delayed(_correct_weight)(model, own) for own in partitions(X, y, sample_weight)
+            dask.delayed(correct_weight)(model, own) for own in partitions(X, y, sample_weight)
         ]
-        right, total = np.sum(dask.compute(*counts), axis=0)
+        right, total = np.sum(dask.compute(*counts, scheduler=self.client), axis=0)
+        if not total:
+            raise ValueError(NO_ROWS)
         return float(right / total)
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
@@ -399,6 +434,7 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
         check_is_fitted(self)
         known = TrainedOn.of(self)
         check_unchanged(self, known.parameters)
+        check_names(self, X)
         with _cluster_rows(self, partitions(X, y, sample_weight), self.gamma_) as (rows, _, _):
             if rows.count(self.hull_tol).digest != known.digest:
                 raise ValueError(
@@ -406,52 +442,3 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
                     f"{self.shape_fit_}: certify wants the same rows, in the same partitions."
                 )
             return certify_gathered(self, rows)
-
-    def _lazily(self, X: Any, method: str, dtype: np.dtype, width: tuple[int, ...]) -> da.Array:
-        """What a method of the model gives for every block of rows."""
-        if isinstance(X, dd.DataFrame):
-            _check_feature_names(self, X._meta, reset=False)
-            X = X.to_dask_array()
-        X = one_block_of_columns(X)
-        model = _BlockModel.of(self)
-        model.features.check(X.shape[1])
-        name = f"aesvm-model-{uuid.uuid4().hex}"
-        empty = np.empty((0, *width), dtype=dtype)
-        return X.map_blocks(
-            _of_block,
-            model=dask.delayed(model, name=name, traverse=False),
-            method=method,
-            empty=empty,
-            dtype=dtype,
-            chunks=(X.chunks[0], *((columns,) for columns in width)),
-            drop_axis=[] if width else 1,
-            meta=empty,
-        )
-
-
-class _BlockModel(NamedTuple):
-    """A trained model, as it is sent to the blocks of rows that it is asked for."""
-
-    model: PairwiseModel
-    features: Features
-
-    @classmethod
-    def of(cls, estimator: DaskAESVC) -> _BlockModel:
-        features = Features(estimator.n_features_in_, type(estimator).__name__)
-        return cls(model_of(estimator), features)
-
-
-def _of_block(block: Any, model: _BlockModel, method: str, empty: NDArray) -> NDArray:
-    if not block.shape[0]:
-        return empty
-    return getattr(model.model, method)(model.features.rows(block))
-
-
-def _correct_weight(model: _BlockModel, partition: Partition) -> tuple[float, float]:
-    """The weight of the rows whose class is predicted right, and that of all."""
-    X, y, weights = partition
-    if not X.shape[0]:
-        return 0.0, 0.0
-    right = _of_block(X, model, "predict", np.empty(0)) == column_or_1d(y)
-    weights = np.ones(len(right)) if weights is None else np.asarray(weights, dtype=float)
-    return float(weights @ right), float(weights.sum())

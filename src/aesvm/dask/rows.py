@@ -35,7 +35,7 @@ from aesvm.runtime.threads import Threads, one_blas_thread
 #: Rows are numbered from this times their partition, until the sizes of partitions are known.
 _STRIDE = 2**40
 
-_NO_ROWS = "X has no row of non-zero weight: there must be at least one."
+NO_ROWS = "X has no row of non-zero weight: there must be at least one."
 
 
 class Features(NamedTuple):
@@ -89,9 +89,10 @@ def gamma_scale(cluster: Cluster, features: Features) -> float:
     before = [(features,)] * cluster.n_partitions
     variances = cluster.of_partitions("scale", _variance, before)
     cluster.wait_for("scale", variances)
-    variance: Variance = cluster.result(cluster.merged("scale", variances, _merged_variances))
+    whole = cluster.merged("scale", variances, _merged_variances)
+    variance: Variance = cluster.result("scale", whole)
     if not variance.n_values:
-        raise ValueError(_NO_ROWS)
+        raise ValueError(NO_ROWS)
     cluster.release(variances)
     return variance.gamma("scale")
 
@@ -133,7 +134,7 @@ class ClusterRows:
         whole = cluster.merged("merge", answers, _merged_rows, self.reduction.reducer, tolerance)
         tally = self._counted(whole)
         settled = cluster.submit("settle", _settled, self.reduction, whole, tolerance)
-        tree: MergeTree = cluster.result(settled)
+        tree: MergeTree = cluster.result("settle", settled)
         cluster.release([*answers, whole])
         return tree._replace(levels=tuple(map(self._numbered, tree.sets()))), tally
 
@@ -170,7 +171,7 @@ class ClusterRows:
             for part, scores, own in zip(self.parts, self.scores, then, strict=True)
         ]
         cluster.wait_for("look", looks)
-        seen = cluster.result(cluster.merged("look", looks, _merged_looks))
+        seen = cluster.result("look", cluster.merged("look", looks, _merged_looks))
         cluster.release([*looks, *before])
         return seen
 
@@ -187,7 +188,7 @@ class ClusterRows:
         cluster.wait_for("stratify", strata)
         whole = cluster.merged("stratify", strata, _merged_strata, reducer, shown, hull_tol)
         settled = cluster.submit("settle", _within_budget, self.reduction.budget, whole)
-        found, n_bytes = cluster.result(settled)
+        found, n_bytes = cluster.result("settle", settled)
         cluster.release([*strata, whole])
         check_budget(n_bytes, self.reduction.budget, hull_tol)
         return {number: [self._numbered(rows) for rows in own] for number, own in found.items()}
@@ -207,9 +208,9 @@ class ClusterRows:
         self.parts = cluster.of_partitions("reduce", _part, before)
 
     def _counted(self, whole: Future) -> Tally:
-        tally, sizes = self.cluster.result(self.cluster.submit("count", _tally, whole))
+        tally, sizes = self.cluster.result("count", self.cluster.submit("count", _tally, whole))
         if not tally.present:
-            raise ValueError(_NO_ROWS)
+            raise ValueError(NO_ROWS)
         ordered = [sizes[number] for number in range(self.cluster.n_partitions)]
         self.starts = np.r_[0, np.cumsum(ordered)].astype(np.int64)
         return tally

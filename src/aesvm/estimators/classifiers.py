@@ -25,6 +25,7 @@ from aesvm.estimators.parameters import (
 )
 from aesvm.estimators.streams import reducer_of, valid_chunk
 from aesvm.estimators.validation import (
+    check_labels,
     check_two_classes,
     valid_classes,
     valid_weights,
@@ -342,7 +343,11 @@ def classes_of_stream(
     estimator: Any, before: StreamedClassifier | None, classes: Any
 ) -> NDArray | None:
     """All classes there will be in a stream: announced in its first call, and the same since."""
-    given = None if classes is None else np.unique(np.asarray(classes))
+    given = None
+    if classes is not None:
+        given = np.asarray(classes)
+        check_labels(given, "classes")
+        given = np.unique(given)
     if before is None:
         given = getattr(estimator, "classes_", None) if given is None else given
         if given is None:

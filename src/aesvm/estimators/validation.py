@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils._missing import is_pandas_na
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
@@ -80,8 +81,40 @@ def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
     check_consistent_length(X, y)
     y = column_or_1d(y, warn=True)
     if y.dtype.kind not in "biu":  # whole numbers are classes: no need to look
+        check_labels(y, "y")
         check_classification_targets(y)
     return y
+
+
+def check_labels(labels: NDArray, name: str) -> None:
+    """Refuse labels that are missing, or of kinds that have no order; ``name`` has them."""
+    try:
+        missing = _missing(labels)
+        if labels.dtype.kind == "O" and not len(missing):
+            sorted(set(labels.tolist()))
+    except TypeError as error:
+        raise ValueError(
+            f"{name} has classes of different kinds ({labels[:5].tolist()}, ...): use numbers, or "
+            "strings."
+        ) from error
+    if len(missing):
+        raise ValueError(
+            f"{name} has missing labels (None, NaN or NA): {len(missing):,} of {len(labels):,}, "
+            f"the first at place {missing[0]}. Leave them out, or make them a class of their own."
+        )
+
+
+def _missing(labels: NDArray) -> NDArray[np.intp]:
+    """The places of labels that are missing."""
+    if labels.dtype.kind in "fmM":
+        return np.flatnonzero(labels != labels)
+    if labels.dtype.kind != "O" or not any(map(_is_missing, set(labels.tolist()))):
+        return np.empty(0, dtype=np.intp)
+    return np.flatnonzero([_is_missing(label) for label in labels])
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or is_pandas_na(label) or bool(label != label)
 
 
 def valid_weights(
