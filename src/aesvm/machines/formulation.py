@@ -26,6 +26,12 @@ Array = NDArray[np.float64]
 #: The numbers of a machine beside w.
 Offsets = tuple[float, ...]
 
+#: A multiplier this close to a bound, as a share of it, is at the bound.
+AT_BOUND = 1e-9
+
+#: Sums that differ by less, as a share of them, are the same.
+_ROUNDING = 1e-13
+
 #: Sums of costs that differ by this share of them are taken as equal.
 _FLAT = 1e-10
 
@@ -170,6 +176,25 @@ def _best_offset(kinks: Array, costs: Array, rising: NDArray[np.bool_], linear: 
     if slope[-1] <= hair[-1]:  # no ramp rises
         last = len(order) - 1
     return float(0.5 * (kinks[order[first]] + kinks[order[last]]))
+
+
+def balanced(coefs: Array) -> Array:
+    """Coefficients whose sum is zero: the side that weighs more is scaled down.
+
+    Not where both differ by rounding alone: scaled, what is at its bound would be so no more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.formulation import balanced
+    >>> balanced(np.array([1.0, 1.0, -1.0]))
+    array([ 0.5,  0.5, -1. ])
+    """
+    above, below = float(coefs[coefs > 0].sum()), -float(coefs[coefs < 0].sum())
+    heavier, most, least = (1.0, above, below) if above > below else (-1.0, below, above)
+    if most - least <= _ROUNDING * most:
+        return coefs
+    return np.where(coefs * heavier > 0, coefs * (least / most), coefs)
 
 
 def total_loss(

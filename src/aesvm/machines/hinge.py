@@ -12,13 +12,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array, Decision, Offsets, Ramps, Variables
-
-#: A multiplier this close to a bound, as a share of it, is at the bound.
-_AT_BOUND = 1e-9
-
-#: Sums that differ by less, as a share of them, are the same.
-_ROUNDING = 1e-13
+from aesvm.machines.formulation import (
+    AT_BOUND,
+    Array,
+    Decision,
+    Offsets,
+    Ramps,
+    Variables,
+    balanced,
+)
 
 
 class Hinge:
@@ -63,16 +65,7 @@ class Hinge:
         return targets * coefs
 
     def feasible(self, coefs: Array, targets: Array, bounds: Array) -> Array:
-        """What is beyond a bound is cut off; then the side that weighs more is scaled down.
-
-        Not where both differ by rounding alone: scaled, what is at its bound would be so no more.
-        """
-        alpha = np.clip(targets * coefs, 0.0, bounds)
-        totals = {sign: float(alpha[targets == sign].sum()) for sign in (1.0, -1.0)}
-        heavier = max(totals, key=lambda sign: totals[sign])
-        if totals[heavier] - totals[-heavier] > _ROUNDING * totals[heavier]:
-            alpha[targets == heavier] *= totals[-heavier] / totals[heavier]
-        return targets * alpha
+        return balanced(targets * np.clip(targets * coefs, 0.0, bounds))
 
     def agreeing(self, positions: Array, targets: Array, bounds: Array) -> Array:
         """At its bound where the margin is below 1, zero where it is above.
@@ -112,8 +105,8 @@ class Hinge:
     def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
         """Rows that could rise though the margin is below 1, or fall though it is above."""
         alpha = np.abs(coefs)
-        violates = (alpha < (1.0 - _AT_BOUND) * bounds) & (positions < 1.0 - tol)
-        violates |= (alpha > _AT_BOUND * bounds) & (positions > 1.0 + tol)
+        violates = (alpha < (1.0 - AT_BOUND) * bounds) & (positions < 1.0 - tol)
+        violates |= (alpha > AT_BOUND * bounds) & (positions > 1.0 + tol)
         return int(np.count_nonzero(violates))
 
     def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:

@@ -1,0 +1,160 @@
+"""Nu-support vector classification of two classes: the margin is fitted too.
+
+    F(w, b, rho) = 1/2 |w|^2 - nu c rho + sum_i c_i max(0, rho - s_i (<w, z_i> + b)),  c = sum_i c_i
+
+nu is an upper bound on the share of rows inside the margin, and a lower bound on that of support
+vectors. In place of b and rho there are two offsets, one for each class, ``b - rho`` and
+``-b - rho``: with them the rows of one class have nothing to do with those of the other but by w,
+and the position of a row, ``s_i <w, z_i>`` plus the offset of its class, has its kink at zero. The
+dual has one variable for each row, and holds the sum of each class at ``nu c / 2``.
+
+As in LIBSVM the model is divided by rho: its margin is at 1 and -1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.machines.formulation import AT_BOUND, Array, Decision, Offsets, Ramps, Variables
+
+
+@dataclass(frozen=True)
+class NuHinge:
+    """The hinge loss with a margin that is fitted, a ``Formulation``."""
+
+    nu: float
+    flat_pieces = (False, True)
+    target_reach = 0.0
+
+    def width(self, offsets: Offsets) -> float:
+        return abs(self.decision(offsets).scale) or 1.0
+
+    def positions(self, scores: Array, targets: Array, offsets: Offsets) -> Array:
+        return targets * scores + np.array(offsets)[class_numbers(targets)]
+
+    def losses(self, positions: Array) -> Array:
+        return np.maximum(0.0, -positions)
+
+    def pieces(self, positions: Array, doubt: float) -> NDArray[np.int8]:
+        outside = np.where(positions > doubt, 1, -1)
+        return np.where(positions < -doubt, 0, outside).astype(np.int8)
+
+    def cautious_scores(self, scores: Array, targets: Array, errors: Array) -> Array:
+        return scores - targets * errors
+
+    def far_away(self, positions: Array, distance: float) -> NDArray[np.bool_]:
+        return positions >= distance
+
+    def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
+        falling = np.zeros(len(scores), dtype=bool)
+        return Ramps(-targets * scores, costs, falling, class_numbers(targets))
+
+    def slopes(self, bounds: Array) -> Offsets:
+        half = 0.5 * self.nu * float(bounds.sum())
+        return half, half
+
+    def variables(self, targets: Array, bounds: Array) -> Variables:
+        """They start as in LIBSVM, the first rows of each class at their bounds."""
+        n = len(targets)
+        start = self._by_class(targets, bounds, lambda own, total: filled(bounds[own], total))
+        return Variables(np.arange(n), targets, np.zeros(n), bounds, class_numbers(targets), start)
+
+    def coefs(self, targets: Array, alpha: Array) -> Array:
+        return targets * alpha
+
+    def alpha(self, targets: Array, coefs: Array, bounds: Array) -> Array:
+        return targets * coefs
+
+    def feasible(self, coefs: Array, targets: Array, bounds: Array) -> Array:
+        alpha = np.clip(targets * coefs, 0.0, bounds)
+        return targets * self._by_class(
+            targets, bounds, lambda own, total: with_sum(alpha[own], bounds[own], total)
+        )
+
+    def agreeing(self, positions: Array, targets: Array, bounds: Array) -> Array:
+        """In each class at their bounds from the lowest position up, as many as its sum allows."""
+
+        def fill(own: NDArray[np.intp], total: float) -> Array:
+            order = np.argsort(positions[own], kind="stable")
+            alpha = np.empty(len(own))
+            alpha[order] = filled(bounds[own][order], total)
+            return alpha
+
+        return targets * self._by_class(targets, bounds, fill)
+
+    def decision(self, offsets: Offsets) -> Decision:
+        first, second = offsets
+        margin = -0.5 * (first + second)
+        scale = margin if margin > 0.0 else 1.0
+        return Decision(0.5 * (first - second) / scale, scale)
+
+    def changed(self, before: Array, now: Array) -> NDArray[np.bool_]:
+        return np.sign(before) != np.sign(now)
+
+    def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
+        """Rows that could rise though they are inside the margin, or fall though outside."""
+        alpha = np.abs(coefs)
+        violates = (alpha < (1.0 - AT_BOUND) * bounds) & (positions < -tol)
+        violates |= (alpha > AT_BOUND * bounds) & (positions > tol)
+        return int(np.count_nonzero(violates))
+
+    def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
+        return -0.5 * squared_norm
+
+    def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float | None:
+        return None
+
+    def constant(self, targets: Array) -> Offsets | None:
+        """1 or -1 where there is one class, 0 where there is no row."""
+        if len(targets) and (targets != targets[0]).any():
+            return None
+        value = float(targets[0]) if len(targets) else 0.0
+        return value - 1.0, -value - 1.0
+
+    def _by_class(self, targets: Array, bounds: Array, fill) -> Array:
+        """What ``fill`` makes of the rows of each class, and of the sum of their variables."""
+        numbers = class_numbers(targets)
+        found = np.empty(len(targets))
+        for number, total in enumerate(self.slopes(bounds)):
+            own = np.flatnonzero(numbers == number)
+            found[own] = fill(own, total)
+        return found
+
+
+def class_numbers(targets: Array) -> NDArray[np.intp]:
+    """0 of the positive class, 1 of the other."""
+    return (targets < 0).astype(np.intp)
+
+
+def filled(bounds: Array, total: float) -> Array:
+    """Variables at their bounds, one after the other, until they add up to ``total``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.nu_hinge import filled
+    >>> filled(np.ones(3), 1.5)
+    array([1. , 0.5, 0. ])
+    """
+    before = np.append(0.0, np.cumsum(bounds)[:-1])
+    return np.clip(total - before, 0.0, bounds)
+
+
+def with_sum(alpha: Array, bounds: Array, total: float) -> Array:
+    """Variables moved towards zero, or towards their bounds, until they add up to ``total``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.nu_hinge import with_sum
+    >>> with_sum(np.array([1.0, 0.0]), np.ones(2), 0.5), with_sum(np.zeros(2), np.ones(2), 1.0)
+    (array([0.5, 0. ]), array([0.5, 0.5]))
+    """
+    reached = float(alpha.sum())
+    if reached >= total:
+        return alpha * (total / reached) if reached > 0.0 else alpha
+    room = bounds - alpha
+    return np.minimum(alpha + room * ((total - reached) / float(room.sum())), bounds)
