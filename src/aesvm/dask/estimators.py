@@ -12,6 +12,7 @@ import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin
@@ -93,7 +94,7 @@ def _cluster_rows(
         if gamma is None and estimator.gamma == "scale" and has_gamma(estimator.kernel):
             gamma = gamma_scale(cluster, features)
         elif gamma is None:
-            empty = np.empty((1, features.n_features))
+            empty = sp.csr_array((1, features.n_features))
             gamma = resolve_gamma(estimator.gamma, empty, estimator.kernel)
         estimator.gamma_ = gamma
         spec = kernel_spec(estimator, gamma)
