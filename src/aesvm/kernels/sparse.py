@@ -56,7 +56,7 @@ class SparseKernel(VectorKernel):
 
 
 class _Lines(NamedTuple):
-    """Some lines of a block, made dense: one row per feature that occurs in them and in the columns."""
+    """Some lines of a block, made dense: one row per feature that occurs in them and in columns."""
 
     part: slice
     place: NDArray[np.intp]  #: of the columns' features in ``dense``, -1 where one is not there
