@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import dask
 import dask.dataframe as dd
 import numpy as np
+import scipy.sparse as sp
 from distributed import Client
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -106,7 +107,7 @@ def _cluster_rows(
         if gamma is None and estimator.gamma == "scale" and has_gamma(estimator.kernel):
             gamma = gamma_scale(cluster, features)
         elif gamma is None:
-            empty = np.empty((1, features.n_features))
+            empty = sp.csr_array((1, features.n_features))
             gamma = resolve_gamma(estimator.gamma, empty, estimator.kernel)
         estimator.gamma_ = gamma
         spec = kernel_spec(estimator, gamma)

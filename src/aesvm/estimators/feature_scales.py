@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.kernels.csr import narrowed
 from aesvm.runtime.warn import warn
 
 #: Two orders of magnitude, in spread and in range: an indicator that is rarely set has a small
@@ -38,6 +39,7 @@ def _extent(sample) -> tuple[NDArray, NDArray, NDArray]:
     """Smallest value, largest value and standard deviation of each feature."""
     if not sp.issparse(sample):
         return sample.min(axis=0), sample.max(axis=0), sample.std(axis=0)
+    _, sample = narrowed(sample)
     lowest, highest = (np.ravel(f(axis=0).toarray()) for f in (sample.min, sample.max))
     mean = np.ravel(sample.mean(axis=0))
     squares = np.ravel(sample.multiply(sample).mean(axis=0))

@@ -48,6 +48,9 @@ class DenseKernel(VectorKernel):
                 norms[part] = np.einsum("ij,ij->i", vectors, vectors)
         return norms
 
+    def n_terms(self, rows: NDArray[np.intp]) -> int:
+        return self.X.shape[1]
+
     def factor(self, vectors: NDArray, dtype: np.dtype) -> NDArray:
         """[y, 1, -g|y|^2] of the given vectors, seen from the centre."""
         factor = np.empty((vectors.shape[0], vectors.shape[1] + 2), dtype=dtype)

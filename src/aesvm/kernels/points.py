@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
+from aesvm.kernels.csr import narrowed, squared_norms
 from aesvm.runtime.jit import jit
 
 if TYPE_CHECKING:
@@ -72,18 +73,20 @@ class KernelPoints(Points):
 class SparsePoints(Points):
     def __init__(self, kernel: SparseKernel, rows: Rows) -> None:
         super().__init__(kernel, rows)
-        self.X = kernel.X
-        self.norms = kernel.squared_norms(rows).astype(np.float64)
-        self.parallel.append(self.norms)
+        _, self.X = narrowed(kernel.X[rows])
+        self.places = np.arange(len(rows))  # in X
+        self.norms = squared_norms(self.X)
+        self.line = np.zeros(self.X.shape[1])
+        self.parallel += [self.places, self.norms]
 
     def distances(self, anchor, left):
-        line = np.zeros(self.X.shape[1])
-        entries = slice(*self.X.indptr[self.rows[anchor] :][:2])
-        line[self.X.indices[entries]] = self.X.data[entries]
+        entries = slice(*self.X.indptr[self.places[anchor] :][:2])
+        self.line[self.X.indices[entries]] = self.X.data[entries]
         result = np.empty(left)
         _sparse_distances(
-            self.X.data, self.X.indices, self.X.indptr, self.rows, self.norms, line, result
+            self.X.data, self.X.indices, self.X.indptr, self.places, self.norms, self.line, result
         )
+        self.line[self.X.indices[entries]] = 0.0
         return _finite(result)
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
+from aesvm.kernels.csr import narrowed, restricted, squared_norms
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.points import Points, SparsePoints
 from aesvm.kernels.vectors import VectorKernel
@@ -30,14 +31,14 @@ class SparseKernel(VectorKernel):
         return values
 
     def columns(self, rows):
-        vectors = sp.csr_array(self.X[rows])
+        features, vectors = narrowed(sp.csr_array(self.X[rows]))
         if not self.kernel.of_distances:
-            return _SparseColumns(self, vectors, np.zeros(len(rows), dtype=self.dtype))
+            return _SparseColumns(self, features, vectors, np.zeros(len(rows), dtype=self.dtype))
         terms = -self.parameters.gamma * squared_norms(vectors)
         dtype = self.precision(-float(terms.min(initial=0.0)))
         if dtype is None:
             return self.apart(rows)
-        return _SparseColumns(self, vectors.astype(dtype, copy=False), terms.astype(dtype))
+        return _SparseColumns(self, features, vectors, terms.astype(dtype))
 
     def points(self, rows: NDArray[np.intp]) -> Points:
         return SparsePoints(self, rows) if self.kernel.euclidean else super().points(rows)
@@ -48,19 +49,29 @@ class SparseKernel(VectorKernel):
     def squared_norms(self, rows):
         return squared_norms(self.X[rows])
 
+    def n_terms(self, rows: NDArray[np.intp]) -> int:
+        """A difference of two rows has values where one of them has."""
+        stored = self.X.indptr[rows + 1] - self.X.indptr[rows]
+        return min(self.X.shape[1], 2 * int(stored.max(initial=0)))
+
 
 class _Lines(NamedTuple):
-    """Some lines of a block, made dense: one row per feature that occurs in them."""
+    """Some lines of a block, made dense: one row per feature that occurs in them and in columns."""
 
     part: slice
-    place: NDArray[np.intp]  #: of each feature in ``dense``, -1 where it does not occur
+    place: NDArray[np.intp]  #: of the columns' features in ``dense``, -1 where one is not there
     dense: NDArray
     terms: NDArray  #: -g|x|^2
 
 
 class _SparseColumns(Columns):
-    def __init__(self, kernel: SparseKernel, vectors: sp.csr_array, terms: NDArray) -> None:
+    """Columns over ``features`` alone: what others lines have counts in their norms only."""
+
+    def __init__(
+        self, kernel: SparseKernel, features: NDArray, vectors: sp.csr_array, terms: NDArray
+    ) -> None:
         self.kernel = kernel
+        self.features = features
         self.terms = terms
         self.vectors = vectors.astype(terms.dtype, copy=False)
         self.dtype = kernel.dtype
@@ -69,13 +80,18 @@ class _SparseColumns(Columns):
         return self.vectors.shape[0]
 
     def take(self, positions):
-        return _SparseColumns(self.kernel, self.vectors[positions], self.terms[positions])
+        vectors, terms = self.vectors[positions], self.terms[positions]
+        return _SparseColumns(self.kernel, self.features, vectors, terms)
 
     def lines(self, rows):
         return self.new_lines(self.kernel.X[rows])
 
     def new_lines(self, X_new):
         X_new = sp.csr_array(X_new)
+        all_terms = np.zeros(X_new.shape[0], dtype=self.terms.dtype)
+        if self.kernel.kernel.of_distances:
+            all_terms[...] = -self.kernel.parameters.gamma * squared_norms(X_new)
+        X_new = restricted(X_new, self.features)
         n_lines, n_features = X_new.shape
         lines = []
         start = 0
@@ -93,10 +109,7 @@ class _SparseColumns(Columns):
             dense = np.zeros((len(used), stop - start), dtype=self.terms.dtype)
             at = np.repeat(np.arange(stop - start), np.diff(part.indptr))
             dense[place[part.indices], at] = part.data
-            terms = np.zeros(stop - start, dtype=self.terms.dtype)
-            if self.kernel.kernel.of_distances:
-                terms[...] = -self.kernel.parameters.gamma * squared_norms(part)
-            lines.append(_Lines(slice(start, stop), place, dense, terms))
+            lines.append(_Lines(slice(start, stop), place, dense, all_terms[start:stop]))
             start = stop
         return lines
 
@@ -170,19 +183,3 @@ def _dense(X, used: NDArray) -> NDArray:
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     vectors[rows, np.searchsorted(used, X.indices)] = X.data
     return vectors
-
-
-def squared_norms(X) -> NDArray[np.float64]:
-    norms = np.empty(X.shape[0])
-    with np.errstate(over="ignore"):
-        _sum_squares(X.data.astype(np.float64), X.indptr, norms)
-    return norms
-
-
-@jit
-def _sum_squares(data, indptr, norms):
-    for i in range(norms.size):
-        total = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            total += data[e] * data[e]
-        norms[i] = total

@@ -10,12 +10,14 @@ from differences, which do not cancel.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.kernels.blocks import SYMMETRIC_LINES
+from aesvm.kernels.blocks import SYMMETRIC_LINES, copied_rows
+from aesvm.kernels.csr import restricted
 from aesvm.kernels.functions import Kernel, Parameters
 from aesvm.kernels.matrix import Columns, KernelMatrix, PlainColumns
 from aesvm.runtime.jit import jit
@@ -64,7 +66,7 @@ class VectorKernel(KernelMatrix):
         A distance is a sum of products of the size of the vectors around the centre; the map of
         another kernel multiplies what its argument is off by at most ``degree`` times the value.
         """
-        n_terms = self.X.shape[1] + 8
+        n_terms = self.n_terms(rows) + 8
         if self.kernel.of_distances:
             size = max(1.0, 4.0 * self.largest(rows))
         else:
@@ -78,6 +80,10 @@ class VectorKernel(KernelMatrix):
     @abstractmethod
     def squared_norms(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Squared length of the given input vectors, in double precision."""
+
+    @abstractmethod
+    def n_terms(self, rows: NDArray[np.intp]) -> int:
+        """How many products, other than zeros, make up a kernel value of the given rows."""
 
     def precision(self, largest: float) -> np.dtype | None:
         """The precision in which products are accurate enough; None if neither is enough.
@@ -98,11 +104,13 @@ class VectorKernel(KernelMatrix):
         from scipy.spatial.distance import cdist  # rarely needed, and slow to import
 
         with np.errstate(over="ignore"):
-            distances = cdist(
-                _dense(lines).astype(np.float64, copy=False),
-                _dense(columns).astype(np.float64, copy=False),
-                "sqeuclidean",
-            )
+            distances = np.zeros(values.shape)
+            for one, other in _dense_pieces(lines, columns):
+                distances += cdist(
+                    one.astype(np.float64, copy=False),
+                    other.astype(np.float64, copy=False),
+                    "sqeuclidean",
+                )
             distances *= -self.parameters.gamma
         self.kernel.map(distances, self.parameters)
         values[...] = distances
@@ -139,8 +147,16 @@ class VectorKernel(KernelMatrix):
         return values
 
 
-def _dense(vectors) -> NDArray:
-    return vectors.toarray() if sp.issparse(vectors) else vectors
+def _dense_pieces(lines, columns) -> Iterator[tuple[NDArray, NDArray]]:
+    """Rows as arrays; of sparse ones a few features at a time, those that occur."""
+    if not sp.issparse(lines):
+        yield lines, columns
+        return
+    used = np.union1d(lines.indices, columns.indices)
+    step = copied_rows(8 * (lines.shape[0] + columns.shape[0]))
+    for start in range(0, len(used), step):
+        features = used[start : start + step]
+        yield restricted(lines, features).toarray(), restricted(columns, features).toarray()
 
 
 def scaled(vectors: NDArray, factor: float) -> NDArray:

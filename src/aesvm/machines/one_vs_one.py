@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.kernels.csr import narrowed
 from aesvm.machines.problem import Expansion, Problem
 
 
@@ -160,6 +161,15 @@ def winners(values: NDArray[np.float64], n_classes: int) -> NDArray[np.intp]:
 
 def feature_weights(dual: Any, vectors: Any, n_support: NDArray[np.int32]) -> Any:
     """The weights of the features in every pair, for the linear kernel."""
+    if not sp.issparse(vectors):
+        return _pair_weights(dual, vectors, n_support)
+    features, narrow = narrowed(vectors)
+    weights = _pair_weights(dual, narrow, n_support)
+    entries = weights.data, features[weights.indices], weights.indptr
+    return type(vectors)(entries, shape=(weights.shape[0], vectors.shape[1]))
+
+
+def _pair_weights(dual: Any, vectors: Any, n_support: NDArray[np.int32]) -> Any:
     if len(n_support) == 2:
         return dual @ vectors
     parts = [slice(a, b) for a, b in pairwise(np.r_[0, np.cumsum(n_support)])]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.sets.distinct import bits_of, random_keys, row_hashes
+from aesvm.sets.distinct import bits_of, hash_keys, row_hashes
 
 #: Digests are added modulo this.
 MODULUS = 2**64
@@ -41,7 +41,7 @@ def digest(
     >>> digest(X[::-1], y, weights) == whole
     False
     """
-    place, target, weight = random_keys(3)
+    place, target, weight = hash_keys(3)
     with np.errstate(over="ignore"):
         each = row_hashes(X, run) + _target_hashes(targets) * target + bits_of(weights) * weight
         each += np.arange(first, first + len(each), dtype=np.uint64) * place

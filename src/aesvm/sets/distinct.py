@@ -44,7 +44,7 @@ def distinct_rows(
     >>> distinct_rows(X, np.array([0, 0, 0, 1]))
     (array([0, 1, 3]), array([0, 1, 0, 2]))
     """
-    hashes = row_hashes(X, run) + labels.astype(np.uint64) * random_keys(1)
+    hashes = row_hashes(X, run) + labels.astype(np.uint64) * hash_keys(1)
     head = np.empty(len(hashes), dtype=np.intp)  # the first row equal to each row
 
     def find(bucket: int) -> None:
@@ -80,16 +80,19 @@ def _first_equal(
     return rows[head]
 
 
-def random_keys(size: int) -> NDArray[np.uint64]:
-    return np.random.default_rng(0).integers(1, 2**63, size, dtype=np.uint64) * 2 + 1
+def hash_keys(size: int) -> NDArray[np.uint64]:
+    """Odd numbers, one for each of the first features."""
+    keys = np.empty(size, dtype=np.uint64)
+    _write_keys(keys)
+    return keys
 
 
 def row_hashes(X, run: Callable) -> NDArray[np.uint64]:
-    keys = random_keys(X.shape[1])
     hashes = np.empty(X.shape[0], dtype=np.uint64)
     if sp.issparse(X):
-        _hash_sparse(bits_of(X.data), X.indices, X.indptr, keys, hashes)
+        _hash_sparse(bits_of(X.data), X.indices, X.indptr, hashes)
         return hashes
+    keys = hash_keys(X.shape[1])
     step = cached_rows(8 * X.shape[1])
 
     def hash_from(start: int) -> None:
@@ -116,12 +119,27 @@ def _hash_dense(bits, keys, hashes):
 
 
 @jit
-def _hash_sparse(bits, indices, indptr, keys, hashes):
+def _hash_sparse(bits, indices, indptr, hashes):
     for i in range(hashes.size):
         total = np.uint64(0)
         for e in range(indptr[i], indptr[i + 1]):
-            total += _mix(bits[e], keys[indices[e]])
+            total += _mix(bits[e], _key(indices[e]))
         hashes[i] = total
+
+
+@jit
+def _write_keys(keys):
+    for f in range(keys.size):
+        keys[f] = _key(f)
+
+
+@jit
+def _key(feature):
+    """An odd number that depends on all bits of another: of SplitMix64, which has no table."""
+    key = np.uint64(feature + 1) * np.uint64(0x9E3779B97F4A7C15)
+    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (key ^ (key >> np.uint64(31))) | np.uint64(1)
 
 
 @jit
@@ -133,11 +151,28 @@ def _mix(bits, key):
 
 def _differ(X, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
     differs = np.empty(len(rows), dtype=bool)
+    if sp.issparse(X):
+        _differ_sparse(X.data, X.indices, X.indptr, rows, others, differs)
+        return differs
     step = cached_rows(2 * 8 * X.shape[1])
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        if sp.issparse(X):
-            differs[part] = np.diff((X[rows[part]] != X[others[part]]).tocsr().indptr) > 0
-        else:
-            differs[part] = (X[rows[part]] != X[others[part]]).any(axis=1)
+        differs[part] = (X[rows[part]] != X[others[part]]).any(axis=1)
     return differs
+
+
+@jit
+def _differ_sparse(data, indices, indptr, rows, others, differs):
+    for i in range(differs.size):
+        a, end = indptr[rows[i]], indptr[rows[i] + 1]
+        b, other_end = indptr[others[i]], indptr[others[i] + 1]
+        while True:
+            while a < end and data[a] == 0.0:
+                a += 1
+            while b < other_end and data[b] == 0.0:
+                b += 1
+            if a == end or b == other_end or indices[a] != indices[b] or data[a] != data[b]:
+                break
+            a += 1
+            b += 1
+        differs[i] = a < end or b < other_end
