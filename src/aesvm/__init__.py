@@ -1,9 +1,11 @@
-"""Kernel SVMs for data too large for ``sklearn.svm.SVC``."""
+"""Kernel SVMs for data too large for ``sklearn.svm``."""
 
 from aesvm.certificate import Certificate
+from aesvm.nu_svc import AENuSVC
 from aesvm.representative_set import RepresentativeSet
 from aesvm.svc import AESVC
+from aesvm.svr import AESVR, AENuSVR
 
 __version__ = "0.1.0"
 
-__all__ = ["AESVC", "Certificate", "RepresentativeSet"]
+__all__ = ["AESVC", "AESVR", "AENuSVC", "AENuSVR", "Certificate", "RepresentativeSet"]

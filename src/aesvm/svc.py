@@ -1,15 +1,9 @@
-"""AESVC: support vector classification, on representatives or on all rows.
-
-Here are its parameters, methods and fitted attributes. What is done with rows in memory is in
-``machines.classifier``, with rows that are elsewhere in ``out_of_core.classifier``.
-"""
+"""AESVC: support vector classification, on representatives or on all rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from functools import partial
-from numbers import Integral, Real
+from collections.abc import Callable
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,47 +11,26 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from aesvm.certificate import Certificate
-from aesvm.estimators.classifiers import (
-    TrainedOn,
-    certificate,
-    certify_gathered,
-    certify_in_memory,
-    chunk_of_classes,
-    classes_of_stream,
-    fit_in_memory,
-    reread,
-    train_on_stream,
-)
-from aesvm.estimators.fitting import fit_method, fitting, forget
-from aesvm.estimators.pairwise import PairwiseClassifier
-from aesvm.estimators.parameters import by_name, check_unchanged
-from aesvm.estimators.streams import (
-    advanced,
-    available_for_streams,
-    begun,
-    check_streams,
-    streamed_from,
-    takes_source,
-)
-from aesvm.estimators.validation import (
-    REDUCTION_CONSTRAINTS,
-    STREAM_CONSTRAINTS,
-)
-from aesvm.out_of_core.classifier import (
-    StreamedClassifier,
-    check_not_exact,
-)
-from aesvm.out_of_core.elsewhere import GatheredRows
-from aesvm.out_of_core.source import readable_again
-from aesvm.representative_set import (
-    RepresentativeSet,
-)
+from aesvm.estimators.gathered import classes_of_stream
+from aesvm.estimators.learning import Classes
+from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
+from aesvm.estimators.parameters import by_name
+from aesvm.estimators.prediction import PairwiseClassifier
+from aesvm.estimators.streams import available_for_streams
+from aesvm.machines.hinge import Hinge
+
+#: Of an estimator of classes.
+CLASS_CONSTRAINTS: dict[str, list] = {
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+    "break_ties": ["boolean"],
+}
 
 
-class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstimator):
+class AESVC(
+    CallbackSupportMixin, KernelMachine, PairwiseClassifier, ClassifierMixin, BaseEstimator
+):
     """C-support vector classification, as exact as is affordable.
 
     A drop-in for :class:`sklearn.svm.SVC` on data too large for it. Where the exact SVM takes
@@ -194,26 +167,13 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **REDUCTION_CONSTRAINTS,
+        **MACHINE_CONSTRAINTS,
+        **CLASS_CONSTRAINTS,
         "C": [Interval(Real, 0.0, None, closed="neither")],
-        "refine": [StrOptions({"auto", "exact"}), Interval(Integral, 0, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="left")],
-        "shrinking": ["boolean"],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
-        "break_ties": ["boolean"],
-        **STREAM_CONSTRAINTS,
     }
+    _learns = Classes(lambda estimator: Hinge())
 
-    representative_set_: RepresentativeSet
     class_weight_: NDArray[np.float64]
-    shape_fit_: tuple[int, int]
-    n_features_in_: int
-    n_seen_: int
-    _trained_on_: dict[str, Any]  # see TrainedOn
-    _stream_: StreamedClassifier | None  # None where the model is of rows in memory
 
     @by_name
     def __init__(
@@ -263,27 +223,6 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @fit_method
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AESVC:
-        """Train on all rows, or on representatives of them, as ``refine`` says.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The rows, or with ``kernel="precomputed"`` their kernel matrix.
-        y : array-like of shape (n_samples,)
-            Classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors of C by row; rows of weight zero are left out.
-
-        Returns
-        -------
-        self : AESVC
-        """
-        fit_in_memory(self, X, y, sample_weight)
-        self._stream_ = None
-        return self
-
     @available_for_streams
     def partial_fit(
         self,
@@ -327,151 +266,5 @@ class AESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstim
         >>> bool(model.score(X, y) > 0.98)
         True
         """
-        check_not_exact(self.refine)
-        before: StreamedClassifier | None = getattr(self, "_stream_", None)
-        if before is None and X is None:
-            raise ValueError("partial_fit without X needs rows of a stream that has begun.")
-        announced = classes_of_stream(self, before, classes)
-        if before is None:
-            forget(self)
-            before = StreamedClassifier(begun(self, self.hull_tol), announced)
-        with fitting(self) as (run, progress):
-            validate = partial(chunk_of_classes, self, before)
-            stream = advanced(self, before.stream, X, y, sample_weight, validate, run, progress)
-            now = replace(before, stream=stream)
-            if X is None:
-                stream.tally.check_two_classes("the stream")
-            if now.is_due() or (X is None and not now.is_final):
-                now = train_on_stream(self, now, run, progress)
-        self.n_seen_ = stream.n_rows
-        self._stream_ = now
-        return self
-
-    @takes_source
-    def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
-        """Take in all chunks of a source, as a stream of its own.
-
-        Parameters
-        ----------
-        source : iterable of (X, y, sample_weight)
-            Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
-            sources. One that can be iterated over again is read once more for ``gamma="scale"``,
-            twice for each round that ``refine`` asks for, and once after the last where that look
-            is cheap.
-
-        Returns
-        -------
-        self : object
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_moons
-        >>> from aesvm import AESVC
-        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
-        >>> model = AESVC(gamma=1.0).fit_stream([(X, y, None)])
-        >>> bool(model.score(X, y) > 0.98)
-        True
-        """
-        check_streams(self, source)
-        check_not_exact(self.refine)
-        again = self.refine != 0 and readable_again(source)
-        if not again and self.refine not in (0, "auto"):
-            raise ValueError(
-                f"refine={self.refine} makes rounds, in which source is read again, and this one "
-                'can be read only once: use refine=0, or "auto".'
-            )
-        forget(self)
-        validate = partial(chunk_of_classes, self, None)
-        with fitting(self) as (run, progress):
-            stream = streamed_from(self, source, self.hull_tol, validate, run, progress)
-            stream.tally.check_two_classes("the stream")
-            now = StreamedClassifier(stream, None)
-            rounds_from = source if again else None
-            now = train_on_stream(self, now, run, progress, rounds_from)
-        self.n_seen_ = stream.n_rows
-        self._stream_ = replace(now, classes=self.classes_)
-        return self
-
-    certificate_ = property(certificate)
-
-    def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
-        """Rows, classes and weights of a stream's set: see ``RepresentativeSet.select``."""
-        check_is_fitted(self)
-        if self._stream_ is None:
-            raise ValueError(
-                "select gives the representatives of a stream, and this was fitted to X: "
-                "X[representative_set_.sample_indices_] are its representatives."
-            )
-        return self._stream_.stream.tree.everything().columns()
-
-    @fit_method
-    def certify(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Certificate:
-        """Compute what ``certificate_`` lacks, from the rows the model was trained on.
-
-        It takes one look at all rows and, where the model is not exact, the kernel values of
-        all rows with a multiplier among each other.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            What ``fit`` was given.
-
-        Returns
-        -------
-        certificate : Certificate
-            It takes the place of ``certificate_``.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_moons
-        >>> from aesvm import AESVC
-        >>> X, y = make_moons(5000, noise=0.1, random_state=0)
-        >>> model = AESVC(gamma=1.0, refine=1).fit(X, y)
-        >>> certificate = model.certify(X, y)
-        >>> certificate.dual_objective < certificate.objective
-        True
-        """
-        check_is_fitted(self)
-        return certify_in_memory(self, X, y, sample_weight)
-
-    @takes_source
-    def certify_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Certificate:
-        """Compute the objective that ``certificate_`` lacks, by a pass over the rows again.
-
-        Parameters
-        ----------
-        source : iterable of (X, y, sample_weight)
-            All rows of the stream that the model was trained on.
-
-        Returns
-        -------
-        certificate : Certificate
-            It takes the place of ``certificate_``.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_moons
-        >>> from aesvm import AESVC
-        >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
-        >>> chunks = [(X[at : at + 5_000], y[at : at + 5_000], None) for at in (0, 5_000, 10_000)]
-        >>> model = AESVC(gamma=1.0, refine=0).fit_stream(chunks)
-        >>> model.certificate_.objective is None
-        True
-        >>> certificate = model.certify_stream(chunks)
-        >>> certificate.objective > 0
-        True
-        """
-        check_is_fitted(self)
-        if self._stream_ is None:
-            raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
-        check_streams(self, source)
-        check_unchanged(self, TrainedOn.of(self).parameters)
-        with fitting(self) as (run, progress):
-            tree = self._stream_.stream.tree
-            held = GatheredRows(tree.everything(), tree.hull_tol)
-            answers = reread(
-                self, self._stream_, source, held, tree.hull_tol, run, progress, same_chunks=False
-            )
-            return certify_gathered(self, answers)
+        announced = classes_of_stream(self, getattr(self, "_stream_", None), classes)
+        return self._take_in(X, y, sample_weight, announced)

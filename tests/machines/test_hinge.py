@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
-from aesvm.machines.formulation import best_offsets, worst_optimum
-from aesvm.machines.formulation import n_support
+from aesvm.machines.formulation import best_offsets, n_support, worst_optimum
 from aesvm.machines.hinge import Hinge
 
 HINGE = Hinge()

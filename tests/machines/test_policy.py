@@ -48,7 +48,9 @@ class Scripted:
 
     def look(self, state, free_offsets):
         loss, crossed = self.looks.pop(0)
-        return [Look(loss=loss, offsets=(0.0,), doubt=0.1, n_values=1, n_crossed=crossed, n_support=50)]
+        return [
+            Look(loss=loss, offsets=(0.0,), doubt=0.1, n_values=1, n_crossed=crossed, n_support=50)
+        ]
 
     def look_cost(self, state):
         return self.cost

@@ -24,7 +24,7 @@ from aesvm import AESVC, Certificate
 from aesvm.kernels import KernelMatrix, KernelSpec, TrainingKernel
 from aesvm.machines import rounds as rounds_module
 from aesvm.machines import training
-from aesvm.machines.classifier import represent_anew
+from aesvm.machines.fit import represent_anew
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.one_vs_one import pairs_of_classes
@@ -333,7 +333,7 @@ def test_auto_is_exact_where_there_are_few_support_vectors(monkeypatch, sampled)
     X, y = make_moons(3000, noise=0.05, random_state=0)
     monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 1e6)
     if not sampled:
-        monkeypatch.setattr("aesvm.machines.classifier.expected_effort", lambda *_: np.inf)
+        monkeypatch.setattr("aesvm.machines.fit.expected_effort", lambda *_: np.inf)
     model = AESVC(gamma=5.0, subset_size=200).fit(X, y)
     assert model.representative_set_.reduced_ != sampled
     assert model.certificate_.exact
@@ -357,7 +357,7 @@ def test_the_effort_is_foreseen_from_a_sample(monkeypatch, n_classes):
     monkeypatch.setattr(training, "_SAMPLE", 600)
     monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 10.0)
     monkeypatch.setattr(
-        "aesvm.machines.classifier.expected_effort",
+        "aesvm.machines.fit.expected_effort",
         lambda *a: found.append(foresee(*a)) or found[0],
     )
     AESVC(gamma=5.0, subset_size=200).fit(X, y)

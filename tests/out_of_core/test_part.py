@@ -178,7 +178,9 @@ def test_doubt_is_no_less_than_what_the_trained_set_gets_wrong_on_average():
     within = bounds[margins < 1.0].sum()
     for wrong in (-0.2, 0.1):
         expected = 1.5 * abs(wrong)
-        assert seen.doubt(seen.here((0.0,)) + wrong * within, (0.0,)) == pytest.approx(expected, rel=1e-9)
+        assert seen.doubt(seen.here((0.0,)) + wrong * within, (0.0,)) == pytest.approx(
+            expected, rel=1e-9
+        )
 
 
 @given(SEEDS, TOLERANCES, st.integers(2, 3), st.booleans())

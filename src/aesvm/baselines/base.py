@@ -19,8 +19,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.fitting import fit_method, fitting
-from aesvm.estimators.pairwise import PairwiseClassifier
 from aesvm.estimators.parameters import kernel_spec
+from aesvm.estimators.prediction import PairwiseClassifier
 from aesvm.estimators.validation import (
     KERNEL_CONSTRAINTS,
     check_two_classes,

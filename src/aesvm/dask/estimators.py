@@ -34,29 +34,29 @@ from aesvm.dask.prediction import (
     predicted,
 )
 from aesvm.dask.rows import NO_ROWS, ClusterRows, Features, WorkerSettings, gamma_scale
-from aesvm.estimators.classifiers import (
-    TrainedOn,
-    certificate,
+from aesvm.estimators.fitting import fit_method, fitting, forget
+from aesvm.estimators.gathered import (
     certify_gathered,
     gathered_trainer,
     policy_of,
     set_gathered,
 )
-from aesvm.estimators.fitting import fit_method, fitting, forget
-from aesvm.estimators.pairwise import PairwiseClassifier
 from aesvm.estimators.parameters import (
     check_unchanged,
     kernel_spec,
     reduction_settings,
     with_parameters_of,
 )
+from aesvm.estimators.prediction import PairwiseClassifier
+from aesvm.estimators.trained import TrainedOn, certificate
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.gamma import has_gamma
 from aesvm.machines.rounds import COARSER
-from aesvm.out_of_core.classifier import check_not_exact
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.stream import warn_if_looser
+from aesvm.out_of_core.tally import ClassCounts
+from aesvm.out_of_core.training import check_not_exact
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.representative_set import RepresentativeSet, set_rows
 from aesvm.runtime.progress import Progress
@@ -341,7 +341,7 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
             first = rows.condensed(tree)
             progress.say(f"{tree.n_rows:,} rows reduced, {len(tree.everything()):,} came here")
             counts = tally.sorted_classes(first.targets)
-            trainer = gathered_trainer(self, counts, run, progress)
+            trainer = gathered_trainer(self, AESVC._learns, counts, None, run, progress)
             if self.refine == 0:
                 fit = trainer.train(first, tree.hull_tol)
             else:
@@ -442,4 +442,5 @@ class DaskAESVC(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseE
                     f"X, y or sample_weight is not what the model was trained on, shape "
                     f"{self.shape_fit_}: certify wants the same rows, in the same partitions."
                 )
-            return certify_gathered(self, rows)
+            counts = ClassCounts(self.classes_, np.zeros(len(self.classes_), dtype=np.intp))
+            return certify_gathered(self, AESVC._learns, counts, None, rows)

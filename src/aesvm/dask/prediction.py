@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_feature_names
 
 from aesvm.dask.partitions import Partition, one_block_of_columns
 from aesvm.dask.rows import Features
-from aesvm.estimators.pairwise import model_of
+from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import check_labels, valid_weights
 from aesvm.machines.prediction import PairwiseModel
 

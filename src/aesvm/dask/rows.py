@@ -247,7 +247,7 @@ def _part(
     weights = valid_weights(sample_weight, X, all_may_be_zero=True)
     targets = np.zeros(n_rows, dtype=np.int8) if y is None else valid_classes(y, X)
     first = number * _STRIDE
-    tally = Tally.of(X, targets, weights, first)
+    tally = Tally.of(X, targets, targets, weights, first)
     indices = first + np.arange(n_rows, dtype=np.int64)
     rows = WeightedRows(X, targets, targets, weights, indices, 0.0)
     tolerance = tolerance_of(hull_tol, level, 0.0)

@@ -12,7 +12,17 @@ from aesvm.machines.training import SolverOptions
 from aesvm.sets.derive import ReductionSettings
 
 #: Parameters that a model and its certificate rest on.
-_RESTS_ON = ("kernel", "degree", "coef0", "C", "class_weight", "hull_tol", "tol")
+_RESTS_ON = (
+    "kernel",
+    "degree",
+    "coef0",
+    "C",
+    "nu",
+    "epsilon",
+    "class_weight",
+    "hull_tol",
+    "tol",
+)
 
 
 #: What to do instead of passing a parameter that others have.
@@ -46,7 +56,7 @@ def solver_options(estimator: Any) -> SolverOptions:
 
 def trained_with(estimator: Any) -> dict[str, Any]:
     """The parameters that a certificate rests on, to be kept with the model."""
-    return {name: getattr(estimator, name) for name in _RESTS_ON}
+    return {name: getattr(estimator, name) for name in _RESTS_ON if hasattr(estimator, name)}
 
 
 def check_unchanged(estimator: Any, before: dict[str, Any]) -> None:
@@ -86,13 +96,19 @@ def check_known(name: str, given: Iterable[str], known: Container[str]) -> None:
             raise TypeError(f"{name} has no parameter {one!r}: {instead}.")
 
 
-def with_parameters_of(other: type) -> Callable[[Callable], Callable]:
+def with_parameters_of(
+    other: type, without: tuple[str, ...] = ()
+) -> Callable[[Callable], Callable]:
     """Decorate an ``__init__`` with parameters of its own and ``**others``: name those as well.
 
     scikit-learn reads the parameters of an estimator from the signature. Those of ``other`` are set
-    as it would set them, with its defaults.
+    as it would set them, with its defaults, but for those that are left out.
     """
-    others = inspect.signature(other).parameters
+    others = {
+        name: parameter
+        for name, parameter in inspect.signature(other).parameters.items()
+        if name not in without
+    }
 
     def decorate(init: Any) -> Any:
         own = list(inspect.signature(init).parameters.values())[:-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
 from aesvm.estimators.validation import valid_classes, valid_weights, validated_rows
 from aesvm.kernels.gamma import has_gamma
-from aesvm.out_of_core.merge_tree import bytes_of
+from aesvm.kernels.joint import TargetScale
+from aesvm.out_of_core.merge_tree import Reduce, bytes_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.source import Chunk, Validate, check_source
 from aesvm.out_of_core.stream import (
+    ReduceOf,
     Stream,
     gamma_of_source,
     new_tree,
@@ -111,7 +114,16 @@ def begun(estimator: Any, hull_tol: float, gamma: float | None = None) -> Stream
 
 
 def reducer_of(estimator: Any, stream: Stream) -> RowReducer:
-    return RowReducer(stream.spec, reduction_settings(estimator))
+    return RowReducer(stream.spec, reduction_settings(estimator), stream.scale)
+
+
+def _reduce_of(estimator: Any, stream: Stream, run: Callable, progress: Progress) -> ReduceOf:
+    reducer = RowReducer(stream.spec, reduction_settings(estimator))
+
+    def reduce_of(scale: TargetScale | None) -> Reduce:
+        return replace(reducer, scale=scale).at_levels(run, progress)
+
+    return reduce_of
 
 
 def advanced(
@@ -129,12 +141,12 @@ def advanced(
     stream = stream.with_settings(
         estimator.hull_tol, bytes_of(estimator.memory_budget), estimator.on_overflow == "loosen"
     )
-    reduce = reducer_of(estimator, stream).at_levels(run, progress)
+    reduce_of = _reduce_of(estimator, stream, run, progress)
     if X is None:
-        after = stream.settled(reduce)
+        after = stream.settled(reduce_of)
     else:
         chunk = validate(X, y, sample_weight, not stream.n_rows)
-        after = stream.add(chunk, y is not None, reduce)
+        after = stream.add(chunk, y is not None, reduce_of)
     before = stream.tree
     warn_if_looser(after.tree, before.hull_tol, estimator.memory_budget, before.sampled)
     return after
@@ -155,8 +167,8 @@ def streamed_from(
 
     gamma = gamma_of_source(estimator.gamma, estimator.kernel, source, rows, progress)
     stream = begun(estimator, hull_tol, gamma)
-    reduce = reducer_of(estimator, stream).at_levels(run, progress)
+    reduce_of = _reduce_of(estimator, stream, run, progress)
     scaled = estimator.gamma == "scale" and has_gamma(estimator.kernel)
-    stream = take_all(stream, source, validate, reduce, progress, scaled)
+    stream = take_all(stream, source, validate, reduce_of, progress, scaled)
     warn_if_looser(stream.tree, hull_tol, estimator.memory_budget)
     return stream

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from aesvm.kernels.gamma import resolve_gamma
+from aesvm.kernels.joint import HullKernel, JointKernel
 from aesvm.kernels.matrix import KernelMatrix, bounded
 from aesvm.kernels.spec import KernelSpec
 from aesvm.runtime.warn import warn
@@ -46,6 +48,8 @@ class TrainingKernel:
     X : ndarray or CSR matrix
     sum_tol : float, default=1e-3
         How precisely sums of kernel values are needed; more than 1e-3 counts as that.
+    joint_targets : ndarray of shape (n_rows,), default=None
+        Targets in their unit, where residuals are those of rows together with their targets.
 
     Examples
     --------
@@ -57,10 +61,17 @@ class TrainingKernel:
     array([12.])
     """
 
-    def __init__(self, spec: KernelSpec, X: Any, sum_tol: float = _LARGEST_SUM_TOL) -> None:
+    def __init__(
+        self,
+        spec: KernelSpec,
+        X: Any,
+        sum_tol: float = _LARGEST_SUM_TOL,
+        joint_targets: NDArray[np.float64] | None = None,
+    ) -> None:
         self.spec = spec
         self.X = X
         self.sum_tol = min(sum_tol, _LARGEST_SUM_TOL)
+        self.joint_targets = joint_targets
         self._matrices: dict[tuple[np.dtype, float], KernelMatrix] = {}
 
     def matrix(self, dtype: DTypeLike, accuracy: float) -> KernelMatrix:
@@ -91,14 +102,16 @@ class TrainingKernel:
         """Values in double precision: what a certificate is computed from."""
         return self.matrix(np.float64, min(_CERTIFIED, self.sum_tol / 10))
 
-    def for_residuals(self, rows: NDArray[np.intp], hull_tol: float) -> KernelMatrix:
+    def for_residuals(self, rows: NDArray[np.intp], hull_tol: float) -> HullKernel:
         """Values precise enough to tell residuals of ``hull_tol`` from rounding."""
         accuracy = hull_tol / 100
-        double = self.matrix(np.float64, accuracy)
+        double = self._with_targets(self.matrix(np.float64, accuracy))
         if hull_tol == 0:
             return double
-        kernel = double if callable(self.spec.kernel) else self.matrix(self.X.dtype, accuracy)
-        largest = bounded(kernel, self.spec.kernel, rows)
+        own = np.float64 if callable(self.spec.kernel) else self.X.dtype
+        kernel = self._with_targets(self.matrix(own, accuracy))
+        bounded(self.matrix(own, accuracy), self.spec.kernel, rows)
+        largest = kernel.bound(rows)
         if hull_tol >= _ROUNDINGS * np.finfo(kernel.dtype).eps * largest:
             return kernel
         if hull_tol < _ROUNDINGS * np.finfo(np.float64).eps * largest:
@@ -107,3 +120,9 @@ class TrainingKernel:
                 f"large as {largest:.3g}: scale the data, or raise hull_tol."
             )
         return double
+
+    def _with_targets(self, kernel: KernelMatrix) -> HullKernel:
+        if self.joint_targets is None:
+            return kernel
+        scale = resolve_gamma("scale", self.X) if self.spec.kernel == "rbf" else 1.0
+        return JointKernel(kernel, self.joint_targets, scale)

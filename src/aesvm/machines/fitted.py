@@ -1,4 +1,4 @@
-"""Trained pairs of classes put together: SVC's fitted attributes, as a value."""
+"""Trained machines put together: the fitted attributes of SVC and SVR, as a value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aesvm.machines.training import Trained
 from aesvm.runtime.warn import warn
 
 
-class FittedPairs(NamedTuple):
+class Fitted(NamedTuple):
     """Fitted attributes, by their names without the underscore."""
 
     support: NDArray
@@ -26,7 +26,7 @@ class FittedPairs(NamedTuple):
     n_support: NDArray[np.int32]
     dual_coef: Any
     intercept: NDArray[np.float64]
-    n_iter: NDArray[np.int32]
+    n_iter: NDArray[np.int32] | int
     objective: NDArray[np.float64]
     gap: NDArray[np.float64]
     fit_status: int
@@ -38,18 +38,40 @@ def fitted_pairs(
     trained: list[Trained],
     spec: KernelSpec,
     formulation: Formulation,
-) -> FittedPairs:
+) -> Fitted:
     """All pairs in SVC's layout; ``labels`` are the classes of the rows of X, by number."""
-    layout = one_vs_one.assemble(labels, [pair.machine.expansion(formulation) for pair in trained])
+    layout = one_vs_one.assemble(labels, [one.machine.expansion(formulation) for one in trained])
+    n_iter = np.array([one.n_iter for one in trained], dtype=np.int32)
+    return _fitted(X, layout, n_iter, trained, spec)
+
+
+def fitted_machine(
+    X: Any, trained: list[Trained], spec: KernelSpec, formulation: Formulation
+) -> Fitted:
+    """The only machine, in SVR's layout."""
+    (one,) = trained
+    rows, coefs, offset = one.machine.expansion(formulation)
+    n_support = np.array([len(rows)], dtype=np.int32)
+    layout = one_vs_one.Layout(rows, n_support, coefs[None, :], np.array([offset]))
+    return _fitted(X, layout, one.n_iter, trained, spec)
+
+
+def _fitted(
+    X: Any,
+    layout: one_vs_one.Layout,
+    n_iter: NDArray[np.int32] | int,
+    trained: list[Trained],
+    spec: KernelSpec,
+) -> Fitted:
     support = layout.support.astype(np.int32)
-    solutions = [pair.machine.solution for pair in trained]
-    return FittedPairs(
+    solutions = [one.machine.solution for one in trained]
+    return Fitted(
         support=support,
         support_vectors=np.empty((0, 0)) if spec.kernel == "precomputed" else X[support],
         n_support=layout.n_support,
         dual_coef=type(X)(layout.dual_coef) if sp.issparse(X) else layout.dual_coef,
         intercept=layout.intercept,
-        n_iter=np.array([pair.n_iter for pair in trained], dtype=np.int32),
+        n_iter=n_iter,
         objective=np.array([one.objective if one else 0.0 for one in solutions]),
         gap=np.array([one.gap if one else 0.0 for one in solutions]),
         fit_status=int(not all(one.converged for one in solutions if one)),
@@ -61,10 +83,8 @@ def n_solved(machines: list[Machine]) -> int:
     return len(np.unique(np.concatenate([machine.set.rows for machine in machines])))
 
 
-def warn_of_solver(
-    fitted: FittedPairs, certificate: Certificate, tol: float, max_iter: int
-) -> None:
-    """Say where a pair of classes did not converge."""
+def warn_of_solver(fitted: Fitted, certificate: Certificate, tol: float, max_iter: int) -> None:
+    """Say where a machine did not converge."""
     if not fitted.fit_status:
         return
     limit = "" if max_iter == -1 else f" at max_iter={max_iter}"

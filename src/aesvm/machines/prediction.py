@@ -1,4 +1,4 @@
-"""Prediction: the pairs of classes of a trained model vote, as in LIBSVM and scikit-learn."""
+"""Prediction: one machine's decision values, or the votes of pairs of classes, as in LIBSVM."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from aesvm.kernels import Columns, KernelSpec
 from aesvm.machines import one_vs_one
+from aesvm.machines.problem import Expansion
 from aesvm.runtime.threads import Threads, one_blas_thread
 
 #: Error in a kernel value beyond which predictions use a slower way to compute it.
@@ -75,19 +76,51 @@ class PairwiseModel:
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return decide(one_vs_one.pair_values(sums, self.intercept))
 
-        columns, X = self._support_columns(X)
+        columns, X = _support_columns(self, X)
         with one_blas_thread, Threads(n_jobs) as run:
             return columns.expand(X, edges, np.ascontiguousarray(dual.T), combine, run)
 
-    def _support_columns(self, X: Any) -> tuple[Columns, Any]:
-        """The support vectors as columns of the kernel matrix, and rows of the same kind."""
-        if self.spec.kernel == "precomputed":
-            kernel = self.spec.matrix(X, dtype=np.float64, accuracy=_ACCURACY)
-            return kernel.columns(self.support.astype(np.intp)), X
-        vectors = self.vectors
-        if sp.issparse(X) and not sp.issparse(vectors):
-            vectors = type(X)(vectors)
-        elif sp.issparse(vectors) and not sp.issparse(X):
-            X = sp.csr_array(X)
-        kernel = self.spec.matrix(vectors, dtype=np.float64, accuracy=_ACCURACY)
-        return kernel.columns(np.arange(vectors.shape[0])), X
+
+@dataclass(frozen=True)
+class MachineModel:
+    """A trained machine as a value: what predictions are made of, in SVR's layout."""
+
+    spec: KernelSpec
+    support: NDArray  #: rows of the training data
+    vectors: Any  #: these rows; none where the kernel is precomputed
+    dual_coef: Any
+    intercept: NDArray[np.float64]
+
+    def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Decision values of valid rows."""
+        coefs = self._coefs()
+        edges = np.array([0, len(coefs)])
+        columns, X = _support_columns(self, X)
+
+        def combine(sums: NDArray[np.float64]) -> NDArray:
+            return sums[:, 0, 0] + self.intercept[0]
+
+        with one_blas_thread, Threads(n_jobs) as run:
+            return columns.expand(X, edges, coefs[:, None], combine, run)
+
+    def expansions(self) -> Iterator[Expansion]:
+        """The machine, over training rows."""
+        yield Expansion(self.support.astype(np.intp), self._coefs(), float(self.intercept[0]))
+
+    def _coefs(self) -> NDArray[np.float64]:
+        dual = self.dual_coef.toarray() if sp.issparse(self.dual_coef) else self.dual_coef
+        return np.ascontiguousarray(dual[0])
+
+
+def _support_columns(model: PairwiseModel | MachineModel, X: Any) -> tuple[Columns, Any]:
+    """The support vectors as columns of the kernel matrix, and rows of the same kind."""
+    if model.spec.kernel == "precomputed":
+        kernel = model.spec.matrix(X, dtype=np.float64, accuracy=_ACCURACY)
+        return kernel.columns(model.support.astype(np.intp)), X
+    vectors = model.vectors
+    if sp.issparse(X) and not sp.issparse(vectors):
+        vectors = type(X)(vectors)
+    elif sp.issparse(vectors) and not sp.issparse(X):
+        X = sp.csr_array(X)
+    kernel = model.spec.matrix(vectors, dtype=np.float64, accuracy=_ACCURACY)
+    return kernel.columns(np.arange(vectors.shape[0])), X

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, most_kept_at, tolerance_of
 from aesvm.out_of_core.part import Part
 from aesvm.out_of_core.weighted_rows import WeightedRows
@@ -23,6 +25,7 @@ class RowReducer:
 
     spec: KernelSpec
     settings: ReductionSettings
+    scale: TargetScale | None = None  #: of targets that rows stand for each other with
 
     def at_levels(self, run: Callable, progress: Progress) -> Reduce:
         """What reduces rows at the levels of a merge tree."""
@@ -30,10 +33,15 @@ class RowReducer:
 
     def squared_diameter(self, rows: WeightedRows) -> float:
         """An upper bound on the squared distance of any two of the rows, in kernel space."""
+        targets = self._joint_targets(rows)
+        between = 0.0 if targets is None else float(np.ptp(targets)) ** 2
         if self.spec.kernel == "rbf":
-            return 2.0
+            return 2.0 + between
         kernel = self.spec.matrix(rows.X, dtype=np.float64)
-        return 4.0 * kernel.bound(np.arange(len(rows)))
+        return 4.0 * kernel.bound(np.arange(len(rows))) + between
+
+    def _joint_targets(self, rows: WeightedRows) -> NDArray[np.float64] | None:
+        return None if self.scale is None else self.scale.scaled(rows.targets)
 
     def reduce(
         self,
@@ -91,7 +99,7 @@ class RowReducer:
         keep_combinations: bool,
     ) -> Represented:
         return represent(
-            TrainingKernel(self.spec, rows.X),
+            TrainingKernel(self.spec, rows.X, joint_targets=self._joint_targets(rows)),
             np.unique(rows.groups, return_inverse=True)[1],
             rows.weights,
             settings,

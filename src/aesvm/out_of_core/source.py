@@ -25,6 +25,7 @@ class Chunk(NamedTuple):
     targets: NDArray
     weights: NDArray[np.float64]
     groups: NDArray  #: rows of different groups never stand for each other; may be the targets
+    joint: bool = False  #: whether rows stand for each other together with their targets
 
     def weighted_rows(self, first: int) -> WeightedRows:
         """The rows of non-zero weight, the first of the chunk at place ``first`` of the stream.

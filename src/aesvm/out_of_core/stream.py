@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance, has_gamma
+from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import MergeTree, Reduce, bytes_of
 from aesvm.out_of_core.source import Chunk, Validate, read, readable_again
 from aesvm.out_of_core.tally import Tally
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.warn import warn
+
+#: What reduces rows, given the unit of their targets.
+ReduceOf = Callable[[TargetScale | None], Reduce]
 
 NO_ROWS = "source has no rows: a stream needs at least one."
 
@@ -43,6 +47,7 @@ class Stream:
     tally: Tally = field(default_factory=Tally.of_nothing)
     digests: dict[int, int] = field(default_factory=dict)  #: by number of rows, of a source
     with_targets: bool = True
+    scale: TargetScale | None = None  #: of targets that rows stand for each other with
 
     @property
     def n_rows(self) -> int:
@@ -69,21 +74,27 @@ class Stream:
             self, tree=self.tree._replace(hull_tol=hull_tol, budget=budget, loosen=loosen)
         )
 
-    def add(self, chunk: Chunk, with_targets: bool, reduce: Reduce) -> Stream:
-        """Take in a chunk."""
+    def add(self, chunk: Chunk, with_targets: bool, reduce_of: ReduceOf) -> Stream:
+        """Take in a chunk; the first with targets says what they are measured in."""
         if self.n_rows:
             self._check_kind(chunk, with_targets)
+        scale = self.scale
+        if chunk.joint and scale is None and chunk.weights.any():
+            scale = TargetScale.of(chunk.targets, chunk.weights)
         rows = chunk.weighted_rows(self.n_rows)
+        reduce = reduce_of(scale)
         return replace(
             self,
+            scale=scale,
             tree=self.tree.add(rows, len(chunk.weights), reduce),
-            tally=self.tally | Tally.of(chunk.X, chunk.targets, chunk.weights, self.n_rows),
+            tally=self.tally
+            | Tally.of(chunk.X, chunk.targets, chunk.groups, chunk.weights, self.n_rows),
             with_targets=with_targets,
         )
 
-    def settled(self, reduce: Reduce) -> Stream:
+    def settled(self, reduce_of: ReduceOf) -> Stream:
         """With all rows reduced."""
-        return replace(self, tree=self.tree.settled(reduce))
+        return replace(self, tree=self.tree.settled(reduce_of(self.scale)))
 
     def _check_kind(self, chunk: Chunk, with_targets: bool) -> None:
         """Refuse rows that are of another kind than those before."""
@@ -119,7 +130,7 @@ def take_all(
     stream: Stream,
     source: Iterable,
     validate: Validate,
-    reduce: Reduce,
+    reduce_of: ReduceOf,
     progress: Progress,
     scaled: bool = False,
 ) -> Stream:
@@ -133,13 +144,13 @@ def take_all(
         chunk = validate(X, y, sample_weight, stream.n_rows == 0)
         if scaled:
             variance |= Variance.of(chunk.X)
-        stream = stream.add(chunk, y is not None, reduce)
+        stream = stream.add(chunk, y is not None, reduce_of)
         digests[stream.n_rows] = stream.tally.digest
     if not stream.n_rows:
         raise ValueError(NO_ROWS)
     if scaled:
         check_scale(stream.spec.gamma, variance)
-    stream = replace(stream.settled(reduce), digests=digests)
+    stream = replace(stream.settled(reduce_of), digests=digests)
     progress.say(f"{stream.n_rows:,} rows read, {len(stream.tree.everything()):,} held")
     return stream
 

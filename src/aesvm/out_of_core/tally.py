@@ -36,16 +36,20 @@ class Tally(NamedTuple):
         cls,
         X: Any,
         targets: NDArray,
+        groups: NDArray,
         weights: NDArray[np.float64],
         first: int,
         run: Callable = map,
     ) -> Tally:
-        """Of some rows, the first of which is at place ``first`` among all."""
-        found, counts = np.unique(targets, return_counts=True)
+        """Of some rows, the first of which is at place ``first`` among all.
+
+        Classes are groups; rows without classes have one group.
+        """
+        found, counts = np.unique(groups, return_counts=True)
         return cls(
             len(targets),
             dict(zip(found.tolist(), counts.tolist(), strict=True)),
-            frozenset(np.unique(targets[weights > 0]).tolist()),
+            frozenset(np.unique(groups[weights > 0]).tolist()),
             digest(X, targets, weights, first, run),
         )
 

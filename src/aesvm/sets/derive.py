@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.kernels import KernelMatrix
+from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.jit import jit
 from aesvm.runtime.progress import Progress
 from aesvm.sets.distinct import distinct_rows
@@ -67,9 +67,15 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    X: Any, groups: NDArray[np.intp], weights: NDArray[np.float64], run: Callable = map
+    X: Any,
+    groups: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    run: Callable = map,
+    targets: NDArray[np.float64] | None = None,
 ) -> Prepared:
     """Merge equal rows of a group, and leave out those of weight zero.
+
+    Where there are ``targets``, rows with different ones are not equal.
 
     Examples
     --------
@@ -82,7 +88,11 @@ def prepare(
     """
     used = np.flatnonzero(weights)
     every_row_counts = len(used) == len(groups)
-    first, inverse = distinct_rows(X if every_row_counts else X[used], groups[used], run)
+    kinds = groups[used]
+    if targets is not None:
+        codes = np.unique(targets[used], return_inverse=True)[1]
+        kinds = kinds * (codes.max(initial=0) + 1) + codes
+    first, inverse = distinct_rows(X if every_row_counts else X[used], kinds, run)
     same_as = np.full(len(groups), -1)
     same_as[used] = used[first[inverse]]
     rows = np.flatnonzero(same_as == np.arange(len(same_as)))
@@ -117,7 +127,7 @@ class GivenUp(NamedTuple):
 
 
 def derive(
-    kernel: KernelMatrix,
+    kernel: HullKernel,
     groups: list[NDArray[np.intp]],
     weights: NDArray[np.float64],
     settings: ReductionSettings,
@@ -130,7 +140,7 @@ def derive(
 
     Parameters
     ----------
-    kernel : KernelMatrix
+    kernel : HullKernel
     groups : list of ndarray
         Row indices, ascending; rows of different groups never stand for each other.
     weights : ndarray of shape (n_rows,)
@@ -158,7 +168,7 @@ def derive(
 
 
 def cut(
-    kernel: KernelMatrix,
+    kernel: HullKernel,
     groups: list[NDArray[np.intp]],
     settings: ReductionSettings,
     run: Callable,
@@ -190,7 +200,7 @@ def cut(
 
 
 def reduce(
-    kernel: KernelMatrix,
+    kernel: HullKernel,
     subsets: list[NDArray[np.intp]],
     weights: NDArray[np.float64],
     settings: ReductionSettings,
@@ -244,7 +254,7 @@ class SubsetReducer:
 
     def __init__(
         self,
-        kernel: KernelMatrix,
+        kernel: HullKernel,
         tol: float,
         weights: NDArray[np.float64],
         keep_combinations: bool,

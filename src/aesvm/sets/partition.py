@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import KernelMatrix
 from aesvm.kernels.blocks import DISTANCE_ROWS
+from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.jit import jit
 
 Rows = NDArray[np.intp]
@@ -49,7 +49,7 @@ def sequence_pieces(rows: Rows, size: int) -> list[Rows]:
 
 
 def distance_pieces(
-    kernel: KernelMatrix, classes: list[Rows], size: int, run: Callable = map
+    kernel: HullKernel, classes: list[Rows], size: int, run: Callable = map
 ) -> list[Rows]:
     """FLS2 on every class, a level of the trees at a time; ``run`` is map or a parallel one.
 
@@ -86,7 +86,7 @@ def _halves(piece: tuple[Rows, NDArray]) -> tuple[Rows, Rows]:
     return rows[near], rows[~near]
 
 
-def _from_first_row(kernel: KernelMatrix, pieces: list[Rows], run: Callable) -> Iterator[NDArray]:
+def _from_first_row(kernel: HullKernel, pieces: list[Rows], run: Callable) -> Iterator[NDArray]:
     """For each piece, the distances of its rows from its first row."""
     starts = [range(0, len(rows), DISTANCE_ROWS) for rows in pieces]
 
@@ -101,7 +101,7 @@ def _from_first_row(kernel: KernelMatrix, pieces: list[Rows], run: Callable) -> 
         yield np.concatenate([next(results) for _ in own])
 
 
-def fine_subsets(kernel: KernelMatrix, rows: Rows, size: int) -> list[Rows]:
+def fine_subsets(kernel: HullKernel, rows: Rows, size: int) -> list[Rows]:
     """SLS: subsets of ``size`` similar rows, and a last one of at most ``size``.
 
     Examples

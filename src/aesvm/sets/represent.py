@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.kernels import TrainingKernel
+from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Derived, Prepared, ReductionSettings, derive, prepare
 
@@ -19,7 +20,7 @@ class Represented(NamedTuple):
 
     prepared: Prepared
     derived: Derived
-    kernel: KernelMatrix
+    kernel: HullKernel
     settings: ReductionSettings
 
     @property
@@ -64,7 +65,7 @@ def represent(
     """
     started = time.perf_counter()
     if prepared is None:
-        prepared = prepare(kernel.X, groups, weights, run)
+        prepared = prepare(kernel.X, groups, weights, run, kernel.joint_targets)
     progress.say(
         f"{len(groups):,} rows, {len(np.unique(groups)):,} classes, {len(prepared.rows):,} "
         "distinct rows of non-zero weight"

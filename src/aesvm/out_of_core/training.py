@@ -1,25 +1,24 @@
-"""C-support vector classification of rows that are not in one place: streams, sources, clusters.
+"""SVMs of rows that are not in one place: streams, sources, clusters.
 
 The SVM is that of a weighted set, as in the paper. Where rows can be asked again, rounds follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.certificate import Account
 from aesvm.kernels import KernelSpec
-from aesvm.machines import one_vs_one
-from aesvm.machines.fitted import FittedPairs, fitted_pairs, n_solved
+from aesvm.machines.fitted import Fitted, n_solved
 from aesvm.machines.formulation import Array, Formulation
-from aesvm.machines.hinge import Hinge
-from aesvm.machines.prediction import PairwiseModel
+from aesvm.machines.prediction import MachineModel, PairwiseModel
+from aesvm.machines.problem import RowSelection
 from aesvm.machines.rounds import Policy, State, refine
 from aesvm.machines.training import SolverOptions, Trained, Trainer, accounts_of
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
@@ -36,24 +35,24 @@ GROWTH = 1.25
 
 
 class GatheredFit(NamedTuple):
-    """Trained pairs of classes of rows that are elsewhere."""
+    """Trained machines of rows that are elsewhere."""
 
-    fitted: FittedPairs
+    fitted: Fitted
     accounts: list[Account]
     rounds: int
     n_solved: int  #: rows that were solved for
     hull_tol: float  #: of the rows that the model was trained on
     first: WeightedRows  #: the set of the first solution
     first_tol: float  #: its tolerance
-    starts: list[tuple[NDArray[np.int64], Array]]  #: of each pair: support vectors, coefficients
+    starts: list[tuple[NDArray[np.int64], Array]]  #: of each machine: support vectors, coefficients
 
 
 @dataclass(frozen=True)
-class StreamedClassifier:
+class StreamedModel:
     """A stream, and the model of it that was trained last."""
 
     stream: Stream
-    classes: NDArray | None  #: all that there will be; None while a source shows them
+    classes: NDArray | None = None  #: all that there will be; None while a source shows them
     trained_at: int = 0  #: rows of the stream when the model was trained
     trained_digest: int = 0  #: of these rows
     refined: bool = False  #: whether rounds led to the model
@@ -63,17 +62,20 @@ class StreamedClassifier:
         tally = self.stream.tally
         if self.classes is not None:
             return tally.of_classes(self.classes)
-        return tally.sorted_classes(self.stream.tree.sets()[0].targets)
+        return tally.sorted_classes(self.stream.tree.sets()[0].groups)
 
     @property
     def is_final(self) -> bool:
         """Whether another training on the set alone would be a step back."""
         return self.refined and self.trained_at == self.stream.n_rows
 
-    def is_due(self) -> bool:
-        """Whether the stream has grown enough for the model to be trained again."""
-        has_classes = len(self.stream.tally.present) >= 2
-        return has_classes and self.stream.n_rows >= GROWTH * self.trained_at
+    def is_due(self, n_groups: int) -> bool:
+        """Whether the stream has grown enough for the model to be trained again.
+
+        ``n_groups``: of rows that there must be, classes or others, for anything to be learned.
+        """
+        enough = len(self.stream.tally.present) >= n_groups
+        return enough and self.stream.n_rows >= GROWTH * self.trained_at
 
     def check_classes(self, labels: NDArray) -> None:
         """Refuse classes that were not announced."""
@@ -97,14 +99,24 @@ class StreamedClassifier:
         return start
 
 
+#: Makes fitted attributes of rows, the targets they were given with, and trained machines.
+Assemble = Callable[[Any, NDArray, list[Trained]], Fitted]
+
+
+class GatheredLearner(NamedTuple):
+    """What machines learn of rows that are elsewhere."""
+
+    selections: Sequence[RowSelection]  #: the rows of each machine
+    formulation: Formulation
+    assemble: Assemble
+
+
 class GatheredTrainer:
-    """Trains the pairs of classes of rows that are elsewhere.
+    """Trains machines of rows that are elsewhere.
 
     Parameters
     ----------
-    counts : ClassCounts
-    costs : ndarray of shape (n_classes,)
-        C times the class weight.
+    learner : GatheredLearner
     spec : KernelSpec
     options : SolverOptions
     run : callable
@@ -114,18 +126,17 @@ class GatheredTrainer:
 
     def __init__(
         self,
-        counts: ClassCounts,
-        costs: Array,
+        learner: GatheredLearner,
         spec: KernelSpec,
         options: SolverOptions,
         run: Callable,
         progress: Progress,
     ) -> None:
-        self.formulation = Hinge()
-        self.classes = counts.classes
-        pairs = one_vs_one.class_pairs(counts.classes, counts.counts, costs)
-        self.gatherer = Gatherer(pairs, spec, self.formulation, options.tol)
-        self.trainer = Trainer(self.formulation, options, len(pairs), run, progress)
+        self.learner = learner
+        self.formulation = learner.formulation
+        self.gatherer = Gatherer(learner.selections, spec, learner.formulation, options.tol)
+        n_machines = len(learner.selections)
+        self.trainer = Trainer(learner.formulation, options, n_machines, run, progress)
         self.progress = progress
 
     def train(
@@ -163,8 +174,7 @@ class GatheredTrainer:
                 state.machines, self.trainer.n_iter, accounts, strict=True
             )
         ]
-        labels = np.searchsorted(self.classes, sets.given)
-        fitted = fitted_pairs(sets.kernel.X, labels, trained, self.gatherer.spec, self.formulation)
+        fitted = self.learner.assemble(sets.kernel.X, sets.given, trained)
         starts = [
             (sets.indices[machine.set.rows[machine.support]], machine.coefs[machine.support])
             for machine in state.machines
@@ -184,24 +194,20 @@ class GatheredTrainer:
 
 def certify(
     accounts: list[Account],
-    model: PairwiseModel,
-    costs: Array,
+    model: PairwiseModel | MachineModel,
+    learner: GatheredLearner,
     answers: Answers,
-    formulation: Formulation,
     tol: float,
 ) -> list[Account]:
     """The accounts of a trained model with all rows seen, wherever they are."""
-    spec = model.spec
-    rows = np.arange(model.vectors.shape[0], dtype=np.int32)
-    expansions = list(
-        one_vs_one.expansions(rows, model.n_support, model.dual_coef, model.intercept)
-    )
-    pairs = one_vs_one.class_pairs(model.classes, np.zeros(len(costs), dtype=np.intp), costs)
+    spec, formulation = model.spec, learner.formulation
+    model = replace(model, support=np.arange(model.vectors.shape[0], dtype=np.int32))
+    expansions = list(model.expansions())
     sent = SentMachines(
         model.vectors,
         {
             number: SentMachine(
-                pairs[number],
+                learner.selections[number],
                 expansions[number].rows,
                 expansions[number].coefs * formulation.decision(account.offsets).scale,
                 account.offsets,

@@ -1,13 +1,12 @@
-"""C-support vector classification of rows in memory, from valid input to trained pairs.
+"""Rows in memory, from valid input to trained machines.
 
-The rows of each class are represented once; every pair of classes is then trained on the
-representatives of both, and made more exact.
+The rows of each group are represented once; every machine is then trained on the representatives
+of its rows, and made more exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.certificate import Account
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds
-from aesvm.machines.hinge import Hinge
-from aesvm.machines.one_vs_one import Expansion, pairs_of_classes, squared_sizes
+from aesvm.machines.formulation import Formulation
+from aesvm.machines.problem import Expansion
 from aesvm.machines.rounds import COARSER, Policy
+from aesvm.machines.rows import Rows
 from aesvm.machines.training import (
     SolverOptions,
     Trained,
@@ -34,52 +34,36 @@ from aesvm.sets.derive import ReductionSettings, Representatives, derive, prepar
 from aesvm.sets.represent import Represented, represent
 
 
-@dataclass(frozen=True)
-class ClassRows:
-    """Valid rows in memory, of several classes."""
-
-    X: Any
-    labels: NDArray[np.intp]  #: class of each row, by number
-    weights: NDArray[np.float64]
-    costs: NDArray[np.float64]  #: by class: C times the class weight
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.costs)
-
-    @property
-    def n_pairs(self) -> int:
-        return self.n_classes * (self.n_classes - 1) // 2
-
-
 def first_set(
-    data: ClassRows,
+    data: Rows,
     kernel: TrainingKernel,
     settings: ReductionSettings,
+    formulation: Formulation,
     refine: int | str,
     run: Callable,
     progress: Progress,
 ) -> Represented:
-    """The set that all pairs of classes are trained on first; it does not depend on C.
+    """The set that all machines are trained on first; it does not depend on C.
 
     Parameters
     ----------
-    data : ClassRows
+    data : Rows
     kernel : TrainingKernel
         Of these rows.
     settings : ReductionSettings
         Its tolerance is that of ``refine=0``.
+    formulation : Formulation
     refine : int, "exact" or "auto"
     run : callable
         ``map`` or a parallel one.
     progress : Progress
     """
     kernel.check_bounded(np.flatnonzero(data.weights))
-    first_tol = _first_tol(data, kernel, settings, refine, run)
+    first_tol = _first_tol(data, kernel, settings, formulation, refine, run)
     with progress.task("represent", 2) as task:
         return represent(
             kernel,
-            data.labels,
+            data.groups,
             data.weights,
             settings._replace(hull_tol=first_tol),
             run,
@@ -90,23 +74,25 @@ def first_set(
 
 
 def train(
-    data: ClassRows,
+    data: Rows,
     kernel: TrainingKernel,
     first: Represented,
     settings: ReductionSettings,
+    formulation: Formulation,
     options: SolverOptions,
     refine: int | str,
     run: Callable,
     progress: Progress,
 ) -> list[Trained]:
-    """Train every pair of classes on a first set, and refine it; see ``first_set``."""
-    rows, weights = first.prepared.rows, first.prepared.weights
-    labels = data.labels[rows]
+    """Train every machine on a first set, and refine it; see ``first_set``."""
+    rows = first.prepared.rows
     exact = refine == "exact" and kernel.spec.is_definite
-    trainer = Trainer(Hinge(), options, data.n_pairs, run, progress, aim_at_duality_gap=exact)
+    trainer = Trainer(
+        formulation, options, data.n_machines, run, progress, aim_at_duality_gap=exact
+    )
     return train_in_memory(
-        pairs_of_classes(rows, labels, weights[rows], data.costs),
-        squared_sizes(labels, data.n_classes),
+        data.problems(rows, first.prepared.weights),
+        data.effort(rows),
         kernel,
         first.derived.found if first.derived.reduced else None,
         partial(represent_anew, first, settings, run),
@@ -116,8 +102,9 @@ def train(
 
 
 def certify(
-    data: ClassRows,
-    spec: KernelSpec,
+    data: Rows,
+    kernel: TrainingKernel,
+    formulation: Formulation,
     accounts: list[Account],
     expansions: list[Expansion],
     multipliers: list[Any],
@@ -125,20 +112,19 @@ def certify(
     run: Callable,
     say: Callable[[str], None],
 ) -> list[Account]:
-    """The accounts of trained pairs with all rows seen; ``multipliers`` as ``Trained`` has them."""
-    prepared = prepare(data.X, data.labels, data.weights, run)
-    rows = prepared.rows
-    problems = pairs_of_classes(rows, data.labels[rows], prepared.weights[rows], data.costs)
-    kernel = TrainingKernel(spec, data.X, tol)
+    """The accounts of machines with all rows seen; ``multipliers`` as ``Trained`` has them."""
+    prepared = prepare(data.X, data.groups, data.weights, run, kernel.joint_targets)
+    problems = data.problems(prepared.rows, prepared.weights)
     return certified(
-        accounts, problems, expansions, multipliers, kernel, Hinge(), tol=tol, run=run, say=say
+        accounts, problems, expansions, multipliers, kernel, formulation, tol=tol, run=run, say=say
     )
 
 
 def _first_tol(
-    data: ClassRows,
+    data: Rows,
     kernel: TrainingKernel,
     settings: ReductionSettings,
+    formulation: Formulation,
     refine: int | str,
     run: Callable,
 ) -> float:
@@ -147,14 +133,12 @@ def _first_tol(
     if refine == "exact" or settings.hull_tol == 0 or len(used) <= settings.subset_size:
         return 0.0
     if refine == "auto":
-        effort = squared_sizes(data.labels[used], data.n_classes)
+        effort = data.effort(used)
         if effort > rounds.EXACT_EFFORT:
             sample = sample_of(used)
-            problems = pairs_of_classes(
-                sample, data.labels[sample], data.weights[sample], data.costs
-            )
             share = len(sample) / len(used)
-            effort = expected_effort(problems, share, kernel, Hinge(), run)
+            problems = data.problems(sample, data.weights)
+            effort = expected_effort(problems, share, kernel, formulation, run)
         if effort <= rounds.EXACT_EFFORT:
             return 0.0
     return settings.hull_tol * (COARSER if refine else 1.0)

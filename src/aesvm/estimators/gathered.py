@@ -1,0 +1,173 @@
+"""Fits to rows that are elsewhere: streams, sources that are read again, clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.certificate import Certificate
+from aesvm.estimators.learning import Learning
+from aesvm.estimators.parameters import kernel_spec, solver_options, trained_with
+from aesvm.estimators.prediction import model_of
+from aesvm.estimators.streams import reducer_of
+from aesvm.estimators.trained import TrainedOn, set_trained
+from aesvm.estimators.validation import check_labels
+from aesvm.kernels.joint import TargetScale
+from aesvm.machines.rounds import COARSER, Policy
+from aesvm.out_of_core.elsewhere import Answers, GatheredRows
+from aesvm.out_of_core.merge_tree import bytes_of
+from aesvm.out_of_core.reread import RereadSource
+from aesvm.out_of_core.source import KnownRows
+from aesvm.out_of_core.tally import ClassCounts
+from aesvm.out_of_core.training import GatheredFit, GatheredTrainer, StreamedModel, certify
+from aesvm.representative_set import set_of, set_rows
+from aesvm.runtime.progress import Progress
+
+
+def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: int) -> None:
+    """Write the fitted attributes of an estimator of rows that are not in memory."""
+    chosen = set_of(estimator, fit.first_tol)
+    set_rows(chosen, fit.first, n_rows, estimator.gamma_)
+    trained_on = TrainedOn(
+        False,
+        digest,
+        trained_with(estimator),
+        fit.hull_tol,
+        n_rows,
+        fit.n_solved,
+        fit.accounts,
+        [],
+        kernel_spec(estimator, estimator.gamma_).definiteness,
+    )
+    shape = (n_rows, estimator.n_features_in_)
+    set_trained(estimator, fit.fitted, trained_on, chosen, shape)
+
+
+def gathered_trainer(
+    estimator: Any,
+    learning: Learning,
+    counts: ClassCounts,
+    scale: TargetScale | None,
+    run: Callable,
+    progress: Progress,
+) -> GatheredTrainer:
+    """Trains the machines of some rows, with an estimator's parameters."""
+    spec = kernel_spec(estimator, estimator.gamma_)
+    learner = learning.gathered(estimator, counts, scale, spec)
+    return GatheredTrainer(learner, spec, solver_options(estimator), run, progress)
+
+
+def policy_of(estimator: Any) -> Policy:
+    return Policy(estimator.refine, loosen=estimator.on_overflow == "loosen")
+
+
+def train_on_stream(
+    estimator: Any,
+    learning: Learning,
+    streamed: StreamedModel,
+    run: Callable,
+    progress: Progress,
+    source: Iterable | None = None,
+) -> StreamedModel:
+    """Write the model of a stream so far; with a source that can be read again, after rounds."""
+    stream = streamed.stream
+    estimator.gamma_ = stream.spec.gamma
+    reduce = reducer_of(estimator, stream).at_levels(run, progress)
+    tree = stream.tree.settled(reduce)
+    held = GatheredRows(tree.condensed(reduce), tree.hull_tol)
+    learning.check_weights(estimator, held.rows.targets, held.rows.weights)
+    counts = streamed.counts()
+    trainer = gathered_trainer(estimator, learning, counts, stream.scale, run, progress)
+    now = replace(
+        streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
+    )
+    if source is None:
+        fit = trainer.train(*held, streamed.start_of)
+    else:
+        # the set that is held stays fine: the stream may go on
+        first_tol = max(held.hull_tol, COARSER * estimator.hull_tol)
+        first = reduce(held.rows, first_tol, None)
+        answers = reread(estimator, learning, now, source, held, first_tol, run, progress)
+        policy = policy_of(estimator)
+        fit = trainer.refine(first, first_tol, answers, estimator.hull_tol, policy)
+    set_gathered(estimator, fit, stream.n_rows, stream.tally.digest)
+    return replace(now, refined=fit.rounds > 0, starts=fit.starts)
+
+
+def reread(
+    estimator: Any,
+    learning: Learning,
+    streamed: StreamedModel,
+    source: Iterable,
+    held: GatheredRows,
+    first_tol: float,
+    run: Callable,
+    progress: Progress,
+    same_chunks: bool = True,
+) -> RereadSource:
+    """A source that is to give the rows again that the model of a stream was trained on."""
+    stream = streamed.stream
+    known = KnownRows(
+        streamed.trained_at,
+        streamed.trained_digest,
+        stream.digests,
+        stream.is_sparse,
+        same_chunks,
+    )
+    return RereadSource(
+        source,
+        known,
+        partial(learning.chunk, estimator, None),
+        reducer_of(estimator, stream),
+        first_tol,
+        held,
+        bytes_of(estimator.memory_budget),
+        run,
+        progress,
+    )
+
+
+def certify_gathered(
+    estimator: Any,
+    learning: Learning,
+    counts: ClassCounts,
+    scale: TargetScale | None,
+    answers: Answers,
+) -> Certificate:
+    """The certificate of a model of rows that are elsewhere, with all of them seen."""
+    known, model = TrainedOn.of(estimator), model_of(estimator)
+    learner = learning.gathered(estimator, counts, scale, model.spec, fitted=True)
+    accounts = certify(known.accounts, model, learner, answers, estimator.tol)
+    return known._replace(accounts=accounts).keep(estimator)
+
+
+def classes_of_stream(estimator: Any, before: StreamedModel | None, classes: Any) -> NDArray | None:
+    """All classes there will be in a stream: announced in its first call, and the same since."""
+    given = None
+    if classes is not None:
+        given = np.asarray(classes)
+        check_labels(given, "classes")
+        given = np.unique(given)
+    if before is None:
+        given = getattr(estimator, "classes_", None) if given is None else given
+        if given is None:
+            raise ValueError(
+                "classes=None: the first partial_fit of a stream needs all classes there "
+                "will be, as in classes=[0, 1]."
+            )
+        return given
+    if (
+        given is not None
+        and before.classes is not None
+        and given.tolist() != before.classes.tolist()
+    ):
+        raise ValueError(
+            f"classes={given.tolist()} were {before.classes.tolist()} in the first call of this "
+            "stream."
+        )
+    return before.classes

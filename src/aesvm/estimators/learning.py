@@ -1,0 +1,350 @@
+"""What an estimator learns: how its targets are checked, and which machines they train.
+
+``Classes`` are told apart by pairs, ``Values`` are predicted, ``Support`` of a distribution is told
+from the rest. An estimator has one of them; everything it does with rows asks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_y, check_consistent_length
+
+from aesvm.estimators.class_weights import class_weights
+from aesvm.estimators.streams import valid_chunk
+from aesvm.estimators.validation import (
+    check_two_classes,
+    valid_classes,
+    valid_weights,
+    validated_rows,
+)
+from aesvm.kernels import KernelSpec
+from aesvm.kernels.joint import TargetScale
+from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
+from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.one_vs_one import class_pairs
+from aesvm.machines.rows import ClassRows, EveryRow, Rows, TargetRows
+from aesvm.machines.training import Trained
+from aesvm.out_of_core.source import Chunk
+from aesvm.out_of_core.tally import ClassCounts, Tally
+from aesvm.out_of_core.training import GatheredLearner, StreamedModel
+
+#: Costs of all rows that come to more are refused: sums of losses must stay finite.
+_LARGEST_COST = 1e300
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Valid rows, and how they are learned from."""
+
+    rows: Rows
+    formulation: Formulation
+    scale: TargetScale | None = None  #: where rows with different targets may stand for each other
+
+    @property
+    def joint_targets(self) -> Array | None:
+        if self.scale is None:
+            return None
+        assert isinstance(self.rows, TargetRows)
+        return self.scale.scaled(self.rows.targets)
+
+
+class Learning(Protocol):
+    """What an estimator learns."""
+
+    @property
+    def n_groups(self) -> int:
+        """Groups of rows that there must be at least: classes, or rows."""
+
+    def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
+        """The targets of rows, checked."""
+
+    def learner(
+        self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
+    ) -> Learner:
+        """Valid rows as they are learned from; of an estimator that is ``fitted``, as they were."""
+
+    def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
+        """The fitted attributes of trained machines."""
+
+    def chunk(
+        self,
+        estimator: Any,
+        streamed: StreamedModel | None,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        first: bool,
+    ) -> Chunk:
+        """Valid rows of a stream; ``first``: whether none came before."""
+
+    def check_enough(self, tally: Tally, what: str) -> None:
+        """Refuse rows that nothing can be learned of; ``what`` has them."""
+
+    def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
+        """Refuse parameters that rows of such weights do not allow."""
+
+    def gathered(
+        self,
+        estimator: Any,
+        counts: ClassCounts,
+        scale: TargetScale | None,
+        spec: KernelSpec,
+        fitted: bool = False,
+    ) -> GatheredLearner:
+        """How rows that are elsewhere are learned from; ``fitted`` as above."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Classes, a machine for every pair of them."""
+
+    formulation: Callable[[Any], Formulation]  #: of an estimator
+    check_pair: Callable[[Any, float, float], None] | None = None  #: given an estimator, and costs
+    n_groups = 2
+
+    def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
+        return valid_classes(y, X, type(estimator).__name__)
+
+    def learner(
+        self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
+    ) -> Learner:
+        if fitted:
+            labels = np.searchsorted(estimator.classes_, y)
+            costs = cost_of(estimator) * estimator.class_weight_
+        else:
+            classes, labels = np.unique(y, return_inverse=True)
+            check_two_classes(classes, labels, weights)
+            counts = np.bincount(labels, minlength=len(classes))
+            costs = set_classes(estimator, ClassCounts(classes, counts))
+            check_costs(estimator, costs[labels] * weights)
+            self._check_pairs(estimator, labels, costs[labels] * weights)
+        rows = ClassRows(X, labels, weights, costs)
+        return Learner(rows, self.formulation(estimator))
+
+    def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
+        return fitted_pairs(X, learner.rows.groups, trained, spec, learner.formulation)
+
+    def chunk(
+        self,
+        estimator: Any,
+        streamed: StreamedModel | None,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        first: bool,
+    ) -> Chunk:
+        """Rows that must have classes; of a stream, those that were announced."""
+        if y is None:
+            raise ValueError("y=None: a classifier needs the classes of the rows.")
+        chunk = valid_chunk(estimator, X, y, sample_weight, first)
+        if streamed is not None:
+            streamed.check_classes(chunk.targets)
+        return chunk
+
+    def check_enough(self, tally: Tally, what: str) -> None:
+        tally.check_two_classes(what)
+
+    def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
+        classes, labels = np.unique(targets, return_inverse=True)
+        factors = np.ones(len(classes))
+        if hasattr(estimator, "class_weight_"):
+            factors = estimator.class_weight_[np.searchsorted(estimator.classes_, classes)]
+        self._check_pairs(estimator, labels, factors[labels] * weights)
+
+    def gathered(
+        self,
+        estimator: Any,
+        counts: ClassCounts,
+        scale: TargetScale | None,
+        spec: KernelSpec,
+        fitted: bool = False,
+    ) -> GatheredLearner:
+        formulation = self.formulation(estimator)
+
+        def assemble(X: Any, given: NDArray, trained: list[Trained]) -> Fitted:
+            labels = np.searchsorted(counts.classes, given)
+            return fitted_pairs(X, labels, trained, spec, formulation)
+
+        if fitted:
+            costs = cost_of(estimator) * estimator.class_weight_
+        else:
+            costs = set_classes(estimator, counts)
+        return GatheredLearner(
+            class_pairs(counts.classes, counts.counts, costs), formulation, assemble
+        )
+
+    def _check_pairs(self, estimator: Any, labels: NDArray[np.intp], costs: Array) -> None:
+        """Refuse what a pair of classes does not allow."""
+        totals = np.bincount(labels, costs)
+        if self.check_pair is not None:
+            for one, other in combinations(totals[totals > 0].tolist(), 2):
+                self.check_pair(estimator, one, other)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Numbers, learned by one machine; rows stand for each other together with them."""
+
+    formulation: Callable[[Any, float], Formulation]  #: of an estimator and the targets' spread
+    n_groups = 1
+
+    def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
+        if y is None:
+            raise ValueError(
+                f"{type(estimator).__name__} requires y to be passed, but the target y is None: "
+                "pass the values to predict."
+            )
+        y = np.asarray(_check_y(y, y_numeric=True, estimator=estimator), dtype=np.float64)
+        check_consistent_length(X, y)
+        return y
+
+    def learner(
+        self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
+    ) -> Learner:
+        scale = TargetScale.of(y, weights)
+        check_costs(estimator, cost_of(estimator) * weights)
+        rows = TargetRows(X, y, weights, cost_of(estimator))
+        return Learner(rows, self.formulation(estimator, scale.spread), scale)
+
+    def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
+        return fitted_machine(X, trained, spec, learner.formulation)
+
+    def chunk(
+        self,
+        estimator: Any,
+        streamed: StreamedModel | None,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        first: bool,
+    ) -> Chunk:
+        return _chunk_of_values(self, estimator, X, y, sample_weight, first, joint=True)
+
+    def check_enough(self, tally: Tally, what: str) -> None:
+        _check_some_row(tally, what)
+
+    def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
+        check_costs(estimator, cost_of(estimator) * weights)
+
+    def gathered(
+        self,
+        estimator: Any,
+        counts: ClassCounts,
+        scale: TargetScale | None,
+        spec: KernelSpec,
+        fitted: bool = False,
+    ) -> GatheredLearner:
+        spread = 1.0 if scale is None else scale.spread
+        return _one_machine(estimator, counts, self.formulation(estimator, spread), spec)
+
+
+@dataclass(frozen=True)
+class Support:
+    """Where the rows are: one machine, and no targets."""
+
+    formulation: Callable[[Any], Formulation]  #: of an estimator
+    n_groups = 1
+
+    def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
+        return np.ones(X.shape[0])
+
+    def learner(
+        self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
+    ) -> Learner:
+        check_costs(estimator, weights)
+        return Learner(TargetRows(X, y, weights, 1.0), self.formulation(estimator))
+
+    def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
+        return fitted_machine(X, trained, spec, learner.formulation)
+
+    def chunk(
+        self,
+        estimator: Any,
+        streamed: StreamedModel | None,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        first: bool,
+    ) -> Chunk:
+        return _chunk_of_values(self, estimator, X, y, sample_weight, first, joint=False)
+
+    def check_enough(self, tally: Tally, what: str) -> None:
+        _check_some_row(tally, what)
+
+    def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
+        check_costs(estimator, weights)
+
+    def gathered(
+        self,
+        estimator: Any,
+        counts: ClassCounts,
+        scale: TargetScale | None,
+        spec: KernelSpec,
+        fitted: bool = False,
+    ) -> GatheredLearner:
+        return _one_machine(estimator, counts, self.formulation(estimator), spec)
+
+
+def _chunk_of_values(
+    learning: Learning,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    first: bool,
+    joint: bool,
+) -> Chunk:
+    """Rows that are all of one group."""
+    rows = validated_rows(estimator, X, reset=first)
+    weights = valid_weights(sample_weight, rows, all_may_be_zero=True)
+    groups = np.zeros(rows.shape[0], dtype=np.int8)
+    return Chunk(rows, learning.valid_targets(estimator, y, rows), weights, groups, joint)
+
+
+def _check_some_row(tally: Tally, what: str) -> None:
+    if not tally.present:
+        raise ValueError(f"{what} has no row of non-zero sample_weight: at least one is needed.")
+
+
+def _one_machine(
+    estimator: Any, counts: ClassCounts, formulation: Formulation, spec: KernelSpec
+) -> GatheredLearner:
+    def assemble(X: Any, given: NDArray, trained: list[Trained]) -> Fitted:
+        return fitted_machine(X, trained, spec, formulation)
+
+    every = EveryRow(int(counts.counts.sum()), cost_of(estimator))
+    return GatheredLearner([every], formulation, assemble)
+
+
+def cost_of(estimator: Any) -> float:
+    """C; the forms that have nu in its place are free of its scale."""
+    return float(getattr(estimator, "C", 1.0))
+
+
+def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
+    """Write the classes and their weights; C times these is returned."""
+    estimator.classes_ = counts.classes
+    estimator.class_weight_ = class_weights(estimator.class_weight, counts.classes, counts.counts)
+    return cost_of(estimator) * estimator.class_weight_
+
+
+def check_costs(estimator: Any, costs: NDArray[np.float64]) -> None:
+    """Refuse costs of rows whose sums are not numbers."""
+    with np.errstate(over="ignore"):
+        total = float(costs.sum())
+    if not total < _LARGEST_COST:
+        of = [
+            f"{name}={getattr(estimator, name)!r}"
+            for name in ("C", "class_weight")
+            if hasattr(estimator, name)
+        ]
+        raise ValueError(
+            f"{', '.join([*of, 'sample_weight'])} come to {total:.3g} in all, more than "
+            f"{_LARGEST_COST:g}: lower them."
+        )

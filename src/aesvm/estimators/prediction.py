@@ -1,0 +1,151 @@
+"""Predictions from the fitted attributes of SVC and SVR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from aesvm.estimators.parameters import kernel_spec
+from aesvm.estimators.validation import validated_rows
+from aesvm.machines import one_vs_one
+from aesvm.machines.prediction import MachineModel, PairwiseModel
+
+
+class PairwiseClassifier:
+    """Predictions of a classifier that has SVC's fitted attributes."""
+
+    kernel: Any
+    degree: int
+    coef0: float
+    gamma_: float
+    n_jobs: int | None
+    decision_function_shape: str
+    break_ties: bool
+    classes_: NDArray
+    support_: NDArray
+    support_vectors_: Any
+    n_support_: NDArray[np.int32]
+    dual_coef_: Any
+    intercept_: NDArray[np.float64]
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Signed distances from the margins, scaled as SVC scales them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+            With two classes, positive for the second. With more, by class ("ovr") or by pair
+            of classes ("ovo"), positive for the first of them.
+        """
+        model = model_of(self)
+        return model.decision_function(validated_rows(self, X, reset=False), self.n_jobs)
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        model = model_of(self)
+        return model.predict(validated_rows(self, X, reset=False), self.n_jobs)
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features, with the linear kernel."""
+        return _read_only(
+            self,
+            lambda: one_vs_one.feature_weights(
+                self.dual_coef_, self.support_vectors_, self.n_support_
+            ),
+        )
+
+    def _model(self) -> PairwiseModel:
+        return PairwiseModel(
+            kernel_spec(self, self.gamma_),
+            self.classes_,
+            self.support_,
+            self.support_vectors_,
+            self.n_support_,
+            self.dual_coef_,
+            self.intercept_,
+            self.decision_function_shape,
+            self.break_ties,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "support_")
+
+    def __sklearn_tags__(self) -> Any:
+        return with_kernel_tags(self, super().__sklearn_tags__())  # type: ignore[misc]
+
+
+class MachineEstimator:
+    """Predictions of an estimator that has SVR's fitted attributes."""
+
+    kernel: Any
+    gamma_: float
+    n_jobs: int | None
+    support_: NDArray
+    support_vectors_: Any
+    dual_coef_: Any
+    intercept_: NDArray[np.float64]
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features, with the linear kernel."""
+        return _read_only(self, lambda: self.dual_coef_ @ self.support_vectors_)
+
+    def _model(self) -> MachineModel:
+        return MachineModel(
+            kernel_spec(self, self.gamma_),
+            self.support_,
+            self.support_vectors_,
+            self.dual_coef_,
+            self.intercept_,
+        )
+
+    def _values(self, X: ArrayLike) -> NDArray[np.float64]:
+        model = model_of(self)
+        return model.decision_function(validated_rows(self, X, reset=False), self.n_jobs)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "support_")
+
+    def __sklearn_tags__(self) -> Any:
+        return with_kernel_tags(self, super().__sklearn_tags__())  # type: ignore[misc]
+
+
+def model_of(estimator: Any) -> Any:
+    """What a fitted estimator predicts with."""
+    check_is_fitted(estimator)
+    return estimator._model()
+
+
+def with_kernel_tags(estimator: Any, tags: Any) -> Any:
+    """scikit-learn's tags, with what the kernel says about the input."""
+    tags.input_tags.sparse = estimator.kernel != "precomputed"
+    tags.input_tags.pairwise = estimator.kernel == "precomputed"
+    return tags
+
+
+def _read_only(estimator: Any, weights: Callable[[], Any]) -> Any:
+    """The weights of the features, with the linear kernel."""
+    if estimator.kernel != "linear":
+        raise AttributeError('coef_ is only available with kernel="linear".')
+    coef = weights()
+    (coef.data if sp.issparse(coef) else coef).flags.writeable = False
+    return coef

@@ -1,0 +1,175 @@
+"""Fits to rows in memory: input checked, machines trained, fitted attributes written.
+
+Also what a fitted estimator keeps of all that, for its certificate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any, NamedTuple
+
+from sklearn.utils.validation import check_is_fitted
+
+from aesvm.certificate import Account, Certificate, certificate_of
+from aesvm.estimators.feature_scales import warn_of_scales
+from aesvm.estimators.fitting import fitting, set_fitted
+from aesvm.estimators.learning import Learner, Learning
+from aesvm.estimators.parameters import (
+    check_unchanged,
+    kernel_spec,
+    reduction_settings,
+    solver_options,
+    trained_with,
+)
+from aesvm.estimators.prediction import model_of
+from aesvm.estimators.validation import valid_weights, validated_rows
+from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
+from aesvm.machines import fit
+from aesvm.machines.fitted import Fitted, n_solved, warn_of_solver
+from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
+from aesvm.runtime.progress import say
+from aesvm.runtime.warn import warn
+from aesvm.sets.digest import digest
+
+
+class TrainedOn(NamedTuple):
+    """What a model was trained on and with, and what is kept of it for a certificate."""
+
+    in_memory: bool
+    digest: int  #: of the rows
+    parameters: dict[str, Any]
+    hull_tol: float
+    n_rows: int  #: distinct rows in memory, or all of a stream
+    n_solved: int  #: rows that were solved for
+    accounts: list[Account]  #: of every machine
+    multipliers: list[Any]  #: rows and coefficients lifted to them; of rows in memory
+    definiteness: str  #: of the kernel
+
+    @classmethod
+    def of(cls, estimator: Any) -> TrainedOn:
+        """What a fitted estimator keeps."""
+        check_is_fitted(estimator)
+        kept = estimator._trained_on_
+        return cls(**{**kept, "accounts": [Account(**account) for account in kept["accounts"]]})
+
+    def keep(self, estimator: Any) -> Certificate:
+        """Have an estimator keep it, as plain values: a file of them needs no type of ours."""
+        accounts = [asdict(account) for account in self.accounts]
+        estimator._trained_on_ = {**self._asdict(), "accounts": accounts}
+        return self.certificate()
+
+    def certificate(self) -> Certificate:
+        return certificate_of(
+            self.accounts,
+            self.n_rows,
+            self.n_solved,
+            self.hull_tol,
+            self.definiteness,
+            self.in_memory,
+        )
+
+
+def certificate(estimator: Any) -> Certificate:
+    """How close the model is to the exact SVM."""
+    return TrainedOn.of(estimator).certificate()
+
+
+def set_trained(
+    estimator: Any,
+    fitted: Fitted,
+    trained_on: TrainedOn,
+    chosen: RepresentativeSet,
+    shape: tuple[int, int],
+) -> None:
+    """Write the fitted attributes of an estimator that has ``gamma_``."""
+    set_fitted(estimator, fitted)
+    estimator.representative_set_ = chosen
+    estimator.shape_fit_ = shape
+    certificate = trained_on.keep(estimator)
+    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter)
+    doubt = certificate.doubt()
+    if doubt and estimator.refine != 0:  # the paper's method alone was asked for
+        warn(f"The model may be far from the exact SVM: {doubt}.")
+
+
+def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_weight: Any) -> None:
+    """Check the input of a fit, train, and write the fitted attributes."""
+    data = validated_rows(estimator, X, reset=True)
+    y = learning.valid_targets(estimator, y, data)
+    weights = valid_weights(sample_weight, data)
+    learner = learning.learner(estimator, data, y, weights)
+    settings = reduction_settings(estimator)
+    if estimator.kernel == "precomputed":
+        check_symmetric(data)
+    estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
+    if estimator.kernel == "rbf":
+        warn_of_scales(data)
+    spec = kernel_spec(estimator, estimator.gamma_)
+    rows, formulation, refine = learner.rows, learner.formulation, estimator.refine
+    with fitting(estimator, data, y, n_tasks=2) as (run, progress):
+        kernel = _kernel(estimator, spec, data, learner)
+        first = fit.first_set(rows, kernel, settings, formulation, refine, run, progress)
+        options = solver_options(estimator)
+        trained = fit.train(
+            rows, kernel, first, settings, formulation, options, refine, run, progress
+        )
+        known = digest(data, y, weights, run=run)
+    warn_given_up(estimator, first)
+    chosen = set_of(estimator, first.settings.hull_tol)
+    set_represented(chosen, first, estimator.gamma_)
+    trained_on = TrainedOn(
+        True,
+        known,
+        trained_with(estimator),
+        estimator.hull_tol,
+        len(first.prepared.rows),
+        n_solved([one.machine for one in trained]),
+        [one.account for one in trained],
+        [one.multipliers for one in trained],
+        spec.definiteness,
+    )
+    vars(estimator).pop("n_seen_", None)  # of a stream before
+    fitted = learning.fitted(data, learner, trained, spec)
+    set_trained(estimator, fitted, trained_on, chosen, data.shape)
+
+
+def certify_in_memory(
+    estimator: Any, learning: Learning, X: Any, y: Any, sample_weight: Any
+) -> Certificate:
+    """The certificate of a model of rows in memory, with all of them seen."""
+    known = TrainedOn.of(estimator)
+    if not known.in_memory:
+        raise ValueError(
+            "certify wants all rows here, and the model was trained on rows that are "
+            "elsewhere: use certify_stream."
+        )
+    check_unchanged(estimator, known.parameters)
+    data = validated_rows(estimator, X, reset=False)
+    y = learning.valid_targets(estimator, y, data)
+    weights = valid_weights(sample_weight, data)
+    with fitting(estimator) as (run, _):
+        if digest(data, y, weights, run=run) != known.digest:
+            raise ValueError(
+                f"X of shape {data.shape}, y or sample_weight is not what the model was "
+                f"trained on, shape {estimator.shape_fit_}: certify wants the same rows, in the "
+                "same order."
+            )
+        learner = learning.learner(estimator, data, y, weights, fitted=True)
+        model = model_of(estimator)
+        accounts = fit.certify(
+            learner.rows,
+            _kernel(estimator, model.spec, data, learner),
+            learner.formulation,
+            known.accounts,
+            list(model.expansions()),
+            known.multipliers,
+            estimator.tol,
+            run,
+            partial(say, estimator),
+        )
+    return known._replace(accounts=accounts).keep(estimator)
+
+
+def _kernel(estimator: Any, spec: KernelSpec, X: Any, learner: Learner) -> TrainingKernel:
+    return TrainingKernel(spec, X, estimator.tol, learner.joint_targets)

@@ -1,0 +1,122 @@
+"""Rows together with their targets: the space in which rows of a regression stand for each other.
+
+The kernel ``k(x, x') + u u'``, with u the targets measured in a unit of their own, has the squared
+distances ``|phi(x) - phi(x')|^2 + (u - u')^2``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels.points import Points
+
+if TYPE_CHECKING:
+    from aesvm.kernels.matrix import KernelMatrix
+
+
+class HullKernel(Protocol):
+    """What reducing rows asks of their kernel matrix."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of training rows."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the values computed."""
+
+    def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
+        """Kernel values of the given rows against themselves."""
+
+    def bound(self, rows: NDArray[np.intp]) -> float:
+        """An upper bound on the magnitude of kernel values of the given rows."""
+
+    def points(self, rows: NDArray[np.intp]) -> Points:
+        """The given rows as points, whose distances from each other the partition asks for."""
+
+
+class TargetScale(NamedTuple):
+    """The unit of targets, and where they are counted from."""
+
+    center: float
+    spread: float
+
+    @classmethod
+    def of(cls, targets: NDArray, weights: NDArray[np.float64]) -> TargetScale:
+        """Mean and standard deviation; where all are equal, some other unit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.kernels.joint import TargetScale
+        >>> TargetScale.of(np.array([1.0, 3.0]), np.ones(2))
+        TargetScale(center=2.0, spread=1.0)
+        """
+        used = weights > 0
+        if not used.any():
+            return cls(0.0, 1.0)
+        center = float(np.average(targets[used], weights=weights[used]))
+        squares = np.square(targets[used] - center)
+        spread = float(np.sqrt(np.average(squares, weights=weights[used])))
+        return cls(center, spread or abs(center) or 1.0)
+
+    def scaled(self, targets: NDArray) -> NDArray[np.float64]:
+        return (targets - self.center) / self.spread
+
+
+class JointKernel:
+    """The kernel matrix of rows together with their targets, a ``HullKernel``.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+        Of the rows.
+    targets : ndarray of shape (n_rows,)
+        In their unit.
+    distance_scale : float
+        What the distances of the rows are multiplied by before those of targets are added, in the
+        partition alone: for the RBF kernel they are Euclidean, and in no unit.
+    """
+
+    def __init__(
+        self, kernel: KernelMatrix, targets: NDArray[np.float64], distance_scale: float
+    ) -> None:
+        self.kernel = kernel
+        self.targets = targets
+        self.distance_scale = distance_scale
+        self.n_rows = kernel.n_rows
+        self.dtype = kernel.dtype
+
+    def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
+        values = self.kernel.square(rows, out=out)
+        own = self.targets[rows]
+        values += np.multiply.outer(own, own).astype(self.dtype, copy=False)
+        return values
+
+    def bound(self, rows: NDArray[np.intp]) -> float:
+        return self.kernel.bound(rows) + float(np.abs(self.targets[rows]).max(initial=0.0)) ** 2
+
+    def points(self, rows: NDArray[np.intp]) -> Points:
+        return _JointPoints(self, rows)
+
+
+class _JointPoints(Points):
+    """Points of the rows, and beside them their targets."""
+
+    def __init__(self, joint: JointKernel, rows: NDArray[np.intp]) -> None:
+        self.own = joint.kernel.points(rows)
+        self.rows = self.own.rows
+        self.scale = joint.distance_scale
+        self.targets = joint.targets[rows]
+        self.parallel = self.own.parallel
+        self.parallel.append(self.targets)
+
+    def distances(self, anchor: int, left: int) -> NDArray:
+        apart = np.square(self.targets[:left] - self.targets[anchor])
+        return self.scale * self.own.distances(anchor, left) + apart
+
+    def farthest(self) -> int:
+        return self.own.farthest()

@@ -1,0 +1,71 @@
+"""AENuSVC: nu-support vector classification, on representatives or on all rows."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils._param_validation import Interval
+
+from aesvm.estimators.learning import Classes
+from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
+from aesvm.estimators.parameters import with_parameters_of
+from aesvm.estimators.prediction import PairwiseClassifier
+from aesvm.machines.nu_hinge import NuHinge
+from aesvm.svc import AESVC, CLASS_CONSTRAINTS
+
+
+def _check_feasible(estimator: Any, one: float, other: float) -> None:
+    """Refuse a nu that two classes of such summed weights do not allow."""
+    most = 2.0 * min(one, other) / (one + other)
+    if estimator.nu > most * (1.0 + 1e-12):
+        raise ValueError(
+            f"specified nu is infeasible: nu={estimator.nu:g} is more than {most:.6g}, twice the "
+            "share of the lighter of two classes. Lower nu, or raise that class's weight."
+        )
+
+
+class AENuSVC(
+    CallbackSupportMixin, KernelMachine, PairwiseClassifier, ClassifierMixin, BaseEstimator
+):
+    """Nu-support vector classification, as exact as is affordable.
+
+    A drop-in for :class:`sklearn.svm.NuSVC`; all else is as in :class:`aesvm.AESVC`.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        An upper bound on the share of rows inside the margin, and a lower bound on that of support
+        vectors.
+    **parameters
+        Those of :class:`aesvm.AESVC`, but ``C``.
+
+    Attributes
+    ----------
+    support_, dual_coef_, intercept_, ...
+        As in :class:`aesvm.AESVC`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AENuSVC
+    >>> X, y = make_moons(2000, noise=0.1, random_state=0)
+    >>> model = AENuSVC(nu=0.1, gamma=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **MACHINE_CONSTRAINTS,
+        **CLASS_CONSTRAINTS,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+    _learns = Classes(lambda estimator: NuHinge(float(estimator.nu)), _check_feasible)
+
+    @with_parameters_of(AESVC, without=("C",))
+    def __init__(self, *, nu: float = 0.5, **parameters: Any) -> None:
+        self.nu = nu
+
+    partial_fit = AESVC.__dict__["partial_fit"]

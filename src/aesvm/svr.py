@@ -1,0 +1,183 @@
+"""AESVR and AENuSVR: support vector regression, on representatives or on all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils._param_validation import Interval
+
+from aesvm.estimators.learning import Values
+from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
+from aesvm.estimators.parameters import by_name, with_parameters_of
+from aesvm.estimators.prediction import MachineEstimator
+from aesvm.estimators.streams import available_for_streams
+from aesvm.machines.nu_tube import NuTube
+from aesvm.machines.tube import Tube
+
+
+class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixin, BaseEstimator):
+    """Epsilon-support vector regression, as exact as is affordable.
+
+    A drop-in for :class:`sklearn.svm.SVR` on data too large for it: see :class:`aesvm.AESVC` for how
+    rows are represented, refined and certified. A row stands for others here together with its
+    target: distances are ``|phi(x) - phi(x')|^2 + (y - y')^2 / s^2`` with s the standard deviation of
+    y, and ``hull_tol`` bounds these.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Regularisation, as in SVR: the larger, the less.
+    epsilon : float, default=0.1
+        Half the width of the tube in which nothing is lost.
+    kernel, degree, gamma, coef0, tol, max_iter, cache_size, shrinking
+        As in SVR, with its defaults.
+    hull_tol, subset_size, partition_size, partition, refine, memory_budget, on_overflow, n_jobs, \
+verbose
+        As in :class:`aesvm.AESVC`. A prediction counts as changed, where "auto" asks, if it moves by
+        more than a twentieth of the standard deviation of y.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, fit_status_, n_iter_, \
+shape_fit_, n_features_in_, feature_names_in_
+        As in SVR.
+    objective_, gap_, representative_set_, certificate_, gamma_
+        As in :class:`aesvm.AESVC`; ``objective_`` and ``gap_`` have one element.
+
+    See Also
+    --------
+    AENuSVR : The share of rows outside the tube is given, and not its width.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm import AESVR
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (5000, 1))
+    >>> y = np.sinc(X[:, 0])
+    >>> model = AESVR(C=10.0, gamma=1.0, epsilon=0.01).fit(X, y)
+    >>> bool(model.score(X, y) > 0.99)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **MACHINE_CONSTRAINTS,
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+    }
+    _learns = Values(lambda estimator, spread: Tube(float(estimator.epsilon), spread))
+
+    @by_name
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: str | float = "scale",
+        coef0: float = 0.0,
+        hull_tol: float = 1e-3,
+        subset_size: int = 1000,
+        partition_size: int = 100_000,
+        partition: str = "distance",
+        refine: int | str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 200,
+        shrinking: bool = True,
+        memory_budget: int | str | None = None,
+        on_overflow: str = "raise",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.hull_tol = hull_tol
+        self.subset_size = subset_size
+        self.partition_size = partition_size
+        self.partition = partition
+        self.refine = refine
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.shrinking = shrinking
+        self.memory_budget = memory_budget
+        self.on_overflow = on_overflow
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @available_for_streams
+    def partial_fit(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Take in some more rows of a stream; see ``AESVC.partial_fit``."""
+        return self._take_in(X, y, sample_weight)
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Predict the value of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,)
+        """
+        return self._values(X)
+
+
+class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixin, BaseEstimator):
+    """Nu-support vector regression, as exact as is affordable.
+
+    A drop-in for :class:`sklearn.svm.NuSVR`; all else is as in :class:`aesvm.AESVR`.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        An upper bound on the share of rows outside the tube, and a lower bound on that of support
+        vectors; the tube's width is fitted.
+    **parameters
+        Those of :class:`aesvm.AESVR`, but ``epsilon``.
+
+    Attributes
+    ----------
+    support_, dual_coef_, intercept_, ...
+        As in :class:`aesvm.AESVR`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm import AENuSVR
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (2000, 1))
+    >>> y = np.sinc(X[:, 0])
+    >>> model = AENuSVR(nu=0.2, C=10.0, gamma=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.99)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **MACHINE_CONSTRAINTS,
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+    _learns = Values(lambda estimator, spread: NuTube(spread, nu=float(estimator.nu)))
+
+    @with_parameters_of(AESVR, without=("epsilon",))
+    def __init__(self, *, nu: float = 0.5, **parameters: Any) -> None:
+        self.nu = nu
+
+    partial_fit = AESVR.__dict__["partial_fit"]
+    predict = AESVR.predict
