@@ -21,12 +21,16 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import fuzz_files, fuzz_streams
+from benchmarks import fuzz_files, fuzz_inputs, fuzz_streams
 
 #: Makes one trial, and names what it was and how it went.
 Trial = Callable[[np.random.Generator, Path], str]
 
-KINDS: dict[str, Trial] = {"files": fuzz_files.trial, "streams": fuzz_streams.trial}
+KINDS: dict[str, Trial] = {
+    "files": fuzz_files.trial,
+    "streams": fuzz_streams.trial,
+    "inputs": fuzz_inputs.trial,
+}
 
 #: Bytes that a damaged file may make a library ask for.
 _MOST_MEMORY = 16 << 30
@@ -68,7 +72,7 @@ def _made(trial: Trial, kind: str, seed: int, number: int, keep: Path | None) ->
             outcome = trial(np.random.default_rng([seed, number]), folder)
         except Exception:
             print(f"fault: {kind} --seed {seed} --trial {number}", file=sys.stderr)
-            traceback.print_exc(limit=-3)
+            traceback.print_exc(limit=-6)
             return "fault"
         for path in sorted(folder.rglob("*"), reverse=True) if keep else ():
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
