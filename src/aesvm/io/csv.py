@@ -122,12 +122,17 @@ class CSVReader(TextReader):
         on_bad: str = "raise",
         classes: str = "auto",
     ) -> None:
-        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n"+-.0123456789eE':
+        if (
+            not isinstance(delimiter, str)
+            or len(delimiter) != 1
+            or not delimiter.isascii()
+            or delimiter in '\r\n"+-.0123456789eE'
+        ):
             raise ValueError(
                 f"delimiter={delimiter!r}: one ASCII character is needed that is no "
                 "part of a number, quote or line end."
             )
-        if classes not in _KINDS:
+        if not isinstance(classes, str) or classes not in _KINDS:
             raise ValueError(f"classes={classes!r}: one of {', '.join(_KINDS)} is needed.")
         super().__init__(path, chunk_rows, on_bad)
         self.wanted = Wanted(target, features, weight)

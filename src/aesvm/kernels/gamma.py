@@ -61,10 +61,10 @@ class Variance(NamedTuple):
         if not n_values:
             return cls(X.shape[1])
         values = X.data if sp.issparse(X) else X
-        mean = values.sum(dtype=np.float64) / n_values
         squares = 0.0
         step = copied_rows(2 * 8 * (1 if sp.issparse(X) else X.shape[1]))  # and their squares
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = values.sum(dtype=np.float64) / n_values
             for start in range(0, len(values), step):
                 deviations = values[start : start + step] - mean
                 squares += float(np.square(deviations).sum(dtype=np.float64))

@@ -103,7 +103,7 @@ class CallableKernel(KernelMatrix):
             raise ValueError(
                 f"kernel={name} returned NaN or infinity: it must return finite numbers."
             )
-        if values.size and np.abs(values).max() > LARGEST:
+        if values.size and float(np.abs(values).max()) > LARGEST:
             raise ValueError(f"kernel={name} returned values beyond {LARGEST:g}: scale the data.")
         out[...] = values
 

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.formulation import Array, Formulation
-from aesvm.machines.problem import Coverage, RowSelection, TrainingSet, TrainingSets
+from aesvm.machines.problem import (
+    Coverage,
+    RowSelection,
+    TrainingSet,
+    TrainingSets,
+    total_of_costs,
+)
 from aesvm.machines.rounds import OverBudgetError
 from aesvm.out_of_core.part import Strata
 from aesvm.out_of_core.weighted_rows import WeightedRows, stacked
@@ -107,7 +113,9 @@ class Gatherer:
     ) -> TrainingSet:
         """A training set; ``reach``: how far what a row stands for may be, in kernel space."""
         targets, costs = selection.targets_of(given), selection.costs_of(given)
-        bounds = costs * weights
+        with np.errstate(over="ignore"):
+            bounds = costs * weights
+        total_cost = total_of_costs(bounds)
         if positions is not None and self.formulation.constant(targets) is None:
             start = self.formulation.agreeing(positions, targets, bounds)
         if start is not None:
@@ -123,7 +131,7 @@ class Gatherer:
                 max_residual=furthest,
                 total_residual=0.0 if furthest == 0.0 else None,
                 weighted_distances=float(bounds @ reach),
-                total_cost=float(bounds.sum()),
+                total_cost=total_cost,
                 worst_optimum=self.formulation.worst_optimum(targets, bounds),
                 exact=furthest == 0.0,
             ),
