@@ -37,7 +37,7 @@ _WORDS = {
     "groups": ("sample", "array", "argument", "omplex"),
     "n_components": ("dimension",),
     "source": ("X", "y", "class", "label", "weight", *_OF_ROWS),
-    "kernel": ("callable", "X", "k(x, x)"),
+    "kernel": ("callable", "X", "k(x, x)", "positional"),
 }
 
 #: Odd values for a parameter, each made anew.
@@ -165,8 +165,8 @@ def _made(rng: np.random.Generator, wrong: set[str]) -> Any:
         value = pick(rng, _VALUES)()
         if name == "kernel" and rng.random() < 0.8:
             value = pick(rng, _KERNELS)
-        if name == "n_jobs" and isinstance(value, int) and value > 100:
-            continue  # so many threads are what was asked for
+        if name in ("n_jobs", "epochs") and isinstance(value, int) and value > 100:
+            continue  # so many are what was asked for
         if name == "verbose":
             continue
         model.set_params(**{name: value})

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.io.base import CHUNK_ROWS, BadHeader, BadRow, Chunk, Progress
+from aesvm.io.base import CHUNK_ROWS, BadHeader, BadRow, Chunk, Progress, check_flag
 from aesvm.io.classes import LONGEST, TOO_LARGE, TOO_LARGE_BITS, fault_of, too_large
 from aesvm.io.columns import Column, Columns, Wanted
 from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
@@ -132,6 +132,7 @@ class CSVReader(TextReader):
                 f"delimiter={delimiter!r}: one ASCII character is needed that is no "
                 "part of a number, quote or line end."
             )
+        check_flag("header", header)
         if not isinstance(classes, str) or classes not in _KINDS:
             raise ValueError(f"classes={classes!r}: one of {', '.join(_KINDS)} is needed.")
         super().__init__(path, chunk_rows, on_bad)

@@ -64,7 +64,7 @@ class Stream:
 
     def with_settings(self, hull_tol: float, budget: float, loosen: bool) -> Stream:
         """With a tolerance that is no smaller than that of the rows before, and another budget."""
-        hull_tol = max(self.tree.hull_tol, hull_tol)
+        hull_tol = max(self.tree.hull_tol, float(hull_tol))
         return replace(
             self, tree=self.tree._replace(hull_tol=hull_tol, budget=budget, loosen=loosen)
         )
@@ -112,7 +112,7 @@ def _is_number(values: NDArray) -> bool:
 
 
 def new_tree(hull_tol: float, memory_budget: int | str | None, on_overflow: str) -> MergeTree:
-    return MergeTree(hull_tol, bytes_of(memory_budget), on_overflow == "loosen")
+    return MergeTree(float(hull_tol), bytes_of(memory_budget), on_overflow == "loosen")
 
 
 def take_all(
