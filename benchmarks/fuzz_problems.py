@@ -98,8 +98,8 @@ def random_reduction(rng: np.random.Generator) -> dict[str, Any]:
 def random_budget(rng: np.random.Generator) -> dict[str, Any]:
     if rng.random() < 0.5:
         return {}
-    budget = int(np.exp(rng.uniform(0, 9)))
-    return {"memory_budget": budget, "on_overflow": pick(rng, ["raise", "loosen"])}
+    budget = int(np.exp(rng.uniform(pick(rng, [0, 5, 5]), 8)))
+    return {"memory_budget": budget, "on_overflow": pick(rng, ["raise", "loosen", "loosen"])}
 
 
 def with_gamma(problem: Problem, gamma: float) -> Problem:

@@ -50,7 +50,10 @@ def trial(rng: np.random.Generator, folder: Path) -> str:
         "faulty source": _faulty_source,
     }
     name = pick(rng, list(kinds))
-    with mock.patch.object(merge_tree, "BUFFER_ROWS", int(np.exp(rng.uniform(0, 6)))):
+    with (
+        mock.patch.object(merge_tree, "BUFFER_ROWS", int(np.exp(rng.uniform(0, 6)))),
+        mock.patch.object(merge_tree, "_LOOSEST_SHARE", pick(rng, [0.01, 1e-6])),
+    ):
         return f"{name}: {kinds[name](rng)}"
 
 

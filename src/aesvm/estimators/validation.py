@@ -60,7 +60,8 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
         raise ValueError(f"X={str(X)!r} is a name: pass the rows themselves, as an array.")
     sparse = False if estimator.kernel == "precomputed" else "csr"
     try:
-        rows = validate_data(estimator, X, accept_sparse=sparse, reset=reset, **_ROWS)
+        with np.errstate(invalid="ignore"):  # sums of large numbers, to look for infinite ones
+            rows = validate_data(estimator, X, accept_sparse=sparse, reset=reset, **_ROWS)
     except OverflowError as error:
         raise ValueError(f"X has a number that is too large: {error}.") from error
     return _canonical(rows)
