@@ -72,7 +72,7 @@ def _made(trial: Trial, kind: str, seed: int, number: int, keep: Path | None) ->
             outcome = trial(np.random.default_rng([seed, number]), folder)
         except Exception:
             print(f"fault: {kind} --seed {seed} --trial {number}", file=sys.stderr)
-            traceback.print_exc(limit=-6)
+            traceback.print_exc(limit=-3)
             return "fault"
         for path in sorted(folder.rglob("*"), reverse=True) if keep else ():
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()

@@ -35,7 +35,6 @@ _WORDS = {
     "y": ("class", "label", "array", "sample", "argument", "dtype", "sparse", "not supported"),
     "sample_weight": ("weight", "sample", "array", "convert", "argument"),
     "groups": ("sample", "array", "argument", "omplex"),
-    "n_components": ("dimension",),
     "source": ("X", "y", "class", "label", "weight", *_OF_ROWS),
     "kernel": ("callable", "X", "k(x, x)", "positional"),
 }

@@ -137,6 +137,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize(
     ("estimator", "case"),
     [(estimator, case) for estimator, _, case in CALLS],
@@ -241,6 +242,11 @@ def test_numbers_that_compiled_code_cannot_count_are_no_limit(parameters, method
     assert np.isfinite(model.decision_function(X)).all()
 
 
+def test_a_tolerance_that_compiled_code_cannot_count_is_a_large_one():
+    chosen = RepresentativeSet(gamma=1.0, hull_tol=10**30, subset_size=5).fit(X, Y)
+    assert len(chosen.sample_indices_) < len(X)
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_the_costs_of_a_stream_must_have_a_finite_sum():
     chunks = [(X, Y, np.full(20, 1e280))]
@@ -280,3 +286,13 @@ def test_the_reader_of_parquet_names_the_parameter(options):
     (name,) = options
     with pytest.raises((ValueError, TypeError), match=f"{name}="):
         ParquetReader(**{"path": "rows", "target": "y", **options})
+
+
+def test_more_features_than_an_array_can_have_are_refused():
+    with pytest.raises(ValueError, match="'n_components'"):
+        RandomFeatureSVM(n_components=2**63).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_a_tolerance_is_not_looser_by_its_rounding():
+    RepresentativeSet(gamma=1.0, hull_tol=10**30).fit_stream([(X, Y, None)])

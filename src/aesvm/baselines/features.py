@@ -48,7 +48,7 @@ class _FeatureSVM(Scored):
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "gamma": KERNEL_CONSTRAINTS["gamma"],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, 2**31 - 1, closed="both")],
         "loss": [StrOptions({"hinge", "squared_hinge", "exact"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],

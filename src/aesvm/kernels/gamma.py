@@ -13,6 +13,9 @@ import scipy.sparse as sp
 
 from aesvm.kernels.blocks import copied_rows
 
+#: What a deviation from the mean is off by, as a share of the mean.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+
 #: Kernels that have a gamma.
 WITH_GAMMA = ("rbf", "poly", "sigmoid")
 
@@ -95,4 +98,6 @@ class Variance(NamedTuple):
                 "gamma='scale' is one over the variance of X, which is too large for a "
                 "floating-point number: scale the data."
             )
-        return 1.0 / (self.n_features * variance) if variance != 0 else 1.0
+        if variance <= (_ROUNDING * self.mean) ** 2:  # all values are the same
+            return 1.0
+        return 1.0 / (self.n_features * variance)
