@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm import AESVC, RepresentativeSet
-from aesvm.baselines import RandomFeatureSVM
+from aesvm.baselines import NystroemSVM, RandomFeatureSVM, SubsampleSVM
 from aesvm.io import CSVReader, LibsvmReader, ParquetReader
 
 X = np.random.default_rng(0).normal(size=(20, 2))
@@ -296,3 +296,27 @@ def test_more_features_than_an_array_can_have_are_refused():
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_a_tolerance_is_not_looser_by_its_rounding():
     RepresentativeSet(gamma=1.0, hull_tol=10**30).fit_stream([(X, Y, None)])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rows_of_a_stream_that_is_not_reduced_are_bounded_as_well():
+    model = AESVC(kernel="poly", gamma=1.0, hull_tol=0.0)
+    with pytest.raises(ValueError, match="kernel='poly' has values as large as"):
+        model.fit_stream([(changed(3, 1e308), Y, None)])
+
+
+def test_a_subset_may_be_of_one_row_and_said_to_be_true():
+    assert RepresentativeSet(gamma=1.0, subset_size=True).fit(X, Y).weights_.sum() == 20.0
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("model", "rows", "message"),
+    [
+        (SubsampleSVM(C=1e308), X, "C, class_weight and sample_weight come to"),
+        (NystroemSVM(gamma=0.5), changed(3, 1e308), "X "),
+    ],
+)
+def test_rivals_refuse_what_overflows(model, rows, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(rows, Y)

@@ -75,11 +75,17 @@ class _FeatureSVM(Scored):
             random = check_random_state(self.random_state)
             self.map_ = self._map(data.shape[0], random)
             with progress.task("features"), np.errstate(over="ignore", invalid="ignore"):
-                features = self.map_.fit(data).transform(data)
+                features = self._features(data)
             with progress.task("linear SVM"):
                 self.linear_ = self._linear(random).fit(features, labels)
         self.n_iter_ = int(np.max(self.linear_.n_iter_))
         return self
+
+    def _features(self, data: Any) -> Any:
+        try:
+            return self.map_.fit(data).transform(data)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(f"X has no features ({error}): scale the data.") from error
 
     @abstractmethod
     def _map(self, n_rows: int, random: np.random.RandomState) -> Any:

@@ -25,8 +25,8 @@ def kernel_spec(estimator: Any, gamma: float) -> KernelSpec:
 def reduction_settings(estimator: Any) -> ReductionSettings:
     settings = ReductionSettings(
         float(estimator.hull_tol),
-        estimator.subset_size,
-        estimator.partition_size,
+        int(estimator.subset_size),
+        int(estimator.partition_size),
         estimator.partition,
     )
     settings.check()

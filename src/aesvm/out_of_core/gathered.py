@@ -65,6 +65,7 @@ class Gatherer:
             given = rows.targets[at]
             sets.append(self._set(selection, at, given, rows.weights[at], reach, start))
         kernel = TrainingKernel(self.spec, rows.X, self.sum_tol)
+        kernel.check_bounded(np.arange(len(rows)))
         return GatheredSets(kernel, sets, rows.targets, rows.indices, hull_tol)
 
     def of_strata(self, strata: dict[int, Strata], hull_tol: float) -> GatheredSets:

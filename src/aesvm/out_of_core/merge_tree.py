@@ -16,9 +16,9 @@ among more rows, fewer are needed. After the last level, what is left of the tol
 a last reduction (``condensed``). What all have added in fact is what is reported.
 
 Where a budget cannot hold the set and the tolerance may grow, it grows to a hundredth of the
-squared diameter of the rows in kernel space. What is still too much is sampled (``sampling``), and so
-is, from then on, all that comes: then there is no bound, but the sums over the rows are right on
-average, and every row that is held weighs the same, but for those that were heavy to begin with.
+squared diameter of the rows in kernel space. What is still too much is sampled (``sampling``), and
+so is, from then on, all that comes: then there is no bound, but the sums over the rows are right on
+average, and rows of a class weigh the same, but for those that were heavy to begin with.
 """
 
 from __future__ import annotations
