@@ -73,7 +73,7 @@ def _set(rng: np.random.Generator) -> str:
     spread = np.zeros((len(problem.y), len(problem.y)))
     spread[:, chosen.sample_indices_] = G
     off = np.abs(oracles.residuals(K, spread) - chosen.residuals_)[used].max()
-    assert off <= ROUNDING * largest(K), f"residuals are off by {off}"
+    assert off <= _allowance(chosen, K), f"residuals are off by {off}"
     assert np.allclose(G[used].sum(axis=1), 1.0)
     assert (G >= 0).all()
     assert np.allclose(problem.used @ G, chosen.weights_, rtol=1e-9)
@@ -109,9 +109,9 @@ def _check_set(chosen: Any, problem: Problem, K: NDArray) -> None:
     at, weights = chosen.sample_indices_, chosen.weights_
     assert (weights > 0).all()
     assert (np.diff(at) > 0).all()
-    limit = chosen.max_residual_ + ROUNDING * largest(K)
+    limit = chosen.max_residual_ + _allowance(chosen, K)
     if chosen.memory_budget is None:
-        assert chosen.max_residual_ <= chosen.hull_tol + ROUNDING * largest(K)
+        assert chosen.max_residual_ <= chosen.hull_tol + _allowance(chosen, K)
     for label in np.unique(problem.y):
         own = problem.y == label
         total = problem.used[own].sum()
@@ -120,6 +120,11 @@ def _check_set(chosen: Any, problem: Problem, K: NDArray) -> None:
         if len(rows) and np.isfinite(limit):
             far = oracles.hull_distances(K, rows, at[own[at]]).max()
             assert far <= limit, f"{far} from the hull of {label}, and not {limit}"
+
+
+def _allowance(chosen: Any, K: NDArray) -> float:
+    """What residuals may be off by: four kernel values, each right to a hundredth of hull_tol."""
+    return ROUNDING * largest(K) + 0.04 * chosen.hull_tol
 
 
 def _check_held(estimator: Any, problem: Problem) -> None:

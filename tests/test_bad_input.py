@@ -320,3 +320,15 @@ def test_a_subset_may_be_of_one_row_and_said_to_be_true():
 def test_rivals_refuse_what_overflows(model, rows, message):
     with pytest.raises(ValueError, match=message):
         model.fit(rows, Y)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_tolerance_may_be_next_to_nothing():
+    model = AESVC(gamma=0.5, tol=1e-320).fit(X, Y)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_a_model_of_a_callable_without_support_vectors_is_certified():
+    model = AESVC(kernel=lambda A, B: A @ B.T, tol=2.0).fit(X, Y)
+    assert len(model.support_) == 0
+    assert model.certify(X, Y).proven

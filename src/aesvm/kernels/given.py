@@ -82,7 +82,7 @@ class CallableKernel(KernelMatrix):
 
     def bound(self, rows):
         # of a positive semidefinite kernel; of others it is only a guess
-        return float(np.abs(self.diag(rows)).max())
+        return float(np.abs(self.diag(rows)).max(initial=0.0))
 
     def _fill(self, lines, columns, out: NDArray) -> None:
         name = getattr(self.function, "__name__", repr(self.function))
