@@ -78,7 +78,7 @@ _KERNELS: list[Callable] = [
     lambda A, B: -_products(A, B),
     lambda A, B: np.zeros((len(A), len(B))),
     lambda A, B: _products(A, B[::-1]),
-    lambda A, B: _products(A, B).astype(np.float16),
+    lambda A, B: np.clip(_products(A, B), -6e4, 6e4).astype(np.float16),
     lambda A: A,
 ]
 
