@@ -258,8 +258,10 @@ def certificate_of(
     objective = None if loss is None else half + loss
     exact = all(account.exact for account in accounts)
     max_residual = max(account.max_residual for account in accounts)
-    with np.errstate(over="ignore"):
-        paper_bound = float(np.float64(total("total_cost")) ** 1.5 * sqrt(max_residual))
+    paper_bound = 0.0
+    if max_residual:
+        with np.errstate(over="ignore"):
+            paper_bound = float(np.float64(total("total_cost")) ** 1.5 * sqrt(max_residual))
     gap = None
     if objective is not None and dual is not None:
         gap = max(0.0, objective - dual) + total("proof_rounding")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.certificate import Account, Certificate, certificate_of
@@ -34,6 +35,7 @@ from aesvm.estimators.validation import (
 from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import classifier
 from aesvm.machines.fitted import FittedPairs, fitted_pairs, n_solved, warn_of_solver
+from aesvm.machines.problem import total_of_costs
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.out_of_core.classifier import (
     GatheredFit,
@@ -56,9 +58,6 @@ from aesvm.representative_set import (
 from aesvm.runtime.progress import Progress, say
 from aesvm.runtime.warn import warn
 from aesvm.sets.digest import digest
-
-#: Costs of all rows that come to more are refused: sums of losses must stay finite.
-_LARGEST_COST = 1e300
 
 
 class TrainedOn(NamedTuple):
@@ -125,18 +124,8 @@ def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
     """Write the classes and their weights; C times these is returned."""
     estimator.classes_ = counts.classes
     estimator.class_weight_ = class_weights(estimator.class_weight, counts.classes, counts.counts)
-    return estimator.C * estimator.class_weight_
-
-
-def check_costs(estimator: Any, costs: NDArray[np.float64]) -> None:
-    """Refuse costs of rows whose sums are not numbers."""
     with np.errstate(over="ignore"):
-        total = float(costs.sum())
-    if not total < _LARGEST_COST:
-        raise ValueError(
-            f"C={estimator.C:g}, class_weight={estimator.class_weight!r} and sample_weight come to "
-            f"{total:.3g} in all, more than {_LARGEST_COST:g}: lower them."
-        )
+        return estimator.C * estimator.class_weight_
 
 
 def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
@@ -149,7 +138,8 @@ def fit_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
     counts = np.bincount(labels, minlength=len(classes))
     settings = reduction_settings(estimator)
     costs = set_classes(estimator, ClassCounts(classes, counts))
-    check_costs(estimator, costs[labels] * weights)
+    with np.errstate(over="ignore"):
+        total_of_costs(costs[labels] * weights)
     if estimator.kernel == "precomputed":
         check_symmetric(data)
     estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
@@ -342,11 +332,7 @@ def classes_of_stream(
     estimator: Any, before: StreamedClassifier | None, classes: Any
 ) -> NDArray | None:
     """All classes there will be in a stream: announced in its first call, and the same since."""
-    given = None
-    if classes is not None:
-        given = np.asarray(classes)
-        check_labels(given, "classes")
-        given = np.unique(given)
+    given = None if classes is None else _announced(classes)
     if before is None:
         given = getattr(estimator, "classes_", None) if given is None else given
         if given is None:
@@ -365,3 +351,14 @@ def classes_of_stream(
             "stream."
         )
     return before.classes
+
+
+def _announced(classes: Any) -> NDArray:
+    try:
+        given = column_or_1d(classes)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"classes={classes!r}: a list of all classes is needed, numbers or strings."
+        ) from error
+    check_labels(given, "classes")
+    return np.unique(given)
