@@ -21,12 +21,16 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import fuzz_files
+from benchmarks import fuzz_files, fuzz_inputs, fuzz_streams
 
 #: Makes one trial, and names what it was and how it went.
 Trial = Callable[[np.random.Generator, Path], str]
 
-KINDS: dict[str, Trial] = {"files": fuzz_files.trial}
+KINDS: dict[str, Trial] = {
+    "files": fuzz_files.trial,
+    "streams": fuzz_streams.trial,
+    "inputs": fuzz_inputs.trial,
+}
 
 #: Bytes that a damaged file may make a library ask for.
 _MOST_MEMORY = 16 << 30

@@ -52,7 +52,7 @@ class Made(NamedTuple):
 
 def trial(rng: np.random.Generator, folder: Path) -> str:
     formats = {"csv": _csv, "libsvm": _libsvm, "npy": _npy, "parquet": _parquet, "folder": _folder}
-    name = _pick(rng, list(formats))
+    name = pick(rng, list(formats))
     block, packed = (int(n) for n in np.exp(rng.uniform(0, 8, size=2)))
     with (
         mock.patch.object(lines, "BLOCK_BYTES", block),
@@ -61,7 +61,7 @@ def trial(rng: np.random.Generator, folder: Path) -> str:
         return f"{name}: {formats[name](rng, folder)}"
 
 
-def _pick(rng: np.random.Generator, options: list[Any]) -> Any:
+def pick(rng: np.random.Generator, options: list[Any]) -> Any:
     return options[rng.integers(len(options))]
 
 
@@ -106,7 +106,7 @@ def _damaged(rng: np.random.Generator, text: bytes) -> Made:
     for _ in range(rng.integers(1, 4)):
         begin, end = sorted(rng.integers(0, len(text) + 1, size=2).tolist())
         end = min(end, begin + int(rng.integers(0, 9)))
-        shard = _pick(rng, _SHARDS).encode()
+        shard = pick(rng, _SHARDS).encode()
         text = {
             "cut": text[:begin] + text[end:],
             "put": text[:begin] + shard + text[begin:],
@@ -114,13 +114,13 @@ def _damaged(rng: np.random.Generator, text: bytes) -> Made:
             "twice": text[:end] + text[begin:],
             "short": text[:begin] if rng.random() < 0.2 else text,
             "byte": text[:begin] + rng.bytes(1) + text[begin + 1 :],
-        }[_pick(rng, ["cut", "put", "instead", "twice", "short", "byte"])]
+        }[pick(rng, ["cut", "put", "instead", "twice", "short", "byte"])]
     return Made(text, text == whole)
 
 
 def _packed(rng: np.random.Generator, made: Made) -> tuple[bytes, Made]:
     """The bytes of a file, compressed or not, and what should be read of them."""
-    pack, unpack = _PACK[_pick(rng, list(_PACK))]
+    pack, unpack = _PACK[pick(rng, list(_PACK))]
     content = pack(made.content)
     if pack is bytes or rng.random() < 0.8:
         return content, made
@@ -133,8 +133,8 @@ def _packed(rng: np.random.Generator, made: Made) -> tuple[bytes, Made]:
 
 def _written(rng: np.random.Generator) -> str:
     """A number as someone may write it."""
-    value = float(_pick(rng, [rng.normal(), rng.integers(-9, 9), 10.0 ** rng.integers(-320, 300)]))
-    return _pick(rng, [repr(value), f"{value:.3g}", f"{value:+.20e}", str(round(value, 3))])
+    value = float(pick(rng, [rng.normal(), rng.integers(-9, 9), 10.0 ** rng.integers(-320, 300)]))
+    return pick(rng, [repr(value), f"{value:.3g}", f"{value:+.20e}", str(round(value, 3))])
 
 
 def _number(text: str) -> float | None:
@@ -148,7 +148,7 @@ def _number(text: str) -> float | None:
 
 
 def _csv(rng: np.random.Generator, folder: Path) -> str:
-    delimiter = _pick(rng, [",", ";", "\t", "|"])
+    delimiter = pick(rng, [",", ";", "\t", "|"])
     strings = bool(rng.integers(2))
     content, made = _packed(rng, _damaged(rng, _csv_text(rng, delimiter, strings)))
     path = folder / "rows.csv"
@@ -183,21 +183,21 @@ def _unpadded(rows: list[Row], made: Made) -> list[Row]:
 
 def _csv_text(rng: np.random.Generator, delimiter: str, strings: bool) -> bytes:
     names = ["cat", "d og", " padded ", "é", 'qu"ote', "two\nlines", "a,b;c|d\te", "5\r\n6,7"]
-    end = _pick(rng, ["\n", "\r\n"])
+    end = pick(rng, ["\n", "\r\n"])
     written = [delimiter.join(["a", "free", "b", "y"])]
     for _ in range(rng.integers(1, 40)):
-        label = _pick(rng, names) if strings else _csv_class(rng)
-        numbers = [f"{_pick(rng, ['', ' '])}{_written(rng)}" for _ in range(2)]
-        free = _pick(rng, [*names, "", "x"])
+        label = pick(rng, names) if strings else _csv_class(rng)
+        numbers = [f"{pick(rng, ['', ' '])}{_written(rng)}" for _ in range(2)]
+        free = pick(rng, [*names, "", "x"])
         fields = [numbers[0], _quoted(rng, free), numbers[1], _quoted(rng, label)]
         written += [delimiter.join(fields)] + [""] * int(rng.random() < 0.1)
     bom = "\ufeff" if rng.random() < 0.1 else ""
-    return (bom + end.join(written) + _pick(rng, ["", end])).encode()
+    return (bom + end.join(written) + pick(rng, ["", end])).encode()
 
 
 def _csv_class(rng: np.random.Generator) -> str:
     large = str(int(rng.integers(-(2**53) + 1, 2**53)))
-    return _pick(rng, ["0", "1", "-1.5", "2e3", large])
+    return pick(rng, ["0", "1", "-1.5", "2e3", large])
 
 
 def _quoted(rng: np.random.Generator, field: str) -> str:
@@ -273,17 +273,17 @@ def _libsvm(rng: np.random.Generator, folder: Path) -> str:
 
 
 def _libsvm_text(rng: np.random.Generator) -> bytes:
-    end = _pick(rng, ["\n", "\r\n"])
+    end = pick(rng, ["\n", "\r\n"])
     written = []
     for _ in range(rng.integers(1, 40)):
         indices = np.flatnonzero(rng.random(_N_FEATURES) < 0.5) + 1
-        tokens = [_pick(rng, ["+1", "-1", "2", "3.5", "1e2"])]
+        tokens = [pick(rng, ["+1", "-1", "2", "3.5", "1e2"])]
         tokens += ["qid:7"] * int(rng.random() < 0.2)
         tokens += [f"{index}:{_written(rng)}" for index in indices]
-        comment = _pick(rng, ["", "", "", " # 1:2", "# 3:4", "#"])
-        written.append(_pick(rng, [" ", " ", "\t", "  "]).join(tokens) + comment)
-        written += [_pick(rng, ["", "# 1 2:3", " "])] * int(rng.random() < 0.1)
-    return (end.join(written) + _pick(rng, ["", end])).encode()
+        comment = pick(rng, ["", "", "", " # 1:2", "# 3:4", "#"])
+        written.append(pick(rng, [" ", " ", "\t", "  "]).join(tokens) + comment)
+        written += [pick(rng, ["", "# 1 2:3", " "])] * int(rng.random() < 0.1)
+    return (end.join(written) + pick(rng, ["", end])).encode()
 
 
 def _libsvm_known(text: bytes, skip: bool) -> list[Row] | None:
@@ -342,9 +342,9 @@ def _broken(rng: np.random.Generator, path: Path) -> bool:
 
 def _npy(rng: np.random.Generator, folder: Path) -> str:
     n_rows = int(rng.integers(1, 200))
-    order = _pick(rng, ["C", "F"])
+    order = pick(rng, ["C", "F"])
     X = rng.normal(scale=50.0, size=(n_rows, int(rng.integers(1, 5))))
-    X = np.asarray(X.astype(_pick(rng, ["<f8", "<f4", ">f8", "<i4", "<u2"])), order=order)
+    X = np.asarray(X.astype(pick(rng, ["<f8", "<f4", ">f8", "<i4", "<u2"])), order=order)
     labels = [np.array(["no", "yés", ""]), np.array([2**60, 2**60 + 1, -1]), np.array([0.5, 1, 2])]
     labels += [np.array([b"no", b"yes", b""]), np.array([True, False, True])]
     y = labels[rng.integers(len(labels))][rng.integers(3, size=n_rows)]
@@ -370,14 +370,14 @@ def _frame(rng: np.random.Generator) -> pd.DataFrame:
     table["y"] = table["y"].astype("category") if kind == 1 else table["y"]
     if rng.random() < 0.5:
         table = table.sample(frac=1.0, random_state=int(rng.integers(99)))
-        table.index.name = _pick(rng, ["id", "0"]) if rng.random() < 0.5 else None
+        table.index.name = pick(rng, ["id", "0"]) if rng.random() < 0.5 else None
     return table
 
 
 def _stored(rng: np.random.Generator, table: pd.DataFrame, path: Path) -> None:
     table.to_parquet(
         path,
-        compression=_pick(rng, [None, "snappy", "gzip", "zstd"]),
+        compression=pick(rng, [None, "snappy", "gzip", "zstd"]),
         row_group_size=int(rng.integers(1, 100)),
         index=None if rng.random() < 0.8 else True,
         use_dictionary=bool(rng.integers(2)),
@@ -421,7 +421,7 @@ def _folder(rng: np.random.Generator, folder: Path) -> str:
     (folder / "aside" / "loop").symlink_to(top)
     part_of = rng.integers(5, size=len(table))
     for part in np.unique(part_of):
-        name = f"{part}.{_pick(rng, ['parquet', 'PARQUET', 'Parquet'])}"
+        name = f"{part}.{pick(rng, ['parquet', 'PARQUET', 'Parquet'])}"
         path = places[rng.integers(len(places))] / name
         _stored(rng, table[part_of == part], path)
         if rng.random() < 0.2:

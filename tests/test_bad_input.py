@@ -9,6 +9,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm import AESVC, RepresentativeSet
+from aesvm.baselines import NystroemSVM, RandomFeatureSVM, SubsampleSVM
+from aesvm.io import CSVReader, LibsvmReader, ParquetReader
 
 X = np.random.default_rng(0).normal(size=(20, 2))
 Y = np.arange(20) % 2
@@ -76,10 +78,24 @@ CASES = {
         {},
         "beyond 1e\\+15: scale the data",
     ),
+    "overflowing sigmoid": (
+        {"kernel": "sigmoid", "gamma": 1.0},
+        {"X": X * 1e200},
+        "scale the data",
+    ),
+    "overflowing scale": (
+        {"gamma": "scale"},
+        {"X": np.sign(X) * 1e308},
+        "gamma='scale'.*scale the data",
+    ),
+    "a number too large": ({}, {"X": [[10**400, 1]] * 20}, "X has a number that is too large"),
     "missing group": ({}, {"groups": [None, "a"] * 10}, "groups has values"),
     "negative weight": ({}, {"sample_weight": np.r_[-1.0, np.ones(19)]}, "[Nn]egative"),
     "zero weights": ({}, {"sample_weight": np.zeros(20)}, "sample_weight|[Ww]eights"),
     "NaN weight": ({}, {"sample_weight": np.full(20, np.nan)}, "NaN"),
+    "NaN for a weight": ({}, {"sample_weight": np.nan}, "sample_weight comes to nan"),
+    "huge weights": ({}, {"sample_weight": np.full(20, 1e308)}, "sample_weight comes to inf"),
+    "complex weights": ({}, {"sample_weight": np.full(20, 1j)}, "sample_weight has complex"),
     "short weights": ({}, {"sample_weight": np.ones(19)}, r"\(19,\).*\(20,\)"),
     "short y": ({}, {"y": Y[:19]}, r"\[20, 19\]"),
     "short groups": ({}, {"groups": Y[:19]}, r"\[20, 19\]"),
@@ -124,6 +140,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize(
     ("estimator", "case"),
     [(estimator, case) for estimator, _, case in CALLS],
@@ -247,3 +264,128 @@ def test_large_values_of_a_linear_kernel_are_not_blamed_on_its_gamma():
 def test_calls_that_others_allow_are_told_what_would_do(make, says):
     with pytest.raises(TypeError, match=says):
         make()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("model", [AESVC(kernel="linear"), RandomFeatureSVM()])
+def test_rows_whose_decision_values_overflow_are_refused(model):
+    model.fit(X, Y)
+    rows = X.copy()
+    rows[3] = 1e308, -1e308
+    with pytest.raises(ValueError, match=r"X .*(too large|NaN|infinity)"):
+        model.decision_function(rows)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_classes_that_are_large_numbers_are_refused_without_a_warning():
+    with pytest.raises(ValueError, match="Unknown label type"):
+        AESVC(gamma=1.0).fit(X, np.where(Y, 1e300, 0.0))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_kernel_may_return_half_precision():
+    model = AESVC(kernel=lambda A, B: (A @ B.T).astype(np.float16)).fit(X, Y)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"hull_tol": 10**30}, {"cache_size": 1e308}, {"max_iter": 10**30}, {"tol": 10**30}],
+)
+@pytest.mark.parametrize("method", ["fit", "fit_stream"])
+def test_numbers_that_compiled_code_cannot_count_are_no_limit(parameters, method):
+    model = AESVC(gamma=1.0, refine=0, subset_size=5, **parameters)
+    model = model.fit(X, Y) if method == "fit" else model.fit_stream([(X, Y, None)])
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_a_tolerance_that_compiled_code_cannot_count_is_a_large_one():
+    chosen = RepresentativeSet(gamma=1.0, hull_tol=10**30, subset_size=5).fit(X, Y)
+    assert len(chosen.sample_indices_) < len(X)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_the_costs_of_a_stream_must_have_a_finite_sum():
+    chunks = [(X, Y, np.full(20, 1e280))]
+    with pytest.raises(ValueError, match=r"C, class_weight and sample_weight come to .* lower"):
+        AESVC(gamma=1.0, C=1e30).fit_stream(chunks)
+
+
+@pytest.mark.parametrize("classes", [3, [None, 1], [[0, 1], [2, 3]], {}])
+def test_classes_that_cannot_be_announced_are_named(classes):
+    with pytest.raises(ValueError, match="classes(=| has)"):
+        AESVC(gamma=1.0).partial_fit(X, Y, classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("reader", "options", "message"),
+    [
+        (CSVReader, {"features": 3}, "features=3: a list of columns"),
+        (CSVReader, {"delimiter": None}, "delimiter=None"),
+        (CSVReader, {"header": "yes"}, "header='yes': True or False"),
+        (CSVReader, {"classes": np.ones(3)}, "classes=array"),
+        (CSVReader, {"on_bad": np.ones(3)}, "on_bad=array"),
+        (CSVReader, {"chunk_rows": 2**63}, "chunk_rows=9223372036854775808"),
+        (LibsvmReader, {"zero_based": np.ones(3)}, "zero_based=array"),
+    ],
+)
+def test_readers_name_the_parameter(reader, options, message, tmp_path):
+    path = tmp_path / "rows"
+    path.write_text("a,y\n1,2\n")
+    first = {"target": "y"} if reader is CSVReader else {"n_features": 1}
+    with pytest.raises(ValueError, match=message):
+        reader(path, **first, **options)
+
+
+@pytest.mark.parametrize("options", [{"dtype": 3}, {"dtype": "not a type"}, {"path": 3}])
+def test_the_reader_of_parquet_names_the_parameter(options):
+    pytest.importorskip("pyarrow")
+    (name,) = options
+    with pytest.raises((ValueError, TypeError), match=f"{name}="):
+        ParquetReader(**{"path": "rows", "target": "y", **options})
+
+
+def test_more_features_than_an_array_can_have_are_refused():
+    with pytest.raises(ValueError, match="'n_components'"):
+        RandomFeatureSVM(n_components=2**63).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_a_tolerance_is_not_looser_by_its_rounding():
+    RepresentativeSet(gamma=1.0, hull_tol=10**30).fit_stream([(X, Y, None)])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rows_of_a_stream_that_is_not_reduced_are_bounded_as_well():
+    model = AESVC(kernel="poly", gamma=1.0, hull_tol=0.0)
+    with pytest.raises(ValueError, match="kernel='poly' has values as large as"):
+        model.fit_stream([(changed(3, 1e308), Y, None)])
+
+
+def test_a_subset_may_be_of_one_row_and_said_to_be_true():
+    assert RepresentativeSet(gamma=1.0, subset_size=True).fit(X, Y).weights_.sum() == 20.0
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("model", "rows", "message"),
+    [
+        (SubsampleSVM(C=1e308), X, "C, class_weight and sample_weight come to"),
+        (NystroemSVM(gamma=0.5), changed(3, 1e308), "X "),
+    ],
+)
+def test_rivals_refuse_what_overflows(model, rows, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(rows, Y)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_tolerance_may_be_next_to_nothing():
+    model = AESVC(gamma=0.5, tol=1e-320).fit(X, Y)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_a_model_of_a_callable_without_support_vectors_is_certified():
+    model = AESVC(kernel=lambda A, B: A @ B.T, tol=2.0).fit(X, Y)
+    assert len(model.support_) == 0
+    assert model.certify(X, Y).proven

@@ -282,7 +282,9 @@ def certificate_of(
     exact = all(account.exact for account in accounts)
     max_residual = max(account.max_residual for account in accounts)
     paper_bound = None
-    if (largest := total("squared_norm_bound")) is not None:
+    if not max_residual:
+        paper_bound = 0.0
+    elif (largest := total("squared_norm_bound")) is not None:
         # the norm as long as it can be, and the farthest that targets can be
         reach = sqrt(largest + max(account.target_reach for account in accounts) ** 2)
         with np.errstate(over="ignore"):

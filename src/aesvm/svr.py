@@ -23,10 +23,10 @@ from aesvm.machines.tube import Tube
 class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixin, BaseEstimator):
     """Epsilon-support vector regression, as exact as is affordable.
 
-    A drop-in for :class:`sklearn.svm.SVR` on data too large for it: see :class:`aesvm.AESVC` for how
-    rows are represented, refined and certified. A row stands for others here together with its
-    target: distances are ``|phi(x) - phi(x')|^2 + (y - y')^2 / s^2`` with s the standard deviation of
-    y, and ``hull_tol`` bounds these.
+    A drop-in for :class:`sklearn.svm.SVR` on data too large for it: see :class:`aesvm.AESVC` for
+    how rows are represented, refined and certified. A row stands for others here together with its
+    target: squared distances are ``|phi(x) - phi(x')|^2 + (y - y')^2 / s^2``, with s the standard
+    deviation of y, and ``hull_tol`` bounds these.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixi
         As in SVR, with its defaults.
     hull_tol, subset_size, partition_size, partition, refine, memory_budget, on_overflow, n_jobs, \
 verbose
-        As in :class:`aesvm.AESVC`. A prediction counts as changed, where "auto" asks, if it moves by
-        more than a twentieth of the standard deviation of y.
+        As in :class:`aesvm.AESVC`. A prediction counts as changed, where "auto" asks, if it moves
+        by more than a twentieth of the standard deviation of y.
 
     Attributes
     ----------

@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 from aesvm.kernels import KERNELS, KernelSpec, TrainingKernel, blocks, kernel_matrix, resolve_gamma
+from aesvm.kernels.gamma import Variance
 from tests import oracles
 
 PARAMETERS = {"gamma": 0.7, "degree": 3, "coef0": 0.5}
@@ -202,3 +203,12 @@ def test_what_is_known_of_a_kernel(parameters, definite):
     assert spec.definiteness == definite
     assert spec.is_definite == (definite != "not positive semidefinite")
     assert spec == KernelSpec(**parameters)
+
+
+@pytest.mark.parametrize("n", [7, 1000])
+def test_the_scale_of_rows_that_are_all_the_same_is_one(n):
+    X = np.full((n, 1), 0.15226002)  # whose sum is rounded
+    whole = Variance.of(X)
+    parts = Variance.of(X[: n // 3]) | Variance.of(X[n // 3 :])
+    assert whole.gamma("scale") == parts.gamma("scale") == 1.0
+    assert Variance.of(X + 1e-9 * np.arange(n)[:, None]).gamma("scale") > 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.datasets import make_moons
 from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
+from aesvm.out_of_core.merge_tree import MergeTree
 from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
@@ -94,3 +96,50 @@ def test_a_set_may_be_sampled_too():
         stream.partial_fit(X)
     assert stream.max_residual_ == np.inf
     assert stream.weights_.sum() == pytest.approx(3000, rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [7, 100, 2000])
+def test_rows_of_a_sample_weigh_the_same_whatever_the_chunks(size):
+    X = 100.0 * np.random.default_rng(0).normal(size=(6000, 3))
+    y = np.arange(6000) % 3 == 0
+    model = AESVC(gamma=1.0, refine=0, memory_budget=6_000, on_overflow="loosen")
+    streamed(model, X, y, size)
+    _, held, weights = model.select()
+    assert len(weights) * 41 > 0.6 * 6_000  # 24 + 17 bytes a row: three quarters, but for one
+    for label in (False, True):
+        own = weights[held == label]
+        assert_allclose(own, own[0], rtol=1e-9)
+
+
+class KeepsEven:
+    """Reduces rows to every other one, whatever the tolerance."""
+
+    def __call__(self, rows, hull_tol, level):
+        kept = np.flatnonzero(rows.indices % 2 == 0)
+        return rows.represented_by(kept, np.full(len(kept), rows.weights.sum() / len(kept)), 0.0)
+
+    def squared_diameter(self, rows):
+        return 2.0
+
+
+def test_a_sample_is_drawn_from_rows_and_not_from_representatives():
+    rows = weighted(np.ones(400), np.zeros(400, dtype=int))
+    tree = MergeTree(1e-3, budget=4_000, loosen=True).add(rows, 400, KeepsEven())
+    assert tree.sampled
+    held = tree.everything().indices
+    assert 0.3 < np.mean(held % 2) < 0.7
+    assert tree.hull_tol == 0.02
+    assert len(held) == 93  # of 32 bytes each, in three quarters of the budget
+
+
+def test_a_sample_goes_on_as_one_unless_that_is_refused():
+    tree = MergeTree(1e-3, budget=4_000, loosen=True)
+    rows = weighted(np.ones(400), np.zeros(400, dtype=int))
+    tree = tree.add(rows, 400, KeepsEven()).add(
+        replace(rows, indices=rows.indices + 400), 400, None
+    )
+    assert tree.everything().weights == pytest.approx(800 / 93)
+    with pytest.raises(ValueError, match="memory_budget=4,000 bytes cannot hold the set"):
+        tree._replace(loosen=False).add(rows, 400, None)
+    more = tree._replace(budget=1e6).add(replace(rows, indices=rows.indices + 800), 400, None)
+    assert len(more.everything()) == 93 + 400

@@ -29,6 +29,7 @@ from aesvm.estimators.validation import (
 )
 from aesvm.kernels import KernelMatrix, TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import one_vs_one
+from aesvm.machines.problem import total_of_costs
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.warn import warn
 
@@ -109,6 +110,7 @@ class PairwiseSVM(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, Bas
             check_symmetric(data)
         self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
         rows = np.arange(len(labels))
+        total_of_costs(np.full(len(rows), float(self.C)))
         owner = TrainingKernel(kernel_spec(self, self.gamma_), data, self._precision())
         owner.check_bounded(rows)
         random = check_random_state(self.random_state)

@@ -28,6 +28,7 @@ from aesvm.baselines.ball_kernel import (
     expansion,
 )
 from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair
+from aesvm.estimators.parameters import cache_bytes
 from aesvm.runtime.jit import jit
 from aesvm.solver.row_cache import RowCache
 
@@ -130,7 +131,7 @@ class BVM(BallSVM):
     def _train(self, pair: Pair) -> Expansion:
         ball = BallKernel(pair, self.C)
         sampler = Sampler(pair.signs, pair.random)
-        centre = _Centre(ball, int(sampler()[0]), int(self.cache_size * 1e6))
+        centre = _Centre(ball, int(sampler()[0]), cache_bytes(self))
         limit = sys.maxsize if self.max_iter == -1 else self.max_iter
         reported = 0
         for tolerance in self._tolerances(ball):

@@ -48,7 +48,7 @@ class _FeatureSVM(Scored):
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "gamma": KERNEL_CONSTRAINTS["gamma"],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, 2**31 - 1, closed="both")],
         "loss": [StrOptions({"hinge", "squared_hinge", "exact"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -73,13 +73,19 @@ class _FeatureSVM(Scored):
         with fit_task(self, data, y, n_tasks=2) as progress:
             self.gamma_ = resolve_gamma(self.gamma, data, self.kernel)
             random = check_random_state(self.random_state)
-            self.map_ = self._map(data.shape[0], random).fit(data)
-            with progress.task("features"):
-                features = self.map_.transform(data)
+            self.map_ = self._map(data.shape[0], random)
+            with progress.task("features"), np.errstate(over="ignore", invalid="ignore"):
+                features = self._features(data)
             with progress.task("linear SVM"):
                 self.linear_ = self._linear(random).fit(features, labels)
         self.n_iter_ = int(np.max(self.linear_.n_iter_))
         return self
+
+    def _features(self, data: Any) -> Any:
+        try:
+            return self.map_.fit(data).transform(data)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(f"X has no features ({error}): scale the data.") from error
 
     @abstractmethod
     def _map(self, n_rows: int, random: np.random.RandomState) -> Any:
@@ -111,11 +117,11 @@ class _FeatureSVM(Scored):
         """
         check_is_fitted(self)
         rows = validated_rows(self, X, reset=False)
-        values = [
-            self.linear_.decision_function(self.map_.transform(rows[part]))
-            for part in gen_batches(rows.shape[0], _AT_A_TIME)
-        ]
-        return np.concatenate(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            features = (
+                self.map_.transform(rows[part]) for part in gen_batches(rows.shape[0], _AT_A_TIME)
+            )
+            return np.concatenate([self.linear_.decision_function(part) for part in features])
 
 
 class RandomFeatureSVM(_FeatureSVM):

@@ -134,7 +134,7 @@ class LASVM(PairwiseSVM):
         self.verbose = verbose
 
     def _train(self, pair: Pair) -> Expansion:
-        current = CurrentSet(pair, self.C, self.tol)
+        current = CurrentSet(pair, float(self.C), float(self.tol))
         with pair.progress.task("process", self.epochs * _REPORTS) as progress:
             for _ in range(self.epochs):
                 reported = 0

@@ -233,7 +233,8 @@ class Residual(NamedTuple):
             at, part = task
             columns, vectors, weights = self[at]
             values = np.empty((points.shape[0], part.stop - part.start), dtype=columns.dtype)
-            columns.write(lines[at], part.start, part.stop, values)
+            with np.errstate(over="ignore"):  # of a distance: its kernel value is zero
+                columns.write(lines[at], part.start, part.stop, values)
             values *= weights[part]
             pulls = values @ vectors[part] if pull else None
             return values.sum(axis=1, dtype=np.float64), pulls

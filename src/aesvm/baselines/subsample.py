@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, RealNotInt
 
 from aesvm.baselines.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
+from aesvm.estimators.parameters import cache_bytes
 from aesvm.solver.smo import minimize
 
 
@@ -128,7 +129,7 @@ class SubsampleSVM(PairwiseSVM):
             bounds,
             tol=self.tol,
             max_iter=self.max_iter,
-            cache_bytes=int(self.cache_size * 1e6),
+            cache_bytes=cache_bytes(self),
             run=pair.run,
             watch=lambda gap, n_iter: pair.progress.step("round"),
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
 
 from aesvm.certificate import Certificate
 from aesvm.estimators.learning import Learning
@@ -148,11 +149,7 @@ def certify_gathered(
 
 def classes_of_stream(estimator: Any, before: StreamedModel | None, classes: Any) -> NDArray | None:
     """All classes there will be in a stream: announced in its first call, and the same since."""
-    given = None
-    if classes is not None:
-        given = np.asarray(classes)
-        check_labels(given, "classes")
-        given = np.unique(given)
+    given = None if classes is None else _announced(classes)
     if before is None:
         given = getattr(estimator, "classes_", None) if given is None else given
         if given is None:
@@ -171,3 +168,14 @@ def classes_of_stream(estimator: Any, before: StreamedModel | None, classes: Any
             "stream."
         )
     return before.classes
+
+
+def _announced(classes: Any) -> NDArray:
+    try:
+        given = column_or_1d(classes)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"classes={classes!r}: a list of all classes is needed, numbers or strings."
+        ) from error
+    check_labels(given, "classes")
+    return np.unique(given)

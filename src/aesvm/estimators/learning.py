@@ -28,14 +28,12 @@ from aesvm.kernels.joint import TargetScale
 from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
 from aesvm.machines.formulation import Array, Formulation
 from aesvm.machines.one_vs_one import class_pairs
+from aesvm.machines.problem import total_of_costs
 from aesvm.machines.rows import ClassRows, EveryRow, Rows, TargetRows
 from aesvm.machines.training import Trained
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel
-
-#: Costs of all rows that come to more are refused: sums of losses must stay finite.
-_LARGEST_COST = 1e300
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class Classes:
             check_two_classes(classes, labels, weights)
             counts = np.bincount(labels, minlength=len(classes))
             costs = set_classes(estimator, ClassCounts(classes, counts))
-            check_costs(estimator, costs[labels] * weights)
+            _check_costs(costs[labels], weights)
             self._check_pairs(estimator, labels, costs[labels] * weights)
         rows = ClassRows(X, labels, weights, costs)
         return Learner(rows, self.formulation(estimator))
@@ -208,7 +206,7 @@ class Values:
         self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
     ) -> Learner:
         scale = TargetScale.of(y, weights)
-        check_costs(estimator, cost_of(estimator) * weights)
+        _check_costs(cost_of(estimator), weights)
         rows = TargetRows(X, y, weights, cost_of(estimator))
         return Learner(rows, self.formulation(estimator, scale.spread), scale)
 
@@ -230,7 +228,7 @@ class Values:
         _check_some_row(tally, what)
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        check_costs(estimator, cost_of(estimator) * weights)
+        _check_costs(cost_of(estimator), weights)
 
     def gathered(
         self,
@@ -257,7 +255,7 @@ class Support:
     def learner(
         self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
     ) -> Learner:
-        check_costs(estimator, weights)
+        _check_costs(1.0, weights)
         return Learner(TargetRows(X, y, weights, 1.0), self.formulation(estimator))
 
     def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
@@ -278,7 +276,7 @@ class Support:
         _check_some_row(tally, what)
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        check_costs(estimator, weights)
+        _check_costs(1.0, weights)
 
     def gathered(
         self,
@@ -331,20 +329,11 @@ def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
     """Write the classes and their weights; C times these is returned."""
     estimator.classes_ = counts.classes
     estimator.class_weight_ = class_weights(estimator.class_weight, counts.classes, counts.counts)
-    return cost_of(estimator) * estimator.class_weight_
+    with np.errstate(over="ignore"):
+        return cost_of(estimator) * estimator.class_weight_
 
 
-def check_costs(estimator: Any, costs: NDArray[np.float64]) -> None:
+def _check_costs(costs: Array | float, weights: Array) -> None:
     """Refuse costs of rows whose sums are not numbers."""
     with np.errstate(over="ignore"):
-        total = float(costs.sum())
-    if not total < _LARGEST_COST:
-        of = [
-            f"{name}={getattr(estimator, name)!r}"
-            for name in ("C", "class_weight")
-            if hasattr(estimator, name)
-        ]
-        raise ValueError(
-            f"{', '.join([*of, 'sample_weight'])} come to {total:.3g} in all, more than "
-            f"{_LARGEST_COST:g}: lower them."
-        )
+        total_of_costs(costs * weights)

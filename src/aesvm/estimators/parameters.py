@@ -32,16 +32,19 @@ _INSTEAD = {
     "random_state": "nothing in it is random, leave it out",
 }
 
+#: Iterations, and bytes, that compiled code can count: whoever asks for more means no limit.
+_MOST = 2**60
+
 
 def kernel_spec(estimator: Any, gamma: float) -> KernelSpec:
-    return KernelSpec(estimator.kernel, gamma, estimator.degree, estimator.coef0)
+    return KernelSpec(estimator.kernel, gamma, estimator.degree, float(estimator.coef0))
 
 
 def reduction_settings(estimator: Any) -> ReductionSettings:
     settings = ReductionSettings(
-        estimator.hull_tol,
-        estimator.subset_size,
-        estimator.partition_size,
+        float(estimator.hull_tol),
+        int(estimator.subset_size),
+        int(estimator.partition_size),
         estimator.partition,
     )
     settings.check()
@@ -50,8 +53,15 @@ def reduction_settings(estimator: Any) -> ReductionSettings:
 
 def solver_options(estimator: Any) -> SolverOptions:
     return SolverOptions(
-        estimator.tol, estimator.max_iter, estimator.cache_size, estimator.shrinking
+        float(estimator.tol),
+        min(estimator.max_iter, _MOST),
+        cache_bytes(estimator) / 1e6,
+        estimator.shrinking,
     )
+
+
+def cache_bytes(estimator: Any) -> int:
+    return int(min(estimator.cache_size * 1e6, _MOST))
 
 
 def trained_with(estimator: Any) -> dict[str, Any]:

@@ -46,6 +46,9 @@ STREAM_CONSTRAINTS: dict[str, list] = {
     "on_overflow": [StrOptions({"raise", "loosen"})],
 }
 
+#: Weights that come to more are refused: sums over the rows must stay finite.
+_LARGEST_WEIGHT = 1e290
+
 _ROWS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
 
 
@@ -57,7 +60,12 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     if isinstance(X, str | PathLike):
         raise ValueError(f"X={str(X)!r} is a name: pass the rows themselves, as an array.")
     sparse = False if estimator.kernel == "precomputed" else "csr"
-    return _canonical(validate_data(estimator, X, accept_sparse=sparse, reset=reset, **_ROWS))
+    try:
+        with np.errstate(invalid="ignore"):  # sums of large numbers, to look for infinite ones
+            rows = validate_data(estimator, X, accept_sparse=sparse, reset=reset, **_ROWS)
+    except OverflowError as error:
+        raise ValueError(f"X has a number that is too large: {error}.") from error
+    return _canonical(rows)
 
 
 def rows_in_place(X: Any) -> Any:
@@ -82,7 +90,8 @@ def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
     y = column_or_1d(y, warn=True)
     if y.dtype.kind not in "biu":  # whole numbers are classes: no need to look
         check_labels(y, "y")
-        check_classification_targets(y)
+        with np.errstate(invalid="ignore"):  # it tries whether they are whole numbers
+            check_classification_targets(y)
     return y
 
 
@@ -121,7 +130,9 @@ def valid_weights(
     sample_weight: Any, X: Any, *, all_may_be_zero: bool = False
 ) -> NDArray[np.float64]:
     """The weight of each row, as an array of its own where it comes from outside."""
-    return _check_sample_weight(
+    if np.iscomplexobj(sample_weight):
+        raise ValueError("sample_weight has complex numbers: weights must be real.")
+    weights = _check_sample_weight(
         sample_weight,
         X,
         dtype=np.float64,
@@ -129,6 +140,14 @@ def valid_weights(
         copy=all_may_be_zero,
         allow_all_zero_weights=all_may_be_zero,
     )
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if not total < _LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight comes to {total:.3g} in all: weights must be finite, and come to less "
+            f"than {_LARGEST_WEIGHT:g}."
+        )
+    return weights
 
 
 def check_two_classes(

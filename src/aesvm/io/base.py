@@ -114,7 +114,7 @@ class ChunkReader(ABC):
     """
 
     def __init__(self, paths: list[Path], chunk_rows: int) -> None:
-        if not is_whole(chunk_rows) or chunk_rows < 1:
+        if not is_whole(chunk_rows) or not 1 <= chunk_rows < 2**62:
             raise ValueError(f"chunk_rows={chunk_rows!r}: an integer of at least 1 is needed.")
         for path in paths:
             _check_file(path)
@@ -151,6 +151,12 @@ class ChunkReader(ABC):
 def is_whole(number: Any) -> bool:
     """Whether it is an integer, of Python or NumPy."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}={value!r}: True or False is needed.")
 
 
 def _check_file(path: Path) -> None:

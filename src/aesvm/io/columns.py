@@ -21,9 +21,11 @@ class Wanted:
     weight: Column | None
 
     def __post_init__(self) -> None:
-        if isinstance(self.features, str):
+        if self.features is None:
+            return
+        if isinstance(self.features, str) or not isinstance(self.features, Collection):
             raise ValueError(f"features={self.features!r}: a list of columns is needed.")
-        if self.features is not None and len(self.features) == 0:
+        if len(self.features) == 0:
             raise ValueError("features=[]: at least one column, or None, is needed.")
 
     def found(self, names: Sequence[str], path: Path, index: Collection[str] = ()) -> Columns:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.io.base import CHUNK_ROWS, BadHeader, BadRow, Chunk, Progress
+from aesvm.io.base import CHUNK_ROWS, BadHeader, BadRow, Chunk, Progress, check_flag
 from aesvm.io.classes import LONGEST, TOO_LARGE, TOO_LARGE_BITS, fault_of, too_large
 from aesvm.io.columns import Column, Columns, Wanted
 from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
@@ -122,12 +122,18 @@ class CSVReader(TextReader):
         on_bad: str = "raise",
         classes: str = "auto",
     ) -> None:
-        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n"+-.0123456789eE':
+        if (
+            not isinstance(delimiter, str)
+            or len(delimiter) != 1
+            or not delimiter.isascii()
+            or delimiter in '\r\n"+-.0123456789eE'
+        ):
             raise ValueError(
                 f"delimiter={delimiter!r}: one ASCII character is needed that is no "
                 "part of a number, quote or line end."
             )
-        if classes not in _KINDS:
+        check_flag("header", header)
+        if not isinstance(classes, str) or classes not in _KINDS:
             raise ValueError(f"classes={classes!r}: one of {', '.join(_KINDS)} is needed.")
         super().__init__(path, chunk_rows, on_bad)
         self.wanted = Wanted(target, features, weight)

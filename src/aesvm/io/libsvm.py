@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.io.base import CHUNK_ROWS, BadRow, Chunk, Progress, is_whole
+from aesvm.io.base import CHUNK_ROWS, BadRow, Chunk, Progress, check_flag, is_whole
 from aesvm.io.classes import TOO_LARGE, TOO_LARGE_BITS, too_large
 from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
 from aesvm.io.text import (
@@ -107,6 +107,7 @@ class LibsvmReader(TextReader):
             raise ValueError(
                 f"n_features={n_features!r}: an integer of at least 1, or None, is needed."
             )
+        check_flag("zero_based", zero_based)
         super().__init__(path, chunk_rows, on_bad)
         self.zero_based = zero_based
         self._n_features = n_features

@@ -99,11 +99,9 @@ class ParquetReader(ChunkReader):
         dtype: DTypeLike = np.float64,
     ) -> None:
         _pyarrow()
-        if np.dtype(dtype).kind != "f":
-            raise ValueError(f"dtype={dtype!r}: a type of floating point numbers is needed.")
+        self.dtype = _floating(dtype)
         super().__init__(_files(path), chunk_rows)
         self.wanted = Wanted(target, features, weight)
-        self.dtype = np.dtype(dtype)
 
     def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
         held: list[Chunk] = []
@@ -211,7 +209,19 @@ def _damage_named(pa: Any, path: Path) -> Iterator[None]:
         ) from error
 
 
+def _floating(dtype: Any) -> np.dtype:
+    try:
+        found = np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError):
+        found = np.dtype(object)
+    if found.kind != "f":
+        raise ValueError(f"dtype={dtype!r}: a type of floating point numbers is needed.")
+    return found
+
+
 def _files(path: str | os.PathLike | Iterable[str | os.PathLike]) -> list[Path]:
+    if not isinstance(path, Iterable | os.PathLike):
+        raise TypeError(f"path={path!r}: the name of a file or folder is needed, or several.")
     if not isinstance(path, str | os.PathLike):
         files = [Path(each) for each in path]
         if not files:

@@ -74,7 +74,7 @@ class TextReader(ChunkReader):
     _on_bad: ClassVar[tuple[str, ...]] = ("raise", "skip")
 
     def __init__(self, path: str | os.PathLike, chunk_rows: int, on_bad: str) -> None:
-        if on_bad not in self._on_bad:
+        if not isinstance(on_bad, str) or on_bad not in self._on_bad:
             raise ValueError(f"on_bad={on_bad!r}: one of {', '.join(self._on_bad)} is needed.")
         super().__init__([Path(path)], chunk_rows)
         self.path = self.paths[0]

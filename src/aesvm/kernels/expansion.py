@@ -47,17 +47,28 @@ def expand(
     n_segments, n_outputs = len(edges) - 1, coefs.shape[1]
 
     def piece(first: int) -> Any:
-        lines = columns.new_lines(X_new[first : first + blocks.EXPANSION_LINES])
         n_lines = min(blocks.EXPANSION_LINES, X_new.shape[0] - first)
         sums = np.zeros((n_lines, n_segments, n_outputs))
-        for segment in range(n_segments):
-            for part, values in _blocks(columns, lines, n_lines, *edges[segment : segment + 2]):
-                sums[:, segment] += values @ coefs[part]
+        with np.errstate(over="ignore", invalid="ignore"):
+            lines = columns.new_lines(X_new[first : first + blocks.EXPANSION_LINES])
+            for segment in range(n_segments):
+                for part, values in _blocks(columns, lines, n_lines, *edges[segment : segment + 2]):
+                    sums[:, segment] += values @ coefs[part]
+        check_finite(sums)
         return combine(sums)
 
     if sp.issparse(X_new):
         X_new = sp.csr_array(X_new)
     return np.concatenate(list(run(piece, range(0, X_new.shape[0], blocks.EXPANSION_LINES))))
+
+
+def check_finite(values: NDArray) -> None:
+    """Refuse rows whose kernel values overflow."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "X has rows whose decision values are too large for a floating-point number: scale "
+            "them as the training rows were."
+        )
 
 
 def scores(

@@ -13,6 +13,9 @@ import scipy.sparse as sp
 
 from aesvm.kernels.blocks import copied_rows
 
+#: What a deviation from the mean is off by, as a share of the mean.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+
 #: Kernels that have a gamma.
 WITH_GAMMA = ("rbf", "poly", "sigmoid")
 
@@ -61,10 +64,10 @@ class Variance(NamedTuple):
         if not n_values:
             return cls(X.shape[1])
         values = X.data if sp.issparse(X) else X
-        mean = values.sum(dtype=np.float64) / n_values
         squares = 0.0
         step = copied_rows(2 * 8 * (1 if sp.issparse(X) else X.shape[1]))  # and their squares
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = values.sum(dtype=np.float64) / n_values
             for start in range(0, len(values), step):
                 deviations = values[start : start + step] - mean
                 squares += float(np.square(deviations).sum(dtype=np.float64))
@@ -95,4 +98,6 @@ class Variance(NamedTuple):
                 "gamma='scale' is one over the variance of X, which is too large for a "
                 "floating-point number: scale the data."
             )
-        return 1.0 / (self.n_features * variance) if variance != 0 else 1.0
+        if variance <= (_ROUNDING * self.mean) ** 2:  # all values are the same
+            return 1.0
+        return 1.0 / (self.n_features * variance)

@@ -82,7 +82,7 @@ class CallableKernel(KernelMatrix):
 
     def bound(self, rows):
         # of a positive semidefinite kernel; of others it is only a guess
-        return float(np.abs(self.diag(rows)).max())
+        return float(np.abs(self.diag(rows)).max(initial=0.0))
 
     def _fill(self, lines, columns, out: NDArray) -> None:
         name = getattr(self.function, "__name__", repr(self.function))
@@ -103,7 +103,7 @@ class CallableKernel(KernelMatrix):
             raise ValueError(
                 f"kernel={name} returned NaN or infinity: it must return finite numbers."
             )
-        if values.size and np.abs(values).max() > LARGEST:
+        if values.size and float(np.abs(values).max()) > LARGEST:
             raise ValueError(f"kernel={name} returned values beyond {LARGEST:g}: scale the data.")
         out[...] = values
 

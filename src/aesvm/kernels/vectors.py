@@ -23,6 +23,9 @@ from aesvm.kernels.matrix import Columns, KernelMatrix, PlainColumns
 from aesvm.runtime.jit import jit
 
 #: Unit of rounding.
+#: Products beyond this overflow in single precision, or a sum of them does.
+_LARGEST_PRODUCT = 1e30
+
 _EPS = {np.dtype(t): float(np.finfo(t).eps) for t in (np.float32, np.float64)}
 
 
@@ -51,11 +54,13 @@ class VectorKernel(KernelMatrix):
         return values
 
     def bound(self, rows: NDArray[np.intp]) -> float:
-        if self.kernel.of_distances:
-            largest = np.zeros(1)
-        else:
-            largest = self.parameters.gamma * self.squared_norms(rows).max(keepdims=True)
         with np.errstate(over="ignore"):
+            if self.kernel.of_distances:
+                largest = np.zeros(1)
+            else:
+                largest = self.parameters.gamma * self.squared_norms(rows).max(keepdims=True)
+            if not largest[0] <= _LARGEST_PRODUCT:
+                return float(largest[0])  # whatever the map makes of it
             parameters = self.parameters._replace(coef0=abs(self.parameters.coef0))
             self.kernel.map(largest, parameters)
         return float(largest[0])

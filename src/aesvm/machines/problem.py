@@ -31,6 +31,22 @@ class RowSelection(Protocol):
         """The cost of each of these, at a weight of one."""
 
 
+#: Costs of all rows that come to more are refused: sums of losses must stay finite.
+_LARGEST_COST = 1e300
+
+
+def total_of_costs(costs: Array) -> float:
+    """What the costs of some rows come to, refused where that is too large."""
+    with np.errstate(over="ignore"):
+        total = float(costs.sum())
+    if not total < _LARGEST_COST:
+        raise ValueError(
+            f"C, class_weight and sample_weight come to {total:.3g} in all, more than "
+            f"{_LARGEST_COST:g}: lower them."
+        )
+    return total
+
+
 class Problem(NamedTuple):
     """All distinct rows of one SVM, ascending."""
 

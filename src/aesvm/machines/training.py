@@ -198,7 +198,8 @@ class _Watch:
         trainer, tol = self.trainer, self.trainer.options.tol
         self.largest = max(self.largest, gap)
         if trainer.alone and self.largest > tol:
-            way = np.log(self.largest / max(gap, tol)) / np.log(self.largest / tol)
+            largest, here, last = np.log([self.largest, max(gap, tol), tol])
+            way = (largest - here) / (largest - last)
             while self.steps < int(way * _STEPS):
                 self.steps += 1
                 self.task.step()

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.formulation import Array, Formulation, worst_optimum
-from aesvm.machines.problem import Coverage, RowSelection, TrainingSet, TrainingSets
+from aesvm.machines.problem import (
+    Coverage,
+    RowSelection,
+    TrainingSet,
+    TrainingSets,
+    total_of_costs,
+)
 from aesvm.machines.rounds import OverBudgetError
 from aesvm.out_of_core.part import Strata
 from aesvm.out_of_core.weighted_rows import WeightedRows, stacked
@@ -59,6 +65,7 @@ class Gatherer:
             given = rows.targets[at]
             sets.append(self._set(selection, at, given, rows.weights[at], reach, start))
         kernel = TrainingKernel(self.spec, rows.X, self.sum_tol)
+        kernel.check_bounded(np.arange(len(rows)))
         return GatheredSets(kernel, sets, rows.targets, rows.indices, hull_tol)
 
     def of_strata(self, strata: dict[int, Strata], hull_tol: float) -> GatheredSets:
@@ -107,7 +114,9 @@ class Gatherer:
     ) -> TrainingSet:
         """A training set; ``reach``: how far what a row stands for may be, in kernel space."""
         targets, costs = selection.targets_of(given), selection.costs_of(given)
-        bounds = costs * weights
+        with np.errstate(over="ignore"):
+            bounds = costs * weights
+        total_cost = total_of_costs(bounds)
         worst = worst_optimum(self.formulation, targets, bounds) if len(targets) else 0.0
         if positions is not None and self.formulation.constant(targets) is None:
             start = self.formulation.agreeing(positions, targets, bounds)
@@ -124,7 +133,7 @@ class Gatherer:
                 max_residual=furthest,
                 total_residual=0.0 if furthest == 0.0 else None,
                 weighted_distances=float(bounds @ reach),
-                total_cost=float(bounds.sum()),
+                total_cost=total_cost,
                 worst_optimum=worst,
                 squared_norm_bound=self.formulation.squared_norm_bound(bounds, worst),
                 exact=furthest == 0.0,

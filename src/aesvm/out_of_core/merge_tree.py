@@ -16,8 +16,9 @@ among more rows, fewer are needed. After the last level, what is left of the tol
 a last reduction (``condensed``). What all have added in fact is what is reported.
 
 Where a budget cannot hold the set and the tolerance may grow, it grows to a hundredth of the
-squared diameter of the rows in kernel space. What is still too much is sampled (``sampling``): then
-there is no bound, but the sums over the rows are right on average.
+squared diameter of the rows in kernel space. What is still too much is sampled (``sampling``), and
+so is, from then on, all that comes: then there is no bound, but the sums over the rows are right on
+average, and rows of a class weigh the same, but for those that were heavy to begin with.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ LOOSER = 4.0
 #: The first tolerance tried where ``hull_tol`` is zero, and the largest that is tried, as a share
 #: of the squared diameter of the rows in kernel space: beyond that a random sample does better.
 _SMALLEST, _LOOSEST_SHARE = 1e-6, 0.01
+
+#: The share of the budget that a sample takes: the rest is for the buffer.
+_SAMPLE_SHARE = 1.0 - BUFFER_SHARE
 
 #: A level that would keep a larger share of its rows than this keeps all of them.
 _MOST_KEPT = 0.5
@@ -225,47 +229,66 @@ class MergeTree(NamedTuple):
         return tree
 
     def settled(self, reduce: Reduce) -> MergeTree:
-        """With the buffer reduced, and within the budget."""
+        """With the buffer reduced, and within the budget; of a sample, sampled once more."""
         if not self.buffer:
             return self
+        if self.sampled:
+            return self if self.n_bytes <= _SAMPLE_SHARE * self.budget else self._sample()
 
         def merge(two: list[WeightedRows], level: int) -> WeightedRows:
             return merged(two, self.hull_tol, level, reduce)
 
         levels = carried(self.levels, reduce(joined(self.buffer), self.hull_tol, 1), merge)
-        return self._replace(buffer=(), levels=tuple(levels)).within_budget(reduce)
+        return self._or_sample(self._replace(buffer=(), levels=tuple(levels))._looser(reduce))
 
     def within_budget(self, reduce: Reduce) -> MergeTree:
         """As it is, or all in one set; or, where that is allowed, looser, or a sample."""
+        return self._or_sample(self._looser(reduce))
+
+    def _looser(self, reduce: Reduce) -> MergeTree:
+        """Within the budget, or as loose as it may become."""
         if self.n_bytes <= self.budget:
             return self
         tree = self._in_one(reduce)
         if tree.n_bytes <= tree.budget:
             return tree
-        if not tree.loosen:
-            raise ValueError(
-                f"memory_budget={tree.budget:,.0f} bytes cannot hold the set of the "
-                f"{tree.n_rows:,} rows so far, {tree.n_bytes:,} bytes at "
-                f"hull_tol={tree.hull_tol:g}: raise either, or let "
-                'on_overflow="loosen" raise hull_tol.'
-            )
+        tree._check_may_loosen()
         loosest = _LOOSEST_SHARE * reduce.squared_diameter(tree.everything())
-        while tree.n_bytes > tree.budget and tree.hull_tol < loosest and not tree.sampled:
+        while tree.n_bytes > tree.budget and tree.hull_tol < loosest:
             looser = min(max(LOOSER * tree.hull_tol, _SMALLEST), loosest)
             tree = tree._replace(hull_tol=looser)._in_one(reduce)  # later rows have that as well
-        return tree if tree.n_bytes <= tree.budget else tree._sampled()
+        return tree
+
+    def _or_sample(self, looser: MergeTree) -> MergeTree:
+        """What became of this tree; or, where that is too much, a sample of what this one has.
+
+        Few of the representatives at a loose tolerance would be extreme rows, and not typical ones.
+        """
+        if looser.n_bytes <= looser.budget:
+            return looser
+        return self._replace(hull_tol=looser.hull_tol)._sample()
+
+    def _check_may_loosen(self) -> None:
+        if not self.loosen:
+            raise ValueError(
+                f"memory_budget={self.budget:,.0f} bytes cannot hold the set of the "
+                f"{self.n_rows:,} rows so far, {self.n_bytes:,} bytes at "
+                f"hull_tol={self.hull_tol:g}: raise either, or let "
+                'on_overflow="loosen" raise hull_tol.'
+            )
 
     @property
     def sampled(self) -> bool:
         """Whether rows were drawn at random: then no bound holds."""
         return isinf(self.reach)
 
-    def _sampled(self) -> MergeTree:
-        """A random sample of all rows, in half of the budget: there is room for others."""
+    def _sample(self) -> MergeTree:
+        """A random sample of all rows, with room in the budget for a buffer of others."""
+        self._check_may_loosen()
         rows = self.everything()
-        n_drawn = int(len(rows) * 0.5 * self.budget / rows.n_bytes)
+        n_drawn = int(len(rows) * _SAMPLE_SHARE * self.budget / rows.n_bytes)
         few = sample(rows, n_drawn, seed=self.n_rows)
-        tree = self._replace(levels=(*(None,) * max(0, len(self.levels) - 1), few), buffer=())
+        tree = self._replace(levels=(few,), buffer=())
         if tree.n_bytes > tree.budget:
             raise ValueError(
                 f"memory_budget={tree.budget:,.0f} bytes cannot hold one row of each class, "

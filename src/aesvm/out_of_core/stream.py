@@ -69,7 +69,7 @@ class Stream:
 
     def with_settings(self, hull_tol: float, budget: float, loosen: bool) -> Stream:
         """With a tolerance that is no smaller than that of the rows before, and another budget."""
-        hull_tol = max(self.tree.hull_tol, hull_tol)
+        hull_tol = max(self.tree.hull_tol, float(hull_tol))
         return replace(
             self, tree=self.tree._replace(hull_tol=hull_tol, budget=budget, loosen=loosen)
         )
@@ -123,7 +123,7 @@ def _is_number(values: NDArray) -> bool:
 
 
 def new_tree(hull_tol: float, memory_budget: int | str | None, on_overflow: str) -> MergeTree:
-    return MergeTree(hull_tol, bytes_of(memory_budget), on_overflow == "loosen")
+    return MergeTree(float(hull_tol), bytes_of(memory_budget), on_overflow == "loosen")
 
 
 def take_all(
@@ -205,7 +205,7 @@ def warn_if_looser(
             f"{tree.hull_tol:g}: what is held of the {tree.n_rows:,} rows so far is a weighted "
             "random sample, and no bound holds. A larger budget would keep one."
         )
-    elif tree.hull_tol > hull_tol and not tree.sampled:
+    elif tree.hull_tol > float(hull_tol) and not tree.sampled:
         warn(
             f"memory_budget={memory_budget!r} cannot hold the set at hull_tol="
             f"{hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
