@@ -25,6 +25,7 @@ NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was 
 INDEFINITE = "the kernel is not positive semidefinite: no theorem applies"
 ELSEWHERE = "takes a pass over all rows: call certify_stream(source), or with Dask certify(X, y)"
 SAMPLED = "rows were sampled to keep within memory_budget: no bound holds"
+NO_BOUND = "the norm of w has no bound that the weights alone give"
 APART = "takes multipliers of all rows and their kernel values, which are not in one place"
 
 
@@ -319,6 +320,9 @@ def certificate_of(
         for name, value in numbers.items()
         if value is None
     }
+    for name in ("paper_bound", "paper_bound_is_vacuous"):
+        if numbers[name] is None:
+            missing[name] = NO_BOUND
     if isinf(max_residual):
         for name in ("paper_bound", "paper_bound_is_vacuous", "theorem_2_bound"):
             numbers[name], missing[name] = None, SAMPLED

@@ -53,7 +53,9 @@ class KernelMachine:
     _stream_: StreamedModel | None  # None where the model is of rows in memory
 
     @fit_method
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train on all rows, or on representatives of them, as ``refine`` says.
 
         Parameters
@@ -153,7 +155,7 @@ class KernelMachine:
 
     @fit_method
     def certify(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Certificate:
         """Compute what ``certificate_`` lacks, from the rows the model was trained on.
 
