@@ -2,10 +2,19 @@
 
 from aesvm.certificate import Certificate
 from aesvm.nu_svc import AENuSVC
+from aesvm.one_class import AEOneClassSVM
 from aesvm.representative_set import RepresentativeSet
 from aesvm.svc import AESVC
 from aesvm.svr import AESVR, AENuSVR
 
 __version__ = "0.1.0"
 
-__all__ = ["AESVC", "AESVR", "AENuSVC", "AENuSVR", "Certificate", "RepresentativeSet"]
+__all__ = [
+    "AESVC",
+    "AESVR",
+    "AENuSVC",
+    "AENuSVR",
+    "AEOneClassSVM",
+    "Certificate",
+    "RepresentativeSet",
+]

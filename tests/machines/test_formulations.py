@@ -13,6 +13,7 @@ from aesvm.machines.formulation import best_offsets, total_loss, worst_optimum
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.nu_hinge import NuHinge
 from aesvm.machines.nu_tube import NuTube
+from aesvm.machines.one_class import OneClass
 from aesvm.machines.training import solve
 from aesvm.machines.tube import Tube
 
@@ -23,6 +24,7 @@ FORMULATIONS = {
     "no tube": Tube(0.0, 1.0),
     "nu_hinge": NuHinge(0.4),
     "nu_tube": NuTube(1.0, nu=0.5),
+    "one_class": OneClass(0.2),
 }
 EACH = pytest.mark.parametrize("name", FORMULATIONS)
 SEEDS = st.integers(0, 10**6)
@@ -34,6 +36,8 @@ def problem(formulation, seed, n=40):
     X = rng.normal(size=(n, 2))
     if isinstance(formulation, Tube):
         targets = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
+    elif isinstance(formulation, OneClass):
+        targets = np.ones(n)
     else:
         targets = np.where(np.arange(n) % 2, 1.0, -1.0)
     return X, targets, rng.uniform(0.5, 1.5, n) * rng.choice([0.3, 3.0])

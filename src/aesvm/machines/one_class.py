@@ -1,0 +1,31 @@
+"""The support of a distribution: one class, and a threshold that is fitted.
+
+    F(w, b) = 1/2 |w|^2 + nu c b + sum_i c_i max(0, -(<w, z_i> + b)),    c = sum_i c_i
+
+It is nu-classification (``nu_hinge``) with rows of the positive class alone: one offset, LIBSVM's
+``-rho``. The dual holds the sum of all variables at ``nu c``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aesvm.machines.formulation import Array, Decision, Offsets
+from aesvm.machines.nu_hinge import NuHinge
+
+
+@dataclass(frozen=True)
+class OneClass(NuHinge):
+    """The loss of rows beyond a threshold, a ``Formulation``. Targets are 1."""
+
+    def width(self, offsets: Offsets) -> float:
+        return abs(offsets[0]) or 1.0
+
+    def slopes(self, bounds: Array) -> Offsets:
+        return (self.nu * float(bounds.sum()),)
+
+    def decision(self, offsets: Offsets) -> Decision:
+        return Decision(offsets[0])
+
+    def constant(self, targets: Array) -> Offsets | None:
+        return None if len(targets) else (0.0,)
