@@ -313,7 +313,7 @@ def test_the_costs_of_a_stream_must_have_a_finite_sum():
 
 @pytest.mark.parametrize("classes", [3, [None, 1], [[0, 1], [2, 3]], {}])
 def test_classes_that_cannot_be_announced_are_named(classes):
-    with pytest.raises(ValueError, match="classes(=| has)"):
+    with pytest.raises(ValueError, match=r"classes(=| has)"):
         AESVC(gamma=1.0).partial_fit(X, Y, classes=classes)
 
 

@@ -130,7 +130,7 @@ def valid_weights(
     sample_weight: Any, X: Any, *, all_may_be_zero: bool = False
 ) -> NDArray[np.float64]:
     """The weight of each row, as an array of its own where it comes from outside."""
-    if np.iscomplexobj(sample_weight):
+    if np.asarray(sample_weight).dtype.kind == "c":
         raise ValueError("sample_weight has complex numbers: weights must be real.")
     weights = _check_sample_weight(
         sample_weight,
