@@ -6,6 +6,7 @@ from the rest. An estimator has one of them; everything it does with rows asks i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -19,9 +20,9 @@ from aesvm.estimators.class_weights import class_weights
 from aesvm.estimators.streams import valid_chunk
 from aesvm.estimators.validation import (
     check_two_classes,
+    rows_of_chunk,
     valid_classes,
     valid_weights,
-    validated_rows,
 )
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
@@ -198,7 +199,14 @@ class Values:
                 f"{type(estimator).__name__} requires y to be passed, but the target y is None: "
                 "pass the values to predict."
             )
-        y = np.asarray(_check_y(y, y_numeric=True, estimator=estimator), dtype=np.float64)
+        try:
+            y = np.asarray(_check_y(y, y_numeric=True, estimator=estimator), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            if re.search(r"\by\b", str(error)):
+                raise
+            raise ValueError(
+                f"y must be numbers, one for each row and none missing: {error}"
+            ) from error
         check_consistent_length(X, y)
         return y
 
@@ -299,7 +307,7 @@ def _chunk_of_values(
     joint: bool,
 ) -> Chunk:
     """Rows that are all of one group."""
-    rows = validated_rows(estimator, X, reset=first)
+    rows = rows_of_chunk(estimator, X, first=first)
     weights = valid_weights(sample_weight, rows, all_may_be_zero=True)
     groups = np.zeros(rows.shape[0], dtype=np.int8)
     return Chunk(rows, learning.valid_targets(estimator, y, rows), weights, groups, joint)

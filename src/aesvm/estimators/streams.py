@@ -12,7 +12,7 @@ import numpy as np
 
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
-from aesvm.estimators.validation import valid_classes, valid_weights, validated_rows
+from aesvm.estimators.validation import rows_of_chunk, valid_classes, valid_weights, validated_rows
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
@@ -54,7 +54,7 @@ class available_for_streams:  # noqa: N801 (a decorator)
 
 
 def takes_source(method: Callable) -> Any:
-    """Decorate a method that fits to a source: refuse rows in memory in place of it."""
+    """Decorate a method of a source: it is all or nothing, and rows in its place are refused."""
     fit = fit_method(method)
     name = method.__name__
 
@@ -96,7 +96,7 @@ def check_streams(estimator: Any, source: Any) -> None:
 
 def valid_chunk(estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool) -> Chunk:
     """Valid rows of a stream, the class of each (zero where there are none) and its weight."""
-    rows = validated_rows(estimator, X, reset=first)
+    rows = rows_of_chunk(estimator, X, first=first)
     weights = valid_weights(sample_weight, rows, all_may_be_zero=True)
     classes = np.zeros(rows.shape[0], dtype=np.int8) if y is None else valid_classes(y, rows)
     return Chunk(rows, classes, weights, groups=classes)
@@ -170,5 +170,8 @@ def streamed_from(
     reduce_of = _reduce_of(estimator, stream, run, progress)
     scaled = estimator.gamma == "scale" and has_gamma(estimator.kernel)
     stream = take_all(stream, source, validate, reduce_of, progress, scaled)
+    names = getattr(source, "feature_names", None)
+    if names is not None and not hasattr(estimator, "feature_names_in_"):
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
     warn_if_looser(stream.tree, hull_tol, estimator.memory_budget)
     return stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -66,6 +67,13 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     except OverflowError as error:
         raise ValueError(f"X has a number that is too large: {error}.") from error
     return _canonical(rows)
+
+
+def rows_of_chunk(estimator: Any, X: Any, *, first: bool) -> Any:
+    """Rows of a stream, as ``validated_rows`` has them; a chunk need not repeat the names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return validated_rows(estimator, X, reset=first)
 
 
 def rows_in_place(X: Any) -> Any:
