@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -384,3 +386,40 @@ def test_a_model_of_a_callable_without_support_vectors_is_certified():
     model = AESVC(kernel=lambda A, B: A @ B.T, tol=2.0).fit(X, Y)
     assert len(model.support_) == 0
     assert model.certify(X, Y).proven
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("index", [10**6, 5, -1])
+@pytest.mark.parametrize("estimator", [AESVC(gamma=1.0), RepresentativeSet(gamma=1.0)])
+def test_sparse_rows_with_an_index_outside_are_refused(estimator, index, dtype):
+    parts = np.ones(4), np.array([0, index, 1, 2], dtype=dtype), np.arange(5, dtype=dtype)
+    rows = sp.csr_array(parts, shape=(4, 3))
+    with pytest.raises(ValueError, match="has 3 columns"):
+        clone(estimator).fit(rows, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="has 3 columns"):
+        clone(estimator).fit_stream([(rows, [0, 1, 0, 1], None)])
+
+
+def test_sparse_rows_that_do_not_count_up_are_refused():
+    ends = np.array([0, 3, 2, 3, 4], dtype=np.int32)
+    rows = sp.csr_array((np.ones(4), np.arange(4, dtype=np.int32), ends), shape=(4, 4))
+    with pytest.raises(ValueError, match="indptr"):
+        AESVC(gamma=1.0).fit(rows, [0, 1, 0, 1])
+
+
+def test_masked_and_structured_input_is_refused():
+    masked = np.ma.masked_array(X, mask=X > 2.0)
+    masked[0, 0] = np.ma.masked
+    with pytest.raises(ValueError, match="X has masked values"):
+        AESVC().fit(masked, Y)
+    with pytest.raises(ValueError, match="y has masked values"):
+        AESVC().fit(X, np.ma.masked_array(Y, mask=Y == 0))
+    with pytest.raises(ValueError, match="structured"):
+        AESVC().fit(X, np.zeros(len(X), dtype=[("a", int)]))
+
+
+def test_dates_are_classes_of_a_stream_as_well():
+    dates = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")[Y]
+    streamed = AESVC(gamma=1.0).fit_stream([(X, dates, None)])
+    assert streamed.classes_.dtype == AESVC(gamma=1.0).fit(X, dates).classes_.dtype
+    assert set(streamed.predict(X)) <= set(dates)

@@ -145,12 +145,16 @@ class Certificate:
         >>> AESVC(gamma=1.0).fit(X, y).certificate_.caveat()
         ''
         """
-        if self.exact or self.kernel == NOT_DEFINITE:
+        if self.kernel == NOT_DEFINITE:
             return ""
+        if isinf(self.max_residual):
+            return "it is that of a random sample of the rows; a larger memory_budget keeps a set"
         if self.relative_gap is not None:
             if self.relative_gap <= POOR_GAP:
                 return ""
             known = f"its duality gap is {self.relative_gap:.0%} of its objective"
+            if self.exact:
+                return f'{known}; nearer to it are refine="exact", a smaller tol, or a smaller C'
         elif self.changed is not None and self.changed > POOR_CHANGE:
             known = f"the last round changed {self.changed:.1%} of the predictions"
         else:

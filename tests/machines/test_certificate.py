@@ -179,3 +179,11 @@ def test_a_file_of_a_model_needs_no_types_but_those_of_estimators():
     assert loaded.certificate_ == model.certificate_
     assert loaded.certify(X, y) == model.certify(X, y)
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+def test_an_exact_model_that_is_far_from_the_optimum_says_so():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.warns(UserWarning, match='duality gap is .* refine="exact"'):
+        model = AESVC(gamma=1.0, C=1e8).fit(X, np.sign(X[:, 0]))
+    assert model.certificate_.exact
+    assert "may be far" in str(model.certificate_)

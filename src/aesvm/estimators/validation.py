@@ -60,6 +60,7 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     """
     if isinstance(X, str | PathLike):
         raise ValueError(f"X={str(X)!r} is a name: pass the rows themselves, as an array.")
+    _check_not_masked(X, "X")
     sparse = False if estimator.kernel == "precomputed" else "csr"
     try:
         with np.errstate(invalid="ignore"):  # sums of large numbers, to look for infinite ones
@@ -81,11 +82,33 @@ def rows_in_place(X: Any) -> Any:
     return _canonical(check_array(X, accept_sparse="csr", input_name="X", **_ROWS))
 
 
+def _check_not_masked(values: Any, name: str) -> None:
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked values, which would be used: fill them, or drop them.")
+
+
 def _canonical(X: Any) -> Any:
-    if sp.issparse(X) and not X.has_canonical_format:
+    if not sp.issparse(X):
+        return X
+    _check_csr(X)
+    if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def _check_csr(X: Any) -> None:
+    """Refuse a matrix whose arrays do not fit each other: SciPy does not look at them."""
+    ends, indices = X.indptr, X.indices
+    sound = len(ends) == X.shape[0] + 1 and ends[0] == 0 and ends[-1] <= len(indices)
+    if not sound or (np.diff(ends) < 0).any():
+        raise ValueError("X is sparse, and its indptr does not count up to its stored values.")
+    used = indices[: ends[-1]]
+    if len(used) and not 0 <= used.min() <= used.max() < X.shape[1]:
+        raise ValueError(
+            f"X is sparse, with column indices from {used.min()} to {used.max()}, and has "
+            f"{X.shape[1]} columns."
+        )
 
 
 def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
@@ -94,8 +117,11 @@ def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
         raise ValueError(
             f"{name} requires y to be passed, but the target y is None: pass the classes."
         )
+    _check_not_masked(y, "y")
     check_consistent_length(X, y)
     y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "V":
+        raise ValueError(f"y has the structured type {y.dtype}: pass one class for each row.")
     if y.dtype.kind not in "biu":  # whole numbers are classes: no need to look
         check_labels(y, "y")
         with np.errstate(invalid="ignore"):  # it tries whether they are whole numbers
