@@ -149,7 +149,10 @@ def known_optimum(model: AESVC, problem: Problem) -> float:
         X=problem.X[rows], y=problem.y[rows], weights=problem.used[rows], cuts=rows[:0]
     )
     places = np.searchsorted(model.classes_, few.y)
-    kernel = {**problem.kernel, **({"gamma": model.gamma_} if "gamma" in problem.kernel else {})}
+    kernel = {
+        **problem.kernel,
+        "gamma": model.gamma_,
+    }  # where it plays no part, SVC looks at it too
     weights = few.used * model.class_weight_[places]
     svc = SVC(C=problem.C, tol=1e-8, max_iter=200_000, decision_function_shape="ovo", **kernel)
     rows_64 = few.X.astype(np.float64)

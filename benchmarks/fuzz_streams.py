@@ -183,7 +183,9 @@ def _stream(rng: np.random.Generator) -> str:
     refine = pick(rng, [0, 0, 1, 2, "auto"])
     model = _model(rng, problem, refine).set_params(**random_budget(rng))
     if len(problem.present) < 2:
-        return _refused(model, model.fit_stream, problem, ("class", "memory_budget"))
+        return _refused(
+            model, model.fit_stream, problem, ("class", "memory_budget", "sample_weight")
+        )
     try:
         model.fit_stream(problem.chunks())
     except ValueError as error:
