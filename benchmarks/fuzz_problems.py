@@ -152,7 +152,7 @@ def known_optimum(model: AESVC, problem: Problem) -> float:
     kernel = {
         **problem.kernel,
         "gamma": model.gamma_,
-    }  # where it plays no part, SVC looks at it too
+    }  # SVC looks at it with any kernel
     weights = few.used * model.class_weight_[places]
     svc = SVC(C=problem.C, tol=1e-8, max_iter=200_000, decision_function_shape="ovo", **kernel)
     rows_64 = few.X.astype(np.float64)
