@@ -94,7 +94,7 @@ def load(name: str, data_dir: Path | None) -> Dataset:
     if name not in REGISTRY:
         raise ValueError(f"dataset {name!r} is unknown: use one of {', '.join(REGISTRY)}.")
     entry = REGISTRY[name]
-    return entry.prepare(_arrays(entry, data_dir) if entry.file else {})
+    return entry.prepare(arrays_of(entry, data_dir) if entry.file else {})
 
 
 def by_paper(paper: str) -> Entry:
@@ -188,7 +188,7 @@ def _file(entry: Entry, data_dir: Path | None) -> Path:
     return cache / f"{entry.file}.npz"
 
 
-def _arrays(entry: Entry, data_dir: Path | None) -> Arrays:
+def arrays_of(entry: Entry, data_dir: Path | None) -> Arrays:
     path = _file(entry, data_dir)
     return _verified(_read(path, entry), entry, str(path))
 

@@ -24,13 +24,18 @@ def svc(C: float, gamma: float) -> Any:
 
 
 def intelex(C: float, gamma: float, n_jobs: int) -> Any:
+    return with_intelex(n_jobs).SVC(C=C, gamma=gamma, cache_size=CACHE)
+
+
+def with_intelex(n_jobs: int) -> Any:
+    """The SVMs of scikit-learn-intelex, on some threads."""
     try:
         from daal4py import daalinit
         from sklearnex import svm
     except ImportError as error:
         raise MissingError("scikit-learn-intelex is not installed here") from error
     daalinit(n_jobs)
-    return svm.SVC(C=C, gamma=gamma, cache_size=CACHE)
+    return svm
 
 
 def ours(C: float, gamma: float, n_jobs: int, refine: int | str = 0, **others: Any) -> AESVC:
