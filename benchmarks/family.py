@@ -1,8 +1,8 @@
 """How fast is the rest of the family, and does it predict what scikit-learn's does?
 
 Regression, the forms with nu, one class and many classes, beside scikit-learn and
-scikit-learn-intelex. A rival that would take over ten minutes is given fewer rows, and the table says
-how many.
+scikit-learn-intelex. A rival that would take over ten minutes is given fewer rows, as the table
+says.
 """
 
 from __future__ import annotations
