@@ -1,4 +1,4 @@
-"""AESVC against LIBSVM, the paper's theorems, and what scikit-learn expects of an estimator."""
+"""AESVC against LIBSVM and the paper's theorems."""
 
 from __future__ import annotations
 
@@ -23,41 +23,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.solver import smo
 from tests import oracles
-
-# As for SVC itself: gamma="scale" sees rows of weight zero, and tol is not tight enough. The test
-# below of weights that repeat and remove rows takes their place.
-EXPECTED_FAILURES = dict.fromkeys(
-    (
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-    ),
-    "sample_weight is not equivalent to removing or repeating rows at the default gamma and tol",
-)
-
-
-@parametrize_with_checks(
-    [
-        AESVC(),
-        AESVC(gamma=1.0),  # which has partial_fit
-        AESVC(hull_tol=0),
-        AESVC(refine=1, subset_size=10),
-        AESVC(refine="exact"),
-        AESVC(kernel="precomputed"),
-    ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
-)
-def test_it_is_a_scikit_learn_estimator(estimator, check):
-    check(estimator)
-
-
-def test_only_what_is_listed_is_expected_to_fail():
-    assert len(EXPECTED_FAILURES) == 2
-
 
 def problem(n_classes, n=360, seed=0):
     X, y = make_classification(
