@@ -28,6 +28,7 @@ from aesvm import AESVC, RepresentativeSet
 from aesvm.solver import smo
 from tests import oracles
 
+
 def problem(n_classes, n=360, seed=0):
     X, y = make_classification(
         n,

@@ -87,7 +87,8 @@ def set_trained(
     estimator.representative_set_ = chosen
     estimator.shape_fit_ = shape
     certificate = trained_on.keep(estimator)
-    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter)
+    remedy = "lower C" if hasattr(estimator, "C") else "raise nu"
+    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter, remedy)
     doubt = certificate.doubt()
     if doubt and estimator.refine != 0:  # the paper's method alone was asked for
         warn(f"The model may be far from the exact SVM: {doubt}.")
