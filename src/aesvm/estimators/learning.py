@@ -35,6 +35,9 @@ from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel
 
+#: Targets that are larger are refused: sums of their squares must stay finite.
+_LARGEST_TARGET = 1e140
+
 
 @dataclass(frozen=True)
 class Learner:
@@ -200,6 +203,11 @@ class Values:
             )
         y = np.asarray(_check_y(y, y_numeric=True, estimator=estimator), dtype=np.float64)
         check_consistent_length(X, y)
+        largest = float(np.abs(y).max(initial=0.0))
+        if largest > _LARGEST_TARGET:
+            raise ValueError(
+                f"y has values as large as {largest:.3g}: scale y to less than {_LARGEST_TARGET:g}."
+            )
         return y
 
     def learner(
