@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import threading
 import warnings
 from itertools import combinations
@@ -14,13 +13,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_classification, make_moons
 from sklearn.ensemble import BaggingClassifier
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -309,21 +305,6 @@ def test_predictions_do_not_depend_on_what_else_is_predicted(blobs):
     assert_allclose(np.vstack([model.decision_function(x[None]) for x in X[:50]]), together[:50])
 
 
-@pytest.mark.parametrize("how", ["pickle", "deepcopy", "clone"])
-def test_copies(blobs, how):
-    X, y = blobs
-    model = AESVC(gamma=1.0, C=3.0).fit(X, y)
-    if how == "clone":
-        again = clone(model)
-        assert again.get_params() == model.get_params()
-        with pytest.raises(NotFittedError):
-            again.predict(X)
-        again.fit(X, y)
-    else:
-        again = pickle.loads(pickle.dumps(model)) if how == "pickle" else copy.deepcopy(model)
-    assert_array_equal(again.decision_function(X), model.decision_function(X))
-
-
 @pytest.mark.parametrize("reduce", [False, True])
 def test_weights_with_many_classes_and_sparse_rows(reduce):
     X, y = load_digits(return_X_y=True)
@@ -423,14 +404,6 @@ def test_a_precomputed_matrix_and_a_function_give_the_same_model(blobs, dtype):
     assert given_.support_vectors_.shape == (0, 0)
 
 
-def test_single_precision_stays_single(blobs):
-    X, y = blobs
-    model = AESVC(gamma=1.0).fit(X.astype(np.float32), y)
-    assert model.support_vectors_.dtype == np.float32
-    double = AESVC(gamma=1.0).fit(X.astype(np.float32).astype(np.float64), y)
-    assert (model.predict(X.astype(np.float32)) == double.predict(X)).mean() > 0.99
-
-
 @pytest.mark.parametrize("fitted_sparse", [False, True])
 def test_dense_and_sparse_rows_predict_alike(blobs, fitted_sparse):
     X, y = blobs
@@ -446,14 +419,6 @@ def test_read_only_and_memory_mapped_rows(blobs, tmp_path):
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     model = AESVC(gamma=1.0).fit(mapped, y)
     assert_array_equal(model.predict(mapped), AESVC(gamma=1.0).fit(X, y).predict(X))
-
-
-def test_it_fits_where_svc_does(blobs):
-    X, y = blobs
-    pipeline = make_pipeline(StandardScaler(), AESVC())
-    assert cross_val_score(pipeline, X[:600], y[:600], cv=3).min() > 0.7
-    search = GridSearchCV(AESVC(), {"C": [0.1, 1.0], "gamma": [0.1, 1.0]}, cv=3)
-    assert search.fit(X[:600], y[:600]).best_score_ > 0.7
 
 
 def test_stopping_early_warns_and_says_so(blobs):

@@ -1,7 +1,7 @@
 """scikit-learn's own tests of its SVMs, with ours in the place of theirs.
 
-A module of them is executed under another name, while ``sklearn.svm`` is a copy in which our classes
-have the names of their twins. Nothing of scikit-learn changes for other tests.
+A module of them is executed once more, while ``sklearn.svm`` is a copy in which our classes have
+the names of their twins. Nothing of scikit-learn changes for other tests.
 """
 
 from __future__ import annotations
