@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm import AESVC, RepresentativeSet
+from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, RepresentativeSet
 from aesvm.baselines import NystroemSVM, RandomFeatureSVM, SubsampleSVM
 from aesvm.io import CSVReader, LibsvmReader, ParquetReader
 
@@ -136,9 +136,65 @@ CLASSIFIER_CASES = {
     "negative class": ({"class_weight": {1: -2.0}}, {}, "class_weight has {1: -2.0}.*non-negative"),
 }
 
+NU_CASES = {
+    f"nu {nu}": ({"nu": nu}, {}, rf"'nu'.*\(0.0, 1.0\].*{nu}") for nu in (0.0, -0.1, 1.5, np.nan)
+}
+NU_CLASSIFIER_CASES = {
+    **{name: case for name, case in CLASSIFIER_CASES.items() if not name.startswith("C ")},
+    **NU_CASES,
+    "infeasible nu": (
+        {"nu": 0.6},
+        {"y": np.arange(20) % 5 == 0},
+        r"specified nu is infeasible: nu=0.6 is more than 0.4, .*[Ll]ower nu",
+    ),
+    "infeasible nu of weights": (
+        {"nu": 0.6},
+        {"sample_weight": np.where(Y, 4.0, 1.0)},
+        r"specified nu is infeasible: nu=0.6 is more than 0.4, .*raise that class's weight",
+    ),
+    "infeasible nu of class weights": (
+        {"nu": 0.6, "class_weight": {0: 4.0}},
+        {},
+        "specified nu is infeasible",
+    ),
+}
+ROW_CASES = {
+    name: case
+    for name, case in CLASSIFIER_CASES.items()
+    if name in ("tol", "max_iter", "cache_size") or (name in CASES and "y" not in name.split())
+}
+VALUE_CASES = {
+    **ROW_CASES,
+    **{name: case for name, case in CLASSIFIER_CASES.items() if name.startswith("C ")},
+    "no y": ({}, {"y": None}, "requires y to be passed.*pass the values"),
+    "short y": CASES["short y"],
+    "NaN y": ({}, {"y": np.where(Y, np.nan, 1.0)}, "y contains NaN"),
+    "infinite y": ({}, {"y": np.where(Y, np.inf, 1.0)}, "y contains infinity"),
+    "huge y": ({}, {"y": np.where(Y, 1e200, -1e200)}, "y has values as large as 1e\\+200: scale y"),
+    "names as y": ({}, {"y": np.where(Y, "a", "b")}, "y .*'[ab]'|could not convert string"),
+    "complex y": ({}, {"y": Y + 1j}, "[Cc]omplex"),
+    "two columns of y": CLASSIFIER_CASES["two columns of y"],
+}
+EPSILON_CASES = {
+    f"epsilon {epsilon}": (
+        {"epsilon": epsilon},
+        {},
+        rf"'epsilon'.*\[0.0, inf\).*{epsilon}",
+    )
+    for epsilon in (-0.1, np.nan, np.inf)
+}
+
 CALLS = [
-    *((RepresentativeSet, name, case) for name, case in CASES.items()),
-    *((AESVC, name, case) for name, case in CLASSIFIER_CASES.items()),
+    (estimator, name, case)
+    for estimator, cases in (
+        (RepresentativeSet, CASES),
+        (AESVC, CLASSIFIER_CASES),
+        (AENuSVC, NU_CLASSIFIER_CASES),
+        (AESVR, VALUE_CASES | EPSILON_CASES),
+        (AENuSVR, VALUE_CASES | NU_CASES),
+        (AEOneClassSVM, ROW_CASES | NU_CASES),
+    )
+    for name, case in cases.items()
 ]
 
 

@@ -36,6 +36,9 @@ from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel
 
+#: Targets that are larger are refused: sums of their squares must stay finite.
+_LARGEST_TARGET = 1e140
+
 
 @dataclass(frozen=True)
 class Learner:
@@ -208,6 +211,11 @@ class Values:
                 f"y must be numbers, one for each row and none missing: {error}"
             ) from error
         check_consistent_length(X, y)
+        largest = float(np.abs(y).max(initial=0.0))
+        if largest > _LARGEST_TARGET:
+            raise ValueError(
+                f"y has values as large as {largest:.3g}: scale y to less than {_LARGEST_TARGET:g}."
+            )
         return y
 
     def learner(

@@ -92,7 +92,8 @@ def set_trained(
     estimator.representative_set_ = chosen
     estimator.shape_fit_ = shape
     certificate = trained_on.keep(estimator)
-    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter)
+    remedy = "lower C" if hasattr(estimator, "C") else "raise nu"
+    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter, remedy)
     caveat = certificate.caveat()
     # not where the paper's method alone was asked for; of samples the stream has warned
     alone = estimator.refine == 0 and not certificate.exact

@@ -83,8 +83,10 @@ def count_solved(machines: list[Machine]) -> int:
     return len(np.unique(np.concatenate([machine.set.rows for machine in machines])))
 
 
-def warn_of_solver(fitted: Fitted, certificate: Certificate, tol: float, max_iter: int) -> None:
-    """Say where a machine did not converge."""
+def warn_of_solver(
+    fitted: Fitted, certificate: Certificate, tol: float, max_iter: int, remedy: str
+) -> None:
+    """Say where a machine did not converge; ``remedy``: what makes that easier."""
     if not fitted.fit_status:
         return
     limit = "" if max_iter == -1 else f" at max_iter={max_iter}"
@@ -92,11 +94,11 @@ def warn_of_solver(fitted: Fitted, certificate: Certificate, tol: float, max_ite
     if fitted.gap.max() <= tol and gap is not None:
         message = (
             f"The solver stopped{limit} at a relative duality gap of {gap:.3g}: "
-            'refine="exact" aims at 1e-3. Scale the data, or lower C.'
+            f'refine="exact" aims at 1e-3. Scale the data, or {remedy}.'
         )
     else:
         message = (
             f"The solver stopped{limit} before tol={tol:g} was reached (gap "
-            f"{fitted.gap.max():.3g}): raise max_iter or tol, scale the data, or lower C."
+            f"{fitted.gap.max():.3g}): raise max_iter or tol, scale the data, or {remedy}."
         )
     warn(message, ConvergenceWarning)
