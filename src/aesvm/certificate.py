@@ -154,7 +154,7 @@ class Certificate:
                 return ""
             known = f"its duality gap is {self.relative_gap:.0%} of its objective"
             if self.exact:
-                return f'{known}; nearer to it are refine="exact", a smaller tol, or a smaller C'
+                return f'{known}; nearer to it are refine="exact", or a smaller tol'
         elif self.changed is not None and self.changed > POOR_CHANGE:
             known = f"the last round changed {self.changed:.1%} of the predictions"
         else:

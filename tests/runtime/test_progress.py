@@ -128,7 +128,8 @@ def test_verbose_prints_a_few_lines_however_many_classes(capsys, n_classes):
     AESVC(gamma=1.0, verbose=1).fit(X, (X[:, 0] * n_classes).astype(int))
     lines = capsys.readouterr().out.splitlines()
     assert 2 <= len(lines) <= 6
-    assert f"{n_classes * (n_classes - 1) // 2} pairs of classes" in lines[-1]
+    n_pairs = n_classes * (n_classes - 1) // 2
+    assert f"solve: {n_pairs} SVM" in lines[-1]
 
 
 LONG_FITS = {

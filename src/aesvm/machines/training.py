@@ -123,7 +123,7 @@ class Trainer:
         found = [machine for machine in machines if machine.solution is not None]
         after = "" if rounds is None else f", rounds {rounds}"
         self.progress.say(
-            f"solve: {len(found):,} pairs of classes "
+            f"solve: {len(found):,} SVM{'' if len(found) == 1 else 's'} "
             f"({sum(machine.set.coverage.exact for machine in found):,} on all rows given{after}), "
             f"{sum(len(machine.set.rows) for machine in found):,} rows, largest gap "
             f"{max((m.solution.gap for m in found if m.solution), default=0.0):.3g}, "
@@ -204,7 +204,7 @@ class _Watch:
                 self.steps += 1
                 self.task.step()
         trainer.progress.say_now_and_then(
-            f"solve: pair {self.number + 1:,} of {len(trainer.n_iter):,} at gap {gap:.3g} "
+            f"solve: SVM {self.number + 1:,} of {len(trainer.n_iter):,} at gap {gap:.3g} "
             f"after {n_iter:,} iterations"
         )
 

@@ -66,9 +66,10 @@ def represent(
     started = time.perf_counter()
     if prepared is None:
         prepared = prepare(kernel.X, groups, weights, run, kernel.joint_targets)
+    n_groups = len(np.unique(groups))
+    classes = f" of {n_groups:,} classes" if n_groups > 1 else ""
     progress.say(
-        f"{len(groups):,} rows, {len(np.unique(groups)):,} classes, {len(prepared.rows):,} "
-        "distinct rows of non-zero weight"
+        f"{len(groups):,} rows{classes}, {len(prepared.rows):,} distinct rows of non-zero weight"
     )
     finest = settings.hull_tol if finest_tol is None else min(settings.hull_tol, finest_tol)
     values = kernel.for_residuals(prepared.rows, finest)
