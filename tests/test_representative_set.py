@@ -434,7 +434,7 @@ def test_verbose_prints_a_few_useful_lines(moons, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert lines[0] == (
-        "[RepresentativeSet] 6,000 rows, 2 classes, 6,000 distinct rows of non-zero weight"
+        "[RepresentativeSet] 6,000 rows of 2 classes, 6,000 distinct rows of non-zero weight"
     )
     assert "representatives" in lines[-1]
     RepresentativeSet(gamma=2.0).fit(*moons)
