@@ -13,14 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_y, check_consistent_length
 
+from aesvm.estimators.chunks import ChunkOf, with_classes, with_values, without_targets
 from aesvm.estimators.class_weights import class_weights
-from aesvm.estimators.streams import valid_chunk
 from aesvm.estimators.validation import (
     check_two_classes,
     valid_classes,
-    valid_weights,
+    valid_values,
     validated_rows,
 )
 from aesvm.kernels import KernelSpec
@@ -58,6 +57,18 @@ class Learning(Protocol):
     @property
     def n_groups(self) -> int:
         """Groups of rows that there must be at least: classes, or rows."""
+
+    @property
+    def takes_targets(self) -> bool:
+        """Whether there must be a y; otherwise it is ignored."""
+
+    @property
+    def joint(self) -> bool:
+        """Whether rows stand for each other together with their targets."""
+
+    @property
+    def chunk_of(self) -> ChunkOf:
+        """Makes chunks of valid rows, wherever these are."""
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         """The targets of rows, checked."""
@@ -105,6 +116,9 @@ class Classes:
     formulation: Callable[[Any], Formulation]  #: of an estimator
     check_pair: Callable[[Any, float, float], None] | None = None  #: given an estimator, and costs
     n_groups = 2
+    takes_targets = True
+    joint = False
+    chunk_of = staticmethod(with_classes)
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         return valid_classes(y, X, type(estimator).__name__)
@@ -140,7 +154,7 @@ class Classes:
         """Rows that must have classes; of a stream, those that were announced."""
         if y is None:
             raise ValueError("y=None: a classifier needs the classes of the rows.")
-        chunk = valid_chunk(estimator, X, y, sample_weight, first)
+        chunk = _chunk_of(self.chunk_of, estimator, X, y, sample_weight, first)
         if streamed is not None:
             streamed.check_classes(chunk.targets)
         return chunk
@@ -191,16 +205,12 @@ class Values:
 
     formulation: Callable[[Any, float], Formulation]  #: of an estimator and the targets' spread
     n_groups = 1
+    takes_targets = True
+    joint = True
+    chunk_of = staticmethod(with_values)
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
-        if y is None:
-            raise ValueError(
-                f"{type(estimator).__name__} requires y to be passed, but the target y is None: "
-                "pass the values to predict."
-            )
-        y = np.asarray(_check_y(y, y_numeric=True, estimator=estimator), dtype=np.float64)
-        check_consistent_length(X, y)
-        return y
+        return valid_values(y, X, type(estimator).__name__)
 
     def learner(
         self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
@@ -222,7 +232,7 @@ class Values:
         sample_weight: Any,
         first: bool,
     ) -> Chunk:
-        return _chunk_of_values(self, estimator, X, y, sample_weight, first, joint=True)
+        return _chunk_of(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:
         _check_some_row(tally, what)
@@ -248,6 +258,9 @@ class Support:
 
     formulation: Callable[[Any], Formulation]  #: of an estimator
     n_groups = 1
+    takes_targets = False
+    joint = False
+    chunk_of = staticmethod(without_targets)
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         return np.ones(X.shape[0])
@@ -270,7 +283,7 @@ class Support:
         sample_weight: Any,
         first: bool,
     ) -> Chunk:
-        return _chunk_of_values(self, estimator, X, y, sample_weight, first, joint=False)
+        return _chunk_of(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:
         _check_some_row(tally, what)
@@ -289,20 +302,9 @@ class Support:
         return _one_machine(estimator, counts, self.formulation(estimator), spec)
 
 
-def _chunk_of_values(
-    learning: Learning,
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    first: bool,
-    joint: bool,
-) -> Chunk:
-    """Rows that are all of one group."""
+def _chunk_of(chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, weight: Any, first: bool) -> Chunk:
     rows = validated_rows(estimator, X, reset=first)
-    weights = valid_weights(sample_weight, rows, all_may_be_zero=True)
-    groups = np.zeros(rows.shape[0], dtype=np.int8)
-    return Chunk(rows, learning.valid_targets(estimator, y, rows), weights, groups, joint)
+    return chunk_of(rows, y, weight, type(estimator).__name__)
 
 
 def _check_some_row(tally: Tally, what: str) -> None:

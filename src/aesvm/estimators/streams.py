@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from aesvm.estimators.chunks import with_or_without_classes
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
-from aesvm.estimators.validation import valid_classes, valid_weights, validated_rows
+from aesvm.estimators.validation import validated_rows
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
@@ -97,9 +96,7 @@ def check_streams(estimator: Any, source: Any) -> None:
 def valid_chunk(estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool) -> Chunk:
     """Valid rows of a stream, the class of each (zero where there are none) and its weight."""
     rows = validated_rows(estimator, X, reset=first)
-    weights = valid_weights(sample_weight, rows, all_may_be_zero=True)
-    classes = np.zeros(rows.shape[0], dtype=np.int8) if y is None else valid_classes(y, rows)
-    return Chunk(rows, classes, weights, groups=classes)
+    return with_or_without_classes(rows, y, sample_weight, type(estimator).__name__)
 
 
 def begun(estimator: Any, hull_tol: float, gamma: float | None = None) -> Stream:

@@ -13,7 +13,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils._missing import is_pandas_na
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
 from aesvm.kernels import KERNELS
 
@@ -80,12 +80,23 @@ def _canonical(X: Any) -> Any:
     return X
 
 
-def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
-    """The class of each row; ``name``: of the estimator that cannot do without."""
+def check_given(y: Any, name: str, what: str) -> None:
+    """Refuse that there is no y; ``name``: of the estimator that cannot do without."""
     if y is None:
-        raise ValueError(
-            f"{name} requires y to be passed, but the target y is None: pass the classes."
-        )
+        raise ValueError(f"{name} requires y to be passed, but the target y is None: pass {what}.")
+
+
+def valid_values(y: Any, X: Any, name: str) -> NDArray[np.float64]:
+    """The number of each row; ``name``: of the estimator that cannot do without."""
+    check_given(y, name, "the values to predict")
+    y = np.asarray(_check_y(y, y_numeric=True, estimator=name), dtype=np.float64)
+    check_consistent_length(X, y)
+    return y
+
+
+def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
+    """The class of each row; ``name`` as in ``valid_values``."""
+    check_given(y, name, "the classes")
     check_consistent_length(X, y)
     y = column_or_1d(y, warn=True)
     if y.dtype.kind not in "biu":  # whole numbers are classes: no need to look
