@@ -96,7 +96,7 @@ class Learning(Protocol):
         """Refuse rows that nothing can be learned of; ``what`` has them."""
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        """Refuse parameters that rows of such weights do not allow."""
+        """Refuse parameters that rows of such weights do not allow; classes may be given once."""
 
     def gathered(
         self,
@@ -164,9 +164,7 @@ class Classes:
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
         classes, labels = np.unique(targets, return_inverse=True)
-        factors = np.ones(len(classes))
-        if hasattr(estimator, "class_weight_"):
-            factors = estimator.class_weight_[np.searchsorted(estimator.classes_, classes)]
+        factors = estimator.class_weight_[np.searchsorted(estimator.classes_, classes)]
         self._check_pairs(estimator, labels, factors[labels] * weights)
 
     def gathered(
