@@ -25,12 +25,13 @@ NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was 
 INDEFINITE = "the kernel is not positive semidefinite: no theorem applies"
 ELSEWHERE = "takes a pass over all rows: call certify_stream(source), or with Dask certify(X, y)"
 SAMPLED = "rows were sampled to keep within memory_budget: no bound holds"
+LARGEST_ALONE = "of rows that were gathered only a bound on the largest is known"
 NO_BOUND = "the norm of w has no bound that the weights alone give"
 APART = "takes multipliers of all rows and their kernel values, which are not in one place"
 
 
-#: A model is not near the exact SVM where its relative gap, or the share of predictions that the
-#: last round changed, is larger.
+#: Above this relative gap, or share of predictions that the last round changed, a certificate says
+#: that the model may be far from the exact SVM.
 POOR_GAP, POOR_CHANGE = 0.1, 0.01
 
 
@@ -85,9 +86,8 @@ class Certificate:
         Rows whose margin contradicts their lifted multiplier by more than ``tol``; a row counts
         once for each pair it is in.
     changed : float or None
-        The share of the rows whose prediction the last round changed, the mean over the pairs; None
-        where there was none, or where the model is exact. Where it is not small, the model is not
-        near the exact SVM yet.
+        The share of the rows, by weight, whose prediction the last round changed, the mean over the
+        pairs; None where there was none, or where the model is exact.
     proven : bool
         Whether objectives, gap and violators were computed anew in double precision, and the gap
         counts what rounding may add: they are bounds then. Otherwise they come from training,
@@ -134,7 +134,7 @@ class Certificate:
         """
         return asdict(self)
 
-    def doubt(self) -> str:
+    def caveat(self) -> str:
         """What says that the model may be far from the exact SVM; empty where nothing does.
 
         Examples
@@ -142,15 +142,19 @@ class Certificate:
         >>> from sklearn.datasets import make_moons
         >>> from aesvm import AESVC
         >>> X, y = make_moons(300, noise=0.2, random_state=0)
-        >>> AESVC(gamma=1.0).fit(X, y).certificate_.doubt()
+        >>> AESVC(gamma=1.0).fit(X, y).certificate_.caveat()
         ''
         """
-        if self.exact or self.kernel == NOT_DEFINITE:
+        if self.kernel == NOT_DEFINITE:
             return ""
+        if isinf(self.max_residual):
+            return "it is that of a random sample of the rows; a larger memory_budget keeps a set"
         if self.relative_gap is not None:
             if self.relative_gap <= POOR_GAP:
                 return ""
-            known = f"its objective is known only to be at most {self.relative_gap:.0%} too large"
+            known = f"its duality gap is {self.relative_gap:.0%} of its objective"
+            if self.exact:
+                return f'{known}; nearer to it are refine="exact", a smaller tol, or a smaller C'
         elif self.changed is not None and self.changed > POOR_CHANGE:
             known = f"the last round changed {self.changed:.1%} of the predictions"
         else:
@@ -162,12 +166,13 @@ class Certificate:
 
     def __str__(self) -> str:
         rounds = f"{self.rounds} margin-stratified round{'' if self.rounds == 1 else 's'}"
-        how = "exact" if self.exact else rounds
+        alone = "on representatives alone" if self.rounds == 0 else rounds
+        how = "exact" if self.exact else alone
         lines = [
             f"{how}: {self.n_solved:,} of {self.n_rows:,} rows solved for; kernel {self.kernel}"
         ]
-        if self.doubt():
-            lines.append(f"  may be far from the exact SVM: {self.doubt()}")
+        if self.caveat():
+            lines.append(f"  may be far from the exact SVM: {self.caveat()}")
         for name, text in _LABELS.items():
             value = getattr(self, name)
             if name == "changed" and value is None:
@@ -178,7 +183,7 @@ class Certificate:
             if name == "hull_tol" and self.exact:
                 shown += " (not needed: every row stands for itself)"
             lines.append(f"  {text:<34}{shown}")
-        if not self.proven and self.objective is not None:
+        if not self.proven and self.gap is not None:
             lines.append(
                 "  (F1, dual and gap are estimates in training's precision: certify proves them)"
             )
@@ -209,7 +214,6 @@ class Account:
     exact: bool
     rounds: int
     n_rows: int
-    n_solved: int
     max_residual: float
     total_residual: float | None  #: None where no more than a bound on the largest is known
     squared_norm: float
@@ -235,7 +239,6 @@ class Account:
             exact=True,
             rounds=0,
             n_rows=0,
-            n_solved=0,
             max_residual=0.0,
             total_residual=0.0,
             squared_norm=0.0,
@@ -320,6 +323,8 @@ def certificate_of(
         for name, value in numbers.items()
         if value is None
     }
+    if numbers["mean_residual"] is None:
+        missing["mean_residual"] = LARGEST_ALONE
     for name in ("paper_bound", "paper_bound_is_vacuous"):
         if numbers[name] is None:
             missing[name] = NO_BOUND

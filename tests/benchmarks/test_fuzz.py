@@ -16,16 +16,16 @@ from benchmarks import fuzz, fuzz_problems
 from aesvm.out_of_core import merge_tree, sampling
 
 
-@pytest.mark.parametrize("kind", ["streams", "inputs"])
-def test_some_trials_find_nothing(kind, tmp_path):
-    found = {fuzz.KINDS[kind](np.random.default_rng([3, number]), tmp_path) for number in range(60)}
-    assert len(found) > 5
-
-
 def faults(kind):
     """Trials among some that find a fault."""
     shown = [fuzz._made(fuzz.KINDS[kind], kind, 0, number, None) for number in range(60)]
     return shown.count("fault")
+
+
+@pytest.mark.parametrize("kind", ["streams", "inputs"])
+def test_some_trials_find_nothing(kind, monkeypatch):
+    monkeypatch.setattr("benchmarks.fuzz_inputs._LIMIT", 3600)  # the machine may be busy
+    assert faults(kind) == 0
 
 
 def test_weights_that_are_lost_are_a_fault(capsys):

@@ -33,7 +33,7 @@ def test_npy_files_are_read_in_slices(n, chunk, dtype, fortran):
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        (np.ones((3, 2), dtype=object), None, "X.npy: the array cannot be mapped"),
+        (np.ones((3, 2), dtype=object), None, "X.npy: the array has Python objects"),
         (np.ones(3), None, r"X.npy: an array of shape \(3,\)"),
         (np.ones((3, 2)), np.ones(4), "y.npy: 4 values for the 3 rows"),
         (np.ones((3, 2)), np.ones((3, 1)), "y.npy: an array of shape"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC
 
 from aesvm import AESVC
+from aesvm.io import ParquetReader
 from aesvm.out_of_core import merge_tree, training
 from tests import oracles
 
@@ -216,3 +219,47 @@ def test_the_model_is_of_the_set_however_many_rows_wait(monkeypatch):
     model = AESVC(gamma=1.0).partial_fit(X, y, classes=[0, 1])
     assert model.certificate_.n_solved < 1000
     assert len(model._stream_.stream.tree.buffer) == 1
+
+
+def test_the_names_of_a_readers_features_are_known(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    X, y = make_moons(600, noise=0.1, random_state=0)
+    frame = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "label": y})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    reader = ParquetReader(tmp_path / "rows.parquet", target="label", chunk_rows=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AESVC(gamma=1.0, refine=1).fit_stream(reader)
+        model.certify_stream(reader)
+        model.predict(frame[["east", "north"]])
+    assert model.feature_names_in_.tolist() == ["east", "north"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["north", "east"]])
+
+
+def test_a_chunk_that_is_refused_is_told_by_its_row():
+    X, y = make_moons(300, noise=0.1, random_state=0)
+    bad = X[200:].copy()
+    bad[3] = np.nan
+    chunks = [(X[:200], y[:200], None), (bad, y[200:], None)]
+    with pytest.raises(ValueError, match=r"NaN.*begins at row 200"):
+        AESVC(gamma=1.0).fit_stream(chunks)
+    with pytest.raises(ValueError, match="a tuple of 2 for a chunk"):
+        AESVC(gamma=1.0).fit_stream([(X, y)])
+
+
+def test_targets_without_rows_are_refused():
+    X, y = make_moons(300, noise=0.1, random_state=0)
+    model = AESVC(gamma=1.0).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="X=None"):
+        model.partial_fit(y=y)
+    with pytest.raises(ValueError, match="memory_budget"):
+        AESVC(memory_budget="2 GiBs").fit(X, y)
+
+
+def test_other_rows_than_those_of_the_model_are_called_that():
+    X, y = make_moons(300, noise=0.1, random_state=0)
+    model = AESVC(gamma=1.0, refine=0).fit_stream([(X, y, None)])
+    with pytest.raises(ValueError, match="other rows than the 300 that the model was trained on"):
+        model.certify_stream([(X + 1.0, y, None)])

@@ -85,7 +85,9 @@ class _FeatureSVM(Scored):
         try:
             return self.map_.fit(data).transform(data)
         except np.linalg.LinAlgError as error:
-            raise ValueError(f"X has no features ({error}): scale the data.") from error
+            raise ValueError(
+                f"the features made of X are not finite ({error}): scale the data."
+            ) from error
 
     @abstractmethod
     def _map(self, n_rows: int, random: np.random.RandomState) -> Any:

@@ -31,7 +31,7 @@ def partitions(X: Any, y: Any, sample_weight: Any) -> list[Partition]:
         )
     if isinstance(X, da.Array):
         X = one_block_of_columns(X)
-    blocks = [np.ravel(X.to_delayed())]
+    blocks = [_delayed(X)]
     for name, values in (("y", y), ("sample_weight", sample_weight)):
         blocks.append(np.full(X.npartitions, None) if values is None else _aligned(X, values, name))
     return [Partition(*block) for block in zip(*blocks, strict=True)]
@@ -65,4 +65,16 @@ def _aligned(X: Any, values: Any, name: str) -> np.ndarray:
             f"X has {X.npartitions} partitions, and {name} {values.npartitions}, and their sizes "
             "are not known: cut them at the same rows."
         )
-    return np.ravel(values.to_delayed())
+    return _delayed(values)
+
+
+def _delayed(values: Any) -> np.ndarray:
+    """The partitions of a collection.
+
+    Dask may read several files as one partition where few columns are asked for, fewer than it says
+    there are, and other partitions for y than for X: then they are read as they were cut.
+    """
+    blocks = np.ravel(values.to_delayed())
+    if len(blocks) != values.npartitions:
+        blocks = np.ravel(values.to_delayed(optimize_graph=False))
+    return blocks

@@ -18,9 +18,9 @@ from aesvm.estimators.chunks import ChunkOf, with_classes, with_values, without_
 from aesvm.estimators.class_weights import class_weights
 from aesvm.estimators.validation import (
     check_two_classes,
+    rows_of_chunk,
     valid_classes,
     valid_values,
-    validated_rows,
 )
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
@@ -301,7 +301,7 @@ class Support:
 
 
 def _chunk_of(chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, weight: Any, first: bool) -> Chunk:
-    rows = validated_rows(estimator, X, reset=first)
+    rows = rows_of_chunk(estimator, X, first=first)
     return chunk_of(rows, y, weight, type(estimator).__name__)
 
 

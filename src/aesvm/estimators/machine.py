@@ -81,6 +81,10 @@ class KernelMachine:
         before: StreamedModel | None = getattr(self, "_stream_", None)
         if before is None and X is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
+        if X is None and not (y is None and sample_weight is None):
+            raise ValueError(
+                "X=None: y and sample_weight of partial_fit belong to rows, pass X too."
+            )
         if before is None:
             forget(self)
             before = StreamedModel(begun(self, self.hull_tol), classes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from aesvm.kernels import KernelSpec
@@ -29,7 +29,7 @@ _RESTS_ON = (
 _INSTEAD = {
     "probability": "CalibratedClassifierCV(model, ensemble=False) of sklearn.calibration gives "
     "probabilities",
-    "random_state": "nothing in it is random, leave it out",
+    "random_state": "its results do not depend on a seed, leave it out",
 }
 
 #: Iterations, and bytes, that compiled code can count: whoever asks for more means no limit.
@@ -82,25 +82,23 @@ def check_unchanged(estimator: Any, before: dict[str, Any]) -> None:
 
 def by_name(init: Callable) -> Any:
     """Decorate an ``__init__`` whose parameters are keywords: say what would do instead."""
-    known = inspect.signature(init).parameters
+    known = [name for name in inspect.signature(init).parameters if name != "self"]
 
     @functools.wraps(init)
     def initialize(self: Any, *values: Any, **parameters: Any) -> None:
-        name = type(self).__name__
-        if values:
-            first = next(one for one in known if one != "self")
-            raise TypeError(
-                f"{name} takes its parameters by name, as in {name}({first}={values[0]!r})."
-            )
-        check_known(name, parameters, known)
+        _check_call(type(self).__name__, values, parameters, known)
         init(self, **parameters)
 
     return initialize
 
 
-def check_known(name: str, given: Iterable[str], known: Container[str]) -> None:
-    """Refuse parameters that an estimator does not have."""
-    for one in given:
+def _check_call(name: str, values: tuple, parameters: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse parameters by position, and those that an estimator does not have."""
+    if values:
+        raise TypeError(
+            f"{name} takes its parameters by name, as in {name}({known[0]}={values[0]!r})."
+        )
+    for one in parameters:
         if one not in known:
             instead = _INSTEAD.get(one, f"get_params() of {name}() shows those it has")
             raise TypeError(f"{name} has no parameter {one!r}: {instead}.")
@@ -122,10 +120,10 @@ def with_parameters_of(
 
     def decorate(init: Any) -> Any:
         own = list(inspect.signature(init).parameters.values())[:-1]
+        known = [*(one.name for one in own if one.name != "self"), *others]
 
-        def initialize(self: Any, **parameters: Any) -> None:
-            known = {*others, *(one.name for one in own)}
-            check_known(type(self).__name__, parameters, known)
+        def initialize(self: Any, *values: Any, **parameters: Any) -> None:
+            _check_call(type(self).__name__, values, parameters, known)
             for name, parameter in others.items():
                 setattr(self, name, parameters.pop(name, parameter.default))
             init(self, **parameters)

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from aesvm.estimators.chunks import with_or_without_classes
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
-from aesvm.estimators.validation import validated_rows
+from aesvm.estimators.validation import rows_of_chunk, validated_rows
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
@@ -53,7 +55,7 @@ class available_for_streams:  # noqa: N801 (a decorator)
 
 
 def takes_source(method: Callable) -> Any:
-    """Decorate a method that fits to a source: refuse rows in memory in place of it."""
+    """Decorate a method of a source: it is all or nothing, and rows in its place are refused."""
     fit = fit_method(method)
     name = method.__name__
 
@@ -95,7 +97,7 @@ def check_streams(estimator: Any, source: Any) -> None:
 
 def valid_chunk(estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool) -> Chunk:
     """Valid rows of a stream, the class of each (zero where there are none) and its weight."""
-    rows = validated_rows(estimator, X, reset=first)
+    rows = rows_of_chunk(estimator, X, first=first)
     return with_or_without_classes(rows, y, sample_weight, type(estimator).__name__)
 
 
@@ -167,5 +169,8 @@ def streamed_from(
     reduce_of = _reduce_of(estimator, stream, run, progress)
     scaled = estimator.gamma == "scale" and has_gamma(estimator.kernel)
     stream = take_all(stream, source, validate, reduce_of, progress, scaled)
+    names = getattr(source, "feature_names", None)
+    if names is not None and not hasattr(estimator, "feature_names_in_"):
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
     warn_if_looser(stream.tree, hull_tol, estimator.memory_budget)
     return stream

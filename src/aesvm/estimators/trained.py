@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
+from math import isinf
 from typing import Any, NamedTuple
 
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +27,8 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import valid_weights, validated_rows
 from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import fit
-from aesvm.machines.fitted import Fitted, n_solved, warn_of_solver
+from aesvm.machines.fitted import Fitted, count_solved, warn_of_solver
+from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
@@ -54,7 +56,10 @@ class TrainedOn(NamedTuple):
         return cls(**{**kept, "accounts": [Account(**account) for account in kept["accounts"]]})
 
     def keep(self, estimator: Any) -> Certificate:
-        """Have an estimator keep it, as plain values: a file of them needs no type of ours."""
+        """Have an estimator keep it, and its certificate.
+
+        It is kept as plain values: a file of them needs no type of ours.
+        """
         accounts = [asdict(account) for account in self.accounts]
         estimator._trained_on_ = {**self._asdict(), "accounts": accounts}
         return self.certificate()
@@ -88,9 +93,11 @@ def set_trained(
     estimator.shape_fit_ = shape
     certificate = trained_on.keep(estimator)
     warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter)
-    doubt = certificate.doubt()
-    if doubt and estimator.refine != 0:  # the paper's method alone was asked for
-        warn(f"The model may be far from the exact SVM: {doubt}.")
+    caveat = certificate.caveat()
+    # not where the paper's method alone was asked for; of samples the stream has warned
+    alone = estimator.refine == 0 and not certificate.exact
+    if caveat and not alone and not isinf(certificate.max_residual):
+        warn(f"The model may be far from the exact SVM: {caveat}.")
 
 
 def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_weight: Any) -> None:
@@ -100,6 +107,7 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
     weights = valid_weights(sample_weight, data)
     learner = learning.learner(estimator, data, y, weights)
     settings = reduction_settings(estimator)
+    bytes_of(estimator.memory_budget)
     if estimator.kernel == "precomputed":
         check_symmetric(data)
     estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
@@ -124,7 +132,7 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         trained_with(estimator),
         estimator.hull_tol,
         len(first.prepared.rows),
-        n_solved([one.machine for one in trained]),
+        count_solved([one.machine for one in trained]),
         [one.account for one in trained],
         [one.multipliers for one in trained],
         spec.definiteness,

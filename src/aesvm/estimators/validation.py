@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -59,6 +61,7 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     """
     if isinstance(X, str | PathLike):
         raise ValueError(f"X={str(X)!r} is a name: pass the rows themselves, as an array.")
+    _check_not_masked(X, "X")
     sparse = False if estimator.kernel == "precomputed" else "csr"
     try:
         with np.errstate(invalid="ignore"):  # sums of large numbers, to look for infinite ones
@@ -68,16 +71,45 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     return _canonical(rows)
 
 
+def rows_of_chunk(estimator: Any, X: Any, *, first: bool) -> Any:
+    """Rows of a stream, as ``validated_rows`` has them; a chunk need not repeat the names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return validated_rows(estimator, X, reset=first)
+
+
 def rows_in_place(X: Any) -> Any:
     """The same where there is no estimator: of rows on a worker."""
     return _canonical(check_array(X, accept_sparse="csr", input_name="X", **_ROWS))
 
 
+def _check_not_masked(values: Any, name: str) -> None:
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked values, which would be used: fill them, or drop them.")
+
+
 def _canonical(X: Any) -> Any:
-    if sp.issparse(X) and not X.has_canonical_format:
+    if not sp.issparse(X):
+        return X
+    _check_csr(X)
+    if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def _check_csr(X: Any) -> None:
+    """Refuse a matrix whose arrays do not fit each other: SciPy does not look at them."""
+    ends, indices = X.indptr, X.indices
+    sound = len(ends) == X.shape[0] + 1 and ends[0] == 0 and ends[-1] <= len(indices)
+    if not sound or (np.diff(ends) < 0).any():
+        raise ValueError("X is sparse, and its indptr does not count up to its stored values.")
+    used = indices[: ends[-1]]
+    if len(used) and not 0 <= used.min() <= used.max() < X.shape[1]:
+        raise ValueError(
+            f"X is sparse, with column indices from {used.min()} to {used.max()}, and has "
+            f"{X.shape[1]} columns."
+        )
 
 
 def check_given(y: Any, name: str, what: str) -> None:
@@ -89,7 +121,14 @@ def check_given(y: Any, name: str, what: str) -> None:
 def valid_values(y: Any, X: Any, name: str) -> NDArray[np.float64]:
     """The number of each row; ``name``: of the estimator that cannot do without."""
     check_given(y, name, "the values to predict")
-    y = np.asarray(_check_y(y, y_numeric=True, estimator=name), dtype=np.float64)
+    try:
+        y = np.asarray(_check_y(y, y_numeric=True, estimator=name), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        if re.search(r"\by\b", str(error)):
+            raise
+        raise ValueError(
+            f"y must be numbers, one for each row and none missing: {error}"
+        ) from error
     check_consistent_length(X, y)
     return y
 
@@ -97,8 +136,11 @@ def valid_values(y: Any, X: Any, name: str) -> NDArray[np.float64]:
 def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
     """The class of each row; ``name`` as in ``valid_values``."""
     check_given(y, name, "the classes")
+    _check_not_masked(y, "y")
     check_consistent_length(X, y)
     y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "V":
+        raise ValueError(f"y has the structured type {y.dtype}: pass one class for each row.")
     if y.dtype.kind not in "biu":  # whole numbers are classes: no need to look
         check_labels(y, "y")
         with np.errstate(invalid="ignore"):  # it tries whether they are whole numbers

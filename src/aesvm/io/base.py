@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+#: Rows of a chunk that compiled code can count: whoever asks for more means all.
+_MOST_ROWS = 2**60
+
 #: Rows of a chunk where nothing is said of it.
 CHUNK_ROWS = 65_536
 
@@ -114,12 +117,12 @@ class ChunkReader(ABC):
     """
 
     def __init__(self, paths: list[Path], chunk_rows: int) -> None:
-        if not is_whole(chunk_rows) or not 1 <= chunk_rows < 2**62:
+        if not is_whole(chunk_rows) or chunk_rows < 1:
             raise ValueError(f"chunk_rows={chunk_rows!r}: an integer of at least 1 is needed.")
         for path in paths:
             _check_file(path)
         self.paths = paths
-        self.chunk_rows = int(chunk_rows)
+        self.chunk_rows = min(int(chunk_rows), _MOST_ROWS)
         self._latest = Progress()
 
     @property

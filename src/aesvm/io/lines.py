@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import os
+import sys
 import zlib
 from collections.abc import Generator
 from io import FileIO
@@ -36,7 +38,7 @@ def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
     Raises
     ------
     EOFError
-        Where a compressed file is cut short.
+        Where a file is cut short: a compressed one, or one that had more bytes when it was opened.
     BadRow
         Where the line after the last block does not end.
     """
@@ -63,16 +65,27 @@ def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
 
 
 def _text(file: FileIO, path: Path, progress: Progress) -> Generator[bytes, None, None]:
-    """The text of a file as it comes."""
+    """The text of a file as it comes, up to the size that it had when it was opened.
+
+    One that is written to meanwhile may end in a part of a line. Some files say of no size.
+    """
+    size = os.fstat(file.fileno()).st_size or sys.maxsize
     magic = file.read(max(map(len, _DECOMPRESSORS)))
     file.seek(0)
     for known, (name, decompressor) in _DECOMPRESSORS.items():
         if magic.startswith(known):
             yield from _decompressed(file, path, progress, name, decompressor)
             return
-    while text := file.read(BLOCK_BYTES):
+    left = size
+    while text := file.read(min(BLOCK_BYTES, left)):
         progress.position += len(text)
+        left -= len(text)
         yield text
+    if 0 < left < size < sys.maxsize:
+        raise EOFError(
+            f"{path}: the file is cut short: it had {size:,} bytes when it was opened, and ends "
+            f"after {size - left:,}."
+        )
 
 
 def _decompressed(

@@ -183,6 +183,11 @@ def _mapped(path: Path) -> np.memmap:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # of any kind: the header is read as Python's text
+        if "object" in str(error).lower():
+            raise ValueError(
+                f"{path}: the array has Python objects, which are not read: save numbers, or "
+                'strings by array.astype("U").'
+            ) from error
         raise ValueError(
             f"{path}: the array cannot be mapped; is the file cut short? ({error})"
         ) from error

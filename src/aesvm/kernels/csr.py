@@ -16,9 +16,9 @@ from aesvm.runtime.jit import jit
 
 
 def narrowed(X: Any) -> tuple[NDArray, Any]:
-    """Some features, ascending, and the rows over these alone: at most one for each stored value.
+    """The features that occur, ascending, and the rows over them.
 
-    Rows that have fewer features than that already are returned as they are, with all of them.
+    Rows with no more features than stored values are returned as they are, with all features.
 
     Examples
     --------

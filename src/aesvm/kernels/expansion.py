@@ -54,7 +54,7 @@ def expand(
             for segment in range(n_segments):
                 for part, values in _blocks(columns, lines, n_lines, *edges[segment : segment + 2]):
                     sums[:, segment] += values @ coefs[part]
-        check_finite(sums)
+        _check_finite(sums)
         return combine(sums)
 
     if sp.issparse(X_new):
@@ -62,8 +62,8 @@ def expand(
     return np.concatenate(list(run(piece, range(0, X_new.shape[0], blocks.EXPANSION_LINES))))
 
 
-def check_finite(values: NDArray) -> None:
-    """Refuse rows whose kernel values overflow."""
+def _check_finite(values: NDArray) -> None:
+    """Refuse rows whose decision values overflow."""
     if not np.isfinite(values).all():
         raise ValueError(
             "X has rows whose decision values are too large for a floating-point number: scale "

@@ -65,7 +65,7 @@ class _Lines(NamedTuple):
 
 
 class _SparseColumns(Columns):
-    """Columns over ``features`` alone: what others lines have counts in their norms only."""
+    """Columns over ``features``: features that only the lines have count in their norms alone."""
 
     def __init__(
         self, kernel: SparseKernel, features: NDArray, vectors: sp.csr_array, terms: NDArray

@@ -22,10 +22,10 @@ from aesvm.kernels.functions import Kernel, Parameters
 from aesvm.kernels.matrix import Columns, KernelMatrix, PlainColumns
 from aesvm.runtime.jit import jit
 
-#: Unit of rounding.
 #: Products beyond this overflow in single precision, or a sum of them does.
 _LARGEST_PRODUCT = 1e30
 
+#: Unit of rounding.
 _EPS = {np.dtype(t): float(np.finfo(t).eps) for t in (np.float32, np.float64)}
 
 

@@ -78,8 +78,8 @@ def _fitted(
     )
 
 
-def n_solved(machines: list[Machine]) -> int:
-    """Rows that any of some machines was solved for."""
+def count_solved(machines: list[Machine]) -> int:
+    """How many distinct rows some machines were solved for."""
     return len(np.unique(np.concatenate([machine.set.rows for machine in machines])))
 
 

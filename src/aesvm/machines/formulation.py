@@ -165,6 +165,8 @@ def _best_offset(kinks: Array, costs: Array, rising: NDArray[np.bool_], linear: 
     The sum is piecewise linear in b. Its slope right of a kink is the cost of rising ramps up to
     there, less that of falling ramps beyond.
     """
+    if not len(kinks):
+        return 0.0
     order = np.argsort(kinks, kind="stable")
     costs = costs[order]
     falling = np.where(rising[order], 0.0, costs)

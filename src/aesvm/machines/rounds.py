@@ -101,7 +101,7 @@ class State:
     rounds: int
     sets: TrainingSets
     looks: list[Look] | None = None
-    changed: float | None = None  #: share of the rows whose prediction the last round changed
+    changed: float | None = None  #: share of weight whose prediction the last round changed
 
     @property
     def objective(self) -> float | None:

@@ -229,7 +229,10 @@ class MergeTree(NamedTuple):
         return tree
 
     def settled(self, reduce: Reduce) -> MergeTree:
-        """With the buffer reduced, and within the budget; of a sample, sampled once more."""
+        """With the buffer reduced, and within the budget.
+
+        A sample stays as it is while it fits its share, and is drawn anew where it does not.
+        """
         if not self.buffer:
             return self
         if self.sampled:
@@ -239,11 +242,13 @@ class MergeTree(NamedTuple):
             return merged(two, self.hull_tol, level, reduce)
 
         levels = carried(self.levels, reduce(joined(self.buffer), self.hull_tol, 1), merge)
-        return self._or_sample(self._replace(buffer=(), levels=tuple(levels))._looser(reduce))
+        return self._sampled_unless_fits(
+            self._replace(buffer=(), levels=tuple(levels))._looser(reduce)
+        )
 
     def within_budget(self, reduce: Reduce) -> MergeTree:
         """As it is, or all in one set; or, where that is allowed, looser, or a sample."""
-        return self._or_sample(self._looser(reduce))
+        return self._sampled_unless_fits(self._looser(reduce))
 
     def _looser(self, reduce: Reduce) -> MergeTree:
         """Within the budget, or as loose as it may become."""
@@ -259,16 +264,17 @@ class MergeTree(NamedTuple):
             tree = tree._replace(hull_tol=looser)._in_one(reduce)  # later rows have that as well
         return tree
 
-    def _or_sample(self, looser: MergeTree) -> MergeTree:
+    def _sampled_unless_fits(self, looser: MergeTree) -> MergeTree:
         """What became of this tree; or, where that is too much, a sample of what this one has.
 
-        Few of the representatives at a loose tolerance would be extreme rows, and not typical ones.
+        Representatives at a loose tolerance are extreme rows: a few of them would not be typical.
         """
         if looser.n_bytes <= looser.budget:
             return looser
         return self._replace(hull_tol=looser.hull_tol)._sample()
 
     def _check_may_loosen(self) -> None:
+        """Refuse to hold less than was asked for, unless that is allowed."""
         if not self.loosen:
             raise ValueError(
                 f"memory_budget={self.budget:,.0f} bytes cannot hold the set of the "

@@ -1,8 +1,9 @@
 """A weighted random sample of weighted rows: what is left where a budget cannot hold a set.
 
-Within each group rows are drawn with a probability that is proportional to their weight, and the
-drawn ones share the weight of the group: the sum over a group is that of all its rows, and so is,
-in expectation, every sum over the rows. A row that outweighs its share is kept as it is.
+A row that outweighs its share of all is kept as it is. The places that are left go to the groups in
+proportion to what their other rows weigh; within a group these are drawn with a probability that is
+proportional to their weight, and the drawn ones share it: the sum over a group is that of all its
+rows, and so is, in expectation, every sum over the rows.
 """
 
 from __future__ import annotations
@@ -31,18 +32,39 @@ def sample(rows: WeightedRows, n_drawn: int, seed: int) -> WeightedRows:
     [90.0, 10.0]
     """
     random = np.random.default_rng(seed)
-    total = float(rows.weights.sum())
-    chosen, weights = [], []
+    heavy = _outweighs_its_share(rows.weights, n_drawn)
+    n_left = n_drawn - int(np.count_nonzero(heavy))
+    light = np.where(heavy, 0.0, rows.weights)
+    total = float(light.sum())
+    weights = np.where(heavy, rows.weights, 0.0)
     for group in np.unique(rows.groups):
-        at = np.flatnonzero(rows.groups == group)
-        own = rows.weights[at]
-        n_own = max(1, int(n_drawn * (float(own.sum()) / total)))
-        drawn, shares = _drawn(own, n_own, random)
-        chosen.append(at[drawn])
-        weights.append(shares)
-    order = np.argsort(np.concatenate(chosen))
-    few = rows.take(np.concatenate(chosen)[order])
-    return replace(few, weights=np.concatenate(weights)[order], reach=inf)
+        own = rows.groups == group
+        kept, others = np.flatnonzero(own & heavy), np.flatnonzero(own & ~heavy)
+        left = float(light[others].sum())
+        if not left:
+            continue
+        n_own = max(0 if len(kept) else 1, int(n_left * (left / total)))
+        if n_own:
+            drawn, shares = _drawn(rows.weights[others], n_own, random)
+            weights[others[drawn]] = shares
+        else:  # handed on to the heavy ones, in proportion
+            weights[kept] *= 1.0 + left / float(rows.weights[kept].sum())
+    chosen = np.flatnonzero(weights)
+    return replace(rows.take(chosen), weights=weights[chosen], reach=inf)
+
+
+def _outweighs_its_share(weights: NDArray[np.float64], n_drawn: int) -> NDArray[np.bool_]:
+    """Rows so heavy that, of this many, one would be drawn for certain."""
+    heaviest = np.argsort(-weights, kind="stable")
+    rest = np.cumsum(weights[heaviest][::-1])[::-1]  # of each and all that are lighter
+    kept = 0
+    while kept < min(n_drawn, len(weights)):
+        if weights[heaviest[kept]] * (n_drawn - kept) < rest[kept]:
+            break
+        kept += 1
+    heavy = np.zeros(len(weights), dtype=bool)
+    heavy[heaviest[:kept]] = True
+    return heavy
 
 
 def _drawn(
@@ -51,22 +73,9 @@ def _drawn(
     """Which rows are drawn, and what each weighs."""
     if n_drawn >= len(weights):
         return np.arange(len(weights)), weights
-    heaviest = np.argsort(-weights, kind="stable")
-    rest = np.cumsum(weights[heaviest][::-1])[::-1]  # of each and all that are lighter
-    kept = 0
-    while kept < n_drawn and weights[heaviest[kept]] * (n_drawn - kept) >= rest[kept]:
-        kept += 1
-    as_they_are, others = heaviest[:kept], heaviest[kept:]
-    n_left = n_drawn - kept
-    if not n_left:
-        # the lighter ones are handed on in proportion
-        return as_they_are, weights[as_they_are] * (weights.sum() / weights[as_they_are].sum())
-    others = random.permutation(others)
-    share = float(weights[others].sum()) / n_left
-    marks = share * (np.arange(n_left) + random.uniform())
-    places = np.searchsorted(np.cumsum(weights[others]), marks, side="right")
-    drawn, counts = np.unique(np.minimum(places, len(others) - 1), return_counts=True)
-    return (
-        np.concatenate([as_they_are, others[drawn]]),
-        np.concatenate([weights[as_they_are], share * counts]),
-    )
+    order = random.permutation(len(weights))
+    share = float(weights.sum()) / n_drawn
+    marks = share * (np.arange(n_drawn) + random.uniform())
+    places = np.searchsorted(np.cumsum(weights[order]), marks, side="right")
+    drawn, counts = np.unique(np.minimum(places, len(order) - 1), return_counts=True)
+    return order[drawn], share * counts.astype(np.float64)

@@ -69,8 +69,9 @@ def read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any,
     with progress.task(name, _STEPS if n_bytes else None) as task:
         for chunk in chunks:
             if not isinstance(chunk, tuple | list) or len(chunk) != 3:
+                of = f" of {len(chunk)}" if isinstance(chunk, tuple | list) else ""
                 raise ValueError(
-                    f"source gave {type(chunk).__name__} for a chunk: it must give triples "
+                    f"source gave a {type(chunk).__name__}{of} for a chunk: it must give triples "
                     "(X, y, sample_weight), of which the last two may be None."
                 )
             if not np.ndim(chunk[0]):
@@ -117,6 +118,11 @@ def read_again(
 
 
 def _changed(known: KnownRows, n_rows: int) -> str:
+    if not known.same_chunks:
+        return (
+            f"source gives other rows than the {known.n_rows:,} that the model was trained on, or "
+            f"in another order (seen by row {n_rows:,}): pass those rows."
+        )
     return (
         f"source gave {known.n_rows:,} rows at first, and not the same when read again (up to "
         f"row {n_rows:,}): it must give the same chunks each time it is read."

@@ -141,7 +141,11 @@ def take_all(
     digests = {}
     variance = Variance()
     for X, y, sample_weight in read(source, "read", progress):
-        chunk = validate(X, y, sample_weight, stream.n_rows == 0)
+        try:
+            chunk = validate(X, y, sample_weight, stream.n_rows == 0)
+        except ValueError as error:
+            where = f"in the chunk of source that begins at row {stream.n_rows:,}"
+            raise type(error)(f"{error} ({where})") from error
         if scaled:
             variance |= Variance.of(chunk.X)
         stream = stream.add(chunk, y is not None, reduce_of)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aesvm.certificate import Account
 from aesvm.kernels import KernelSpec
-from aesvm.machines.fitted import Fitted, n_solved
+from aesvm.machines.fitted import Fitted, count_solved
 from aesvm.machines.formulation import Array, Formulation
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 from aesvm.machines.problem import RowSelection
@@ -184,7 +184,7 @@ class GatheredTrainer:
             fitted._replace(support=support),
             accounts,
             state.rounds,
-            n_solved(state.machines),
+            count_solved(state.machines),
             sets.hull_tol,
             first,
             first_tol,

@@ -81,7 +81,7 @@ def _first_equal(
 
 
 def hash_keys(size: int) -> NDArray[np.uint64]:
-    """Odd numbers, one for each of the first features."""
+    """The keys of the first ``size`` numbers, which are odd."""
     keys = np.empty(size, dtype=np.uint64)
     _write_keys(keys)
     return keys
