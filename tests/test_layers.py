@@ -55,9 +55,9 @@ def test_few_files_stand_at_the_top():
 
 def test_estimators_derive_from_at_most_two_classes_of_ours():
     """What is done with rows, and how predictions are made."""
-    from aesvm.dask import DaskAESVC, DaskRepresentativeSet
+    import aesvm.dask as on_cluster
 
     ours = [getattr(aesvm, name) for name in aesvm.__all__ if name != "Certificate"]
-    for estimator in (*ours, DaskAESVC, DaskRepresentativeSet):
+    for estimator in (*ours, *(getattr(on_cluster, name) for name in on_cluster.__all__)):
         ours = [base for base in estimator.__mro__[1:] if base.__module__.startswith("aesvm")]
         assert len(ours) <= 2

@@ -119,4 +119,4 @@ class AEOneClassSVM(
         labels : ndarray of shape (n_samples,)
             -1 for outliers, 1 for others.
         """
-        return np.where(self._values(X) < 0.0, -1, 1)
+        return 1 - 2 * (self._values(X) < 0.0)

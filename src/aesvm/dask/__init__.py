@@ -1,9 +1,19 @@
-"""AESVC and RepresentativeSet of rows that lie on a cluster, in Dask arrays and dataframes.
+"""The estimators, for rows that lie on a cluster, in Dask arrays and dataframes.
 
 Rows are reduced where they are, and no more than their representatives travel. It takes the extra
 ``aesvm[dask]``, and a ``dask.distributed.Client``.
 """
 
-from aesvm.dask.estimators import DaskAESVC, DaskRepresentativeSet
+from aesvm.dask.classifiers import DaskAENuSVC, DaskAESVC
+from aesvm.dask.one_class import DaskAEOneClassSVM
+from aesvm.dask.regressors import DaskAENuSVR, DaskAESVR
+from aesvm.dask.representative_set import DaskRepresentativeSet
 
-__all__ = ["DaskAESVC", "DaskRepresentativeSet"]
+__all__ = [
+    "DaskAENuSVC",
+    "DaskAENuSVR",
+    "DaskAEOneClassSVM",
+    "DaskAESVC",
+    "DaskAESVR",
+    "DaskRepresentativeSet",
+]

@@ -15,20 +15,18 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_feature_names
 
-from aesvm.dask.partitions import Partition, one_block_of_columns
+from aesvm.dask.partitions import one_block_of_columns
 from aesvm.dask.rows import Features
 from aesvm.estimators.prediction import model_of
-from aesvm.estimators.validation import check_labels, valid_weights
-from aesvm.machines.prediction import PairwiseModel
+from aesvm.machines.prediction import MachineModel, PairwiseModel
 
 
 class BlockModel(NamedTuple):
     """A trained model, as it is sent to the blocks of rows that it is asked for."""
 
-    model: PairwiseModel
+    model: PairwiseModel | MachineModel
     features: Features
 
     @classmethod
@@ -45,39 +43,29 @@ class _Question(NamedTuple):
     columns: list | None  #: names of its columns; None where it gives one value a row
 
 
-def predicted(estimator: Any, X: Any) -> Any:
-    """The class of each row, lazily."""
-    return _asked(estimator, X, _Question("predict", estimator.classes_[:0], None))
-
-
-def decision_values(estimator: Any, X: Any) -> Any:
-    """The decision values of each row, lazily."""
-    classes = estimator.classes_.tolist()
-    columns: list | None = None
-    if len(classes) > 2:
-        pairs = itertools.combinations(classes, 2)
-        by_class = estimator.decision_function_shape == "ovr"
-        columns = classes if by_class else [f"{one} or {other}" for one, other in pairs]
+def ask_lazily(estimator: Any, method: str, X: Any) -> Any:
+    """What a method of the model gives for rows that Dask has: classes, or decision values."""
+    if method == "predict":
+        return _asked(estimator, X, _Question(method, estimator.classes_[:0], None))
+    columns = _columns(estimator)
     empty = np.empty((0,) if columns is None else (0, len(columns)))
-    return _asked(estimator, X, _Question("decision_function", empty, columns))
+    return _asked(estimator, X, _Question(method, empty, columns))
+
+
+def _columns(estimator: Any) -> list | None:
+    """Names of the columns of decision values; None where there is one value a row."""
+    classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else []
+    if len(classes) <= 2:
+        return None
+    if estimator.decision_function_shape == "ovr":
+        return classes
+    return [f"{one} or {other}" for one, other in itertools.combinations(classes, 2)]
 
 
 def check_names(estimator: Any, X: Any) -> None:
     """Refuse a dataframe whose columns are not those of the fit."""
     if isinstance(X, dd.DataFrame):
         _check_feature_names(estimator, X._meta, reset=False)
-
-
-def correct_weight(model: BlockModel, partition: Partition) -> tuple[float, float]:
-    """The weight of the rows whose class is predicted right, and that of all."""
-    X, y, weights = partition
-    if not X.shape[0]:
-        return 0.0, 0.0
-    y = column_or_1d(y)
-    check_labels(y, "y")
-    right = model.model.predict(model.features.rows(X)) == y
-    weights = valid_weights(weights, X, all_may_be_zero=True)
-    return float(weights @ right), float(weights.sum())
 
 
 def _asked(estimator: Any, X: Any, question: _Question) -> Any:

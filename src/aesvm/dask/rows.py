@@ -18,14 +18,18 @@ from distributed import Future
 
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
-from aesvm.estimators.validation import rows_in_place, valid_classes, valid_weights
+from aesvm.estimators.chunks import ChunkOf, with_or_without_classes
+from aesvm.estimators.validation import rows_in_place
 from aesvm.kernels.gamma import Variance
+from aesvm.kernels.joint import TargetScale
+from aesvm.kernels.moments import Moments
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
 from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.gathered import check_budget, strata_bytes
 from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
 from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.tally import Tally
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined
@@ -43,6 +47,7 @@ class Features(NamedTuple):
 
     n_features: int
     estimator: str
+    chunk_of: ChunkOf = with_or_without_classes  #: checks what belongs to the rows
 
     def check(self, n_features: int) -> None:
         """Refuse rows of another number of features, in scikit-learn's words."""
@@ -57,6 +62,11 @@ class Features(NamedTuple):
         rows = rows_in_place(X)
         self.check(rows.shape[1])
         return rows
+
+    def chunk(self, partition: Partition) -> Chunk:
+        """A partition that has rows, all of it valid."""
+        X, y, sample_weight = partition
+        return self.chunk_of(self.rows(X), y, sample_weight, self.estimator)
 
 
 @dataclass(frozen=True)
@@ -84,17 +94,27 @@ class CountedRows(NamedTuple):
     sizes: dict[int, int]
 
 
-def gamma_scale(cluster: Cluster, features: Features) -> float:
-    """The number that gamma="scale" stands for."""
-    before = [(features,)] * cluster.n_partitions
-    variances = cluster.of_partitions("scale", _variance, before)
-    cluster.wait_for("scale", variances)
-    whole = cluster.merged("scale", variances, _merged_variances)
-    variance: Variance = cluster.result("scale", whole)
-    if not variance.n_values:
+class Statistics(NamedTuple):
+    """What is known of all rows before any is reduced; it adds up."""
+
+    variance: Variance = Variance()  #: of the values of X
+    targets: Moments = Moments()
+
+    def __or__(self, other: Statistics) -> Statistics:
+        return Statistics(self.variance | other.variance, self.targets | other.targets)
+
+
+def statistics(cluster: Cluster, features: Features, of_rows: bool, of_targets: bool) -> Statistics:
+    """Statistics of the values of X, of the targets, or of both, in one pass."""
+    before = [(features, of_rows, of_targets)] * cluster.n_partitions
+    own = cluster.of_partitions("scale", _statistics, before)
+    cluster.wait_for("scale", own)
+    whole = cluster.merged("scale", own, _merged_statistics)
+    known: Statistics = cluster.result("scale", whole)
+    if (of_rows and not known.variance.n_values) or (of_targets and not known.targets.weight):
         raise ValueError(NO_ROWS)
-    cluster.release(variances)
-    return variance.gamma("scale")
+    cluster.release(own)
+    return known
 
 
 class ClusterRows:
@@ -121,6 +141,11 @@ class ClusterRows:
         self.scores: list[Future] = []  # of the last look
         self.cuts: dict[int, Cut] | None = None  # of the last round
         self.starts = np.zeros(1, dtype=np.int64)  # of the partitions, among all rows
+
+    @property
+    def scale(self) -> TargetScale | None:
+        """The unit of targets that rows stand for each other with."""
+        return self.reduction.reducer.scale
 
     def reduce(self, tolerance: float, keep: bool) -> tuple[MergeTree, Tally]:
         """Representatives within a squared distance; ``keep`` the parts, to be asked again."""
@@ -239,17 +264,14 @@ def _part(
     partition: Partition,
 ) -> CountedPart:
     """A partition as a part, and its tally."""
-    X, y, sample_weight = partition
-    n_rows = X.shape[0]
+    n_rows = partition.X.shape[0]
     if not n_rows:
         return CountedPart(None, Tally.of_nothing(), {number: 0})
-    X = features.rows(X)
-    weights = valid_weights(sample_weight, X, all_may_be_zero=True)
-    targets = np.zeros(n_rows, dtype=np.int8) if y is None else valid_classes(y, X)
+    X, targets, weights, groups, _ = features.chunk(partition)
     first = number * _STRIDE
-    tally = Tally.of(X, targets, targets, weights, first)
+    tally = Tally.of(X, targets, groups, weights, first)
     indices = first + np.arange(n_rows, dtype=np.int64)
-    rows = WeightedRows(X, targets, targets, weights, indices, 0.0)
+    rows = WeightedRows(X, targets, groups, weights, indices, 0.0)
     tolerance = tolerance_of(hull_tol, level, 0.0)
     with _working() as run:
         part = reducer.part(rows, tolerance, run, Silence(), most_kept_at(level))
@@ -364,10 +386,19 @@ def _within_budget(
     return (strata if n_bytes <= budget else None), n_bytes
 
 
-def _variance(features: Features, partition: Partition) -> Variance:
-    X = partition.X
-    return Variance.of(features.rows(X)) if X.shape[0] else Variance()
+def _statistics(
+    features: Features, of_rows: bool, of_targets: bool, partition: Partition
+) -> Statistics:
+    if not partition.X.shape[0]:
+        return Statistics()
+    known = Statistics()
+    if of_rows:
+        known = known._replace(variance=Variance.of(features.rows(partition.X)))
+    if of_targets:
+        chunk = features.chunk(partition)
+        known = known._replace(targets=Moments.of(chunk.targets, chunk.weights))
+    return known
 
 
-def _merged_variances(variances: list[Variance], level: int | None) -> Variance:
-    return functools.reduce(operator.or_, variances)
+def _merged_statistics(several: list[Statistics], level: int | None) -> Statistics:
+    return functools.reduce(operator.or_, several)

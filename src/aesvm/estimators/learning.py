@@ -6,7 +6,6 @@ from the rest. An estimator has one of them; everything it does with rows asks i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,15 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_y, check_consistent_length
 
+from aesvm.estimators.chunks import ChunkOf, with_classes, with_values, without_targets
 from aesvm.estimators.class_weights import class_weights
-from aesvm.estimators.streams import valid_chunk
 from aesvm.estimators.validation import (
     check_two_classes,
     rows_of_chunk,
     valid_classes,
-    valid_weights,
+    valid_values,
 )
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
@@ -35,9 +33,6 @@ from aesvm.machines.training import Trained
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel
-
-#: Targets that are larger are refused: sums of their squares must stay finite.
-_LARGEST_TARGET = 1e140
 
 
 @dataclass(frozen=True)
@@ -62,6 +57,18 @@ class Learning(Protocol):
     @property
     def n_groups(self) -> int:
         """Groups of rows that there must be at least: classes, or rows."""
+
+    @property
+    def takes_targets(self) -> bool:
+        """Whether there must be a y; otherwise it is ignored."""
+
+    @property
+    def joint(self) -> bool:
+        """Whether rows stand for each other together with their targets."""
+
+    @property
+    def chunk_of(self) -> ChunkOf:
+        """Makes chunks of valid rows, wherever these are."""
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         """The targets of rows, checked."""
@@ -89,7 +96,7 @@ class Learning(Protocol):
         """Refuse rows that nothing can be learned of; ``what`` has them."""
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        """Refuse parameters that rows of such weights do not allow."""
+        """Refuse parameters that rows of such weights do not allow; classes may be given once."""
 
     def gathered(
         self,
@@ -109,6 +116,9 @@ class Classes:
     formulation: Callable[[Any], Formulation]  #: of an estimator
     check_pair: Callable[[Any, float, float], None] | None = None  #: given an estimator, and costs
     n_groups = 2
+    takes_targets = True
+    joint = False
+    chunk_of = staticmethod(with_classes)
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         return valid_classes(y, X, type(estimator).__name__)
@@ -144,7 +154,7 @@ class Classes:
         """Rows that must have classes; of a stream, those that were announced."""
         if y is None:
             raise ValueError("y=None: a classifier needs the classes of the rows.")
-        chunk = valid_chunk(estimator, X, y, sample_weight, first)
+        chunk = _chunk_of(self.chunk_of, estimator, X, y, sample_weight, first)
         if streamed is not None:
             streamed.check_classes(chunk.targets)
         return chunk
@@ -154,9 +164,7 @@ class Classes:
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
         classes, labels = np.unique(targets, return_inverse=True)
-        factors = np.ones(len(classes))
-        if hasattr(estimator, "class_weight_"):
-            factors = estimator.class_weight_[np.searchsorted(estimator.classes_, classes)]
+        factors = estimator.class_weight_[np.searchsorted(estimator.classes_, classes)]
         self._check_pairs(estimator, labels, factors[labels] * weights)
 
     def gathered(
@@ -195,28 +203,12 @@ class Values:
 
     formulation: Callable[[Any, float], Formulation]  #: of an estimator and the targets' spread
     n_groups = 1
+    takes_targets = True
+    joint = True
+    chunk_of = staticmethod(with_values)
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
-        if y is None:
-            raise ValueError(
-                f"{type(estimator).__name__} requires y to be passed, but the target y is None: "
-                "pass the values to predict."
-            )
-        try:
-            y = np.asarray(_check_y(y, y_numeric=True, estimator=estimator), dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            if re.search(r"\by\b", str(error)):
-                raise
-            raise ValueError(
-                f"y must be numbers, one for each row and none missing: {error}"
-            ) from error
-        check_consistent_length(X, y)
-        largest = float(np.abs(y).max(initial=0.0))
-        if largest > _LARGEST_TARGET:
-            raise ValueError(
-                f"y has values as large as {largest:.3g}: scale y to less than {_LARGEST_TARGET:g}."
-            )
-        return y
+        return valid_values(y, X, type(estimator).__name__)
 
     def learner(
         self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
@@ -238,7 +230,7 @@ class Values:
         sample_weight: Any,
         first: bool,
     ) -> Chunk:
-        return _chunk_of_values(self, estimator, X, y, sample_weight, first, joint=True)
+        return _chunk_of(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:
         _check_some_row(tally, what)
@@ -264,6 +256,9 @@ class Support:
 
     formulation: Callable[[Any], Formulation]  #: of an estimator
     n_groups = 1
+    takes_targets = False
+    joint = False
+    chunk_of = staticmethod(without_targets)
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         return np.ones(X.shape[0])
@@ -286,7 +281,7 @@ class Support:
         sample_weight: Any,
         first: bool,
     ) -> Chunk:
-        return _chunk_of_values(self, estimator, X, y, sample_weight, first, joint=False)
+        return _chunk_of(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:
         _check_some_row(tally, what)
@@ -305,20 +300,9 @@ class Support:
         return _one_machine(estimator, counts, self.formulation(estimator), spec)
 
 
-def _chunk_of_values(
-    learning: Learning,
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    first: bool,
-    joint: bool,
-) -> Chunk:
-    """Rows that are all of one group."""
+def _chunk_of(chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, weight: Any, first: bool) -> Chunk:
     rows = rows_of_chunk(estimator, X, first=first)
-    weights = valid_weights(sample_weight, rows, all_may_be_zero=True)
-    groups = np.zeros(rows.shape[0], dtype=np.int8)
-    return Chunk(rows, learning.valid_targets(estimator, y, rows), weights, groups, joint)
+    return chunk_of(rows, y, weight, type(estimator).__name__)
 
 
 def _check_some_row(tally: Tally, what: str) -> None:

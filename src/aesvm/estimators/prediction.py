@@ -46,8 +46,7 @@ class PairwiseClassifier:
             With two classes, positive for the second. With more, by class ("ovr") or by pair
             of classes ("ovo"), positive for the first of them.
         """
-        model = model_of(self)
-        return model.decision_function(validated_rows(self, X, reset=False), self.n_jobs)
+        return self._ask("decision_function", X)
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Predict the class of each row.
@@ -60,8 +59,7 @@ class PairwiseClassifier:
         -------
         labels : ndarray of shape (n_samples,)
         """
-        model = model_of(self)
-        return model.predict(validated_rows(self, X, reset=False), self.n_jobs)
+        return self._ask("predict", X)
 
     @property
     def coef_(self) -> Any:
@@ -72,6 +70,9 @@ class PairwiseClassifier:
                 self.dual_coef_, self.support_vectors_, self.n_support_
             ),
         )
+
+    def _ask(self, method: str, X: Any) -> Any:
+        return ask(self, method, X)
 
     def _model(self) -> PairwiseModel:
         return PairwiseModel(
@@ -118,9 +119,11 @@ class MachineEstimator:
             self.intercept_,
         )
 
+    def _ask(self, method: str, X: Any) -> Any:
+        return ask(self, method, X)
+
     def _values(self, X: ArrayLike) -> NDArray[np.float64]:
-        model = model_of(self)
-        return model.decision_function(validated_rows(self, X, reset=False), self.n_jobs)
+        return self._ask("decision_function", X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_")
@@ -133,6 +136,12 @@ def model_of(estimator: Any) -> Any:
     """What a fitted estimator predicts with."""
     check_is_fitted(estimator)
     return estimator._model()
+
+
+def ask(estimator: Any, method: str, X: Any) -> Any:
+    """What a method of a fitted estimator's model gives for some rows."""
+    model = model_of(estimator)
+    return getattr(model, method)(validated_rows(estimator, X, reset=False), estimator.n_jobs)
 
 
 def with_kernel_tags(estimator: Any, tags: Any) -> Any:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from aesvm.estimators.chunks import with_or_without_classes
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
-from aesvm.estimators.validation import rows_of_chunk, valid_classes, valid_weights, validated_rows
+from aesvm.estimators.validation import rows_of_chunk, validated_rows
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
@@ -97,9 +98,7 @@ def check_streams(estimator: Any, source: Any) -> None:
 def valid_chunk(estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool) -> Chunk:
     """Valid rows of a stream, the class of each (zero where there are none) and its weight."""
     rows = rows_of_chunk(estimator, X, first=first)
-    weights = valid_weights(sample_weight, rows, all_may_be_zero=True)
-    classes = np.zeros(rows.shape[0], dtype=np.int8) if y is None else valid_classes(y, rows)
-    return Chunk(rows, classes, weights, groups=classes)
+    return with_or_without_classes(rows, y, sample_weight, type(estimator).__name__)
 
 
 def begun(estimator: Any, hull_tol: float, gamma: float | None = None) -> Stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from numbers import Integral, Real
 from os import PathLike
@@ -14,7 +15,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils._missing import is_pandas_na
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
 from aesvm.kernels import KERNELS
 
@@ -49,6 +50,9 @@ STREAM_CONSTRAINTS: dict[str, list] = {
 
 #: Weights that come to more are refused: sums over the rows must stay finite.
 _LARGEST_WEIGHT = 1e290
+
+#: Targets that are larger are refused: sums of their squares must stay finite.
+_LARGEST_TARGET = 1e140
 
 _ROWS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
 
@@ -111,12 +115,35 @@ def _check_csr(X: Any) -> None:
         )
 
 
-def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
-    """The class of each row; ``name``: of the estimator that cannot do without."""
+def check_given(y: Any, name: str, what: str) -> None:
+    """Refuse that there is no y; ``name``: of the estimator that cannot do without."""
     if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None: pass {what}.")
+
+
+def valid_values(y: Any, X: Any, name: str) -> NDArray[np.float64]:
+    """The number of each row; ``name``: of the estimator that cannot do without."""
+    check_given(y, name, "the values to predict")
+    try:
+        y = np.asarray(_check_y(y, y_numeric=True, estimator=name), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        if re.search(r"\by\b", str(error)):
+            raise
         raise ValueError(
-            f"{name} requires y to be passed, but the target y is None: pass the classes."
+            f"y must be numbers, one for each row and none missing: {error}"
+        ) from error
+    check_consistent_length(X, y)
+    largest = float(np.abs(y).max(initial=0.0))
+    if largest > _LARGEST_TARGET:
+        raise ValueError(
+            f"y has values as large as {largest:.3g}: scale y to less than {_LARGEST_TARGET:g}."
         )
+    return y
+
+
+def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
+    """The class of each row; ``name`` as in ``valid_values``."""
+    check_given(y, name, "the classes")
     _check_not_masked(y, "y")
     check_consistent_length(X, y)
     y = column_or_1d(y, warn=True)

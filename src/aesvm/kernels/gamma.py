@@ -12,9 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from aesvm.kernels.blocks import copied_rows
-
-#: What a deviation from the mean is off by, as a share of the mean.
-_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+from aesvm.kernels.moments import Moments
 
 #: Kernels that have a gamma.
 WITH_GAMMA = ("rbf", "poly", "sigmoid")
@@ -42,12 +40,14 @@ def resolve_gamma(gamma: str | float, X: Any, kernel: Any = "rbf") -> float:
 
 
 class Variance(NamedTuple):
-    """Number, mean and summed squared deviations of the values of some rows; they add up."""
+    """Moments of the values of some rows; they add up."""
 
     n_features: int = 0
-    n_values: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
+    values: Moments = Moments()
+
+    @property
+    def n_values(self) -> int:
+        return int(self.values.weight)
 
     @classmethod
     def of(cls, X: Any) -> Variance:
@@ -72,32 +72,22 @@ class Variance(NamedTuple):
                 deviations = values[start : start + step] - mean
                 squares += float(np.square(deviations).sum(dtype=np.float64))
             squares += (n_values - values.size) * mean**2
-        return cls(X.shape[1], n_values, float(mean), float(squares))
+        return cls(X.shape[1], Moments(n_values, float(mean), float(squares)))
 
     def __or__(self, other: Variance) -> Variance:
         """Of the values of both."""
-        if not self.n_values or not other.n_values:
-            return other if other.n_values else self
-        n_values = self.n_values + other.n_values
-        apart = other.mean - self.mean
-        between = apart * apart * self.n_values * other.n_values / n_values
-        return Variance(
-            self.n_features,
-            n_values,
-            self.mean + apart * other.n_values / n_values,
-            self.squares + other.squares + between,
-        )
+        return Variance(max(self.n_features, other.n_features), self.values | other.values)
 
     def gamma(self, name: str) -> float:
         """The number that "scale" or "auto" stands for."""
         if name == "auto":
             return 1.0 / self.n_features
-        variance = self.squares / self.n_values
+        variance = self.values.variance
         if not np.isfinite(variance):
             raise ValueError(
                 "gamma='scale' is one over the variance of X, which is too large for a "
                 "floating-point number: scale the data."
             )
-        if variance <= (_ROUNDING * self.mean) ** 2:  # all values are the same
+        if self.values.all_equal:
             return 1.0
         return 1.0 / (self.n_features * variance)

@@ -6,11 +6,13 @@ distances ``|phi(x) - phi(x')|^2 + (u - u')^2``.
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.kernels.moments import Moments
 from aesvm.kernels.points import Points
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class TargetScale(NamedTuple):
 
     @classmethod
     def of(cls, targets: NDArray, weights: NDArray[np.float64]) -> TargetScale:
-        """Mean and standard deviation; where all are equal, some other unit.
+        """The unit of targets with weights.
 
         Examples
         --------
@@ -55,13 +57,14 @@ class TargetScale(NamedTuple):
         >>> TargetScale.of(np.array([1.0, 3.0]), np.ones(2))
         TargetScale(center=2.0, spread=1.0)
         """
-        used = weights > 0
-        if not used.any():
-            return cls(0.0, 1.0)
-        center = float(np.average(targets[used], weights=weights[used]))
-        squares = np.square(targets[used] - center)
-        spread = float(np.sqrt(np.average(squares, weights=weights[used])))
-        return cls(center, spread or abs(center) or 1.0)
+        return cls.from_moments(Moments.of(targets, weights))
+
+    @classmethod
+    def from_moments(cls, targets: Moments) -> TargetScale:
+        """Mean and standard deviation; where all are equal, some other unit."""
+        if not targets.weight or targets.all_equal:
+            return cls(targets.mean, abs(targets.mean) or 1.0)
+        return cls(targets.mean, sqrt(targets.variance))
 
     def scaled(self, targets: NDArray) -> NDArray[np.float64]:
         return (targets - self.center) / self.spread

@@ -168,6 +168,10 @@ def refine(
     """Train on a first set, and make the rounds that the policy asks for."""
     state = State(train(first, progress), 0, first)
     rounds = policy.refine != 0 and policy.refine != "exact" and not first.exact
+    if rounds and all(formulation.constant(own.targets) is not None for own in first.sets):
+        progress.say("the set leaves nothing to learn: no rounds")
+        state = without_rounds(place, state, train, progress)
+        rounds = False
     if rounds and policy.refine == "auto":
         most = policy.effort * ROUND_EFFORT
         if state.cost_of_all_rows > most:

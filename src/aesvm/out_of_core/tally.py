@@ -24,12 +24,12 @@ class Tally(NamedTuple):
 
     n_rows: int
     counts: dict[Any, int]  #: rows of each class
-    present: frozenset  #: classes with a row of non-zero weight
+    weights: dict[Any, float]  #: of all rows of each class together
     digest: int
 
     @classmethod
     def of_nothing(cls) -> Tally:
-        return cls(0, {}, frozenset(), 0)
+        return cls(0, {}, {}, 0)
 
     @classmethod
     def of(
@@ -45,11 +45,13 @@ class Tally(NamedTuple):
 
         Classes are groups; rows without classes have one group.
         """
-        found, counts = np.unique(groups, return_counts=True)
+        found, numbers = np.unique(groups, return_inverse=True)
+        labels = found.tolist()
+        counts, sums = np.bincount(numbers), np.bincount(numbers, weights)
         return cls(
             len(targets),
-            dict(zip(found.tolist(), counts.tolist(), strict=True)),
-            frozenset(np.unique(groups[weights > 0]).tolist()),
+            dict(zip(labels, counts.tolist(), strict=True)),
+            dict(zip(labels, sums.tolist(), strict=True)),
             digest(X, targets, weights, first, run),
         )
 
@@ -58,9 +60,18 @@ class Tally(NamedTuple):
         return Tally(
             self.n_rows + other.n_rows,
             dict(Counter(self.counts) + Counter(other.counts)),
-            self.present | other.present,
+            dict(Counter(self.weights) + Counter(other.weights)),
             (self.digest + other.digest) % MODULUS,
         )
+
+    @property
+    def present(self) -> set:
+        """Classes with a row of non-zero weight."""
+        return {label for label, weight in self.weights.items() if weight > 0}
+
+    def weights_of(self, classes: NDArray) -> NDArray[np.float64]:
+        """The weight of each of some classes."""
+        return np.array([self.weights.get(label, 0.0) for label in classes.tolist()])
 
     def check_two_classes(self, what: str) -> None:
         """Refuse rows that are not of at least two classes; ``what`` has them."""

@@ -1,0 +1,60 @@
+"""Mean and variance of numbers that come in pieces."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: What a deviation from the mean is off by, as a share of the mean.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+
+
+class Moments(NamedTuple):
+    """Weight, mean and summed squared deviations of some numbers; they add up."""
+
+    weight: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, values: NDArray, weights: NDArray[np.float64]) -> Moments:
+        """Of numbers with weights.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.kernels.moments import Moments
+        >>> one, other = (Moments.of(np.array([x]), np.ones(1)) for x in (1.0, 3.0))
+        >>> one | other
+        Moments(weight=2.0, mean=2.0, squares=2.0)
+        """
+        weight = float(weights.sum())
+        if not weight:
+            return cls()
+        mean = float(np.average(values, weights=weights))
+        return cls(weight, mean, float(weights @ np.square(values - mean)))
+
+    def __or__(self, other: Moments) -> Moments:
+        """Of the numbers of both."""
+        if not self.weight or not other.weight:
+            return other if other.weight else self
+        weight = self.weight + other.weight
+        apart = other.mean - self.mean
+        share = other.weight / weight
+        return Moments(
+            weight,
+            self.mean + apart * share,
+            self.squares + other.squares + apart * apart * self.weight * share,
+        )
+
+    @property
+    def variance(self) -> float:
+        return self.squares / self.weight
+
+    @property
+    def all_equal(self) -> bool:
+        """Whether the numbers are the same, but for rounding of their mean."""
+        return sqrt(self.variance) <= _ROUNDING * abs(self.mean)
