@@ -304,7 +304,7 @@ def test_what_is_certified_is_what_the_model_was_trained_on():
     model = AESVC(gamma=5.0).partial_fit(X[:2000], y[:2000], classes=[0, 1])
     model.partial_fit(X[2000:], y[2000:])
     assert model.shape_fit_[0] == 2000
-    with pytest.raises(ValueError, match="source gave 2,000 rows at first"):
+    with pytest.raises(ValueError, match="other rows than the 2,000 that the model was trained on"):
         model.certify_stream(chunks_of(X, y))
     found = model.certify_stream(chunks_of(X[:2000], y[:2000])).objective
     assert found == pytest.approx(objective(model, X[:2000], y[:2000]), rel=1e-4)
