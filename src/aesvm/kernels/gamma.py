@@ -72,7 +72,7 @@ class Variance(NamedTuple):
                 deviations = values[start : start + step] - mean
                 squares += float(np.square(deviations).sum(dtype=np.float64))
             squares += (n_values - values.size) * mean**2
-        return cls(X.shape[1], Moments(n_values, float(mean), float(squares)))
+        return cls(X.shape[1], Moments(n_values, float(mean), float(squares) / n_values))
 
     def __or__(self, other: Variance) -> Variance:
         """Of the values of both."""

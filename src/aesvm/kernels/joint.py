@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels.moments import Moments
-from aesvm.kernels.points import Points
+from aesvm.kernels.points import Points, finite
 
 if TYPE_CHECKING:
     from aesvm.kernels.matrix import KernelMatrix
@@ -64,7 +64,7 @@ class TargetScale(NamedTuple):
         """Mean and standard deviation; where all are equal, some other unit."""
         if not targets.weight or targets.all_equal:
             return cls(targets.mean, abs(targets.mean) or 1.0)
-        return cls(targets.mean, sqrt(targets.variance))
+        return cls(targets.mean, sqrt(targets.variance) or 1.0)
 
     def scaled(self, targets: NDArray) -> NDArray[np.float64]:
         return (targets - self.center) / self.spread
@@ -119,7 +119,7 @@ class _JointPoints(Points):
 
     def distances(self, anchor: int, left: int) -> NDArray:
         apart = np.square(self.targets[:left] - self.targets[anchor])
-        return self.scale * self.own.distances(anchor, left) + apart
+        return finite(self.scale * self.own.distances(anchor, left) + apart)
 
     def farthest(self) -> int:
         return self.own.farthest()

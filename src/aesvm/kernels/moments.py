@@ -13,11 +13,11 @@ _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 class Moments(NamedTuple):
-    """Weight, mean and summed squared deviations of some numbers; they add up."""
+    """Weight, mean and variance of some numbers; those of several add up."""
 
     weight: float = 0.0
     mean: float = 0.0
-    squares: float = 0.0
+    variance: float = 0.0
 
     @classmethod
     def of(cls, values: NDArray, weights: NDArray[np.float64]) -> Moments:
@@ -29,13 +29,14 @@ class Moments(NamedTuple):
         >>> from aesvm.kernels.moments import Moments
         >>> one, other = (Moments.of(np.array([x]), np.ones(1)) for x in (1.0, 3.0))
         >>> one | other
-        Moments(weight=2.0, mean=2.0, squares=2.0)
+        Moments(weight=2.0, mean=2.0, variance=1.0)
         """
         weight = float(weights.sum())
         if not weight:
             return cls()
-        mean = float(np.average(values, weights=weights))
-        return cls(weight, mean, float(weights @ np.square(values - mean)))
+        shares = weights / weight
+        mean = float(shares @ values)
+        return cls(weight, mean, float(shares @ np.square(values - mean)))
 
     def __or__(self, other: Moments) -> Moments:
         """Of the numbers of both."""
@@ -44,15 +45,14 @@ class Moments(NamedTuple):
         weight = self.weight + other.weight
         apart = other.mean - self.mean
         share = other.weight / weight
-        return Moments(
-            weight,
-            self.mean + apart * share,
-            self.squares + other.squares + apart * apart * self.weight * share,
-        )
+        within = (1.0 - share) * self.variance + share * other.variance
+        between = apart * apart * share * (1.0 - share)
+        return Moments(weight, self.mean + apart * share, within + between)
 
     @property
-    def variance(self) -> float:
-        return self.squares / self.weight
+    def squares(self) -> float:
+        """The summed squared deviations from the mean."""
+        return self.weight * self.variance
 
     @property
     def all_equal(self) -> bool:

@@ -67,7 +67,7 @@ class KernelPoints(Points):
             result[part] = self.kernel.block(self.rows[part], line)[:, 0]
         result *= -2.0
         result += self.diag[:left]
-        return _finite(result)
+        return finite(result)
 
 
 class SparsePoints(Points):
@@ -87,7 +87,7 @@ class SparsePoints(Points):
             self.X.data, self.X.indices, self.X.indptr, self.places, self.norms, self.line, result
         )
         self.line[self.X.indices[entries]] = 0.0
-        return _finite(result)
+        return finite(result)
 
 
 class DensePoints(Points):
@@ -123,10 +123,10 @@ class DensePoints(Points):
         if self.scale == 1.0:
             return result
         with np.errstate(over="ignore"):
-            return _finite(result.astype(float) / self.scale / self.scale)
+            return finite(result.astype(float) / self.scale / self.scale)
 
 
-def _finite(distances: NDArray) -> NDArray:
+def finite(distances: NDArray) -> NDArray:
     """Distances that overflowed, made comparable: they come last."""
     return np.nan_to_num(distances, copy=False, nan=1e308, posinf=1e308, neginf=-1e308)
 
