@@ -106,7 +106,8 @@ class KernelMachine:
             Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
             sources. One that can be iterated over again is read once more for ``gamma="scale"``,
             twice for each round that ``refine`` asks for, and once after the last where that look
-            is cheap.
+            is cheap. Where a callback such as :class:`aesvm.TimeLimit` ends the first pass, the
+            model is that of the rows read so far, ``n_seen_`` of them.
 
         Returns
         -------
@@ -133,7 +134,8 @@ class KernelMachine:
         validate = partial(self._learns.chunk, self, None)
         with fitting(self) as (run, progress):
             stream = streamed_from(self, source, self.hull_tol, validate, run, progress)
-            self._learns.check_enough(stream.tally, "the stream")
+            cut = f"the stream ({message})" if (message := progress.ending.message()) else ""
+            self._learns.check_enough(stream.tally, cut or "the stream")
             now = StreamedModel(stream)
             rounds_from = source if again else None
             now = train_on_stream(self, self._learns, now, run, progress, rounds_from)
@@ -217,7 +219,8 @@ class KernelMachine:
             raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
         check_streams(self, source)
         check_unchanged(self, TrainedOn.of(self).parameters)
-        with fitting(self) as (run, progress):
+        with fitting(self) as (run, fit_progress):
+            progress = fit_progress.to_the_end()
             tree = self._stream_.stream.tree
             held = GatheredRows(tree.everything(), tree.hull_tol)
             streamed, learns = self._stream_, self._learns

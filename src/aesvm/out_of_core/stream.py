@@ -26,6 +26,10 @@ from aesvm.runtime.warn import warn
 #: What reduces rows, given the unit of their targets.
 ReduceOf = Callable[[TargetScale | None], Reduce]
 
+#: What is said where a fit ended while it read a source.
+_CUT = "the source was read to row {:,}, and no other row was learned from"
+_CUT_SCALE = "gamma is that of the first {:,} rows"
+
 NO_ROWS = "source has no rows: a stream needs at least one."
 
 
@@ -136,11 +140,12 @@ def take_all(
 ) -> Stream:
     """A stream with all chunks of a source taken in, and reduced.
 
-    ``scaled``: whether its gamma is that of "scale", from a pass before this one.
+    ``scaled``: whether its gamma is that of "scale", from a pass before this one. Where the fit is
+    to end before it is done, the stream is of the rows that were read.
     """
     digests = {}
     variance = Variance()
-    for X, y, sample_weight in read(source, "read", progress):
+    for X, y, sample_weight in read(source, "read", progress, _CUT):
         chunk = validate(X, y, sample_weight, stream.n_rows == 0)
         if scaled:
             variance |= Variance.of(chunk.X)
@@ -148,7 +153,7 @@ def take_all(
         digests[stream.n_rows] = stream.tally.digest
     if not stream.n_rows:
         raise ValueError(NO_ROWS)
-    if scaled:
+    if scaled and not progress.is_over():
         check_scale(stream.spec.gamma, variance)
     stream = replace(stream.settled(reduce_of), digests=digests)
     progress.say(f"{stream.n_rows:,} rows read, {len(stream.tree.everything()):,} held")
@@ -173,7 +178,7 @@ def gamma_of_source(
             "once: pass a number for gamma, or a source that can be read again."
         )
     variance = Variance()
-    for X, _, _ in read(source, "scale", progress):
+    for X, _, _ in read(source, "scale", progress, _CUT_SCALE):
         variance |= Variance.of(valid_rows(X, not variance.n_values))
         if gamma == "auto":
             break

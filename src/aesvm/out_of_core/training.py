@@ -45,6 +45,7 @@ class GatheredFit(NamedTuple):
     first: WeightedRows  #: the set of the first solution
     first_tol: float  #: its tolerance
     starts: list[tuple[NDArray[np.int64], Array]]  #: of each machine: support vectors, coefficients
+    cut_short: str  #: what a callback has cut short; empty where nothing was
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class GatheredTrainer:
         sets = self.gatherer.of_one_set(rows, first_tol)
         train = self.trainer.train_all
         state = refine(place, sets, policy, self.formulation, train, self.progress)
-        if place.finer_rows is not None:
+        if place.finer_rows is not None and state.sets is not sets:
             rows, first_tol = place.finer_rows
         return self._fit(state, rows, first_tol)
 
@@ -180,6 +181,7 @@ class GatheredTrainer:
             for machine in state.machines
         ]
         support = sets.indices[fitted.support]
+        self.trainer.note_cut(state.machines)
         return GatheredFit(
             fitted._replace(support=support),
             accounts,
@@ -189,6 +191,7 @@ class GatheredTrainer:
             first,
             first_tol,
             starts,
+            self.progress.ending.message(),
         )
 
 
