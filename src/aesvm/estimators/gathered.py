@@ -81,9 +81,9 @@ def train_on_stream(
     reduce = reducer_of(estimator, stream).at_levels(run, progress)
     tree = stream.tree.settled(reduce)
     held = GatheredRows(tree.condensed(reduce), tree.hull_tol)
-    learning.check_weights(estimator, held.rows.targets, held.rows.weights)
     counts = streamed.counts()
     trainer = gathered_trainer(estimator, learning, counts, stream.scale, run, progress)
+    learning.check_weights(estimator, held.rows.targets, held.rows.weights)
     now = replace(
         streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
     )

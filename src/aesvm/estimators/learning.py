@@ -52,6 +52,10 @@ class Learner:
         return self.scale.scaled(self.rows.targets)
 
 
+class InfeasibleError(ValueError):
+    """Parameters that the rows so far do not allow; more rows may."""
+
+
 class Learning(Protocol):
     """What an estimator learns."""
 
@@ -85,7 +89,7 @@ class Learning(Protocol):
         """Refuse rows that nothing can be learned of; ``what`` has them."""
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        """Refuse parameters that rows of such weights do not allow."""
+        """Refuse parameters that rows of such weights do not allow; after ``gathered``."""
 
     def gathered(
         self,
@@ -150,9 +154,7 @@ class Classes:
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
         classes, labels = np.unique(targets, return_inverse=True)
-        factors = np.ones(len(classes))
-        if hasattr(estimator, "class_weight_"):
-            factors = estimator.class_weight_[np.searchsorted(estimator.classes_, classes)]
+        factors = estimator.class_weight_[np.searchsorted(estimator.classes_, classes)]
         self._check_pairs(estimator, labels, factors[labels] * weights)
 
     def gathered(

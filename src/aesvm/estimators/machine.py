@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from aesvm.certificate import Certificate
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
-from aesvm.estimators.learning import Learning
+from aesvm.estimators.learning import InfeasibleError, Learning
 from aesvm.estimators.parameters import check_unchanged
 from aesvm.estimators.streams import advanced, begun, check_streams, streamed_from, takes_source
 from aesvm.estimators.trained import TrainedOn, certificate, certify_in_memory, fit_in_memory
@@ -91,7 +92,8 @@ class KernelMachine:
             if X is None:
                 self._learns.check_enough(stream.tally, "the stream")
             if now.is_due(self._learns.n_groups) or (X is None and not now.is_final):
-                now = train_on_stream(self, self._learns, now, run, progress)
+                with suppress(InfeasibleError) if X is not None else nullcontext():
+                    now = train_on_stream(self, self._learns, now, run, progress)
         self.n_seen_ = stream.n_rows
         self._stream_ = now
         return self

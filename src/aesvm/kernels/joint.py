@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from aesvm.kernels.matrix import KernelMatrix
 
 
+#: Targets whose standard deviation is a smaller share of their mean are equal.
+_ROUNDING = 1e-13
+
+
 class HullKernel(Protocol):
     """What reducing rows asks of their kernel matrix."""
 
@@ -55,16 +59,52 @@ class TargetScale(NamedTuple):
         >>> TargetScale.of(np.array([1.0, 3.0]), np.ones(2))
         TargetScale(center=2.0, spread=1.0)
         """
-        used = weights > 0
-        if not used.any():
-            return cls(0.0, 1.0)
-        center = float(np.average(targets[used], weights=weights[used]))
-        squares = np.square(targets[used] - center)
-        spread = float(np.sqrt(np.average(squares, weights=weights[used])))
-        return cls(center, spread or abs(center) or 1.0)
+        moments = TargetMoments.of(targets, weights)
+        return moments.scale() or cls(moments.mean, abs(moments.mean) or 1.0)
 
     def scaled(self, targets: NDArray) -> NDArray[np.float64]:
         return (targets - self.center) / self.spread
+
+
+class TargetMoments(NamedTuple):
+    """Total weight, mean and weighted squared deviations of some targets; of several parts, \
+    they are merged.
+    """
+
+    weight: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, targets: NDArray, weights: NDArray[np.float64]) -> TargetMoments:
+        weight = float(weights.sum())
+        if not weight:
+            return cls()
+        mean = float(weights @ targets) / weight
+        return cls(weight, mean, float(weights @ np.square(targets - mean)))
+
+    def __or__(self, other: TargetMoments) -> TargetMoments:
+        """Of the targets of both.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.kernels.joint import TargetMoments
+        >>> parts = [TargetMoments.of(np.array([y]), np.ones(1)) for y in (1.0, 3.0)]
+        >>> (parts[0] | parts[1]).scale()
+        TargetScale(center=2.0, spread=1.0)
+        """
+        if not self.weight or not other.weight:
+            return self if self.weight else other
+        weight, apart = self.weight + other.weight, other.mean - self.mean
+        share = other.weight / weight
+        squares = self.squares + other.squares + apart * apart * self.weight * share
+        return TargetMoments(weight, self.mean + apart * share, squares)
+
+    def scale(self) -> TargetScale | None:
+        """Mean and standard deviation; None where all are equal, up to rounding."""
+        spread = float(np.sqrt(self.squares / self.weight)) if self.weight else 0.0
+        return TargetScale(self.mean, spread) if spread > _ROUNDING * abs(self.mean) else None
 
 
 class JointKernel:

@@ -173,7 +173,8 @@ def refine(
 ) -> State:
     """Train on a first set, and make the rounds that the policy asks for."""
     state = State(train(first, progress), 0, first)
-    rounds = policy.refine != 0 and policy.refine != "exact" and not first.exact
+    learned = any(machine.solution is not None for machine in state.machines)
+    rounds = learned and policy.refine not in (0, "exact") and not first.exact
     if rounds and progress.is_over():
         progress.cut_short(_CUT.format(0))
         rounds = False
@@ -269,7 +270,8 @@ class _Rounds:
                 if not self.policy.loosen:
                     raise
                 return self._without_more(best, error)
-            last, changed = changed, changed_share(state, self.formulation)
+            then = [look.offsets for look in looks]
+            last, changed = changed, changed_share(state, then, self.formulation)
             self.best = state = replace(state, changed=changed)
             if self._is_last(state, changed, last):
                 break
@@ -365,16 +367,20 @@ def _is_better(state: State, other: State) -> bool:
     return state.objective < other.objective
 
 
-def changed_share(state: State, formulation: Formulation) -> float:
-    """The share of rows, by weight, whose prediction the last round changed."""
+def changed_share(state: State, then: list[Offsets], formulation: Formulation) -> float:
+    """The share of rows, by weight, whose prediction the last round changed.
+
+    ``then``: the offsets of the machines before it.
+    """
     changed = total = 0.0
-    for machine in state.machines:
+    for machine, before in zip(state.machines, then, strict=True):
         own = machine.set
         if own.positions_before is None:
             continue
         positions = formulation.positions(machine.scores, own.targets, machine.offsets)
         weights = own.weights
-        changed += float(weights @ formulation.changed(own.positions_before, positions))
+        differs = formulation.changed(own.positions_before, positions, before, machine.offsets)
+        changed += float(weights @ differs)
         total += float(weights.sum())
     return changed / total if total else 0.0
 

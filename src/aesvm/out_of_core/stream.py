@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance, has_gamma
-from aesvm.kernels.joint import TargetScale
+from aesvm.kernels.joint import TargetMoments, TargetScale
 from aesvm.out_of_core.merge_tree import MergeTree, Reduce, bytes_of
 from aesvm.out_of_core.source import Chunk, Validate, read, readable_again
 from aesvm.out_of_core.tally import Tally
@@ -51,7 +51,10 @@ class Stream:
     tally: Tally = field(default_factory=Tally.of_nothing)
     digests: dict[int, int] = field(default_factory=dict)  #: by number of rows, of a source
     with_targets: bool = True
-    scale: TargetScale | None = None  #: of targets that rows stand for each other with
+    moments: TargetMoments = field(
+        default_factory=TargetMoments
+    )  #: of targets that rows stand for each other with
+    scale: TargetScale | None = None  #: their unit; None where all were equal, or there are none
 
     @property
     def n_rows(self) -> int:
@@ -79,16 +82,18 @@ class Stream:
         )
 
     def add(self, chunk: Chunk, with_targets: bool, reduce_of: ReduceOf) -> Stream:
-        """Take in a chunk; the first with targets says what they are measured in."""
+        """Take in a chunk."""
         if self.n_rows:
             self._check_kind(chunk, with_targets)
-        scale = self.scale
-        if chunk.joint and scale is None and chunk.weights.any():
-            scale = TargetScale.of(chunk.targets, chunk.weights)
+        moments = self.moments
+        if chunk.joint:
+            moments |= TargetMoments.of(chunk.targets, chunk.weights)
+        scale = self._scale(moments)
         rows = chunk.weighted_rows(self.n_rows)
         reduce = reduce_of(scale)
         return replace(
             self,
+            moments=moments,
             scale=scale,
             tree=self.tree.add(rows, len(chunk.weights), reduce),
             tally=self.tally
@@ -99,6 +104,17 @@ class Stream:
     def settled(self, reduce_of: ReduceOf) -> Stream:
         """With all rows reduced."""
         return replace(self, tree=self.tree.settled(reduce_of(self.scale)))
+
+    def _scale(self, moments: TargetMoments) -> TargetScale | None:
+        """The unit of targets: their standard deviation so far.
+
+        Rows that stand for others were that near to them in the unit of then: in a larger one they
+        are still, in a smaller one they need not be.
+        """
+        found, before = moments.scale(), self.scale
+        if found is None or before is None or self.tree.reach == 0.0:
+            return found
+        return found._replace(spread=max(found.spread, before.spread))
 
     def _check_kind(self, chunk: Chunk, with_targets: bool) -> None:
         """Refuse rows that are of another kind than those before."""
