@@ -173,8 +173,7 @@ def refine(
 ) -> State:
     """Train on a first set, and make the rounds that the policy asks for."""
     state = State(train(first, progress), 0, first)
-    learned = any(machine.solution is not None for machine in state.machines)
-    rounds = learned and policy.refine not in (0, "exact") and not first.exact
+    rounds = policy.refine not in (0, "exact") and not first.exact
     if rounds and progress.is_over():
         progress.cut_short(_CUT.format(0))
         rounds = False
