@@ -19,7 +19,7 @@ LAYERS = [
     {"certificate", "machines"},
     {"out_of_core", "io"},
     {"estimators", "representative_set"},
-    {"svc", "nu_svc", "svr", "one_class", "baselines"},
+    {"svc", "nu_svc", "svr", "one_class", "baselines", "callbacks"},
     {"dask", "__init__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -1,5 +1,6 @@
 """Kernel SVMs for data too large for ``sklearn.svm``."""
 
+from aesvm.callbacks import TimeLimit
 from aesvm.certificate import Certificate
 from aesvm.nu_svc import AENuSVC
 from aesvm.one_class import AEOneClassSVM
@@ -17,4 +18,5 @@ __all__ = [
     "AEOneClassSVM",
     "Certificate",
     "RepresentativeSet",
+    "TimeLimit",
 ]

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval
 
-from aesvm.estimators.learning import Classes
+from aesvm.estimators.learning import Classes, InfeasibleError
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import with_parameters_of
 from aesvm.estimators.prediction import PairwiseClassifier
@@ -21,7 +21,7 @@ def _check_feasible(estimator: Any, one: float, other: float) -> None:
     """Refuse a nu that two classes of such summed weights do not allow."""
     most = 2.0 * min(one, other) / (one + other)
     if estimator.nu > most * (1.0 + 1e-12):
-        raise ValueError(
+        raise InfeasibleError(
             f"specified nu is infeasible: nu={estimator.nu:g} is more than {most:.6g}, twice the "
             "share of the lighter of two classes. Lower nu, or raise that class's weight."
         )

@@ -43,7 +43,7 @@ from aesvm.estimators.validation import (
 from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.out_of_core.stream import Stream
 from aesvm.out_of_core.weighted_rows import WeightedRows
-from aesvm.runtime.progress import say
+from aesvm.runtime.progress import Progress, say
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import GivenUp
 from aesvm.sets.represent import Represented, represent
@@ -227,6 +227,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 keep_combinations=self.keep_combinations,
             )
         warn_given_up(self, represented)
+        _warn_cut(progress)
         set_represented(self, represented, gamma)
         return self
 
@@ -346,6 +347,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         with fitting(self) as (run, progress):
             validate = partial(valid_chunk, self)
             stream = streamed_from(self, source, self.hull_tol, validate, run, progress)
+        _warn_cut(progress)
         set_stream(self, stream)
         return self
 
@@ -403,6 +405,13 @@ def warn_given_up(estimator: Any, represented: Represented) -> None:
     if given_up is not None:
         message = given_up.message(len(represented.prepared.rows))
         say(estimator, message)
+        warn(message)
+
+
+def _warn_cut(progress: Progress) -> None:
+    """Say what a callback has cut short."""
+    message = progress.ending.message()
+    if message:
         warn(message)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sklearn.callback import with_callbacks
 
-from aesvm.runtime.progress import Progress
+from aesvm.runtime.progress import Ending, Progress
 from aesvm.runtime.threads import Threads, one_blas_thread
 
 
@@ -70,7 +70,8 @@ def fit_task(
     data = {} if X is None else {"X": X, "y": y}
     task = estimator._init_callback_context(max_subtasks=n_tasks)
     task.call_on_fit_task_begin(estimator=estimator, **data)
-    yield Progress(estimator, task)
+    callbacks = getattr(estimator, "_skl_callbacks", ())
+    yield Progress(estimator, task, ending=Ending(callbacks))
     task.call_on_fit_task_end(estimator=estimator, **data)
 
 

@@ -46,7 +46,7 @@ def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: int) -> 
         kernel_spec(estimator, estimator.gamma_).definiteness,
     )
     shape = (n_rows, estimator.n_features_in_)
-    set_trained(estimator, fit.fitted, trained_on, chosen, shape)
+    set_trained(estimator, fit.fitted, trained_on, chosen, shape, fit.cut_short)
 
 
 def gathered_trainer(
@@ -87,6 +87,9 @@ def train_on_stream(
     now = replace(
         streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
     )
+    if source is not None and progress.is_over():
+        progress.cut_short("no round was made")
+        source = None
     if source is None:
         fit = trainer.train(*held, streamed.start_of)
     else:

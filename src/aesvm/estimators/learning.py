@@ -51,6 +51,10 @@ class Learner:
         return self.scale.scaled(self.rows.targets)
 
 
+class InfeasibleError(ValueError):
+    """Parameters that the rows so far do not allow; more rows may."""
+
+
 class Learning(Protocol):
     """What an estimator learns."""
 
@@ -96,7 +100,10 @@ class Learning(Protocol):
         """Refuse rows that nothing can be learned of; ``what`` has them."""
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        """Refuse parameters that rows of such weights do not allow; classes may be given once."""
+        """Refuse parameters that rows of such weights do not allow; after ``gathered``.
+
+        Classes may be given once each, with their summed weights.
+        """
 
     def gathered(
         self,

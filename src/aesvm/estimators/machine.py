@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from aesvm.certificate import Certificate
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
-from aesvm.estimators.learning import Learning
+from aesvm.estimators.learning import InfeasibleError, Learning
 from aesvm.estimators.parameters import check_unchanged
 from aesvm.estimators.streams import advanced, begun, check_streams, streamed_from, takes_source
 from aesvm.estimators.trained import TrainedOn, certificate, certify_in_memory, fit_in_memory
@@ -95,7 +96,8 @@ class KernelMachine:
             if X is None:
                 self._learns.check_enough(stream.tally, "the stream")
             if now.is_due(self._learns.n_groups) or (X is None and not now.is_final):
-                now = train_on_stream(self, self._learns, now, run, progress)
+                with suppress(InfeasibleError) if X is not None else nullcontext():
+                    now = train_on_stream(self, self._learns, now, run, progress)
         self.n_seen_ = stream.n_rows
         self._stream_ = now
         return self
@@ -110,7 +112,8 @@ class KernelMachine:
             Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
             sources. One that can be iterated over again is read once more for ``gamma="scale"``,
             twice for each round that ``refine`` asks for, and once after the last where that look
-            is cheap.
+            is cheap. Where a callback such as :class:`aesvm.TimeLimit` ends the first pass, the
+            model is that of the rows read so far, ``n_seen_`` of them.
 
         Returns
         -------
@@ -137,7 +140,8 @@ class KernelMachine:
         validate = partial(self._learns.chunk, self, None)
         with fitting(self) as (run, progress):
             stream = streamed_from(self, source, self.hull_tol, validate, run, progress)
-            self._learns.check_enough(stream.tally, "the stream")
+            cut = f"the stream ({message})" if (message := progress.ending.message()) else ""
+            self._learns.check_enough(stream.tally, cut or "the stream")
             now = StreamedModel(stream)
             rounds_from = source if again else None
             now = train_on_stream(self, self._learns, now, run, progress, rounds_from)
@@ -221,7 +225,8 @@ class KernelMachine:
             raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
         check_streams(self, source)
         check_unchanged(self, TrainedOn.of(self).parameters)
-        with fitting(self) as (run, progress):
+        with fitting(self) as (run, fit_progress):
+            progress = fit_progress.to_the_end()
             tree = self._stream_.stream.tree
             held = GatheredRows(tree.everything(), tree.hull_tol)
             streamed, learns = self._stream_, self._learns

@@ -10,6 +10,7 @@ from functools import partial
 from math import isinf
 from typing import Any, NamedTuple
 
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.certificate import Account, Certificate, certificate_of
@@ -86,12 +87,19 @@ def set_trained(
     trained_on: TrainedOn,
     chosen: RepresentativeSet,
     shape: tuple[int, int],
+    cut_short: str,
 ) -> None:
-    """Write the fitted attributes of an estimator that has ``gamma_``."""
+    """Write the fitted attributes of an estimator that has ``gamma_``.
+
+    ``cut_short``: what a callback has cut short, which is warned of.
+    """
     set_fitted(estimator, fitted)
     estimator.representative_set_ = chosen
     estimator.shape_fit_ = shape
     certificate = trained_on.keep(estimator)
+    if cut_short:
+        warn(f"{cut_short} certificate_ says how near the model is.", ConvergenceWarning)
+        return
     remedy = "lower C" if hasattr(estimator, "C") else "raise nu"
     warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter, remedy)
     caveat = certificate.caveat()
@@ -140,7 +148,7 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
     )
     vars(estimator).pop("n_seen_", None)  # of a stream before
     fitted = learning.fitted(data, learner, trained, spec)
-    set_trained(estimator, fitted, trained_on, chosen, data.shape)
+    set_trained(estimator, fitted, trained_on, chosen, data.shape, progress.ending.message())
 
 
 def certify_in_memory(

@@ -124,8 +124,10 @@ class Formulation(Protocol):
     def decision(self, offsets: Offsets) -> Decision:
         """What a model with these offsets decides by."""
 
-    def changed(self, before: Array, now: Array) -> NDArray[np.bool_]:
-        """Rows whose prediction differs between two positions."""
+    def changed(
+        self, before: Array, now: Array, then: Offsets, offsets: Offsets
+    ) -> NDArray[np.bool_]:
+        """Rows whose prediction differs between two positions, at the offsets ``then`` and now."""
 
     def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
         """Rows whose coefficient and position contradict each other by more than ``tol``."""

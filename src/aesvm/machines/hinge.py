@@ -99,7 +99,9 @@ class Hinge:
     def decision(self, offsets: Offsets) -> Decision:
         return Decision(offsets[0])
 
-    def changed(self, before: Array, now: Array) -> NDArray[np.bool_]:
+    def changed(
+        self, before: Array, now: Array, then: Offsets, offsets: Offsets
+    ) -> NDArray[np.bool_]:
         return np.sign(before) != np.sign(now)
 
     def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:

@@ -222,10 +222,13 @@ class RowsInMemory:
                 return known, offsets, n_values
             at = np.flatnonzero(wanted)
             n_values += len(at) * len(rows)
-            if len(at) * len(rows) > _LONG:
+            long = len(at) * len(rows) > _LONG
+            if long:
                 self.progress.say(f"looking at the positions of {len(at):,} rows")
             with self.progress.task("look", _STEPS) as task:
                 for part in np.array_split(at, min(_STEPS, -(-len(at) // _LOOK_ROWS))):
+                    if long:
+                        task.check()
                     known[part] = kernel.scores(rows, coefs, problem.rows[part], self.run)
                     task.step()
             seen |= wanted

@@ -91,8 +91,11 @@ class NuHinge:
         scale = margin if margin > 0.0 else 1.0
         return Decision(0.5 * (first - second) / scale, scale)
 
-    def changed(self, before: Array, now: Array) -> NDArray[np.bool_]:
-        return np.sign(before) != np.sign(now)
+    def changed(
+        self, before: Array, now: Array, then: Offsets, offsets: Offsets
+    ) -> NDArray[np.bool_]:
+        """A row is on the boundary where its position is minus rho, the mean of the offsets."""
+        return np.sign(before - 0.5 * sum(then)) != np.sign(now - 0.5 * sum(offsets))
 
     def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
         """Rows that could rise though they are inside the margin, or fall though outside."""

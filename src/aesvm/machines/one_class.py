@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from aesvm.machines.formulation import Array, Decision, Offsets
 from aesvm.machines.nu_hinge import NuHinge
 
@@ -26,6 +29,11 @@ class OneClass(NuHinge):
 
     def decision(self, offsets: Offsets) -> Decision:
         return Decision(offsets[0])
+
+    def changed(
+        self, before: Array, now: Array, then: Offsets, offsets: Offsets
+    ) -> NDArray[np.bool_]:
+        return np.sign(before) != np.sign(now)
 
     def constant(self, targets: Array) -> Offsets | None:
         return None if len(targets) else (0.0,)

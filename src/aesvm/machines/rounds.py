@@ -25,6 +25,8 @@ stratified. Its policy, with ``refine`` as the estimators have it:
   was worse is undone. What a round did is seen at the next look, and after the last round where a
   look is cheap;
 - where no round can be made after all, the first set is made anew, at ``hull_tol``;
+- a fit that is to end before it is done (``Progress.is_over``) ends with the best state seen: a
+  look or a round that is not finished is dropped;
 - "auto" makes no round where the first would take over 3e11 kernel values. Otherwise it makes
   rounds while they change over a thousandth of the labels, and not over half as many as the one
   before, and the next is affordable. Where all rows are in one place and the SVM of all of them has
@@ -34,6 +36,7 @@ stratified. Its policy, with ``refine`` as the estimators have it:
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -41,7 +44,7 @@ import numpy as np
 
 from aesvm.machines.formulation import Formulation, Offsets
 from aesvm.machines.problem import Machine, TrainingSets
-from aesvm.runtime.progress import Progress
+from aesvm.runtime.progress import OutOfTimeError, Progress
 from aesvm.runtime.warn import warn
 
 #: How much coarser rows are represented before a position is known, and later where the loss is
@@ -63,6 +66,9 @@ CHANGES = 1e-3
 
 #: Rounds in a row that may leave the objective as it was, or raise it, before they end.
 MOST_WORSE = 2
+
+#: What is said where a fit ended in its rounds, or before them.
+_CUT = "refining ended after {} rounds"
 
 #: Kernel values that a certificate may take without being asked for: a fraction of a second.
 FREE = 2e8
@@ -167,10 +173,13 @@ def refine(
 ) -> State:
     """Train on a first set, and make the rounds that the policy asks for."""
     state = State(train(first, progress), 0, first)
-    rounds = policy.refine != 0 and policy.refine != "exact" and not first.exact
+    rounds = policy.refine not in (0, "exact") and not first.exact
     if rounds and all(formulation.constant(own.targets) is not None for own in first.sets):
         progress.say("the set leaves nothing to learn: no rounds")
         state = without_rounds(place, state, train, progress)
+        rounds = False
+    if rounds and progress.is_over():
+        progress.cut_short(_CUT.format(0))
         rounds = False
     if rounds and policy.refine == "auto":
         most = policy.effort * ROUND_EFFORT
@@ -182,14 +191,23 @@ def refine(
         state = _Rounds(place, policy, formulation, train, progress).run(state)
     worth = place.holds_all_rows or state.rounds
     if state.looks is None and worth and place.certificate_cost(state) <= FREE:
-        state = looked_at(place, state, free_offsets=policy.refine != 0)
+        with suppress(OutOfTimeError):
+            state = looked_at(place, state, free_offsets=policy.refine != 0)
     return state
 
 
 def without_rounds(place: Place, state: State, train: Train, progress: Progress) -> State:
     """The state of a first set at ``hull_tol``, where there are to be no rounds after it."""
-    finer = place.finer(progress)
-    return state if finer is None else State(train(finer, progress), 0, finer)
+    if not progress.is_over():
+        finer = place.finer(progress)
+        if finer is None:
+            return state
+        if not progress.is_over():
+            now = State(train(finer, progress), 0, finer)
+            if not (_was_cut(now.machines) and progress.is_over()):
+                return now
+    progress.cut_short("the first set stayed coarse")
+    return state
 
 
 def looked_at(place: Place, state: State, free_offsets: bool) -> State:
@@ -221,7 +239,15 @@ class _Rounds:
         self.budget = policy.effort * EXACT_EFFORT
 
     def run(self, state: State) -> State:
-        """Make rounds until the policy ends them; the best state that was seen."""
+        """Make rounds until the policy or a callback ends them; the best state that was seen."""
+        self.best = state
+        try:
+            return self._run(state)
+        except OutOfTimeError:
+            self.progress.cut_short(_CUT.format(self.best.rounds))
+            return self.best
+
+    def _run(self, state: State) -> State:
         best: State | None = None
         changed, n_worse = 1.0, 0
         while True:
@@ -233,6 +259,7 @@ class _Rounds:
             else:
                 self._say_worse(state, best)
                 n_worse += 1
+            self.best = best
             if n_worse == (1 if self.policy.refine == "auto" else MOST_WORSE):
                 return best
             if self.policy.refine == "auto" and self._can_be_exact(state):
@@ -246,8 +273,9 @@ class _Rounds:
                 if not self.policy.loosen:
                     raise
                 return self._without_more(best, error)
-            last, changed = changed, changed_share(state, self.formulation)
-            state = replace(state, changed=changed)
+            then = [look.offsets for look in looks]
+            last, changed = changed, changed_share(state, then, self.formulation)
+            self.best = state = replace(state, changed=changed)
             if self._is_last(state, changed, last):
                 break
         if self.place.certificate_cost(state) > FREE:
@@ -276,9 +304,13 @@ class _Rounds:
         """Stratify the rows by the piece they are on, and solve again."""
         looks = state.looks or []
         with self.progress.task("round", None, quiet=True) as task:
+            task.check()
             cuts = [Cut(look.offsets, look.doubt) for look in looks]
             sets = self.place.stratify(cuts, task)
+            task.check()
             machines = self.train(sets, task)
+            if _was_cut(machines):
+                task.check()
         now = State(machines, state.rounds + 1, sets)
         widest = max(look.doubt for look in looks)
         self.progress.say(
@@ -320,7 +352,16 @@ class _Rounds:
         n_support = sum(look.n_support or 0 for look in state.looks or [])
         self.progress.say(f"auto: exact, with some {n_support:,} support vectors")
         sets = self.place.everything()
-        return State(self.train(sets, self.progress), state.rounds, sets)
+        now = State(self.train(sets, self.progress), state.rounds, sets)
+        if _was_cut(now.machines) and self.progress.is_over():
+            now = looked_at(self.place, now, free_offsets=True)
+            return now if _is_better(now, self.best) else self.best
+        return now
+
+
+def _was_cut(machines: list[Machine]) -> bool:
+    """Whether a solve ended before it was done."""
+    return not all(one.solution.converged for one in machines if one.solution is not None)
 
 
 def _is_better(state: State, other: State) -> bool:
@@ -329,16 +370,20 @@ def _is_better(state: State, other: State) -> bool:
     return state.objective < other.objective
 
 
-def changed_share(state: State, formulation: Formulation) -> float:
-    """The share of rows, by weight, whose prediction the last round changed."""
+def changed_share(state: State, then: list[Offsets], formulation: Formulation) -> float:
+    """The share of rows, by weight, whose prediction the last round changed.
+
+    ``then``: the offsets of the machines before it.
+    """
     changed = total = 0.0
-    for machine in state.machines:
+    for machine, before in zip(state.machines, then, strict=True):
         own = machine.set
         if own.positions_before is None:
             continue
         positions = formulation.positions(machine.scores, own.targets, machine.offsets)
         weights = own.weights
-        changed += float(weights @ formulation.changed(own.positions_before, positions))
+        differs = formulation.changed(own.positions_before, positions, before, machine.offsets)
+        changed += float(weights @ differs)
         total += float(weights.sum())
     return changed / total if total else 0.0
 

@@ -118,6 +118,13 @@ class Trainer:
         self.say_solved(machines, None, started)
         return machines
 
+    def note_cut(self, machines: list[Machine]) -> None:
+        """Note which of the machines in the end a callback has cut short."""
+        for machine in machines:
+            solution = machine.solution
+            if solution is not None and not solution.converged and self.progress.is_over():
+                self.progress.cut_short(f"a solve ended before tol={self.options.tol:g}")
+
     def say_solved(self, machines: list[Machine], rounds: int | None, started: float) -> None:
         """Print a line about all solves."""
         found = [machine for machine in machines if machine.solution is not None]
@@ -194,7 +201,7 @@ class _Watch:
         self.task = task
         self.steps, self.largest = 0, 0.0
 
-    def __call__(self, gap: float, n_iter: int) -> None:
+    def __call__(self, gap: float, n_iter: int) -> bool:
         trainer, tol = self.trainer, self.trainer.options.tol
         self.largest = max(self.largest, gap)
         if trainer.alone and self.largest > tol:
@@ -207,6 +214,7 @@ class _Watch:
             f"solve: SVM {self.number + 1:,} of {len(trainer.n_iter):,} at gap {gap:.3g} "
             f"after {n_iter:,} iterations"
         )
+        return n_iter > 0 and self.task.is_over()  # one round at least: a model to predict by
 
 
 def constant_machine(offsets: Offsets) -> Machine:
@@ -258,7 +266,9 @@ def train_in_memory(
                 )
                 results.append(_train_in_place(number, place, first, own, trainer))
     rounds = max(result.account.rounds for result in results)
-    trainer.say_solved([result.machine for result in results], rounds, started)
+    machines = [result.machine for result in results]
+    trainer.say_solved(machines, rounds, started)
+    trainer.note_cut(machines)
     return results
 
 

@@ -8,7 +8,7 @@ each row, ``0 <= alpha_i, alpha*_i <= c_i``, which share its row of the kernel m
 coefficient is their difference, and all coefficients add up to zero.
 
 The loss is convex in (phi(x), y) together, so a row may stand for others in the space of both, with
-squared distances ``|phi(x) - phi(x')|^2 + (y - y')^2 / spread^2``. See docs/regression.md.
+squared distances ``|phi(x) - phi(x')|^2 + (y - y')^2 / spread^2``. See docs/formulations.md.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ class Tube:
     def decision(self, offsets: Offsets) -> Decision:
         return Decision(offsets[0])
 
-    def changed(self, before: Array, now: Array) -> NDArray[np.bool_]:
+    def changed(
+        self, before: Array, now: Array, then: Offsets, offsets: Offsets
+    ) -> NDArray[np.bool_]:
         return np.abs(now - before) > _CHANGED * self.spread
 
     def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:

@@ -29,7 +29,7 @@ class RowReducer:
 
     def at_levels(self, run: Callable, progress: Progress) -> Reduce:
         """What reduces rows at the levels of a merge tree."""
-        return _LevelReducer(self, run, progress.quietly())
+        return _LevelReducer(self, run, progress.quietly().to_the_end())
 
     def squared_diameter(self, rows: WeightedRows) -> float:
         """An upper bound on the squared distance of any two of the rows, in kernel space."""

@@ -76,7 +76,7 @@ class RereadSource:
         before, cuts = self.scores, self.cuts
         self.sent, self.scores = sent, []
         seen: dict[int, parts.PartLook] = {}
-        quiet = self.progress.quietly()
+        quiet = self.progress.quietly().to_the_end()
         for number, rows in enumerate(self._buffers("look")):
             part = self.reducer.part(rows, self.first_tol, self.run, quiet)
             self.scores.append(parts.score(part, sent, self.run))
@@ -94,7 +94,8 @@ class RereadSource:
         def of_buffers() -> Iterator[dict[int, parts.Strata]]:
             for rows, scores in zip(self._buffers("stratify"), self.scores, strict=True):
                 # equal rows as one, no more
-                part = self.reducer.part(rows, 0.0, self.run, self.progress.quietly())
+                quiet = self.progress.quietly().to_the_end()
+                part = self.reducer.part(rows, 0.0, self.run, quiet)
                 yield parts.stratify(part, scores, cuts, sent, hull_tol, reduce)
 
         def merge(

@@ -61,13 +61,22 @@ def check_source(source: Any) -> None:
         )
 
 
-def read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any, Any, Any]]:
-    """The chunks of a source that have rows; progress is by bytes where the source knows them."""
+def read(
+    source: Iterable, name: str, progress: Progress, cut: str | None = None
+) -> Iterator[tuple[Any, Any, Any]]:
+    """The chunks of a source that have rows; progress is by bytes where the source knows them.
+
+    ``cut``: what is said of the first rows, by their number, where they will have to do because the
+    fit is to end before it is done. There are always some. None where all are needed.
+    """
     chunks = iter(source)
     n_bytes = getattr(source, "n_bytes", 0)
-    told = 0
+    told = n_rows = 0
     with progress.task(name, _STEPS if n_bytes else None) as task:
         for chunk in chunks:
+            if cut is not None and n_rows and task.is_over():
+                task.cut_short(cut.format(n_rows))
+                break
             if not isinstance(chunk, tuple | list) or len(chunk) != 3:
                 of = f" of {len(chunk)}" if isinstance(chunk, tuple | list) else ""
                 raise ValueError(
@@ -79,6 +88,7 @@ def read(source: Iterable, name: str, progress: Progress) -> Iterator[tuple[Any,
                     f"source gave X={chunk[0]!r} for a chunk: it must give rows of features."
                 )
             if np.shape(chunk[0])[0]:
+                n_rows += np.shape(chunk[0])[0]
                 yield chunk[0], chunk[1], chunk[2]
             position = getattr(chunks, "position", 0)
             # a file that is being written to may have more bytes by now
@@ -113,6 +123,7 @@ def read_again(
         if n_rows > known.n_rows or not same:
             raise ValueError(_changed(known, n_rows))
         yield chunk.weighted_rows(first)
+        progress.check()
     if n_rows != known.n_rows or found != known.digest:
         raise ValueError(_changed(known, n_rows))
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance, has_gamma
 from aesvm.kernels.joint import TargetScale
+from aesvm.kernels.moments import Moments
 from aesvm.out_of_core.merge_tree import MergeTree, Reduce, bytes_of
 from aesvm.out_of_core.source import Chunk, Validate, read, readable_again
 from aesvm.out_of_core.tally import Tally
@@ -25,6 +26,10 @@ from aesvm.runtime.warn import warn
 
 #: What reduces rows, given the unit of their targets.
 ReduceOf = Callable[[TargetScale | None], Reduce]
+
+#: What is said where a fit ended while it read a source.
+_CUT = "the source was read to row {:,}, and no other row was learned from"
+_CUT_SCALE = "gamma is that of the first {:,} rows"
 
 NO_ROWS = "source has no rows: a stream needs at least one."
 
@@ -47,7 +52,10 @@ class Stream:
     tally: Tally = field(default_factory=Tally.of_nothing)
     digests: dict[int, int] = field(default_factory=dict)  #: by number of rows, of a source
     with_targets: bool = True
-    scale: TargetScale | None = None  #: of targets that rows stand for each other with
+    moments: Moments = field(
+        default_factory=Moments
+    )  #: of targets that rows stand for each other with
+    scale: TargetScale | None = None  #: their unit; None where all were equal, or there are none
 
     @property
     def n_rows(self) -> int:
@@ -75,16 +83,18 @@ class Stream:
         )
 
     def add(self, chunk: Chunk, with_targets: bool, reduce_of: ReduceOf) -> Stream:
-        """Take in a chunk; the first with targets says what they are measured in."""
+        """Take in a chunk."""
         if self.n_rows:
             self._check_kind(chunk, with_targets)
-        scale = self.scale
-        if chunk.joint and scale is None and chunk.weights.any():
-            scale = TargetScale.of(chunk.targets, chunk.weights)
+        moments = self.moments
+        if chunk.joint:
+            moments |= Moments.of(chunk.targets, chunk.weights)
+        scale = self._scale(moments)
         rows = chunk.weighted_rows(self.n_rows)
         reduce = reduce_of(scale)
         return replace(
             self,
+            moments=moments,
             scale=scale,
             tree=self.tree.add(rows, len(chunk.weights), reduce),
             tally=self.tally
@@ -95,6 +105,19 @@ class Stream:
     def settled(self, reduce_of: ReduceOf) -> Stream:
         """With all rows reduced."""
         return replace(self, tree=self.tree.settled(reduce_of(self.scale)))
+
+    def _scale(self, moments: Moments) -> TargetScale | None:
+        """The unit of targets: their standard deviation so far.
+
+        Rows that stand for others were that near to them in the unit of then: in a larger one they
+        are still, in a smaller one they need not be.
+        """
+        if not moments.weight or moments.all_equal:
+            return None
+        found, before = TargetScale.from_moments(moments), self.scale
+        if before is None or self.tree.reach == 0.0:
+            return found
+        return found._replace(spread=max(found.spread, before.spread))
 
     def _check_kind(self, chunk: Chunk, with_targets: bool) -> None:
         """Refuse rows that are of another kind than those before."""
@@ -136,11 +159,12 @@ def take_all(
 ) -> Stream:
     """A stream with all chunks of a source taken in, and reduced.
 
-    ``scaled``: whether its gamma is that of "scale", from a pass before this one.
+    ``scaled``: whether its gamma is that of "scale", from a pass before this one. Where the fit is
+    to end before it is done, the stream is of the rows that were read.
     """
     digests = {}
     variance = Variance()
-    for X, y, sample_weight in read(source, "read", progress):
+    for X, y, sample_weight in read(source, "read", progress, _CUT):
         try:
             chunk = validate(X, y, sample_weight, stream.n_rows == 0)
         except ValueError as error:
@@ -152,7 +176,7 @@ def take_all(
         digests[stream.n_rows] = stream.tally.digest
     if not stream.n_rows:
         raise ValueError(NO_ROWS)
-    if scaled:
+    if scaled and not progress.is_over():
         check_scale(stream.spec.gamma, variance)
     stream = replace(stream.settled(reduce_of), digests=digests)
     progress.say(f"{stream.n_rows:,} rows read, {len(stream.tree.everything()):,} held")
@@ -177,7 +201,7 @@ def gamma_of_source(
             "once: pass a number for gamma, or a source that can be read again."
         )
     variance = Variance()
-    for X, _, _ in read(source, "scale", progress):
+    for X, _, _ in read(source, "scale", progress, _CUT_SCALE):
         variance |= Variance.of(valid_rows(X, not variance.n_values))
         if gamma == "auto":
             break

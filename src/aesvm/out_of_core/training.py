@@ -45,6 +45,7 @@ class GatheredFit(NamedTuple):
     first: WeightedRows  #: the set of the first solution
     first_tol: float  #: its tolerance
     starts: list[tuple[NDArray[np.int64], Array]]  #: of each machine: support vectors, coefficients
+    cut_short: str  #: what a callback has cut short; empty where nothing was
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,11 @@ class GatheredTrainer:
         """Train on a first set of a tolerance, and make rounds with who has the rows."""
         place = RowsElsewhere(answers, self.gatherer, hull_tol, self.trainer.options.tol)
         sets = self.gatherer.of_one_set(rows, first_tol)
+        if all(self.formulation.constant(own.targets) is not None for own in sets.sets):
+            return self.train(rows, first_tol)  # nothing to learn, so nothing to refine
         train = self.trainer.train_all
         state = refine(place, sets, policy, self.formulation, train, self.progress)
-        if place.finer_rows is not None:
+        if place.finer_rows is not None and state.sets is not sets:
             rows, first_tol = place.finer_rows
         return self._fit(state, rows, first_tol)
 
@@ -180,6 +183,7 @@ class GatheredTrainer:
             for machine in state.machines
         ]
         support = sets.indices[fitted.support]
+        self.trainer.note_cut(state.machines)
         return GatheredFit(
             fitted._replace(support=support),
             accounts,
@@ -189,6 +193,7 @@ class GatheredTrainer:
             first,
             first_tol,
             starts,
+            self.progress.ending.message(),
         )
 
 

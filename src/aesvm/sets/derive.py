@@ -189,9 +189,12 @@ def cut(
         return [s for rows in batch for s in fine_subsets(kernel, rows, settings.subset_size)]
 
     with progress.task("partition", count) as task, closing(run(cut_all, batches)) as cuts:
-        for own in cuts:
+        for number, own in enumerate(cuts, 1):
             subsets += own
             task.step("piece")
+            if task.is_over():  # none of these will be reduced
+                subsets += [rows for batch in batches[number:] for rows in batch]
+                break
     progress.say(
         f"partition: {len(pieces):,} pieces, {len(subsets):,} subsets, "
         f"{time.perf_counter() - started:.1f} s"
@@ -208,7 +211,10 @@ def reduce(
     progress: Progress,
     keep_combinations: bool = False,
 ) -> tuple[list[Reduced], GivenUp | None]:
-    """Reduce every subset; where there is little to gain, what the first of them kept."""
+    """Reduce every subset; where there is little to gain, what the first of them kept.
+
+    Where that is to end before it is done, the rows of other subsets represent themselves.
+    """
     reducer = SubsetReducer(kernel, settings.hull_tol, weights, keep_combinations)
     total = sum(len(rows) for rows in subsets)
     ends = np.cumsum([len(rows) for rows in subsets])
@@ -222,6 +228,8 @@ def reduce(
     started = time.perf_counter()
     with progress.task("subsets", len(batches)) as task:
         for phase in (batches[: len(probes)], batches[len(probes) :]):
+            if task.is_over():
+                break
             work = ([subsets[at] for at in batch] for batch in phase)
             with closing(run(reducer, work)) as reductions:
                 for batch, reduced in zip(phase, reductions, strict=True):
@@ -233,10 +241,16 @@ def reduce(
                     task.say_now_and_then(
                         f"{seen:,} of {total:,} rows seen, {kept / seen:.1%} kept"
                     )
+                    if task.is_over():
+                        break
             if kept > settings.most_kept * seen and seen < total:
                 return [], GivenUp(seen, kept)
     progress.say(f"subsets: {kept:,} rows kept, {time.perf_counter() - started:.1f} s")
-    return [results[at] for at in range(len(subsets))], None
+    if len(results) < len(subsets):
+        progress.cut_short("rows whose subsets were not reached represent themselves")
+    return [
+        results[at] if at in results else reducer.identity(rows) for at, rows in enumerate(subsets)
+    ], None
 
 
 class Reduced(NamedTuple):
@@ -278,6 +292,13 @@ class SubsetReducer:
         if self.keep_combinations:
             combinations = (np.diff(hull.indptr), rows[hull.indices], hull.coefs)
         return Reduced(rows, rows[hull.selected], beta, hull.residuals, combinations)
+
+    def identity(self, rows: NDArray[np.intp]) -> Reduced:
+        """A subset that is left as it is."""
+        combinations = None
+        if self.keep_combinations:
+            combinations = (np.ones(len(rows), dtype=np.intp), rows, np.ones(len(rows)))
+        return Reduced(rows, rows, self.weights[rows], np.zeros(len(rows)), combinations)
 
     def _gram(self, rows: NDArray[np.intp]) -> NDArray:
         # One buffer per thread: fresh memory would be zeroed by the system for every subset.

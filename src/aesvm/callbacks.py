@@ -1,0 +1,77 @@
+"""TimeLimit: a callback that ends a fit before it is done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+class TimeLimit:
+    """End each fit of an estimator after a time, with the best model so far.
+
+    A callback of scikit-learn: see ``set_callbacks`` of the estimators. Where the time is over
+
+    - reducing ends at the next batch of subsets, and rows that were not reached represent
+      themselves;
+    - a solve ends at its next round, at a feasible point whose gap is known (``fit_status_`` is 1);
+      of several pairs of classes, those not reached get one round each;
+    - refining ends with the best model seen: a look or a round that is not finished is dropped;
+    - ``fit_stream`` ends its first pass at the next chunk, and learns from the rows read so far:
+      ``n_seen_`` and the certificate count these, and ``certify_stream`` wants these. Where they
+      are of one class, a classifier raises;
+    - ``partial_fit`` takes in all rows that it is given. A set of a stream is reduced to the end,
+      for it must fit in its budget: a buffer of 50,000 rows or less;
+    - ``certify`` and ``certify_stream`` are not limited.
+
+    What was cut short is told by a ``ConvergenceWarning``; ``certificate_`` says how near the
+    model is to the exact SVM, as always.
+
+    Parameters
+    ----------
+    seconds : float
+        From the beginning of a fit, after its input was checked. It is looked at between steps of
+        the work, and so may be exceeded by the last of these.
+    clock : callable, default=time.monotonic
+        Tells the time in seconds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AESVC, TimeLimit
+    >>> X, y = make_moons(2000, noise=0.1, random_state=0)
+    >>> model = AESVC(gamma=1.0).set_callbacks(TimeLimit(60)).fit(X, y)
+    >>> model.fit_status_
+    0
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        if not seconds >= 0:
+            raise ValueError(f"seconds={seconds!r} must be a number that is not negative.")
+        self.seconds = seconds
+        self.clock = clock
+        self._began: dict[Any, float] = {}  # by the callback context of a fit
+
+    def __repr__(self) -> str:
+        return f"TimeLimit({self.seconds:g})"
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Begin to count, as a fit begins."""
+        self._began[context] = self.clock()
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Count no more, as a fit has ended."""
+        self._began.pop(context, None)
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Nothing: a task that has begun is asked about by ``is_over``."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
+        """Whether the work that the task is a part of is to end."""
+        return self.is_over(context)
+
+    def is_over(self, context: Any) -> bool:
+        """Whether the fit that a task belongs to has had its time."""
+        while context is not None and context not in self._began:
+            context = context.parent
+        return context is not None and self.clock() - self._began[context] >= self.seconds

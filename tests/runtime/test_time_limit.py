@@ -1,0 +1,301 @@
+"""A time limit ends any fit with a model that predicts, and a certificate that is true."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
+
+import aesvm.machines.memory
+import aesvm.machines.rounds
+from aesvm import (
+    AESVC,
+    AESVR,
+    AENuSVC,
+    AENuSVR,
+    AEOneClassSVM,
+    RepresentativeSet,
+    TimeLimit,
+)
+from aesvm.out_of_core import merge_tree
+from aesvm.runtime import progress
+from aesvm.solver import smo
+from tests.runtime.test_progress import Recorder
+
+FAMILY = {
+    "AESVC": AESVC(C=10.0, gamma=2.0),
+    "AENuSVC": AENuSVC(nu=0.3, gamma=2.0),
+    "AESVR": AESVR(C=10.0, gamma=2.0),
+    "AENuSVR": AENuSVR(C=10.0, gamma=2.0),
+    "AEOneClassSVM": AEOneClassSVM(nu=0.2, gamma=2.0),
+}
+EACH = pytest.mark.parametrize("name", FAMILY)
+
+
+def limit(looks):
+    """A limit that is reached when the clock has been looked at so often."""
+    times = iter(range(10**9))
+    return TimeLimit(looks, clock=lambda: float(next(times)))
+
+
+def looks_of(fit):
+    """How often a fit that is not limited looks at the clock."""
+    unlimited = limit(10**8)
+    fit(unlimited)
+    return int(unlimited.clock())
+
+
+def rows(n=3000):
+    return make_moons(n, noise=0.3, random_state=0)
+
+
+def chunks(X, y, size=500):
+    return [(X[at : at + size], y[at : at + size], None) for at in range(0, len(X), size)]
+
+
+def ended(model, fit, looks):
+    """A fit that is limited, and what it said that it cut short."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fit(model := clone(model).set_callbacks(limit(looks)))
+    said = [str(one.message) for one in told if one.category is ConvergenceWarning]
+    assert len(said) <= 1
+    assert all(one.startswith(f"TimeLimit({looks:g}) ended the fit before") for one in said)
+    return model, "".join(said)
+
+
+def spread(n_looks, count=8):
+    """Some moments of a fit: its beginning, its end, and others between."""
+    return np.unique(np.linspace(1, n_looks - 1, count).astype(int)).tolist()
+
+
+@EACH
+@pytest.mark.parametrize("refine", [0, 2, "auto", "exact"])
+def test_a_fit_may_end_at_any_moment(name, refine, monkeypatch):
+    monkeypatch.setattr(aesvm.machines.rounds, "EXACT_EFFORT", 1e5)
+    X, y = rows()
+    model = clone(FAMILY[name]).set_params(refine=refine, subset_size=300, hull_tol=1e-2)
+    exact = clone(FAMILY[name]).set_params(refine="exact").fit(X, y).certificate_
+    n_looks = looks_of(lambda watch: clone(model).set_callbacks(watch).fit(X, y))
+    for looks in spread(n_looks):
+        found, said = ended(model, lambda one: one.fit(X, y), looks)
+        assert said or looks > 1
+        assert np.isfinite(found.predict(X)).all()
+        certificate = found.certify(X, y)
+        slack = 1e-9 * abs(exact.objective)
+        assert certificate.objective >= exact.dual_objective - slack
+        assert certificate.dual_objective <= exact.objective + slack
+        assert certificate.objective - certificate.gap <= exact.objective + slack
+
+
+@EACH
+def test_a_limit_that_is_not_reached_changes_nothing(name):
+    X, y = rows()
+    model = clone(FAMILY[name]).set_params(refine=1, hull_tol=1e-2)
+    free = clone(model).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        limited = clone(model).set_callbacks(limit(10**8)).fit(X, y)
+    np.testing.assert_array_equal(limited.dual_coef_, free.dual_coef_)
+    assert limited.certificate_ == free.certificate_
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_rows_that_were_not_reached_represent_themselves(n_jobs):
+    X = np.random.default_rng(0).uniform(size=(6000, 2))
+    model = RepresentativeSet(gamma=1.0, subset_size=200, keep_combinations=True, n_jobs=n_jobs)
+    whole = clone(model).fit(X)
+    sizes = []
+    for looks in (1, 3, 12, 20):
+        with pytest.warns(UserWarning, match="not reached represent themselves"):
+            chosen = clone(model).set_callbacks(limit(looks)).fit(X)
+        assert chosen.weights_.sum() == pytest.approx(6000, rel=1e-12)
+        assert chosen.max_residual_ <= 1e-3
+        np.testing.assert_allclose(chosen.combinations_.sum(axis=1), 1.0)
+        np.testing.assert_allclose(chosen.combinations_.sum(axis=0), chosen.weights_)
+        sizes.append(len(chosen.sample_indices_))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 6000 > sizes[-1] > len(whole.sample_indices_)
+
+
+def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
+    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    X, y = rows(1000)
+    model = AESVC(C=10.0, gamma=2.0, refine="exact").set_callbacks(limit(5))
+    with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001"):
+        model.fit(X, y)
+    assert model.fit_status_ == 1
+    assert model.gap_[0] > model.tol
+    coefs = model.dual_coef_[0]
+    assert abs(coefs.sum()) <= 1e-9 * np.abs(coefs).sum()
+    assert np.abs(coefs).max() <= 10.0
+    assert model.certificate_.exact
+    assert model.certificate_.relative_gap > 1e-3
+
+
+def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
+    monkeypatch.setattr(smo, "WORKING_SET", 256)
+    X, y = make_blobs(3000, centers=4, cluster_std=2.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001 \(\d+ times\)"):
+        model = AESVC(gamma=0.1, refine="exact").set_callbacks(limit(6)).fit(X, y)
+    whole = AESVC(gamma=0.1, refine="exact").fit(X, y)
+    assert model.decision_function(X).shape == (3000, 4)
+    assert (model.n_iter_ > 0).all()
+    assert np.mean(model.predict(X) == whole.predict(X)) > 0.5
+
+
+def test_refining_ends_with_the_best_model_seen(monkeypatch):
+    monkeypatch.setattr(aesvm.machines.memory, "_LONG", 0)  # every look may end
+    X, y = rows(6000)
+    model = AESVC(C=10.0, gamma=5.0, refine=3, subset_size=300, hull_tol=5e-2)
+    first = clone(model).set_params(refine=0, hull_tol=0.5).fit(X, y).certify(X, y).objective
+    n_looks = looks_of(lambda watch: clone(model).set_callbacks(watch).fit(X, y))
+    rounds = set()
+    for looks in spread(n_looks, 20):
+        found, said = ended(model, lambda one: one.fit(X, y), looks)
+        if "refining ended after" in said and not found.fit_status_:
+            certificate = found.certify(X, y)
+            rounds.add(certificate.rounds)
+            assert f"after {certificate.rounds} rounds" in said
+            assert certificate.objective <= first * 1.1
+    assert len(rounds) > 1
+
+
+def test_the_tasks_of_a_fit_that_was_ended_are_ended(monkeypatch):
+    monkeypatch.setattr(aesvm.machines.memory, "_LONG", 0)
+    X, y = rows()
+    model = AESVC(gamma=5.0, refine=2, subset_size=300, hull_tol=1e-2)
+    n_looks = looks_of(lambda watch: clone(model).set_callbacks(watch).fit(X, y))
+    for looks in spread(n_looks, 12):
+        recorder = Recorder()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clone(model).set_callbacks(recorder, limit(looks)).fit(X, y)
+        assert recorder.begun == recorder.ended
+
+
+@EACH
+def test_a_source_is_learned_from_as_far_as_it_was_read(name, monkeypatch):
+    monkeypatch.setattr(merge_tree, "BUFFER_ROWS", 700)
+    X, y = rows(1500)
+    source = chunks(X, y, 250)
+    model = clone(FAMILY[name]).set_params(refine=1, hull_tol=1e-2)
+    n_looks = looks_of(lambda watch: clone(model).set_callbacks(watch).fit_stream(source))
+    least = {}
+    for looks in (5, 9, *spread(n_looks)):
+        found, said = ended(model, lambda one: one.fit_stream(source), looks)
+        seen = found.n_seen_
+        assert (f"read to row {seen:,}," in said) == (seen < 1500)
+        assert found.certificate_.n_rows == seen
+        assert np.isfinite(found.predict(X)).all()
+        if seen not in least:
+            exact = clone(model).set_params(refine="exact").fit(X[:seen], y[:seen])
+            least[seen] = exact.certificate_.dual_objective
+        objective = found.certify_stream(source[: seen // 250]).objective
+        assert objective >= least[seen] - 1e-6 * abs(least[seen])
+    assert min(least) == 250
+    assert max(least) == 1500
+    assert len(least) > 2
+
+
+def test_a_set_of_a_source_is_of_the_rows_that_were_read():
+    X, _ = rows()
+    source = [(part, None, None) for part, _, _ in chunks(X, X)]
+    with pytest.warns(UserWarning, match="read to row 1,000"):
+        chosen = RepresentativeSet(gamma=1.0).set_callbacks(limit(4)).fit_stream(source)
+    assert chosen.n_seen_ == 1000
+    assert chosen.weights_.sum() == pytest.approx(1000, rel=1e-12)
+
+
+def test_gamma_is_of_the_rows_that_were_read_for_it():
+    X, y = rows()
+    with pytest.warns(ConvergenceWarning, match=r"gamma is that of the first 1,000 rows.*row 500"):
+        model = AESVC(gamma="scale").set_callbacks(limit(4)).fit_stream(chunks(X, y))
+    assert model.gamma_ == pytest.approx(1.0 / (2 * X[:1000].var()))
+    assert model.n_seen_ == 500
+
+
+def test_a_source_that_was_read_in_time_is_read_whole():
+    X, y = rows(1000)
+    with pytest.warns(ConvergenceWarning) as told:
+        model = AESVC(gamma=1.0).set_callbacks(limit(4)).fit_stream(chunks(X, y))
+    assert model.n_seen_ == 1000
+    assert "row" not in str(told[0].message)
+
+
+def test_rows_of_one_class_are_refused_and_the_limit_is_named():
+    X, y = rows()
+    order = np.argsort(y, kind="stable")
+    model = AESVC(gamma=1.0).set_callbacks(limit(1))
+    with pytest.raises(ValueError, match=r"TimeLimit\(1\) ended.*rows of 1 class"):
+        model.fit_stream(chunks(X[order], y[order]))
+
+
+@EACH
+def test_partial_fit_takes_in_all_rows_it_is_given(name, monkeypatch):
+    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    monkeypatch.setattr(merge_tree, "BUFFER_ROWS", 700)
+    X, y = rows()
+    model = clone(FAMILY[name]).set_callbacks(limit(0))
+    classes = {"classes": [0, 1]} if name in ("AESVC", "AENuSVC") else {}
+    for part, targets, _ in chunks(X, y):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.partial_fit(part, targets, **classes)
+    with pytest.warns(ConvergenceWarning, match="a solve ended"):
+        model.partial_fit()
+    assert model.n_seen_ == 3000
+    assert model.select()[2].sum() == pytest.approx(3000, rel=1e-12)
+    assert np.isfinite(model.predict(X)).all()
+    model.set_callbacks().partial_fit()
+    assert model.fit_status_ == 0
+
+
+def test_certificates_are_not_limited():
+    X, y = rows()
+    model = AESVC(gamma=1.0, refine=0, hull_tol=1e-2).fit(X, y)
+    known = model.certify(X, y)
+    assert model.set_callbacks(limit(0)).certify(X, y) == known
+    source = chunks(X, y)
+    model = AESVC(gamma=1.0, refine=0, hull_tol=1e-2).fit_stream(source)
+    assert model.set_callbacks(limit(0)).certify_stream(source).objective > 0
+
+
+def test_every_fit_has_its_own_time():
+    X, y = rows(500)
+    once = limit(looks_of(lambda watch: AESVC(gamma=1.0).set_callbacks(watch).fit(X, y)))
+    model = AESVC(gamma=1.0).set_callbacks(once)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            model.fit(X, y)
+            clone(model).fit(X, y)
+    kept = pickle.loads(pickle.dumps(model.set_callbacks(TimeLimit(3.0))))
+    assert kept._skl_callbacks[0].seconds == 3.0
+
+
+def test_any_callback_may_end_a_fit():
+    class Impatient(Recorder):
+        def on_fit_task_end(self, estimator, context):
+            return context.task_name == "batch"
+
+    X, y = rows()
+    model = AESVC(gamma=1.0, refine=1, subset_size=200, hull_tol=1e-2)
+    with pytest.warns(ConvergenceWarning, match="a callback ended the fit before it was done"):
+        model.set_callbacks(Impatient()).fit(X, y)
+    assert model.certificate_.rounds == 0
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan")])
+def test_a_time_is_not_negative(seconds):
+    with pytest.raises(ValueError, match=r"seconds=.*not negative"):
+        TimeLimit(seconds)
+
+
+def test_silence_is_never_over():
+    assert not progress.Silence().to_the_end().is_over()
