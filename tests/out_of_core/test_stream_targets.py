@@ -17,7 +17,7 @@ def test_nu_must_be_feasible_for_class_weights(refine):
     with pytest.raises(ValueError, match=r"nu=0\.5 is more than 0\.0952"):
         model.fit_stream([(X, y, None)])
     with pytest.raises(ValueError, match="specified nu is infeasible"):
-        model.partial_fit(X, y, classes=[0, 1])
+        model.partial_fit(X, y, classes=[0, 1]).partial_fit()
     model.set_params(class_weight=None).fit_stream([(X, y, None)])
     assert model.score(X, y) > 0.9
 

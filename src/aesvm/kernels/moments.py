@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: What a deviation from the mean is off by, as a share of the mean.
-_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+_ROUNDING = 1e-13
 
 
 class Moments(NamedTuple):
