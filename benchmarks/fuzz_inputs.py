@@ -82,6 +82,10 @@ def _products(A: NDArray, B: NDArray) -> NDArray:
         return A @ B.T
 
 
+def _dense(values: Any) -> NDArray:
+    return values.toarray() if sp.issparse(values) else values
+
+
 #: Callables that are no kernels, or odd ones.
 _KERNELS: list[Callable] = [
     lambda A, B: None,
@@ -93,8 +97,8 @@ _KERNELS: list[Callable] = [
     lambda A, B: np.full((len(A), len(B)), 1e200),
     lambda A, B: np.full((len(A), len(B)), "a"),
     lambda A, B: np.full((len(A), len(B)), None),
-    lambda A, B: _products(A, B) * 1j,
-    lambda A, B: _products(A, B).tolist(),
+    lambda A, B: np.full((A.shape[0], B.shape[0]), 1j),
+    lambda A, B: _dense(_products(A, B)).tolist(),
     lambda A, B: sp.csr_array(_products(A, B)),
     lambda A, B: _products(A, B) > 0,
     lambda A, B: -_products(A, B),

@@ -303,7 +303,7 @@ def test_large_values_of_a_linear_kernel_are_not_blamed_on_its_gamma():
     X = 1e10 * np.random.default_rng(0).normal(size=(40, 2))
     with pytest.raises(ValueError, match=r"scale the data\.$"):
         AESVC(kernel="linear").fit(X, X[:, 0] > 0)
-    with pytest.raises(ValueError, match="or lower gamma or degree"):
+    with pytest.raises(ValueError, match="or lower gamma, degree or coef0"):
         AESVC(kernel="poly", gamma=1.0).fit(X, X[:, 0] > 0)
 
 

@@ -390,10 +390,10 @@ def _groups(X: Any, y: Any, groups: Any) -> NDArray[np.intp]:
         check_consistent_length(X, groups)
         try:
             codes = np.unique(column_or_1d(groups), return_inverse=True)[1]
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(
-                "groups has values of different kinds that cannot be compared: use numbers "
-                "or strings, and none missing."
+                "groups has values that cannot be compared: use numbers or strings, one for each "
+                "row and none missing."
             ) from error
         labels = np.unique(labels * (codes.max() + 1) + codes, return_inverse=True)[1]
     return labels

@@ -113,7 +113,10 @@ def bounded(kernel: KernelMatrix, name: Any, rows: NDArray[np.intp]) -> float:
     """The upper bound on kernel values of the rows, refused where it is too large."""
     largest = kernel.bound(rows)
     if not largest <= LARGEST:
-        others = {"poly": ", or lower gamma or degree", "sigmoid": ", or lower gamma"}
+        others = {
+            "poly": ", or lower gamma, degree or coef0",
+            "sigmoid": ", or lower gamma or coef0",
+        }
         raise ValueError(
             f"kernel={name!r} has values as large as {largest:.3g} on this data, more "
             f"than {LARGEST:g}: scale the data{others.get(name, '')}."

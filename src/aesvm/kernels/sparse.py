@@ -34,7 +34,8 @@ class SparseKernel(VectorKernel):
         features, vectors = narrowed(sp.csr_array(self.X[rows]))
         if not self.kernel.of_distances:
             return _SparseColumns(self, features, vectors, np.zeros(len(rows), dtype=self.dtype))
-        terms = -self.parameters.gamma * squared_norms(vectors)
+        with np.errstate(over="ignore"):
+            terms = -self.parameters.gamma * squared_norms(vectors)
         dtype = self.precision(-float(terms.min(initial=0.0)))
         if dtype is None:
             return self.apart(rows)

@@ -160,4 +160,6 @@ def with_sum(alpha: Array, bounds: Array, total: float) -> Array:
     if reached >= total:
         return alpha * (total / reached) if reached > 0.0 else alpha
     room = bounds - alpha
+    if not room.any():
+        return alpha
     return np.minimum(alpha + room * ((total - reached) / float(room.sum())), bounds)

@@ -56,6 +56,10 @@ _TIGHTER, _TIGHTEST = 0.25, 1e-4
 #: Rounds without a smaller gap, and the share the objective must still fall by in them.
 _PATIENCE, _PROGRESS = 200, 1e-12
 
+#: Rounds without a smaller gap after which it is, whatever the objective: where rounding decides, each
+#: pair of a circle claims to lower it.
+_LONGEST_PATIENCE = 5000
+
 
 def minimize(
     kernel: KernelMatrix,
@@ -161,6 +165,8 @@ class _Patience:
     def is_over(self, gap: float) -> bool:
         if gap < self.best:
             self.best, self.rounds, self.at_best = gap, 0, self.total
+        if self.rounds >= _LONGEST_PATIENCE:
+            return True
         return self.rounds >= _PATIENCE and not self._fell(self.at_best)
 
     def renew(self) -> bool:
