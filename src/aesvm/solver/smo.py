@@ -56,8 +56,8 @@ _TIGHTER, _TIGHTEST = 0.25, 1e-4
 #: Rounds without a smaller gap, and the share the objective must still fall by in them.
 _PATIENCE, _PROGRESS = 200, 1e-12
 
-#: Rounds without a smaller gap after which it is, whatever the objective: where rounding decides, each
-#: pair of a circle claims to lower it.
+#: Rounds without a smaller gap that are enough whatever the objective says: where rounding decides,
+#: each pair of a circle claims to lower it.
 _LONGEST_PATIENCE = 5000
 
 
