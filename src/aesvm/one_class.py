@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,6 @@ from aesvm.estimators.learning import Support
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator
-from aesvm.estimators.streams import available_for_streams
 from aesvm.machines.one_class import OneClass
 from aesvm.svr import AESVR
 
@@ -64,16 +63,6 @@ class AEOneClassSVM(
     @with_parameters_of(AESVR, without=("C", "epsilon"))
     def __init__(self, *, nu: float = 0.5, **parameters: Any) -> None:
         self.nu = nu
-
-    @available_for_streams
-    def partial_fit(
-        self,
-        X: ArrayLike | None = None,
-        y: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Take in some more rows of a stream; see ``AESVC.partial_fit``. ``y`` is ignored."""
-        return self._take_in(X, y, sample_weight)
 
     @property
     def offset_(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -15,7 +15,6 @@ from aesvm.estimators.learning import Values
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import by_name, with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator
-from aesvm.estimators.streams import available_for_streams
 from aesvm.machines.nu_tube import NuTube
 from aesvm.machines.tube import Tube
 
@@ -34,9 +33,9 @@ class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixi
         Regularisation, as in SVR: the larger, the less.
     epsilon : float, default=0.1
         Half the width of the tube in which nothing is lost.
-    kernel, degree, gamma, coef0, tol, max_iter, cache_size, shrinking
+    kernel, degree, gamma, coef0, tol, cache_size, shrinking
         As in SVR, with its defaults.
-    hull_tol, subset_size, partition_size, partition, refine, memory_budget, on_overflow, n_jobs, \
+    max_iter, hull_tol, subset_size, partition_size, partition, refine, memory_budget, on_overflow, n_jobs, \
 verbose
         As in :class:`aesvm.AESVC`. A prediction counts as changed, where "auto" asks, if it moves
         by more than a twentieth of the standard deviation of y.
@@ -115,16 +114,6 @@ shape_fit_, n_features_in_, feature_names_in_
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @available_for_streams
-    def partial_fit(
-        self,
-        X: ArrayLike | None = None,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Take in some more rows of a stream; see ``AESVC.partial_fit``."""
-        return self._take_in(X, y, sample_weight)
-
     def predict(self, X: ArrayLike) -> NDArray:
         """Predict the value of each row.
 
@@ -179,5 +168,4 @@ class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMi
     def __init__(self, *, nu: float = 0.5, **parameters: Any) -> None:
         self.nu = nu
 
-    partial_fit = AESVR.__dict__["partial_fit"]
     predict = AESVR.predict

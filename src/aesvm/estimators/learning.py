@@ -273,8 +273,9 @@ class Support:
     def learner(
         self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
     ) -> Learner:
-        _check_costs(1.0, weights)
-        return Learner(TargetRows(X, y, weights, 1.0), self.formulation(estimator))
+        cost = cost_of(estimator)
+        _check_costs(cost, weights)
+        return Learner(TargetRows(X, y, weights, cost), self.formulation(estimator))
 
     def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
         return fitted_machine(X, trained, spec, learner.formulation)
@@ -294,7 +295,7 @@ class Support:
         _check_some_row(tally, what)
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        _check_costs(1.0, weights)
+        _check_costs(cost_of(estimator), weights)
 
     def gathered(
         self,

@@ -19,7 +19,14 @@ from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
 from aesvm.estimators.parameters import check_unchanged
-from aesvm.estimators.streams import advanced, begun, check_streams, streamed_from, takes_source
+from aesvm.estimators.streams import (
+    advanced,
+    available_for_streams,
+    begun,
+    check_streams,
+    streamed_from,
+    takes_source,
+)
 from aesvm.estimators.trained import TrainedOn, certificate, certify_in_memory, fit_in_memory
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
 from aesvm.out_of_core.elsewhere import GatheredRows
@@ -64,7 +71,7 @@ class KernelMachine:
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The rows, or with ``kernel="precomputed"`` their kernel matrix.
         y : array-like of shape (n_samples,)
-            What is to be learned: classes, or numbers.
+            What is to be learned: classes, or numbers; ignored where outliers are to be found.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C by row; rows of weight zero are left out.
 
@@ -75,6 +82,35 @@ class KernelMachine:
         fit_in_memory(self, self._learns, X, y, sample_weight)
         self._stream_ = None
         return self
+
+    @available_for_streams
+    def partial_fit(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Take in some more rows of a stream, which is never held whole.
+
+        The first call, and the first after ``fit``, begins a stream. Its rows are represented
+        within ``hull_tol``, and ``memory_budget``; the model is that of ``refine=0``, trained again
+        whenever the stream has grown by a quarter, and by a call without rows. ``gamma`` must be a
+        number.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            The next rows. Without any, what is waiting is taken in, and the model trained.
+        y : array-like of shape (n_samples,), default=None
+            Their targets; ignored where outliers are to be found.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; those of weight zero are left out.
+
+        Returns
+        -------
+        self : object
+        """
+        return self._take_in(X, y, sample_weight)
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any, classes: NDArray | None = None) -> Self:
         """Some more rows of a stream; ``classes``: all that there will be."""

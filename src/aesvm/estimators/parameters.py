@@ -11,7 +11,7 @@ from aesvm.kernels import KernelSpec
 from aesvm.machines.training import SolverOptions
 from aesvm.sets.derive import ReductionSettings
 
-#: Parameters that a model and its certificate rest on.
+#: Parameters that a model and its certificate rest on, of any estimator of the family.
 _RESTS_ON = (
     "kernel",
     "degree",

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from aesvm.kernels.matrix import KernelMatrix
 
 
-#: Targets whose standard deviation is a smaller share of their mean are equal.
-_ROUNDING = 1e-13
-
-
 class HullKernel(Protocol):
     """What reducing rows asks of their kernel matrix."""
 

@@ -5,10 +5,11 @@ Training minimises, over a w in kernel space and offsets b,
     F(w, b) = 1/2 |w|^2 + sum_k d_k b_k + sum_i c_i loss(p_i),
     p_i = position(<w, phi(x_i)>, target_i, b)
 
-with a loss that is piecewise linear in the position, with kinks at known places. The offsets b are
+with a loss that is convex and piecewise linear in the position, with kinks at known places and
+slopes between -1 and 1 (doubts and certificates rest on that; a steeper loss is a larger cost). The offsets b are
 the numbers that a machine has beside w: one, or two where a threshold is fitted too; ``d`` are the
-slopes that F has in them. Everything else (sets, solver, rounds, streams, clusters) asks it through
-this interface. ``hinge`` is C-support vector classification, ``tube`` regression, ``one_class`` the
+slopes that F has in them. Training, rounds, streams and clusters ask it through this interface;
+sets and solver see numbers alone. ``hinge`` is C-support vector classification, ``tube`` regression, ``one_class`` the
 support of a distribution; ``nu_hinge`` and ``nu_tube`` are the forms with a parameter nu.
 
 Signed coefficients stand for multipliers: ``w = sum_i coef_i phi(x_i)``, ``|coef_i| <= c_i``.
@@ -92,7 +93,10 @@ class Formulation(Protocol):
         """The linear piece that each position is on, -1 within ``doubt`` of a kink."""
 
     def cautious_scores(self, scores: Array, targets: Array, errors: Array) -> Array:
-        """Scores known up to an error, moved by it to where the loss is largest."""
+        """Scores known up to an error, moved by it to where the loss is largest.
+
+        As they are where ``far_away`` never holds.
+        """
 
     def far_away(self, positions: Array, distance: float) -> NDArray[np.bool_]:
         """Positions on a flat piece, at least ``distance`` from its kinks.

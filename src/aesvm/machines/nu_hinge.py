@@ -111,7 +111,7 @@ class NuHinge:
         return None
 
     def constant(self, targets: Array) -> Offsets | None:
-        """1 or -1 where there is one class, 0 where there is no row."""
+        """Those that decide 1 or -1 where there is one class, 0 where there is no row."""
         if len(targets) and (targets != targets[0]).any():
             return None
         value = float(targets[0]) if len(targets) else 0.0

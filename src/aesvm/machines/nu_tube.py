@@ -10,7 +10,7 @@ below on the second. The dual has two variables for each row, and holds the sum 
 ``nu c / 2``.
 
 Positions are residuals, shifted so that the kinks lie at fixed places, ``spread`` on either side of
-zero; distances from the nearer kink are as they were.
+zero; distances from the nearer kink are as they were, up to that.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aesvm.machines.formulation import Array, Decision, Offsets, Ramps, Variables
 from aesvm.machines.nu_hinge import filled
@@ -89,6 +90,15 @@ class NuTube(Tube):
         order = order[::-1]
         coefs[order] -= filled(bounds[order], total)
         return coefs
+
+    def changed(
+        self, before: Array, now: Array, then: Offsets, offsets: Offsets
+    ) -> NDArray[np.bool_]:
+        return super().changed(self._residuals(before, then), self._residuals(now, offsets), (), ())
+
+    def _residuals(self, positions: Array, offsets: Offsets) -> Array:
+        """What positions were made of; of rows deep inside a wide tube, zero."""
+        return positions - np.sign(positions) * (self.spread - 0.5 * sum(offsets))
 
     def decision(self, offsets: Offsets) -> Decision:
         above, below = offsets

@@ -28,7 +28,7 @@ stratified. Its policy, with ``refine`` as the estimators have it:
 - a fit that is to end before it is done (``Progress.is_over``) ends with the best state seen: a
   look or a round that is not finished is dropped;
 - "auto" makes no round where the first would take over 3e11 kernel values. Otherwise it makes
-  rounds while they change over a thousandth of the labels, and not over half as many as the one
+  rounds while they change over a thousandth of the predictions, and not over half as many as the one
   before, and the next is affordable. Where all rows are in one place and the SVM of all of them has
   become affordable, it solves that instead.
 """
@@ -60,7 +60,7 @@ DEVIATIONS, WIDEST = 1.5, 1.0
 #: seconds on two cores); and those that the first round may (minutes).
 EXACT_EFFORT, ROUND_EFFORT = 5e9, 3e11
 
-#: "auto": a round that changes fewer labels is the last; also one that changes over half as many
+#: "auto": a round that changes fewer predictions is the last; also one that changes over half as many
 #: as the one before.
 CHANGES = 1e-3
 
@@ -333,7 +333,7 @@ class _Rounds:
         refine = self.policy.refine
         if not isinstance(refine, str):
             return state.rounds >= refine
-        self.progress.say(f"auto: round {state.rounds} changed {changed:.2%} of the labels")
+        self.progress.say(f"auto: round {state.rounds} changed {changed:.2%} of the predictions")
         solved = sum(machine.n_evaluations for machine in state.machines)
         self.budget -= solved
         affordable = self.place.look_cost(state) + solved <= self.budget

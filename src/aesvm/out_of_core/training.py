@@ -159,8 +159,6 @@ class GatheredTrainer:
         """Train on a first set of a tolerance, and make rounds with who has the rows."""
         place = RowsElsewhere(answers, self.gatherer, hull_tol, self.trainer.options.tol)
         sets = self.gatherer.of_one_set(rows, first_tol)
-        if all(self.formulation.constant(own.targets) is not None for own in sets.sets):
-            return self.train(rows, first_tol)  # nothing to learn, so nothing to refine
         train = self.trainer.train_all
         state = refine(place, sets, policy, self.formulation, train, self.progress)
         if place.finer_rows is not None and state.sets is not sets:
