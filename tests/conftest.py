@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 SLOW = ("dask", "runtime/test_backends.py", "benchmarks/test_demo.py")
 NUMERICAL = (
     *("baselines", "dask", "kernels", "machines", "out_of_core", "sets", "solver"),
-    *("scikit_learn/test_their_tests.py", "scikit_learn/test_twins.py"),
+    "scikit_learn/test_twins.py",
     *("test_representative_set.py", "test_svc.py", "test_wide_rows.py", "benchmarks/test_fuzz.py"),
 )
 assert all((HERE / name).exists() for name in SLOW + NUMERICAL)

@@ -35,8 +35,8 @@ class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixi
         Half the width of the tube in which nothing is lost.
     kernel, degree, gamma, coef0, tol, cache_size, shrinking
         As in SVR, with its defaults.
-    max_iter, hull_tol, subset_size, partition_size, partition, refine, memory_budget, on_overflow, n_jobs, \
-verbose
+    max_iter, hull_tol, subset_size, partition_size, partition, refine, memory_budget, \
+on_overflow, n_jobs, verbose
         As in :class:`aesvm.AESVC`. A prediction counts as changed, where "auto" asks, if it moves
         by more than a twentieth of the standard deviation of y.
 

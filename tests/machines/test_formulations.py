@@ -119,6 +119,26 @@ def test_the_best_offsets_are_nowhere_improved(name, seed, scale):
         )
 
 
+@EACH
+@given(seed=SEEDS, shift=st.sampled_from([0.0, 0.3]))
+@settings(max_examples=10)
+def test_predictions_that_stay_have_not_changed_whatever_the_offsets(name, seed, shift):
+    """Another threshold, and the same decision: neither a wider tube nor margin is a change."""
+    formulation = FORMULATIONS[name]
+    if name == "nu_tube":
+        formulation = NuTube(
+            5.0, nu=0.5
+        )  # wider than any tube here: within its spread, none is lost
+    _, targets, bounds = problem(formulation, seed)
+    scores = np.random.default_rng(seed).normal(size=len(targets))
+    then = best_offsets(formulation, scores, targets, bounds)
+    now = tuple(one + shift for one in then) if len(then) > 1 else then
+    if name == "nu_hinge":
+        now = tuple(one - shift for one in then)  # a larger margin
+    before, after = (formulation.positions(scores, targets, at) for at in (then, now))
+    assert not formulation.changed(before, after, then, now).any()
+
+
 def is_feasible(formulation, coefs, targets, bounds):
     alpha = formulation.alpha(targets, coefs, bounds)
     variables = formulation.variables(targets, bounds)

@@ -324,7 +324,7 @@ def test_auto_makes_rounds_where_it_is_not(monkeypatch, capsys, n_classes):
     assert 1 <= model.certificate_.rounds <= 6
     assert (model.predict(X) == exact.predict(X)).mean() > 0.98
     if n_classes == 2:
-        assert "of the labels" in capsys.readouterr().out
+        assert "of the predictions" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("sampled", [True, False])

@@ -43,7 +43,7 @@ def first_set(
     run: Callable,
     progress: Progress,
 ) -> Represented:
-    """The set that all machines are trained on first; with a number of rounds it does not depend on C.
+    """The set that all machines are trained on first. It depends on C with "auto" alone.
 
     Parameters
     ----------

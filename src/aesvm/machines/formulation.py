@@ -6,11 +6,12 @@ Training minimises, over a w in kernel space and offsets b,
     p_i = position(<w, phi(x_i)>, target_i, b)
 
 with a loss that is convex and piecewise linear in the position, with kinks at known places and
-slopes between -1 and 1 (doubts and certificates rest on that; a steeper loss is a larger cost). The offsets b are
-the numbers that a machine has beside w: one, or two where a threshold is fitted too; ``d`` are the
-slopes that F has in them. Training, rounds, streams and clusters ask it through this interface;
-sets and solver see numbers alone. ``hinge`` is C-support vector classification, ``tube`` regression, ``one_class`` the
-support of a distribution; ``nu_hinge`` and ``nu_tube`` are the forms with a parameter nu.
+slopes between -1 and 1 (doubts and certificates rest on that; a steeper loss is a larger cost). The
+offsets b are the numbers that a machine has beside w: one, or two where a threshold is fitted too;
+``d`` are the slopes that F has in them. Training, rounds, streams and clusters ask it through this
+interface; sets and solver see numbers alone. ``hinge`` is C-support vector classification, ``tube``
+regression, ``one_class`` the support of a distribution; ``nu_hinge`` and ``nu_tube`` are the forms
+with a parameter nu.
 
 Signed coefficients stand for multipliers: ``w = sum_i coef_i phi(x_i)``, ``|coef_i| <= c_i``.
 """

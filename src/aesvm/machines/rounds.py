@@ -28,9 +28,9 @@ stratified. Its policy, with ``refine`` as the estimators have it:
 - a fit that is to end before it is done (``Progress.is_over``) ends with the best state seen: a
   look or a round that is not finished is dropped;
 - "auto" makes no round where the first would take over 3e11 kernel values. Otherwise it makes
-  rounds while they change over a thousandth of the predictions, and not over half as many as the one
-  before, and the next is affordable. Where all rows are in one place and the SVM of all of them has
-  become affordable, it solves that instead.
+  rounds while they change over a thousandth of the predictions, and not over half as many as the
+  one before, and the next is affordable. Where all rows are in one place and the SVM of all of them
+  has become affordable, it solves that instead.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ DEVIATIONS, WIDEST = 1.5, 1.0
 #: seconds on two cores); and those that the first round may (minutes).
 EXACT_EFFORT, ROUND_EFFORT = 5e9, 3e11
 
-#: "auto": a round that changes fewer predictions is the last; also one that changes over half as many
-#: as the one before.
+#: "auto": a round that changes fewer predictions is the last; also one that changes over half as
+#: many as the one before.
 CHANGES = 1e-3
 
 #: Rounds in a row that may leave the objective as it was, or raise it, before they end.
