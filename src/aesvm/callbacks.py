@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 
 class TimeLimit:
-    """End each fit of an estimator after a time, with the best model so far.
+    """End each fit of an estimator after a time, with the model that it has by then.
 
-    A callback of scikit-learn: see ``set_callbacks`` of the estimators. Where the time is over
+    A callback of scikit-learn, to be set on the estimator itself, also within a pipeline or a
+    search: ``make_pipeline(StandardScaler(), AESVR().set_callbacks(TimeLimit(60)))``. Where the
+    time is over
 
     - reducing ends at the next batch of subsets, and rows that were not reached represent
       themselves;
-    - a solve ends at its next round, at a feasible point whose gap is known (``fit_status_`` is 1);
-      of several pairs of classes, those not reached get one round each;
+    - a solve ends before its next working set, at a feasible point whose gap is known
+      (``fit_status_`` is 1): the dual objective has risen so far, and a model of more time need not
+      predict better. Of several pairs of classes, those not reached get one working set each;
     - refining ends with the best model seen: a look or a round that is not finished is dropped;
     - ``fit_stream`` ends its first pass at the next chunk, and learns from the rows read so far:
       ``n_seen_`` and the certificate count these, and ``certify_stream`` wants these. Where they
@@ -46,7 +50,8 @@ class TimeLimit:
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        if not seconds >= 0:
+        number: Any = seconds
+        if not isinstance(number, Real) or not seconds >= 0:
             raise ValueError(f"seconds={seconds!r} must be a number that is not negative.")
         self.seconds = seconds
         self.clock = clock

@@ -72,7 +72,7 @@ class Certificate:
         sum of ``y_i alpha_i``. By weak duality F1 is nowhere smaller.
     gap, relative_gap : float or None
         ``objective - dual_objective``, and what rounding may add to it: F1(w, b) exceeds the exact
-        SVM's by at most that; and the same divided by ``objective``.
+        SVM's by at most that; and the same divided by the magnitude of ``objective``.
     paper_bound : float or None
         What the exact SVM's objective can exceed F2's minimum by, Corollary 3 of the paper in
         our C: ``(sum_i c_i)^(3/2) sqrt(max_residual)``.
@@ -81,13 +81,15 @@ class Certificate:
         twice the bounds of the lighter class.
     theorem_2_bound : float or None
         ``|w| sum_i c_i |tau_i|``, at least F1(w, b) - F3(w, b) by Theorem 2; as F3 <= F2 by
-        Theorem 1, F1(w, b) is at most F2(w, b) plus this.
+        Theorem 1, F1(w, b) is at most F2(w, b) plus this. Of a regression, with s the unit of its
+        targets, it has ``sqrt(|w|^2 + s^2)`` for ``|w|`` (docs/formulations.md).
     violators : int or None
         Rows whose margin contradicts their lifted multiplier by more than ``tol``; a row counts
         once for each pair it is in.
     changed : float or None
         The share of the rows, by weight, whose prediction the last round changed, the mean over the
-        pairs; None where there was none, or where the model is exact.
+        pairs; None where there was none, where another did not improve the model, or where it is
+        exact.
     proven : bool
         Whether objectives, gap and violators were computed anew in double precision, and the gap
         counts what rounding may add: they are bounds then. Otherwise they come from training,
@@ -154,7 +156,7 @@ class Certificate:
                 return ""
             known = f"its duality gap is {self.relative_gap:.0%} of its objective"
             if self.exact:
-                return f'{known}; nearer to it are refine="exact", or a smaller tol'
+                return f'{known}, for it was solved to tol; refine="exact" aims at a gap as well'
         elif self.changed is not None and self.changed > POOR_CHANGE:
             known = f"the last round changed {self.changed:.1%} of the predictions"
         else:

@@ -105,7 +105,7 @@ def set_trained(
     caveat = certificate.caveat()
     # not where the paper's method alone was asked for; of samples the stream has warned
     alone = estimator.refine == 0 and not certificate.exact
-    if caveat and not alone and not isinf(certificate.max_residual):
+    if caveat and not alone and not fitted.fit_status and not isinf(certificate.max_residual):
         warn(f"The model may be far from the exact SVM: {caveat}.")
 
 

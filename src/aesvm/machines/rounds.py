@@ -261,12 +261,12 @@ class _Rounds:
                 n_worse += 1
             self.best = best
             if n_worse == (1 if self.policy.refine == "auto" else MOST_WORSE):
-                return best
+                return _settled(best)
             if self.policy.refine == "auto" and self._can_be_exact(state):
                 return self._exact(state)
             if state.rounds and not any(look.n_crossed for look in looks):
                 self.progress.say(f"no row has crossed a kink since round {state.rounds}")
-                return best
+                return _settled(best)
             try:
                 state = self._round(state)
             except OverBudgetError as error:
@@ -362,6 +362,11 @@ class _Rounds:
 def _was_cut(machines: list[Machine]) -> bool:
     """Whether a solve ended before it was done."""
     return not all(one.solution.converged for one in machines if one.solution is not None)
+
+
+def _settled(state: State) -> State:
+    """A state that rounds do not improve any more, however much the one that led to it changed."""
+    return replace(state, changed=None)
 
 
 def _is_better(state: State, other: State) -> bool:
