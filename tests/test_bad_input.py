@@ -479,3 +479,10 @@ def test_dates_are_classes_of_a_stream_as_well():
     streamed = AESVC(gamma=1.0).fit_stream([(X, dates, None)])
     assert streamed.classes_.dtype == AESVC(gamma=1.0).fit(X, dates).classes_.dtype
     assert set(streamed.predict(X)) <= set(dates)
+
+
+@pytest.mark.parametrize("estimator", [AENuSVR, AESVR])
+def test_targets_that_hardly_differ_leave_no_support_vectors(estimator):
+    others = {"epsilon": 0.0} if estimator is AESVR else {}
+    model = estimator(kernel="linear", **others).fit([[0.0], [1.0]], [0.0, 1e-12])
+    assert np.abs(model.predict([[0.0], [1.0]])).max() < 1e-9

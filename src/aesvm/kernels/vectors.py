@@ -58,7 +58,8 @@ class VectorKernel(KernelMatrix):
             if self.kernel.of_distances:
                 largest = np.zeros(1)
             else:
-                largest = self.parameters.gamma * self.squared_norms(rows).max(keepdims=True)
+                norms = self.squared_norms(rows)
+                largest = self.parameters.gamma * norms.max(keepdims=True, initial=0.0)
             if not largest[0] <= _LARGEST_PRODUCT:
                 return float(largest[0])  # whatever the map makes of it
             parameters = self.parameters._replace(coef0=abs(self.parameters.coef0))

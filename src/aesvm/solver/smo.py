@@ -233,7 +233,10 @@ class _Active:
     def edges(self) -> list[Edge]:
         self.slopes = self.scores[self.at] + self.linear
         if not np.isfinite(self.slopes.sum()):
-            raise ValueError("The kernel has values that are not finite numbers: scale the data.")
+            raise ValueError(
+                "Sums of kernel values, or what C and sample_weight make of them, are not finite "
+                "numbers: scale the data, or lower these."
+            )
         return [
             Edge.of(part, self.slopes, self.coefs, self.lower, self.upper) for part in self.spans
         ]
