@@ -22,10 +22,12 @@ HERE = Path(__file__).parent
 
 #: Folders and files whose tests start clusters and programs, and those in which rounding has a
 #: part. A test that is slow by itself says so where it stands.
-SLOW = ("dask", "runtime/test_backends.py", "benchmarks/test_demo.py")
+SLOW = (
+    *("dask", "runtime/test_backends.py", "benchmarks/test_demo.py"),
+    *("out_of_core/test_streamed_family.py", "scikit_learn/test_twins.py"),
+)
 NUMERICAL = (
-    *("baselines", "dask", "kernels", "machines", "out_of_core", "sets", "solver"),
-    "scikit_learn/test_twins.py",
+    *("baselines", "kernels", "machines", "out_of_core", "sets", "solver"),
     *("test_representative_set.py", "test_svc.py", "test_wide_rows.py", "benchmarks/test_fuzz.py"),
 )
 assert all((HERE / name).exists() for name in SLOW + NUMERICAL)

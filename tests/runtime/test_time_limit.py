@@ -69,7 +69,7 @@ def ended(model, fit, looks):
     return model, "".join(said)
 
 
-def spread(n_looks, count=8):
+def spread(n_looks, count=4):
     """Some moments of a fit: its beginning, its end, and others between."""
     return np.unique(np.linspace(1, n_looks - 1, count).astype(int)).tolist()
 

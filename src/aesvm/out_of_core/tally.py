@@ -97,5 +97,5 @@ class Tally(NamedTuple):
                 "strings."
             ) from error
         return self.of_classes(
-            np.array(labels, dtype=None if like.dtype.kind in "SU" else like.dtype)
+            np.array(labels, dtype=like.dtype if like.dtype.kind in "biufMm" else None)
         )
