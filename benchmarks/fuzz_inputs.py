@@ -236,7 +236,10 @@ def _made_odd(odd: Callable, rng: np.random.Generator, value: NDArray) -> Any:
     """NumPy may say what it likes of the making."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return odd(rng, value)
+        try:
+            return odd(rng, value)
+        except OverflowError:  # pandas does not take every integer
+            return None
 
 
 def _odd_rows(rng: np.random.Generator, X: NDArray) -> Any:
