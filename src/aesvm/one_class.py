@@ -58,7 +58,7 @@ class AEOneClassSVM(
         **MACHINE_CONSTRAINTS,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
-    _learns = Support(lambda estimator: OneClass(float(estimator.nu)))
+    _learns = Support(lambda estimator, _: OneClass(float(estimator.nu)))
 
     @with_parameters_of(AESVR, without=("C", "epsilon"))
     def __init__(self, *, nu: float = 0.5, **parameters: Any) -> None:

@@ -220,10 +220,10 @@ class Values:
     def learner(
         self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
     ) -> Learner:
-        scale = TargetScale.of(y, weights)
+        scale = TargetScale.of(y, weights) if self.joint else None
         _check_costs(cost_of(estimator), weights)
         rows = TargetRows(X, y, weights, cost_of(estimator))
-        return Learner(rows, self.formulation(estimator, scale.spread), scale)
+        return Learner(rows, self._formulation(estimator, scale), scale)
 
     def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
         return fitted_machine(X, trained, spec, learner.formulation)
@@ -253,59 +253,22 @@ class Values:
         spec: KernelSpec,
         fitted: bool = False,
     ) -> GatheredLearner:
-        spread = 1.0 if scale is None else scale.spread
-        return _one_machine(estimator, counts, self.formulation(estimator, spread), spec)
+        return _one_machine(estimator, counts, self._formulation(estimator, scale), spec)
+
+    def _formulation(self, estimator: Any, scale: TargetScale | None) -> Formulation:
+        return self.formulation(estimator, 1.0 if scale is None else scale.spread)
 
 
 @dataclass(frozen=True)
-class Support:
-    """Where the rows are: one machine, and no targets."""
+class Support(Values):
+    """Where the rows are: as ``Values``, without targets."""
 
-    formulation: Callable[[Any], Formulation]  #: of an estimator
-    n_groups = 1
     takes_targets = False
     joint = False
     chunk_of = staticmethod(without_targets)
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         return np.ones(X.shape[0])
-
-    def learner(
-        self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
-    ) -> Learner:
-        cost = cost_of(estimator)
-        _check_costs(cost, weights)
-        return Learner(TargetRows(X, y, weights, cost), self.formulation(estimator))
-
-    def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
-        return fitted_machine(X, trained, spec, learner.formulation)
-
-    def chunk(
-        self,
-        estimator: Any,
-        streamed: StreamedModel | None,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        first: bool,
-    ) -> Chunk:
-        return _chunk_of(self.chunk_of, estimator, X, y, sample_weight, first)
-
-    def check_enough(self, tally: Tally, what: str) -> None:
-        _check_some_row(tally, what)
-
-    def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        _check_costs(cost_of(estimator), weights)
-
-    def gathered(
-        self,
-        estimator: Any,
-        counts: ClassCounts,
-        scale: TargetScale | None,
-        spec: KernelSpec,
-        fitted: bool = False,
-    ) -> GatheredLearner:
-        return _one_machine(estimator, counts, self.formulation(estimator), spec)
 
 
 def _chunk_of(chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, weight: Any, first: bool) -> Chunk:
