@@ -486,3 +486,11 @@ def test_targets_that_hardly_differ_leave_no_support_vectors(estimator):
     others = {"epsilon": 0.0} if estimator is AESVR else {}
     model = estimator(kernel="linear", **others).fit([[0.0], [1.0]], [0.0, 1e-12])
     assert np.abs(model.predict([[0.0], [1.0]])).max() < 1e-9
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_strings_among_the_features_are_named(method):
+    rows = X.astype(object)
+    rows[3, 1] = "a"
+    with pytest.raises(ValueError, match=r"X has values that are no numbers.*'a'"):
+        getattr(AESVR(gamma=1.0), method)(rows, Y)

@@ -22,6 +22,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from aesvm.estimators.chunks import with_or_without_classes
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.parameters import by_name, kernel_spec, reduction_settings
 from aesvm.estimators.streams import (
@@ -311,7 +312,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             forget(self)
             before = begun(self, self.hull_tol)
         with fitting(self) as (run, progress):
-            validate = partial(valid_chunk, self)
+            validate = partial(valid_chunk, with_or_without_classes, self)
             stream = advanced(self, before, X, y, sample_weight, validate, run, progress)
         set_stream(self, stream)
         return self
@@ -345,7 +346,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         check_streams(self, source)
         forget(self)
         with fitting(self) as (run, progress):
-            validate = partial(valid_chunk, self)
+            validate = partial(valid_chunk, with_or_without_classes, self)
             stream = streamed_from(self, source, self.hull_tol, validate, run, progress)
         _warn_cut(progress)
         set_stream(self, stream)

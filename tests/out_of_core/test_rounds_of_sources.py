@@ -244,7 +244,7 @@ def test_a_source_that_changes_is_refused_and_leaves_the_model_as_it_was(then, w
     model = AESVC(gamma=5.0, refine=2, hull_tol=1e-2).fit_stream(chunks)
     before = dict(vars(model))
     with pytest.raises(
-        ValueError, match=r"source gave 2,000 rows at first, and not the same when|y=None"
+        ValueError, match=r"source gave 2,000 rows at first, and not the same when|target y is None"
     ):
         model.fit_stream(Source(*[chunks] * when, others))
     assert vars(model) == before

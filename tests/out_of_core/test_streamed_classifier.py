@@ -171,7 +171,7 @@ def test_a_stream_begins_with_all_of_its_classes(classes, message):
     ("then", "message"),
     [
         ({"classes": [0, 1]}, r"classes=\[0, 1\] were \[0, 1, 2\] in the first call"),
-        ({"y": None}, "y=None"),
+        ({"y": None}, "requires y to be passed"),
     ],
 )
 def test_classes_stay_as_they_began(then, message):

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from aesvm.estimators.chunks import ChunkOf, with_classes, with_values, without_targets
 from aesvm.estimators.class_weights import class_weights
+from aesvm.estimators.streams import valid_chunk
 from aesvm.estimators.validation import (
     check_two_classes,
-    rows_of_chunk,
     valid_classes,
     valid_values,
 )
@@ -159,9 +159,7 @@ class Classes:
         first: bool,
     ) -> Chunk:
         """Rows that must have classes; of a stream, those that were announced."""
-        if y is None:
-            raise ValueError("y=None: a classifier needs the classes of the rows.")
-        chunk = _chunk_of(self.chunk_of, estimator, X, y, sample_weight, first)
+        chunk = valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
         if streamed is not None:
             streamed.check_classes(chunk.targets)
         return chunk
@@ -237,7 +235,7 @@ class Values:
         sample_weight: Any,
         first: bool,
     ) -> Chunk:
-        return _chunk_of(self.chunk_of, estimator, X, y, sample_weight, first)
+        return valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:
         _check_some_row(tally, what)
@@ -269,11 +267,6 @@ class Support(Values):
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         return np.ones(X.shape[0])
-
-
-def _chunk_of(chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, weight: Any, first: bool) -> Chunk:
-    rows = rows_of_chunk(estimator, X, first=first)
-    return chunk_of(rows, y, weight, type(estimator).__name__)
 
 
 def _check_some_row(tally: Tally, what: str) -> None:

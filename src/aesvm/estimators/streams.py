@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.estimators.chunks import with_or_without_classes
+from aesvm.estimators.chunks import ChunkOf
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
 from aesvm.estimators.validation import rows_of_chunk, validated_rows
@@ -95,10 +95,12 @@ def check_streams(estimator: Any, source: Any) -> None:
         )
 
 
-def valid_chunk(estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool) -> Chunk:
-    """Valid rows of a stream, the class of each (zero where there are none) and its weight."""
+def valid_chunk(
+    chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool
+) -> Chunk:
+    """Valid rows of a stream, with what ``chunk_of`` makes of their targets."""
     rows = rows_of_chunk(estimator, X, first=first)
-    return with_or_without_classes(rows, y, sample_weight, type(estimator).__name__)
+    return chunk_of(rows, y, sample_weight, type(estimator).__name__)
 
 
 def begun(estimator: Any, hull_tol: float, gamma: float | None = None) -> Stream:

@@ -71,6 +71,10 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
             rows = validate_data(estimator, X, accept_sparse=sparse, reset=reset, **_ROWS)
     except OverflowError as error:
         raise ValueError(f"X has a number that is too large: {error}.") from error
+    except ValueError as error:
+        if not str(error).startswith("could not convert"):
+            raise
+        raise ValueError(f"X has values that are no numbers: {error}.") from error
     return _canonical(rows)
 
 
