@@ -216,7 +216,7 @@ def _classes(data_dir: Path | None, n_jobs: int) -> list[Race]:
                     "intelex": partial(intelex, C, gamma, n_jobs),
                 },
                 _r2_or_accuracy,
-                {},
+                {"SVC": 60_000},
             )
         )
     return races
