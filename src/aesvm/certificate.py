@@ -233,6 +233,9 @@ class Account:
     changed: float | None = None  #: share of the rows whose prediction the last round changed
     proof_rounding: float = 0.0  #: what F1 is off by, at most, where that was proven
     proven: bool = False  #: whether F1 and the dual were computed anew, in double precision
+    n_vectors: int | None = None  #: that w was restricted to the span of
+    estimated_dual: float | None = None  #: from a sample of the rows
+    estimated_error: float = 0.0  #: what that may be off by, two standard errors
 
     @classmethod
     def of_nothing(cls) -> Account:

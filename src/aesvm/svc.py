@@ -72,6 +72,13 @@ class AESVC(
         number of rows or the support vectors of a sample of them. Otherwise it makes rounds
         while they change over a thousandth of the labels and the next takes no more than that;
         none where the first alone would take over 3e11.
+    max_vectors : int, default=None
+        Train the SVM of all rows with w in the span of at most so many of them, chosen as training
+        goes: a small model, in a time that grows with the number of rows. ``refine`` must be
+        "auto". None is no limit.
+    gap_tol : float, default=1e-3
+        With ``max_vectors``: no more vectors are added where the relative duality gap is estimated
+        to be smaller.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
@@ -189,6 +196,8 @@ class AESVC(
         partition_size: int = 100_000,
         partition: str = "distance",
         refine: int | str = "auto",
+        max_vectors: int | None = None,
+        gap_tol: float = 1e-3,
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
@@ -211,6 +220,8 @@ class AESVC(
         self.partition_size = partition_size
         self.partition = partition
         self.refine = refine
+        self.max_vectors = max_vectors
+        self.gap_tol = gap_tol
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size

@@ -35,8 +35,8 @@ class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixi
         Half the width of the tube in which nothing is lost.
     kernel, degree, gamma, coef0, tol, cache_size, shrinking
         As in SVR, with its defaults.
-    max_iter, hull_tol, subset_size, partition_size, partition, refine, memory_budget, \
-on_overflow, n_jobs, verbose
+    max_iter, hull_tol, subset_size, partition_size, partition, refine, max_vectors, gap_tol, \
+memory_budget, on_overflow, n_jobs, verbose
         As in :class:`aesvm.AESVC`. A prediction counts as changed, where "auto" asks, if it moves
         by more than a twentieth of the standard deviation of y.
 
@@ -85,6 +85,8 @@ shape_fit_, n_features_in_, feature_names_in_
         partition_size: int = 100_000,
         partition: str = "distance",
         refine: int | str = "auto",
+        max_vectors: int | None = None,
+        gap_tol: float = 1e-3,
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
@@ -105,6 +107,8 @@ shape_fit_, n_features_in_, feature_names_in_
         self.partition_size = partition_size
         self.partition = partition
         self.refine = refine
+        self.max_vectors = max_vectors
+        self.gap_tol = gap_tol
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size

@@ -25,7 +25,7 @@ from aesvm.estimators.validation import (
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
-from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.formulation import Array, Decision, Formulation, Offsets
 from aesvm.machines.one_vs_one import class_pairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.rows import ClassRows, EveryRow, Rows, TargetRows
@@ -84,6 +84,9 @@ class Learning(Protocol):
 
     def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
         """The fitted attributes of trained machines."""
+
+    def decision(self, estimator: Any, offsets: Offsets) -> Decision:
+        """What a machine with these offsets decides by."""
 
     def chunk(
         self,
@@ -148,6 +151,9 @@ class Classes:
 
     def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
         return fitted_pairs(X, learner.rows.groups, trained, spec, learner.formulation)
+
+    def decision(self, estimator: Any, offsets: Offsets) -> Decision:
+        return self.formulation(estimator).decision(offsets)
 
     def chunk(
         self,
@@ -225,6 +231,9 @@ class Values:
 
     def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
         return fitted_machine(X, trained, spec, learner.formulation)
+
+    def decision(self, estimator: Any, offsets: Offsets) -> Decision:
+        return self._formulation(estimator, None).decision(offsets)
 
     def chunk(
         self,

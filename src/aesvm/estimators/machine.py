@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.certificate import Certificate
+from aesvm.estimators.compression import check_compress, compressed
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
@@ -38,6 +39,8 @@ from aesvm.representative_set import RepresentativeSet
 MACHINE_CONSTRAINTS: dict[str, list] = {
     **REDUCTION_CONSTRAINTS,
     "refine": [StrOptions({"auto", "exact"}), Interval(Integral, 0, None, closed="left")],
+    "max_vectors": [None, Interval(Integral, 1, None, closed="left")],
+    "gap_tol": [Interval(Real, 0.0, None, closed="left")],
     "tol": [Interval(Real, 0.0, None, closed="neither")],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [Interval(Real, 0.0, None, closed="left")],
@@ -228,6 +231,45 @@ class KernelMachine:
         """
         check_is_fitted(self)
         return certify_in_memory(self, self._learns, X, y, sample_weight)
+
+    def compress(
+        self, n_vectors: int | None = None, *, tol: float | None = None, X: ArrayLike | None = None
+    ) -> Self:
+        """The model on fewer of its support vectors, to be kept and to predict faster.
+
+        Vectors are chosen one after the other, each the one whose span with those before comes
+        nearest to the model, and the model is projected onto them. Pairs of classes share them.
+
+        Parameters
+        ----------
+        n_vectors : int, default=None
+            The most support vectors that are kept.
+        tol : float, default=None
+            Keep as many as it takes that no decision value changes by more than this, times
+            ``sqrt(k(x, x))``; fewer where ``n_vectors`` says so. One of the two must be given.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            Rows to measure changes on.
+
+        Returns
+        -------
+        model : object
+            A fitted estimator of the same class; this one stays as it is. Its ``compression_`` says
+            how far decision values can have changed, and have. Its certificate lacks the
+            objective: ``certify`` computes it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> X, y = make_moons(2000, noise=0.3, random_state=0)
+        >>> model = AESVC(gamma=1.0).fit(X, y)
+        >>> small = model.compress(50, X=X)
+        >>> len(small.support_), small.compression_.labels_changed < 0.01
+        (50, True)
+        """
+        check_is_fitted(self)
+        check_compress(n_vectors, tol)
+        return compressed(self, n_vectors, tol, X)
 
     @takes_source
     def certify_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Certificate:

@@ -7,8 +7,10 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from aesvm.bases.training import BasisLimits
 from aesvm.kernels import KernelSpec
 from aesvm.machines.training import SolverOptions
+from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.sets.derive import ReductionSettings
 
 #: Parameters that a model and its certificate rest on, of any estimator of the family.
@@ -21,6 +23,7 @@ _RESTS_ON = (
     "epsilon",
     "class_weight",
     "hull_tol",
+    "max_vectors",
     "tol",
 )
 
@@ -58,6 +61,25 @@ def solver_options(estimator: Any) -> SolverOptions:
         cache_bytes(estimator) / 1e6,
         estimator.shrinking,
     )
+
+
+def basis_limits(estimator: Any) -> BasisLimits | None:
+    """How large a basis may become; None where w is not restricted to one."""
+    if estimator.max_vectors is None:
+        return None
+    if estimator.refine != "auto":
+        raise ValueError(
+            f"max_vectors={estimator.max_vectors} trains on all rows, and "
+            f'refine={estimator.refine!r} says how rows are represented: use refine="auto".'
+        )
+    if not kernel_spec(estimator, 1.0).is_definite:
+        raise ValueError(
+            f"max_vectors={estimator.max_vectors} needs a positive semidefinite kernel, and "
+            f"kernel={estimator.kernel!r} with coef0={estimator.coef0} is not: use another kernel, "
+            "or max_vectors=None."
+        )
+    most_bytes = bytes_of(estimator.memory_budget)
+    return BasisLimits(int(estimator.max_vectors), float(estimator.gap_tol), most_bytes)
 
 
 def cache_bytes(estimator: Any) -> int:

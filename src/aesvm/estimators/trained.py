@@ -18,6 +18,7 @@ from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.estimators.fitting import fitting, set_fitted
 from aesvm.estimators.learning import Learner, Learning
 from aesvm.estimators.parameters import (
+    basis_limits,
     check_unchanged,
     kernel_spec,
     reduction_settings,
@@ -117,6 +118,7 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
     learner = learning.learner(estimator, data, y, weights)
     settings = reduction_settings(estimator)
     bytes_of(estimator.memory_budget)
+    limits = basis_limits(estimator)
     if estimator.kernel == "precomputed":
         check_symmetric(data)
     estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
@@ -126,11 +128,17 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
     rows, formulation, refine = learner.rows, learner.formulation, estimator.refine
     with fitting(estimator, data, y, n_tasks=2) as (run, progress):
         kernel = _kernel(estimator, spec, data, learner)
-        first = fit.first_set(rows, kernel, settings, formulation, refine, run, progress)
         options = solver_options(estimator)
-        trained = fit.train(
-            rows, kernel, first, settings, formulation, options, refine, run, progress
-        )
+        how = refine if limits is None else "exact"
+        first = fit.first_set(rows, kernel, settings, formulation, how, run, progress)
+        if limits is None:
+            trained = fit.train(
+                rows, kernel, first, settings, formulation, options, refine, run, progress
+            )
+        else:
+            trained = fit.train_within(
+                rows, kernel, first, limits, formulation, options, run, progress
+            )
         known = digest(data, y, weights, run=run)
     warn_given_up(estimator, first)
     chosen = set_of(estimator, first.settings.hull_tol)
@@ -141,7 +149,9 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         trained_with(estimator),
         estimator.hull_tol,
         len(first.prepared.rows),
-        count_solved([one.machine for one in trained]),
+        count_solved([one.machine for one in trained])
+        if limits is None
+        else len(first.prepared.rows),
         [one.account for one in trained],
         [one.multipliers for one in trained],
         spec.definiteness,

@@ -50,9 +50,7 @@ def fitted_machine(
 ) -> Fitted:
     """The only machine, in SVR's layout."""
     (one,) = trained
-    rows, coefs, offset = one.machine.expansion(formulation)
-    n_support = np.array([len(rows)], dtype=np.int32)
-    layout = one_vs_one.Layout(rows, n_support, coefs[None, :], np.array([offset]))
+    layout = one_vs_one.of_one_machine(one.machine.expansion(formulation))
     return _fitted(X, layout, one.n_iter, trained, spec)
 
 

@@ -51,13 +51,14 @@ class Variables(NamedTuple):
 
 class Ramps(NamedTuple):
     """The losses of rows as functions of an offset b, ``cost * max(0, kink - b)`` or, rising, \
-    ``cost * max(0, b - kink)``; a row may have several.
+    ``cost * max(0, b - kink)``; where rows have several, these are listed one time after the other.
     """
 
     kinks: Array
     costs: Array
     rising: NDArray[np.bool_]
     which: NDArray[np.intp]  #: the offset that each is a function of, by number
+    signs: Array  #: by how much the kink falls where the score rises by one, 1 or -1
 
 
 class Decision(NamedTuple):

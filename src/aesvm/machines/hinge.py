@@ -49,7 +49,9 @@ class Hinge:
         return positions >= 1.0 + distance
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
-        return Ramps(targets - scores, costs, targets < 0, np.zeros(len(scores), dtype=np.intp))
+        n = len(scores)
+        first = np.zeros(n, dtype=np.intp)
+        return Ramps(targets - scores, costs, targets < 0, first, np.ones(n))
 
     def slopes(self, bounds: Array) -> Offsets:
         return (0.0,)

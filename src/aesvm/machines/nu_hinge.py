@@ -50,7 +50,7 @@ class NuHinge:
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
         falling = np.zeros(len(scores), dtype=bool)
-        return Ramps(-targets * scores, costs, falling, class_numbers(targets))
+        return Ramps(-targets * scores, costs, falling, class_numbers(targets), targets)
 
     def slopes(self, bounds: Array) -> Offsets:
         half = 0.5 * self.nu * float(bounds.sum())

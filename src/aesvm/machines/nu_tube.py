@@ -49,6 +49,7 @@ class NuTube(Tube):
             np.append(costs, costs),
             np.zeros(2 * n, dtype=bool),
             np.repeat([0, 1], n),
+            np.repeat([-1.0, 1.0], n),
         )
 
     def slopes(self, bounds: Array) -> Offsets:

@@ -112,7 +112,7 @@ def assemble(labels: NDArray[np.intp], trained: list[Expansion]) -> Layout:
     for pair, ((i, j), t) in enumerate(
         zip(combinations(range(n_classes), 2), trained, strict=True)
     ):
-        for line, part in ((j - 1, t.coefs > 0), (i, t.coefs < 0)):
+        for line, part in ((j - 1, labels[t.rows] == i), (i, labels[t.rows] == j)):
             coefs[line, place[t.rows[part]]] = t.coefs[part]
         intercept[pair] = t.offset
     sign = -1.0 if n_classes == 2 else 1.0
@@ -120,8 +120,15 @@ def assemble(labels: NDArray[np.intp], trained: list[Expansion]) -> Layout:
     return Layout(order, n_support, sign * coefs, sign * intercept)
 
 
+def of_one_machine(expansion: Expansion) -> Layout:
+    """A single machine, as SVR's attributes have it."""
+    rows, coefs, offset = expansion
+    n_support = np.array([len(rows)], dtype=np.int32)
+    return Layout(rows, n_support, coefs[None, :], np.array([offset]))
+
+
 def expansions(
-    support: NDArray[np.int32],
+    support: NDArray[np.integer],
     n_support: NDArray[np.int32],
     dual: Any,
     intercept: NDArray[np.float64],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,32 @@ class PairwiseModel:
         """The SVM of every pair of classes, over training rows."""
         return one_vs_one.expansions(self.support, self.n_support, self.dual_coef, self.intercept)
 
+    def at_vectors(self) -> Iterator[Expansion]:
+        """The SVM of every pair of classes, over the support vectors by position."""
+        every = np.arange(len(self.support))
+        return one_vs_one.expansions(every, self.n_support, self.dual_coef, self.intercept)
+
+    @property
+    def groups(self) -> NDArray[np.intp]:
+        """The class of each support vector, by number."""
+        return np.repeat(np.arange(len(self.classes)), self.n_support)
+
+    @property
+    def shares(self) -> NDArray[np.bool_]:
+        """Of every pair, the classes whose support vectors it uses."""
+        pairs = list(combinations(range(len(self.classes)), 2))
+        shares = np.zeros((len(pairs), len(self.classes)), dtype=bool)
+        shares[np.arange(len(pairs))[:, None], pairs] = True
+        return shares
+
+    def layout(self, expansions: list[Expansion]) -> one_vs_one.Layout:
+        """Other SVMs of all pairs, over the support vectors by position, in SVC's layout."""
+        return one_vs_one.assemble(self.groups, expansions)
+
+    def pair_values(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Decision values of some rows in every pair."""
+        return self._decide(X, lambda values: values, n_jobs)
+
     def _decide(
         self, X: Any, decide: Callable[[NDArray[np.float64]], NDArray], n_jobs: int | None
     ) -> NDArray:
@@ -106,6 +133,30 @@ class MachineModel:
     def expansions(self) -> Iterator[Expansion]:
         """The machine, over training rows."""
         yield Expansion(self.support.astype(np.intp), self._coefs(), float(self.intercept[0]))
+
+    def at_vectors(self) -> Iterator[Expansion]:
+        """The machine, over its support vectors by position."""
+        coefs = self._coefs()
+        yield Expansion(np.arange(len(coefs)), coefs, float(self.intercept[0]))
+
+    @property
+    def groups(self) -> NDArray[np.intp]:
+        """All support vectors are of one group."""
+        return np.zeros(len(self.support), dtype=np.intp)
+
+    @property
+    def shares(self) -> NDArray[np.bool_]:
+        """The machine uses all of them."""
+        return np.ones((1, 1), dtype=bool)
+
+    def layout(self, expansions: list[Expansion]) -> one_vs_one.Layout:
+        """Another machine over the support vectors by position, in SVR's layout."""
+        (one,) = expansions
+        return one_vs_one.of_one_machine(one)
+
+    def pair_values(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Decision values of some rows."""
+        return self.decision_function(X, n_jobs)
 
     def _coefs(self) -> NDArray[np.float64]:
         dual = self.dual_coef.toarray() if sp.issparse(self.dual_coef) else self.dual_coef

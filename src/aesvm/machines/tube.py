@@ -75,6 +75,7 @@ class Tube:
             np.append(costs, costs),
             rising,
             which,
+            np.ones(2 * len(kinks)),
         )
 
     def slopes(self, bounds: Array) -> Offsets:

@@ -1,0 +1,260 @@
+"""The SVM with w restricted to the span of a basis, on all rows.
+
+    F(a, b) = 1/2 a' K a + sum_k d_k b_k + sum_i c_i loss(p_i),    w = sum_j a_j phi(b_j)
+
+Losses have their kinks rounded off (``smoothing``), less and less. Each of these smooth problems is
+solved by steps that a quasi-Newton method proposes: it starts from the Hessian over a sample of the
+rows near a kink, factored once, and learns the rest from the steps (L-BFGS). Along every step
+the best point is found exactly.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
+from aesvm.bases.values import Array, BasisValues, gram
+from aesvm.machines.formulation import Formulation, Offsets, best_offsets, total_loss
+from aesvm.runtime.progress import Progress
+
+#: What rounding off may add to the objective in the end, as a share of it; how much narrower each
+#: further width is, and where that ends, in the formulation's unit.
+_DIFFERENCE, _NARROWER, _NARROWEST = 1e-4, 0.3, 1e-4
+
+#: A smooth problem is solved where another step would gain less than this share of the objective.
+_GAIN = {False: 1e-4, True: 1e-6}
+
+#: Rows of the Hessian's sample for each vector of the basis.
+_SAMPLED = 3
+
+#: Steps that are remembered, steps between two factorisations, and the most of these.
+_MEMORY, _STEPS, _FACTORS = 12, 12, 6
+
+#: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
+_JITTER = 16
+
+
+class Point(NamedTuple):
+    """A machine in the span of a basis."""
+
+    coefs: Array  #: of the basis
+    offsets: Offsets
+
+
+class Solved(NamedTuple):
+    """The solution of a smooth problem."""
+
+    point: Point
+    scores: Array  #: of the rows
+    multipliers: Array  #: of the rows, as their positions imply
+    objective: float  #: with rounded kinks
+    n_steps: int
+    converged: bool
+
+
+def solve_in_span(
+    values: BasisValues,
+    within: Array,
+    targets: Array,
+    bounds: Array,
+    formulation: Formulation,
+    start: Point,
+    widths: tuple[float, ...],
+    run: Callable,
+    progress: Progress,
+    to_the_end: bool = False,
+) -> Solved:
+    """Minimise F over the rows in use.
+
+    Parameters
+    ----------
+    values : BasisValues
+        Of the rows and the basis.
+    within : ndarray
+        Kernel values of the basis, in double precision.
+    targets, bounds : ndarray
+        Of the rows.
+    formulation : Formulation
+    start : Point
+    widths : tuple of float
+        Half-widths of the rounded kinks, one after the other.
+    run : callable
+    progress : Progress
+    to_the_end : bool, default=False
+        Whether further, smaller widths follow until rounding off makes no difference.
+    """
+    solver = _Solver(values, within, targets, bounds, formulation, run)
+    solver.begin(start)
+    converged = True
+    for width in widths:
+        last = to_the_end and width == widths[-1]
+        converged = solver.minimise(width, _GAIN[last], progress)
+        if progress.is_over():
+            return solver.solved(converged)
+    width = widths[-1]
+    while to_the_end and width > _NARROWEST and solver.rounded_off() > _DIFFERENCE:
+        width *= _NARROWER
+        converged = solver.minimise(width, _GAIN[True], progress)
+        if progress.is_over():
+            break
+    return solver.solved(converged)
+
+
+class _Solver:
+    def __init__(
+        self,
+        values: BasisValues,
+        within: Array,
+        targets: Array,
+        bounds: Array,
+        formulation: Formulation,
+        run: Callable,
+    ) -> None:
+        self.values = values
+        self.within = within
+        self.targets = targets
+        self.bounds = bounds
+        self.formulation = formulation
+        self.run = run
+        self.slopes = np.array(formulation.slopes(bounds))
+        self.n_steps = 0
+
+    def begin(self, start: Point) -> None:
+        self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
+        self.scores = self.values.products(self.coefs)
+        self.multipliers = np.zeros(len(self.scores))
+        self.sums = np.zeros(len(self.coefs))
+
+    def solved(self, converged: bool) -> Solved:
+        return Solved(
+            Point(self.coefs, tuple(self.offsets.tolist())),
+            self.scores,
+            self.multipliers,
+            self.objective,
+            self.n_steps,
+            converged,
+        )
+
+    def rounded_off(self) -> float:
+        """What rounding off the kinks adds to the objective, as a share of it."""
+        offsets = best_offsets(self.formulation, self.scores, self.targets, self.bounds)
+        positions = self.formulation.positions(self.scores, self.targets, offsets)
+        loss = total_loss(self.formulation, positions, self.bounds, offsets)
+        exact = float(0.5 * self.coefs @ self.within @ self.coefs) + loss
+        return (self.objective - exact) / max(abs(exact), 1e-300)
+
+    def minimise(self, share: float, gain: float, progress: Progress) -> bool:
+        """Solve for one width, given as a share of the formulation's unit."""
+        self.width = share * self.formulation.width(tuple(self.offsets))
+        seen = self._look()
+        for _ in range(_FACTORS):
+            factor = self._factor(seen)
+            history: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
+            for _ in range(_STEPS):
+                gradient = self._gradient(seen)
+                direction = -_two_loops(gradient, history, factor)
+                if -(gradient @ direction) <= 2.0 * gain * abs(self.objective):
+                    return True
+                if not self._step(direction, seen):
+                    return True
+                seen = self._look()
+                self.n_steps += 1
+                change = self._gradient(seen) - gradient
+                moved = self.moved
+                if (inner := float(change @ moved)) > 0:
+                    history.append((moved, change, inner))
+                if progress.is_over():
+                    return False
+        return False
+
+    def _look(self) -> Implied:
+        """The losses at the present point, and the multipliers they imply."""
+        n = len(self.scores)
+        self.ramps = ramps_of(
+            self.formulation, self.scores, self.targets, self.bounds, tuple(self.offsets)
+        )
+        seen = implied(self.ramps, self.width, n, len(self.offsets))
+        self.sums = self.sums + self.values.sums(seen.coefs - self.multipliers)
+        self.multipliers = seen.coefs
+        self.pulled = self.within @ self.coefs
+        self.objective = float(
+            0.5 * self.coefs @ self.pulled + self.slopes @ self.offsets + seen.loss
+        )
+        return seen
+
+    def _gradient(self, seen: Implied) -> Array:
+        return np.append(self.pulled - self.sums, self.slopes + seen.by_offset)
+
+    def _step(self, direction: Array, seen: Implied) -> bool:
+        """Go to the best point along a direction; False where that is here."""
+        n = len(self.coefs)
+        along, shift = direction[:n], direction[n:]
+        change = self.values.products(along)
+        ramps = self.ramps
+        changes = ramps.by_offset * shift[ramps.which]
+        changes += ramps.by_score * np.tile(change, len(ramps.which) // len(change))
+        pulled = self.within @ along
+        slope = float(self.coefs @ pulled + self.slopes @ shift)
+        step, begin = best_step(ramps, changes, self.width, slope, float(along @ pulled))
+        if step == 0.0:
+            return False
+        self.moved = step * direction
+        self.coefs = self.coefs + self.moved[:n]
+        self.offsets = self.offsets + self.moved[n:]
+        self.scores = self.scores + step * change
+        return True
+
+    def _factor(self, seen: Implied) -> tuple[Array, bool]:
+        """The Hessian's Cholesky factor, over a sample of the rows that are curved."""
+        at = np.flatnonzero(seen.curvatures)
+        most = _SAMPLED * max(len(self.coefs), 500)
+        scale = 1.0
+        if len(at) > most:
+            scale = len(at) / most
+            at = np.sort(np.random.default_rng(0).choice(at, most, replace=False))
+        n, n_offsets = len(self.coefs), len(self.offsets)
+        hessian = np.zeros((n + n_offsets, n + n_offsets))
+        hessian[:n, :n] = self.within
+        corner = np.zeros(n_offsets)
+        if len(at):
+            lines = self.values.lines(at)
+            hessian[:n, :n] += gram(lines, scale * seen.curvatures[at], self.run)
+            crossed = scale * seen.crossed[:, at] @ lines.astype(np.float64)
+            corner = scale * np.abs(seen.crossed[:, at]).sum(axis=1)
+            hessian[n:, :n], hessian[:n, n:] = crossed, crossed.T
+        diagonal = np.diag(hessian)[:n]
+        # an offset that no row near a kink holds is held by a little
+        low = 1e-6 * max(float(self.bounds.sum()) / self.width, 1e-300)
+        hessian[range(n, n + n_offsets), range(n, n + n_offsets)] = np.maximum(corner, low)
+        unit = float(np.finfo(np.float64).eps)
+        jitter = _JITTER * unit
+        while True:
+            try:
+                extra = np.zeros(n + n_offsets)
+                extra[:n] = jitter * diagonal
+                extra[n:] = jitter * np.diag(hessian)[n:]
+                hessian[range(n + n_offsets), range(n + n_offsets)] += extra
+                return scipy.linalg.cho_factor(hessian, lower=True, check_finite=False)
+            except np.linalg.LinAlgError:
+                jitter *= 10.0
+
+
+def _two_loops(
+    gradient: Array, history: deque[tuple[Array, Array, float]], factor: tuple[Array, bool]
+) -> Array:
+    """The inverse Hessian, as steps have shown it, times the gradient."""
+    left = gradient.copy()
+    shares = []
+    for moved, change, inner in reversed(history):
+        share = float(moved @ left) / inner
+        left -= share * change
+        shares.append(share)
+    result = scipy.linalg.cho_solve(factor, left, check_finite=False)
+    for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
+        result += (share - float(change @ result) / inner) * moved
+    return result

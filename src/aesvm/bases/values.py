@@ -1,0 +1,194 @@
+"""Kernel values of many rows against a basis that grows: held where there is room for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import Columns, KernelMatrix
+
+Array = NDArray[np.float64]
+
+#: Rows whose values are computed, held and multiplied together.
+_TILE = 2048
+
+#: Columns of a product of all columns with each other that are computed together.
+_PANEL = 256
+
+
+class BasisValues:
+    """The values ``k(x_i, b_j)`` of rows and a basis.
+
+    Sums are over tiles of rows, in the precision of the kernel within a tile and in double
+    precision beyond; they do not depend on what is held, nor on the number of threads.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    rows : ndarray
+        Rows of the kernel matrix, of which the first ``n_rows`` are in use.
+    most_bytes : float
+        Of values that are held; others are computed anew wherever they are needed.
+    run : callable
+        ``map`` or a parallel one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.values import BasisValues
+    >>> from aesvm.kernels import kernel_matrix
+    >>> kernel = kernel_matrix(np.array([[1.0], [2.0], [3.0]]), kernel="linear")
+    >>> values = BasisValues(kernel, np.arange(3), 1e6)
+    >>> values.add(np.array([2]))
+    >>> values.products(np.array([2.0]))
+    array([ 6., 12., 18.])
+    >>> values.sums(np.array([1.0, 0.0, 1.0]))
+    array([12.])
+    """
+
+    def __init__(
+        self,
+        kernel: KernelMatrix,
+        rows: NDArray[np.intp],
+        most_bytes: float,
+        run: Callable = map,
+    ) -> None:
+        self.kernel = kernel
+        self.rows = rows
+        self.n_rows = len(rows)
+        self.most_bytes = most_bytes
+        self.run = run
+        self.basis = np.empty(0, dtype=np.intp)
+        self.groups: list[Columns] = []  # vectors that were added together
+        self.held: dict[tuple[int, int], NDArray] = {}  # by number of group and of tile
+        self.n_values = 0  # kernel values computed so far
+
+    def add(self, rows: NDArray[np.intp]) -> None:
+        """More vectors of the basis."""
+        if len(rows):
+            self.basis = np.append(self.basis, rows)
+            self.groups.append(self.kernel.columns(rows))
+
+    def products(self, coefs: Array) -> Array:
+        """``sum_j k(x_i, b_j) c_j`` of every row in use."""
+        out = np.zeros(self.n_rows)
+
+        def tile(number: int) -> None:
+            here = self._rows_of(number)
+            for group, part in self._parts(coefs):
+                out[here] += self._block(group, number) @ part
+
+        self._each(tile)
+        return out
+
+    def sums(self, weights: Array) -> Array:
+        """``sum_i w_i k(x_i, b_j)`` of every vector of the basis, over the rows in use."""
+        wide = weights.astype(self.kernel.dtype)
+
+        def tile(number: int) -> list[NDArray] | None:
+            own = wide[self._rows_of(number)]
+            at = np.flatnonzero(own)
+            if not len(at):
+                return None
+            few = len(at) < 0.5 * len(own)
+            return [
+                own[at] @ self._lines(group, number, at)
+                if few
+                else own @ self._block(group, number)
+                for group in range(len(self.groups))
+            ]
+
+        total = np.zeros(len(self.basis))
+        for found in self.run(tile, range(self._n_tiles)):
+            if found is not None:
+                total += np.concatenate(found)
+        return total
+
+    def lines(self, at: NDArray[np.intp]) -> NDArray:
+        """The values of some rows in use, ascending."""
+        out = np.empty((len(at), len(self.basis)), dtype=self.kernel.dtype)
+        numbers = at // _TILE
+        edges = np.searchsorted(numbers, np.arange(self._n_tiles + 1))
+
+        def tile(number: int) -> None:
+            first, last = edges[number : number + 2]
+            if first == last:
+                return
+            start = 0
+            for group, columns in enumerate(self.groups):
+                own = self._lines(group, number, at[first:last] - number * _TILE)
+                out[first:last, start : start + len(columns)] = own
+                start += len(columns)
+
+        self._each(tile)
+        return out
+
+    def _each(self, function: Callable[[int], None]) -> None:
+        list(self.run(function, range(self._n_tiles)))
+
+    @property
+    def _n_tiles(self) -> int:
+        return -(-self.n_rows // _TILE)
+
+    def _rows_of(self, number: int) -> slice:
+        return slice(number * _TILE, min((number + 1) * _TILE, self.n_rows))
+
+    def _parts(self, coefs: Array) -> list[tuple[int, NDArray]]:
+        edges = np.cumsum([len(columns) for columns in self.groups])[:-1]
+        return list(enumerate(np.split(coefs.astype(self.kernel.dtype), edges)))
+
+    def _block(self, group: int, number: int) -> NDArray:
+        """A tile of rows against a group of vectors."""
+        here = self._rows_of(number)
+        held = self.held.get((group, number))
+        if held is not None and len(held) >= here.stop - here.start:
+            return held[: here.stop - here.start]
+        columns = self.groups[group]
+        whole = self.rows[here.start : here.start + _TILE]  # rows to be used later as well
+        size = len(whole) * len(columns) * self.kernel.dtype.itemsize
+        room = self._n_held + size <= self.most_bytes
+        rows = whole if room else self.rows[here]
+        block = columns.values(columns.lines(rows), len(rows))
+        self.n_values += block.size
+        if room:
+            self.held[group, number] = block
+        return block[: here.stop - here.start]
+
+    def _lines(self, group: int, number: int, at: NDArray[np.intp]) -> NDArray:
+        """Some rows of a tile against a group of vectors."""
+        if (group, number) in self.held:
+            return self.held[group, number][at]
+        columns = self.groups[group]
+        rows = self.rows[number * _TILE + at]
+        self.n_values += len(rows) * len(columns)
+        return columns.values(columns.lines(rows), len(rows))
+
+    @property
+    def _n_held(self) -> float:
+        return float(sum(block.nbytes for block in list(self.held.values())))
+
+
+def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
+    """``sum_i w_i k_i k_i^T`` of lines k_i, for weights that are not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.values import gram
+    >>> gram(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([1.0, 3.0]))
+    array([[1., 2.],
+           [2., 7.]])
+    """
+    scaled = lines * np.sqrt(weights)[:, None]  # in double precision: tiny parts of it matter
+    n = lines.shape[1]
+    out = np.empty((n, n))
+
+    def panel(first: int) -> None:
+        last = min(first + _PANEL, n)
+        out[:last, first:last] = scaled[:, :last].T @ scaled[:, first:last]
+        out[first:last, :first] = out[:first, first:last].T
+
+    list(run(panel, range(0, n, _PANEL)))
+    return out

@@ -1,0 +1,123 @@
+"""A fitted estimator on fewer of its support vectors."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from math import inf
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from aesvm.bases.compress import Compression, compress
+from aesvm.estimators.fitting import fitting
+from aesvm.estimators.prediction import model_of
+from aesvm.estimators.trained import TrainedOn
+from aesvm.estimators.validation import validated_rows
+
+
+def check_compress(n_vectors: int | None, tol: float | None) -> None:
+    """Refuse what says nothing, or nothing that can be."""
+    if n_vectors is None and tol is None:
+        raise ValueError("compress needs n_vectors or tol: how small, or how near.")
+    whole = isinstance(n_vectors, Integral) and not isinstance(n_vectors, bool)
+    if n_vectors is not None and not (whole and n_vectors >= 1):
+        raise ValueError(f"n_vectors={n_vectors!r} must be a whole number of at least 1.")
+    if tol is not None and not (isinstance(tol, Real) and 0.0 < float(tol) < inf):
+        raise ValueError(f"tol={tol!r} must be a positive number.")
+
+
+def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any) -> Any:
+    """A copy of a fitted estimator with fewer support vectors; see ``KernelMachine.compress``."""
+    model = model_of(estimator)
+    if model.spec.kernel == "precomputed":
+        raise ValueError(
+            'kernel="precomputed": compress needs kernel values of support vectors among each '
+            "other, which a model of a kernel matrix does not have."
+        )
+    if not model.spec.is_definite:
+        raise ValueError(
+            f"kernel={model.spec.kernel!r}: compress needs a positive semidefinite kernel."
+        )
+    rows = None if X is None else validated_rows(estimator, X, reset=False)
+    kernel = model.spec.matrix(model.vectors, dtype=np.float64, accuracy=1e-12)
+    with fitting(estimator) as (run, progress):
+        found = compress(
+            list(model.at_vectors()),
+            kernel,
+            model.groups,
+            model.shares,
+            n_vectors,
+            tol,
+            run,
+            progress.to_the_end(),
+        )
+    layout = model.layout(found.expansions)
+    now = copy.copy(estimator)
+    now.support_ = model.support[layout.support]
+    now.support_vectors_ = model.vectors[layout.support]
+    now.n_support_ = layout.n_support
+    dual = layout.dual_coef
+    now.dual_coef_ = type(estimator.dual_coef_)(dual) if _is_sparse(estimator) else dual
+    now._stream_ = None
+    _keep_account(now, estimator, found.expansions, kernel)
+    now.compression_ = _measured(
+        Compression(len(model.support), len(layout.support), float(found.distances.max())),
+        model,
+        model_of(now),
+        rows,
+        estimator.n_jobs,
+    )
+    return now
+
+
+def _is_sparse(estimator: Any) -> bool:
+    return not isinstance(estimator.dual_coef_, np.ndarray)
+
+
+def _keep_account(now: Any, before: Any, expansions: list, kernel: Any) -> None:
+    """What is known of the model for its certificate: F1 takes another look at all rows."""
+    known = TrainedOn.of(before)
+    accounts = []
+    for account, one in zip(known.accounts, expansions, strict=True):
+        scale = _scale(before, account)
+        coefs = scale * one.coefs
+        norm = float(coefs @ kernel.square(one.rows) @ coefs) if len(coefs) else 0.0
+        accounts.append(
+            replace(
+                account,
+                exact=False,
+                squared_norm=norm,
+                loss=None,
+                violators=None,
+                changed=None,
+                proven=False,
+                n_vectors=len(one.rows),
+                estimated_dual=None,
+            )
+        )
+    known._replace(accounts=accounts).keep(now)
+
+
+def _scale(estimator: Any, account: Any) -> float:
+    """What decision values are divided by."""
+    return estimator._learns.decision(estimator, account.offsets).scale
+
+
+def _measured(known: Compression, before: Any, now: Any, rows: Any, n_jobs: Any) -> Compression:
+    """With what has changed on some rows."""
+    if rows is None:
+        return known
+    values, others = before.pair_values(rows, n_jobs), now.pair_values(rows, n_jobs)
+    change = np.abs(values - others)
+    labels = None
+    if hasattr(before, "classes"):
+        labels = float(np.mean(before.predict(rows, n_jobs) != now.predict(rows, n_jobs)))
+    return replace(
+        known,
+        n_measured=len(change),
+        largest_change=float(change.max(initial=0.0)),
+        typical_change=float(np.sqrt(np.square(change).mean())) if change.size else 0.0,
+        labels_changed=labels,
+    )
