@@ -105,8 +105,10 @@ class DaskMachine:
         check_unchanged(self, known.parameters)
         check_names(self, X)
         found = partitions(X, y, sample_weight)
-        with cluster_rows(self, found, learns.chunk_of, learns.joint, self.gamma_) as asked:
-            rows = asked.rows
+        asking = cluster_rows(
+            self, found, learns.chunk_of, learns.joint, self.gamma_, name="certify"
+        )
+        with asking as (rows, _, _):
             tally = rows.count(self.hull_tol)
             if tally.digest != known.digest:
                 raise ValueError(

@@ -165,7 +165,7 @@ def certify_in_memory(
     data = validated_rows(estimator, X, reset=False)
     y = learning.valid_targets(estimator, y, data)
     weights = valid_weights(sample_weight, data)
-    with fitting(estimator) as (run, _):
+    with fitting(estimator, name="certify") as (run, _):
         if digest(data, y, weights, run=run) != known.digest:
             raise ValueError(
                 f"X of shape {data.shape}, y or sample_weight is not what the model was "
