@@ -361,8 +361,14 @@ def test_the_objective_of_all_rows_is_certified_where_they_are(client, refine):
     assert certificate.objective <= bound * (1 + 1e-6)
     assert certificate == model.certificate_
     assert keys(client) == []
-    for others in (lazy(X[:3000], y[:3000]), lazy(X[::-1], y), lazy(X, 1 - y)):
-        with pytest.raises(ValueError, match="is not what the model was trained on"):
+    for others, message in (
+        (lazy(X[:3000], y[:3000]), "^X has 3,000 rows, and 4,000 when the model was trained"),
+        (lazy(X[::-1], y), "^X is not the same as when the model was trained"),
+        (lazy(X, 1 - y), "^y is not the same as"),
+        (lazy(X, y, np.full(4000, 2.0)), "^sample_weight is not the same as"),
+        (lazy(X, y, chunks=500), "^X, y and sample_weight are not .* in the same partitions"),
+    ):
+        with pytest.raises(ValueError, match=message):
             model.certify(*others)
     with pytest.raises(ValueError, match=r"C=1.0 was 5.0 when the model was trained"):
         model.set_params(C=1.0).certify(*rows)
