@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_moons
 from sklearn.svm import SVC
 
-from aesvm import AESVC
-from aesvm.kernels import kernel_matrix
+from aesvm import AESVC, AENuSVC
+from aesvm.certificate import Account, certificate_of
+from aesvm.kernels import DEFINITE, kernel_matrix
 from aesvm.machines.formulation import best_offsets
 from aesvm.machines.hinge import Hinge
 from aesvm.solver.smo import minimize
@@ -187,3 +189,61 @@ def test_an_exact_model_that_is_far_from_the_optimum_says_so():
         model = AESVC(gamma=1.0, C=1e8).fit(X, np.sign(X[:, 0]))
     assert model.certificate_.exact
     assert "may be far" in str(model.certificate_)
+
+
+def account(objective, dual, rounding=0.0):
+    """Of a pair with such numbers."""
+    return replace(
+        Account.of_nothing(),
+        n_rows=10,
+        loss=objective,
+        loss_reduced=objective,
+        dual_objective=dual,
+        proof_rounding=rounding,
+    )
+
+
+def certificate_of_pairs(*accounts):
+    return certificate_of(list(accounts), 10, 10, 1e-3, DEFINITE)
+
+
+def test_a_bad_pair_does_not_hide_among_good_ones():
+    good, bad = account(1000.0, 999.99), account(0.5, 0.2)
+    certificate = certificate_of_pairs(good, bad, good)
+    assert certificate.relative_gap < 1e-3
+    assert certificate.worst_pair_gap == pytest.approx(0.6)
+    assert "a pair of classes is 60% of that pair's objective" in certificate.caveat()
+    assert "relative gap of the worst pair    0.6" in str(certificate)
+    assert certificate.as_dict()["worst_pair_gap"] == certificate.worst_pair_gap
+    of_nu = certificate_of_pairs(account(-9.0, -9.001), account(-0.01, -0.02))
+    assert of_nu.worst_pair_gap == pytest.approx(1.0)
+    assert not certificate_of_pairs(good, good).caveat()
+
+
+def test_of_one_machine_the_worst_pair_says_nothing_more():
+    certificate = certificate_of_pairs(account(10.0, 9.9, rounding=1e-3))
+    assert certificate.worst_pair_gap == certificate.relative_gap == pytest.approx(0.0101)
+    assert "worst pair" not in str(certificate)
+    missing = certificate_of_pairs(account(10.0, None), account(10.0, 9.9))
+    assert missing.worst_pair_gap is None
+    assert missing.missing["worst_pair_gap"] == missing.missing["gap"]
+    assert "worst pair" not in str(missing)
+
+
+def test_a_pair_that_leaves_nothing_to_learn_is_no_bad_pair():
+    good = account(1.0, 0.999)
+    for nothing in (Account.of_nothing(), account(-1e-14, -2e-14, rounding=1e-13)):
+        assert certificate_of_pairs(good, nothing).worst_pair_gap == pytest.approx(1e-3)
+    for unknown in (account(1e-9, -1e-4, rounding=1e-13), account(0.0, -1e-4)):
+        assert certificate_of_pairs(good, unknown).worst_pair_gap > 1e3
+
+
+def test_the_pair_that_nu_leaves_no_margin_is_said():
+    """Two of three classes are one cloud, and far from the third: their objective is tiny."""
+    rng = np.random.default_rng(0)
+    y = np.arange(900) % 3
+    X = rng.normal(size=(900, 2)) + np.where(y == 2, 8.0, 0.0)[:, None]
+    with pytest.warns(UserWarning, match="the duality gap of a pair of classes is"):
+        model = AENuSVC(nu=0.2, gamma=0.1).fit(X, y)
+    certificate = model.certificate_
+    assert certificate.relative_gap < 0.1 < certificate.worst_pair_gap

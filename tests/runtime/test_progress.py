@@ -110,6 +110,26 @@ def test_the_progress_bar_shows_what_is_inside_a_classifier(capsys):
         assert name in shown
 
 
+def test_progress_of_a_certificate_is_not_titled_fit(capsys):
+    X = np.random.default_rng(0).uniform(size=(3000, 2))
+    y = X[:, 0] > 0.5
+    in_memory = AESVC(gamma=1.0, refine=1).fit(X, y)
+    streamed = AESVC(gamma=1.0, refine=0).fit_stream([(X, y, None)])
+    ways = (
+        (in_memory, in_memory.certify, (X, y)),
+        (streamed, streamed.certify_stream, ([(X, y, None)],)),
+    )
+    for model, certify, rows in ways:
+        recorder = Recorder()
+        model.set_callbacks(recorder, ProgressBar())
+        certify(*rows)
+        assert recorder.begun["certify"] == recorder.ended["certify"] == 1
+        assert "fit" not in recorder.begun
+        shown = capsys.readouterr().out
+        assert "AESVC - certify" in shown
+        assert "AESVC - fit" not in shown
+
+
 def test_verbose_tells_what_a_round_did(capsys):
     X = np.random.default_rng(0).uniform(size=(5000, 2))
     y = X[:, 0] + 0.1 * np.random.default_rng(1).normal(size=5000) > 0.5

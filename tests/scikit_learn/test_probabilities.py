@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_moons
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss
 from sklearn.model_selection import train_test_split
 
 from aesvm import AESVC, AENuSVC
+from aesvm.dask import DaskAESVC
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "probabilities.py")
 
@@ -46,3 +48,21 @@ def test_many_classes_have_probabilities_that_say_how_often_one_is_right(model):
     right = given.argmax(axis=1) == y_new
     assert right.mean() > 0.95
     assert abs(given.max(axis=1).mean() - right.mean()) < 0.05
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "predict_log_proba"])
+@pytest.mark.parametrize("model", [AESVC(), AENuSVC(), DaskAESVC()])
+def test_who_asks_a_classifier_for_probabilities_is_told_how_to_have_them(model, method):
+    assert not hasattr(model, method)
+    message = (
+        rf"^{type(model).__name__} has no {method}: .*CalibratedClassifierCV\(.*ensemble=False"
+    )
+    with pytest.raises(AttributeError, match=message):
+        getattr(model, method)
+
+
+def test_a_fitted_model_is_calibrated_as_its_error_says():
+    X, y = make_moons(600, noise=0.3, random_state=0)
+    model = AESVC(gamma=1.0).fit(X[:300], y[:300])
+    calibrated = CalibratedClassifierCV(FrozenEstimator(model)).fit(X[300:], y[300:])
+    assert brier_score_loss(y, calibrated.predict_proba(X)[:, 1]) < 0.1

@@ -80,6 +80,7 @@ def cluster_rows(
     chunk_of: ChunkOf,
     joint: bool = False,
     gamma: float | None = None,
+    name: str = "fit",
 ) -> Iterator[Asked]:
     """A context in which partitions can be asked.
 
@@ -95,10 +96,12 @@ def cluster_rows(
         found before any is reduced.
     gamma : float or None
         None: what the parameter stands for.
+    name : str
+        Of the task, as callbacks see it.
     """
     features = Features(estimator.n_features_in_, type(estimator).__name__, chunk_of)
     with (
-        fitting(estimator) as (run, progress),
+        fitting(estimator, name=name) as (run, progress),
         Cluster(found, estimator.split_every, progress, estimator.client) as cluster,
     ):
         scaled = gamma is None and estimator.gamma == "scale" and has_gamma(estimator.kernel)

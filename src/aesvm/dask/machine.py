@@ -18,7 +18,7 @@ from aesvm.estimators.gathered import certify_gathered, gathered_trainer, policy
 from aesvm.estimators.learning import Learning
 from aesvm.estimators.parameters import check_unchanged
 from aesvm.estimators.prediction import ask
-from aesvm.estimators.trained import TrainedOn, certificate
+from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
 from aesvm.machines.rounds import COARSER
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.training import check_not_exact
@@ -105,14 +105,12 @@ class DaskMachine:
         check_unchanged(self, known.parameters)
         check_names(self, X)
         found = partitions(X, y, sample_weight)
-        with cluster_rows(self, found, learns.chunk_of, learns.joint, self.gamma_) as asked:
-            rows = asked.rows
+        asking = cluster_rows(
+            self, found, learns.chunk_of, learns.joint, self.gamma_, name="certify"
+        )
+        with asking as (rows, _, _):
             tally = rows.count(self.hull_tol)
-            if tally.digest != known.digest:
-                raise ValueError(
-                    f"X, y or sample_weight is not what the model was trained on, shape "
-                    f"{self.shape_fit_}: certify wants the same rows, in the same partitions."
-                )
+            check_same_rows(self, known, tally.digest, tally.n_rows, "in the same partitions")
             counts = tally.sorted_classes(getattr(self, "classes_", np.zeros(0)))
             return certify_gathered(self, learns, counts, rows.scale, rows)
 

@@ -64,11 +64,18 @@ class Running(NamedTuple):
 
 @contextmanager
 def fit_task(
-    estimator: Any, X: Any = None, y: Any = None, n_tasks: int | None = None
+    estimator: Any,
+    X: Any = None,
+    y: Any = None,
+    n_tasks: int | None = None,
+    name: str = "fit",
 ) -> Iterator[Progress]:
-    """The task that a fit is to scikit-learn's callbacks; ``n_tasks``: its parts, where known."""
+    """The task that a fit is to scikit-learn's callbacks.
+
+    ``n_tasks``: its parts, where known; ``name``: what progress bars are titled.
+    """
     data = {} if X is None else {"X": X, "y": y}
-    task = estimator._init_callback_context(max_subtasks=n_tasks)
+    task = estimator._init_callback_context(task_name=name, max_subtasks=n_tasks)
     task.call_on_fit_task_begin(estimator=estimator, **data)
     callbacks = getattr(estimator, "_skl_callbacks", ())
     yield Progress(estimator, task, ending=Ending(callbacks))
@@ -77,11 +84,15 @@ def fit_task(
 
 @contextmanager
 def fitting(
-    estimator: Any, X: Any = None, y: Any = None, n_tasks: int | None = None
+    estimator: Any,
+    X: Any = None,
+    y: Any = None,
+    n_tasks: int | None = None,
+    name: str = "fit",
 ) -> Iterator[Running]:
-    """The task of a fit, threads to work on it, and BLAS held to one thread in each."""
+    """A ``fit_task``, threads to work on it, and BLAS held to one thread in each."""
     with (
-        fit_task(estimator, X, y, n_tasks) as progress,
+        fit_task(estimator, X, y, n_tasks, name) as progress,
         one_blas_thread,
         Threads(estimator.n_jobs) as run,
     ):

@@ -28,9 +28,10 @@ from aesvm.out_of_core.tally import ClassCounts
 from aesvm.out_of_core.training import GatheredFit, GatheredTrainer, StreamedModel, certify
 from aesvm.representative_set import set_of, set_rows
 from aesvm.runtime.progress import Progress
+from aesvm.sets.digest import Digest
 
 
-def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: int) -> None:
+def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: Digest) -> None:
     """Write the fitted attributes of an estimator of rows that are not in memory."""
     chosen = set_of(estimator, fit.first_tol)
     set_rows(chosen, fit.first, n_rows, estimator.gamma_)

@@ -303,8 +303,8 @@ class KernelMachine:
             raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
         check_streams(self, source)
         check_unchanged(self, TrainedOn.of(self).parameters)
-        with fitting(self) as (run, fit_progress):
-            progress = fit_progress.to_the_end()
+        with fitting(self, name="certify") as (run, whole):
+            progress = whole.to_the_end()
             tree = self._stream_.stream.tree
             held = GatheredRows(tree.everything(), tree.hull_tol)
             streamed, learns = self._stream_, self._learns

@@ -71,6 +71,16 @@ class PairwiseClassifier:
             ),
         )
 
+    @property
+    def predict_proba(self) -> Any:
+        """Not there: the error says how probabilities are had."""
+        raise _no_probabilities(self, "predict_proba")
+
+    @property
+    def predict_log_proba(self) -> Any:
+        """Not there: the error says how probabilities are had."""
+        raise _no_probabilities(self, "predict_log_proba")
+
     def _ask(self, method: str, X: Any) -> Any:
         return ask(self, method, X)
 
@@ -149,6 +159,18 @@ def with_kernel_tags(estimator: Any, tags: Any) -> Any:
     tags.input_tags.sparse = estimator.kernel != "precomputed"
     tags.input_tags.pairwise = estimator.kernel == "precomputed"
     return tags
+
+
+def _no_probabilities(estimator: Any, method: str) -> AttributeError:
+    """What is said of a method that is not there, so that ``hasattr`` is False."""
+    name = type(estimator).__name__
+    here = name.removeprefix("Dask")  # calibration knows rows in memory alone
+    return AttributeError(
+        f"{name} has no {method}: its decision values are no probabilities. With rows in memory, "
+        f"CalibratedClassifierCV({here}(...), ensemble=False).fit(X, y) of sklearn.calibration "
+        "gives them; of a model that is fitted, CalibratedClassifierCV(FrozenEstimator(model))"
+        ".fit(X_new, y_new) does, with rows that it was not trained on."
+    )
 
 
 def _read_only(estimator: Any, weights: Callable[[], Any]) -> Any:

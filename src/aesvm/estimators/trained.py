@@ -34,14 +34,14 @@ from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
-from aesvm.sets.digest import digest
+from aesvm.sets.digest import Digest, differing, digest
 
 
 class TrainedOn(NamedTuple):
     """What a model was trained on and with, and what is kept of it for a certificate."""
 
     in_memory: bool
-    digest: int  #: of the rows
+    digest: Digest  #: of the rows
     parameters: dict[str, Any]
     hull_tol: float
     n_rows: int  #: distinct rows in memory, or all of a stream
@@ -75,6 +75,23 @@ class TrainedOn(NamedTuple):
             self.definiteness,
             self.in_memory,
         )
+
+
+def check_same_rows(estimator: Any, known: TrainedOn, found: Digest, n_rows: int, how: str) -> None:
+    """Refuse to certify with other rows than the model was trained on; say what is not the same.
+
+    ``how``: in which order, or where, the rows are to be.
+    """
+    wanted = f"certify wants what the model was trained on, {how}."
+    if n_rows != estimator.shape_fit_[0]:
+        before = f"{estimator.shape_fit_[0]:,}"
+        raise ValueError(
+            f"X has {n_rows:,} rows, and {before} when the model was trained: {wanted}"
+        )
+    *others, last = differing(found, known.digest) or [""]
+    if last:
+        names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+        raise ValueError(f"{names} not the same as when the model was trained: {wanted}")
 
 
 def certificate(estimator: Any) -> Certificate:
@@ -175,13 +192,9 @@ def certify_in_memory(
     data = validated_rows(estimator, X, reset=False)
     y = learning.valid_targets(estimator, y, data)
     weights = valid_weights(sample_weight, data)
-    with fitting(estimator) as (run, _):
-        if digest(data, y, weights, run=run) != known.digest:
-            raise ValueError(
-                f"X of shape {data.shape}, y or sample_weight is not what the model was "
-                f"trained on, shape {estimator.shape_fit_}: certify wants the same rows, in the "
-                "same order."
-            )
+    with fitting(estimator, name="certify") as (run, _):
+        found = digest(data, y, weights, run=run)
+        check_same_rows(estimator, known, found, data.shape[0], "in the same order")
         learner = learning.learner(estimator, data, y, weights, fitted=True)
         model = model_of(estimator)
         accounts = fit.certify(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
-from aesvm.sets.digest import MODULUS, digest
+from aesvm.sets.digest import NOTHING, Digest, added, digest
 
 #: Steps of progress while a source is read.
 _STEPS = 100
@@ -102,8 +102,8 @@ class KnownRows(NamedTuple):
     """What a source gave when it was first read: to notice where it gives something else."""
 
     n_rows: int
-    digest: int
-    digests: dict[int, int]  #: after each of some numbers of rows, where these are known
+    digest: Digest
+    digests: dict[int, Digest]  #: after each of some numbers of rows, where these are known
     sparse: bool
     same_chunks: bool  #: whether it must give the same chunks again, not only the same rows
 
@@ -112,11 +112,11 @@ def read_again(
     source: Iterable, known: KnownRows, validate: Validate, name: str, progress: Progress
 ) -> Iterator[WeightedRows]:
     """The chunks of a source that was read before; an error where they are other rows."""
-    n_rows = found = 0
+    n_rows, found = 0, NOTHING
     for X, y, sample_weight in read(source, name, progress):
         chunk = validate(X, y, sample_weight, False)
         first, n_rows = n_rows, n_rows + len(chunk.weights)
-        found = (found + digest(chunk.X, chunk.targets, chunk.weights, first)) % MODULUS
+        found = added(found, digest(chunk.X, chunk.targets, chunk.weights, first))
         same = found == known.digests.get(n_rows, found) and sp.issparse(chunk.X) == known.sparse
         if known.same_chunks:  # scores of one pass are those of the rows of the next
             same &= n_rows in known.digests

@@ -23,6 +23,7 @@ from aesvm.out_of_core.source import Chunk, Validate, read, readable_again
 from aesvm.out_of_core.tally import Tally
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.warn import warn
+from aesvm.sets.digest import Digest
 
 #: What reduces rows, given the unit of their targets.
 ReduceOf = Callable[[TargetScale | None], Reduce]
@@ -50,7 +51,7 @@ class Stream:
     began_with: dict[str, Any]
     tree: MergeTree
     tally: Tally = field(default_factory=Tally.of_nothing)
-    digests: dict[int, int] = field(default_factory=dict)  #: by number of rows, of a source
+    digests: dict[int, Digest] = field(default_factory=dict)  #: by number of rows, of a source
     with_targets: bool = True
     moments: Moments = field(
         default_factory=Moments

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.sets.digest import MODULUS, digest
+from aesvm.sets.digest import NOTHING, Digest, added, digest
 
 
 class ClassCounts(NamedTuple):
@@ -25,11 +25,11 @@ class Tally(NamedTuple):
     n_rows: int
     counts: dict[Any, int]  #: rows of each class
     weights: dict[Any, float]  #: of all rows of each class together
-    digest: int
+    digest: Digest
 
     @classmethod
     def of_nothing(cls) -> Tally:
-        return cls(0, {}, {}, 0)
+        return cls(0, {}, {}, NOTHING)
 
     @classmethod
     def of(
@@ -61,7 +61,7 @@ class Tally(NamedTuple):
             self.n_rows + other.n_rows,
             dict(Counter(self.counts) + Counter(other.counts)),
             dict(Counter(self.weights) + Counter(other.weights)),
-            (self.digest + other.digest) % MODULUS,
+            added(self.digest, other.digest),
         )
 
     @property

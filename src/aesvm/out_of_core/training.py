@@ -28,6 +28,7 @@ from aesvm.out_of_core.stream import Stream
 from aesvm.out_of_core.tally import ClassCounts
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
+from aesvm.sets.digest import NOTHING, Digest
 
 #: The model of a stream is trained again once the stream is this much longer: all trainings
 #: together then take as long as a few of the last.
@@ -55,7 +56,7 @@ class StreamedModel:
     stream: Stream
     classes: NDArray | None = None  #: all that there will be; None while a source shows them
     trained_at: int = 0  #: rows of the stream when the model was trained
-    trained_digest: int = 0  #: of these rows
+    trained_digest: Digest = NOTHING  #: of these rows
     refined: bool = False  #: whether rounds led to the model
     starts: list[tuple[NDArray[np.int64], Array]] | None = None
 

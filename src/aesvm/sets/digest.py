@@ -1,8 +1,9 @@
-"""A number that tells whether rows, their targets and their weights are those of before.
+"""Numbers that tell whether rows, their targets and their weights are those of before.
 
-Every row is hashed with its target, its weight and its place among all rows, and the hashes are
-added up. So the digest of some rows does not depend on the chunks in which they came, and another
-order, another value or another label changes it, but for a chance of about one in 2**64.
+Every row is hashed with its place among all rows, and the hashes are added up; so are targets and
+weights, each by themselves. So the digest of some rows does not depend on the chunks in which they
+came, and another order, another value or another label changes it, but for a chance of about one
+in 2**64.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ from numpy.typing import NDArray
 
 from aesvm.sets.distinct import bits_of, hash_keys, row_hashes
 
-#: Digests are added modulo this.
-MODULUS = 2**64
+#: Of the features, the targets and the weights of some rows: plain numbers, for files of models.
+Digest = tuple[int, int, int]
+
+#: Of no rows.
+NOTHING: Digest = (0, 0, 0)
+
+#: What the numbers are of, as estimators name it.
+_OF = ("X", "y", "sample_weight")
+
+#: They are added modulo this.
+_MODULUS = 2**64
 
 
 def digest(
@@ -26,27 +36,55 @@ def digest(
     weights: NDArray[np.float64],
     first: int = 0,
     run: Callable = map,
-) -> int:
+) -> Digest:
     """The digest of some rows, the first of which is at place ``first`` among all.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.sets.digest import MODULUS, digest
+    >>> from aesvm.sets.digest import added, digest
     >>> X, y, weights = np.array([[0.0], [1.0]]), np.array([0, 1]), np.ones(2)
     >>> whole = digest(X, y, weights)
     >>> parts = digest(X[:1], y[:1], weights[:1]), digest(X[1:], y[1:], weights[1:], first=1)
-    >>> sum(parts) % MODULUS == whole
+    >>> added(*parts) == whole
     True
     >>> digest(X[::-1], y, weights) == whole
     False
     """
     place, target, weight = hash_keys(3)
     with np.errstate(over="ignore"):
-        each = row_hashes(X, run) + _target_hashes(targets) * target + bits_of(weights) * weight
-        each += np.arange(first, first + len(each), dtype=np.uint64) * place
-        each = (each ^ (each >> np.uint64(31))) * place
-        return int((each ^ (each >> np.uint64(29))).sum())
+        places = np.arange(first, first + len(weights), dtype=np.uint64) * place
+
+        def total(hashes: NDArray[np.uint64]) -> int:
+            each = hashes + places
+            each = (each ^ (each >> np.uint64(31))) * place
+            return int((each ^ (each >> np.uint64(29))).sum())
+
+        return (
+            total(row_hashes(X, run)),
+            total(_target_hashes(targets) * target),
+            total(bits_of(weights) * weight),
+        )
+
+
+def added(one: Digest, other: Digest) -> Digest:
+    """The digest of the rows of both."""
+    (a, b, c), (d, e, f) = one, other
+    return (a + d) % _MODULUS, (b + e) % _MODULUS, (c + f) % _MODULUS
+
+
+def differing(one: Digest, other: Digest) -> list[str]:
+    """What is not the same in as many rows: "X", "y", "sample_weight".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.sets.digest import differing, digest
+    >>> X, y = np.array([[0.0], [1.0]]), np.array([0, 1])
+    >>> differing(digest(X, y, np.ones(2)), digest(X, 1 - y, np.ones(2)))
+    ['y']
+    """
+    return [name for name, a, b in zip(_OF, one, other, strict=True) if a != b]
 
 
 def _target_hashes(targets: NDArray) -> NDArray[np.uint64]:
