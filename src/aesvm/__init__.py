@@ -1,5 +1,6 @@
 """Kernel SVMs for data too large for ``sklearn.svm``."""
 
+from aesvm.bases.compress import Compression
 from aesvm.callbacks import TimeLimit
 from aesvm.certificate import Certificate
 from aesvm.nu_svc import AENuSVC
@@ -17,6 +18,7 @@ __all__ = [
     "AENuSVR",
     "AEOneClassSVM",
     "Certificate",
+    "Compression",
     "RepresentativeSet",
     "TimeLimit",
 ]

@@ -92,6 +92,12 @@ class Certificate:
     violators : int or None
         Rows whose margin contradicts their lifted multiplier by more than ``tol``; a row counts
         once for each pair it is in.
+    n_vectors : int or None
+        The vectors that w was restricted to the span of; None where it was not. No row is then
+        represented by others, and F2 is F1.
+    estimated_gap, estimated_gap_error : float or None
+        Of a model in the span of few vectors: the relative gap as a random sample of the rows has
+        it, and two standard errors of that. An estimate and no bound: ``certify`` computes one.
     changed : float or None
         The share of the rows, by weight, whose prediction the last round changed, the mean over the
         pairs; None where there was none, where another did not improve the model, or where it is
@@ -123,6 +129,9 @@ class Certificate:
     paper_bound_is_vacuous: bool | None
     theorem_2_bound: float | None
     violators: int | None
+    n_vectors: int | None
+    estimated_gap: float | None
+    estimated_gap_error: float | None
     changed: float | None
     proven: bool
     missing: dict[str, str] = field(default_factory=dict, hash=False)
@@ -170,10 +179,14 @@ class Certificate:
                 return ""
             if self.exact:
                 return f'{known}, for it was solved to tol; refine="exact" aims at a gap as well'
+        elif self.estimated_gap is not None and self.estimated_gap > POOR_GAP:
+            known = f"its duality gap is estimated as {self.estimated_gap:.0%} of its objective"
         elif self.changed is not None and self.changed > POOR_CHANGE:
             known = f"the last round changed {self.changed:.1%} of the predictions"
         else:
             return ""
+        if self.n_vectors is not None:
+            return f"{known}; nearer to it are more than its {self.n_vectors:,} vectors"
         return (
             f"{known}; nearer to it are refine={self.rounds + 1} or more, a smaller hull_tol or, "
             'of rows in memory, refine="exact"'
@@ -182,6 +195,8 @@ class Certificate:
     def __str__(self) -> str:
         rounds = f"{self.rounds} margin-stratified round{'' if self.rounds == 1 else 's'}"
         alone = "on representatives alone" if self.rounds == 0 else rounds
+        if self.n_vectors is not None:
+            alone = f"in the span of {self.n_vectors:,} vectors"
         how = "exact" if self.exact else alone
         lines = [
             f"{how}: {self.n_solved:,} of {self.n_rows:,} rows solved for; kernel {self.kernel}"
@@ -190,7 +205,9 @@ class Certificate:
             lines.append(f"  may be far from the exact SVM: {self.caveat()}")
         for name, text in _LABELS.items():
             value = getattr(self, name)
-            if name == "changed" and value is None:
+            if name in _IF_ANY and value is None:
+                continue
+            if self.n_vectors is not None and name in _OF_REPRESENTATIVES:
                 continue
             if name == "worst_pair_gap" and value in (None, self.relative_gap):
                 continue  # of one machine it says nothing more
@@ -221,7 +238,22 @@ _LABELS = {
     "paper_bound": "paper's bound (Corollary 3)",
     "theorem_2_bound": "F1 - F2 at most (Theorem 2)",
     "violators": "rows that violate optimality",
+    "estimated_gap": "relative gap, estimated",
+    "estimated_gap_error": "two standard errors of that",
     "changed": "predictions changed by last round",
+}
+
+#: Shown only where there is something to be shown.
+_IF_ANY = {"changed", "estimated_gap", "estimated_gap_error"}
+
+#: Not shown where no row is represented by others.
+_OF_REPRESENTATIVES = {
+    "hull_tol",
+    "max_residual",
+    "mean_residual",
+    "reduced_objective",
+    "paper_bound",
+    "theorem_2_bound",
 }
 
 
@@ -296,10 +328,11 @@ def certificate_of(
     hull_tol: float,
     definiteness: str,
     in_memory: bool = True,
+    n_vectors: int | None = None,
 ) -> Certificate:
     """The certificate of all pairs together.
 
-    ``n_rows`` and ``n_solved`` count a row once, however many pairs it is in.
+    ``n_vectors``: of all pairs together, where there are few by design. ``n_rows`` and ``n_solved`` count a row once, however many pairs it is in.
     ``in_memory``: whether the training rows are in one place; a number that is missing can then be
     had by another call.
     """
@@ -328,7 +361,8 @@ def certificate_of(
     gap = None
     if objective is not None and dual is not None:
         gap = max(0.0, objective - dual) + total("proof_rounding")
-    reduced = half + total("loss_reduced")
+    vectors = [one.n_vectors for one in accounts if one.n_vectors is not None]
+    reduced = objective if vectors else half + total("loss_reduced")
     residuals = total("total_residual")
     numbers: dict[str, Any] = {
         "mean_residual": None if residuals is None else residuals / max(1, total("n_rows")),
@@ -367,9 +401,13 @@ def certificate_of(
     if definiteness == NOT_DEFINITE:
         for name in set(numbers) - {"mean_residual", "reduced_objective", "objective", "violators"}:
             numbers[name], missing[name] = None, INDEFINITE
+    estimate, error = _estimated_gap(accounts, objective) if vectors else (None, None)
     return Certificate(
         kernel=definiteness,
         exact=exact,
+        n_vectors=n_vectors if vectors else None,
+        estimated_gap=estimate,
+        estimated_gap_error=error,
         rounds=max(account.rounds for account in accounts),
         n_rows=n_rows,
         n_solved=n_solved,
@@ -386,6 +424,18 @@ def _mean_change(accounts: list[Account]) -> float | None:
     """The share of predictions that last rounds changed, of the pairs that made any."""
     made = [(one.changed, one.n_rows) for one in accounts if one.changed is not None]
     return sum(share * n for share, n in made) / sum(n for _, n in made) if made else None
+
+
+def _estimated_gap(
+    accounts: list[Account], objective: float | None
+) -> tuple[float | None, float | None]:
+    """The relative gap as a sample has it, and two standard errors of that."""
+    duals = [one.dual_objective if one.n_rows == 0 else one.estimated_dual for one in accounts]
+    if objective is None or not objective or None in duals:
+        return None, None
+    gap = objective - sum(dual for dual in duals if dual is not None)
+    error = sqrt(sum(one.estimated_error**2 for one in accounts))
+    return max(gap, 0.0) / abs(objective), error / abs(objective)
 
 
 def _worst_gap(accounts: list[Account], of_all: float | None) -> float | None:

@@ -27,7 +27,7 @@ from aesvm.runtime.progress import Progress
 _DIFFERENCE, _NARROWER, _NARROWEST = 1e-4, 0.3, 1e-4
 
 #: A smooth problem is solved where another step would gain less than this share of the objective.
-_GAIN = {False: 1e-4, True: 1e-6}
+_GAIN = {False: 3e-4, True: 3e-6}
 
 #: Rows of the Hessian's sample for each vector of the basis.
 _SAMPLED = 3
@@ -121,6 +121,7 @@ class _Solver:
         self.bounds = bounds
         self.formulation = formulation
         self.run = run
+        self.ramps = ramps_of(formulation, targets, bounds)
         self.slopes = np.array(formulation.slopes(bounds))
         self.n_steps = 0
 
@@ -174,11 +175,8 @@ class _Solver:
 
     def _look(self) -> Implied:
         """The losses at the present point, and the multipliers they imply."""
-        n = len(self.scores)
-        self.ramps = ramps_of(
-            self.formulation, self.scores, self.targets, self.bounds, tuple(self.offsets)
-        )
-        seen = implied(self.ramps, self.width, n, len(self.offsets))
+        self.heights = self.ramps.heights(self.scores, self.offsets)
+        seen = implied(self.ramps, self.heights, self.width, len(self.scores), len(self.offsets))
         self.sums = self.sums + self.values.sums(seen.coefs - self.multipliers)
         self.multipliers = seen.coefs
         self.pulled = self.within @ self.coefs
@@ -195,12 +193,12 @@ class _Solver:
         n = len(self.coefs)
         along, shift = direction[:n], direction[n:]
         change = self.values.products(along)
-        ramps = self.ramps
-        changes = ramps.by_offset * shift[ramps.which]
-        changes += ramps.by_score * np.tile(change, len(ramps.which) // len(change))
+        changes = self.ramps.changes(change, shift)
         pulled = self.within @ along
         slope = float(self.coefs @ pulled + self.slopes @ shift)
-        step, begin = best_step(ramps, changes, self.width, slope, float(along @ pulled))
+        step = best_step(
+            self.heights, changes, self.ramps.costs, self.width, slope, float(along @ pulled)
+        )
         if step == 0.0:
             return False
         self.moved = step * direction

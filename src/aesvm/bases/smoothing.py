@@ -12,18 +12,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array, Formulation, Offsets
+from aesvm.machines.formulation import Array, Formulation
 from aesvm.runtime.jit import jit
 
 
 class Ramps(NamedTuple):
-    """The losses of rows as ``cost * max(0, t)``; t falls or rises with score and offset."""
+    """The losses of rows as ``cost * max(0, t)``, ``t = rest + by_score score + by_offset b``.
 
-    heights: Array  #: t
+    Where rows have several, these are listed one time after the other.
+    """
+
+    rest: Array
     costs: Array
-    by_score: Array  #: what t changes by where the score rises by one, 1 or -1
-    by_offset: Array  #: the same of the offset
-    which: NDArray[np.intp]  #: of the offsets, by number
+    by_score: Array  #: 1 or -1
+    by_offset: Array  #: 1 or -1
+    which: NDArray[np.intp]  #: the offset b, by number
+
+    def heights(self, scores: Array, offsets: Array) -> Array:
+        """The t of all ramps."""
+        return _heights(*self, scores, offsets)
+
+    def changes(self, scores: Array, offsets: Array) -> Array:
+        """What t changes by, where scores and offsets change by these."""
+        nothing = np.zeros(len(self.rest))
+        return _heights(nothing, *self[1:], scores, offsets)
 
 
 class Implied(NamedTuple):
@@ -36,51 +48,92 @@ class Implied(NamedTuple):
     crossed: Array  #: (n_offsets, n_rows): curvatures in offset and score
 
 
-def ramps_of(
-    formulation: Formulation, scores: Array, targets: Array, bounds: Array, offsets: Offsets
-) -> Ramps:
-    """The losses of rows with scores ``<w, phi(x_i)>``."""
-    kinks, costs, rising, which, signs = formulation.ramps(scores, targets, bounds)
+def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> Ramps:
+    """The losses of rows, whatever their scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.smoothing import ramps_of
+    >>> from aesvm.machines.hinge import Hinge
+    >>> ramps = ramps_of(Hinge(), np.array([1.0, -1.0]), np.ones(2))
+    >>> ramps.heights(np.array([0.5, 0.5]), np.array([0.25]))  # 1 - margin
+    array([0.25, 1.75])
+    """
+    nothing = np.zeros(len(targets))
+    kinks, costs, rising, which, signs = formulation.ramps(nothing, targets, bounds)
     sides = np.where(rising, 1.0, -1.0)
-    heights = sides * (np.array(offsets)[which] - kinks)
-    return Ramps(heights, costs, sides * signs, sides, which)
+    return Ramps(-sides * kinks, costs, sides * signs, sides, which)
 
 
-def implied(ramps: Ramps, width: float, n_rows: int, n_offsets: int) -> Implied:
+def implied(ramps: Ramps, heights: Array, width: float, n_rows: int, n_offsets: int) -> Implied:
     """Losses smoothed with a half-width, and what follows from them."""
-    heights, costs, by_score, by_offset, which = ramps
-    slopes = costs * np.clip((heights + width) / (2.0 * width), 0.0, 1.0)
-    curved = np.where(np.abs(heights) < width, costs / (2.0 * width), 0.0)
-    tops = np.minimum(np.maximum(heights, -width), width)
-    loss = float(costs @ (np.square(tops + width) / (4.0 * width) + np.maximum(heights - width, 0)))
-    both = by_score * by_offset * curved
-    crossed = np.zeros((n_offsets, n_rows))
-    for number in range(n_offsets):
-        crossed[number] = np.where(which == number, both, 0.0).reshape(-1, n_rows).sum(axis=0)
-    return Implied(
-        loss,
-        -(by_score * slopes).reshape(-1, n_rows).sum(axis=0),
-        curved.reshape(-1, n_rows).sum(axis=0),
-        np.bincount(which, by_offset * slopes, n_offsets),
+    coefs, curvatures = np.zeros(n_rows), np.zeros(n_rows)
+    by_offset, crossed = np.zeros(n_offsets), np.zeros((n_offsets, n_rows))
+    loss = _implied(
+        heights,
+        ramps.costs,
+        ramps.by_score,
+        ramps.by_offset,
+        ramps.which,
+        width,
+        coefs,
+        curvatures,
+        by_offset,
         crossed,
     )
+    return Implied(loss, coefs, curvatures, by_offset, crossed)
+
+
+@jit
+def _heights(rest, costs, by_score, by_offset, which, scores, offsets):
+    n_rows = scores.size
+    heights = np.empty(rest.size)
+    for r in range(rest.size):
+        heights[r] = rest[r] + by_score[r] * scores[r % n_rows] + by_offset[r] * offsets[which[r]]
+    return heights
+
+
+@jit
+def _implied(
+    heights, costs, by_score, by_offset, which, width, coefs, curvatures, by_offsets, crossed
+):
+    n_rows = coefs.size
+    loss = 0.0
+    for r in range(heights.size):
+        t = heights[r]
+        if t <= -width:
+            continue
+        row = r % n_rows
+        if t >= width:
+            slope = costs[r]
+            loss += costs[r] * t
+        else:
+            slope = costs[r] * (t + width) / (2.0 * width)
+            loss += slope * (t + width) / 2.0
+            curvature = costs[r] / (2.0 * width)
+            curvatures[row] += curvature
+            crossed[which[r], row] += by_score[r] * by_offset[r] * curvature
+        coefs[row] -= by_score[r] * slope
+        by_offsets[which[r]] += by_offset[r] * slope
+    return loss
 
 
 def best_step(
-    ramps: Ramps, changes: Array, width: float, slope: float, curvature: float
-) -> tuple[float, float]:
-    """The step that minimises ``slope t + curvature t^2 / 2`` and the losses along changes.
+    heights: Array, changes: Array, costs: Array, width: float, slope: float, curvature: float
+) -> float:
+    """The step s that minimises ``slope s + curvature s^2 / 2`` and the losses along changes.
 
-    Also the slope of all that at the beginning, which is negative where there is something to gain.
+    Zero where nothing is to be gained.
     """
 
     def at(step: float) -> tuple[float, float]:
-        own, bend = _line(ramps.heights, changes, ramps.costs, step, width)
+        own, bend = _line(heights, changes, costs, step, width)
         return slope + curvature * step + own, curvature + bend
 
     begin, _ = at(0.0)
     if begin >= 0.0:
-        return 0.0, begin
+        return 0.0
     low, high, step = 0.0, np.inf, 1.0
     for _ in range(_STEPS):
         here, bend = at(step)
@@ -92,10 +145,14 @@ def best_step(
             high = step
         guess = step - here / bend if bend > 0 else np.inf
         inside = low < guess < high
-        step = guess if inside and guess < 4 * step else 2 * step if high == np.inf else 0.5 * (
-            low + high
+        step = (
+            guess
+            if inside and guess < 4 * step
+            else 2 * step
+            if high == np.inf
+            else 0.5 * (low + high)
         )
-    return step, begin
+    return step
 
 
 #: Evaluations of a line, and how small the slope is to become along it.

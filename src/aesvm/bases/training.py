@@ -18,9 +18,8 @@ own classes.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +54,9 @@ _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 
 #: The share of the vectors that the pilot chooses, and the most that are added at a time.
 _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
+
+#: Enriching ends where it lowers the objective by less than this share of ``gap_tol``.
+_SETTLED = 0.1
 
 #: The share of the machine's memory that kernel values are held in, where no budget is given.
 _MEMORY_SHARE = 0.25
@@ -193,8 +195,13 @@ class _Training:
         some = max(_FIRST_ROWS, _FIRST_SHARE * len(self.basis))
         if any(len(member.problem.rows) > 2 * some for member in self.members):
             self._solve(_FIRST, progress, some)
+        before = inf
         while len(self.basis) < most and not progress.is_over():
             self._solve(_BETWEEN, progress)
+            objective = sum(self._objective(member) for member in self.members)
+            if before - objective <= _SETTLED * self.limits.gap_tol * abs(objective):
+                break
+            before = objective
             new = self._enriched(min(most - len(self.basis), _MOST_ADDED))
             if not len(new):
                 break
@@ -249,7 +256,8 @@ class _Training:
         )
         coefs = scipy.linalg.cho_solve((member.factor(), True), values, check_finite=False)
         member.point = Point(coefs, pilot.offsets)
-        member.pilot = None
+        if not self._pilots_are_all:
+            member.pilot = None
 
     # --- the basis
 
@@ -394,13 +402,18 @@ class _Training:
         return total_loss(formulation, positions, member.bounds, offsets)
 
     def _feasible(self, member: _Member) -> Array:
+        """Multipliers of all rows that are feasible for the dual."""
         assert member.solved is not None
+        if self._pilots_are_all and member.pilot is not None:
+            return member.pilot.coefs
         return self.formulation.feasible(
             member.solved.multipliers, member.problem.targets, member.bounds
         )
 
     def _estimated_dual(self, member: _Member) -> tuple[float, float]:
         """The dual at the implied multipliers, and its standard error."""
+        if self._pilots_are_all and member.pilot is not None and member.pilot.solution is not None:
+            return -member.pilot.solution.objective, 0.0
         assert member.outside is not None
         norm, error = member.outside
         coefs, targets = self._feasible(member), member.problem.targets

@@ -12,7 +12,7 @@ from aesvm.kernels import Columns, KernelMatrix
 Array = NDArray[np.float64]
 
 #: Rows whose values are computed, held and multiplied together.
-_TILE = 2048
+_TILE = 8192
 
 #: Columns of a product of all columns with each other that are computed together.
 _PANEL = 256
@@ -63,6 +63,7 @@ class BasisValues:
         self.basis = np.empty(0, dtype=np.intp)
         self.groups: list[Columns] = []  # vectors that were added together
         self.held: dict[tuple[int, int], NDArray] = {}  # by number of group and of tile
+        self.n_bytes = 0  # of these
         self.n_values = 0  # kernel values computed so far
 
     def add(self, rows: NDArray[np.intp]) -> None:
@@ -148,11 +149,12 @@ class BasisValues:
         columns = self.groups[group]
         whole = self.rows[here.start : here.start + _TILE]  # rows to be used later as well
         size = len(whole) * len(columns) * self.kernel.dtype.itemsize
-        room = self._n_held + size <= self.most_bytes
+        room = self.n_bytes + size <= self.most_bytes
         rows = whole if room else self.rows[here]
         block = columns.values(columns.lines(rows), len(rows))
         self.n_values += block.size
         if room:
+            self.n_bytes += size
             self.held[group, number] = block
         return block[: here.stop - here.start]
 
@@ -164,10 +166,6 @@ class BasisValues:
         rows = self.rows[number * _TILE + at]
         self.n_values += len(rows) * len(columns)
         return columns.values(columns.lines(rows), len(rows))
-
-    @property
-    def _n_held(self) -> float:
-        return float(sum(block.nbytes for block in list(self.held.values())))
 
 
 def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:

@@ -97,7 +97,7 @@ def _keep_account(now: Any, before: Any, expansions: list, kernel: Any) -> None:
                 estimated_dual=None,
             )
         )
-    known._replace(accounts=accounts).keep(now)
+    known._replace(accounts=accounts, n_vectors=len(now.support_)).keep(now)
 
 
 def _scale(estimator: Any, account: Any) -> float:

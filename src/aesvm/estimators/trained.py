@@ -49,6 +49,7 @@ class TrainedOn(NamedTuple):
     accounts: list[Account]  #: of every machine
     multipliers: list[Any]  #: rows and coefficients lifted to them; of rows in memory
     definiteness: str  #: of the kernel
+    n_vectors: int | None = None  #: of all machines together, where they are few by design
 
     @classmethod
     def of(cls, estimator: Any) -> TrainedOn:
@@ -74,6 +75,7 @@ class TrainedOn(NamedTuple):
             self.hull_tol,
             self.definiteness,
             self.in_memory,
+            self.n_vectors,
         )
 
 
@@ -172,6 +174,7 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         [one.account for one in trained],
         [one.multipliers for one in trained],
         spec.definiteness,
+        None if limits is None else count_solved([one.machine for one in trained]),
     )
     vars(estimator).pop("n_seen_", None)  # of a stream before
     fitted = learning.fitted(data, learner, trained, spec)
