@@ -332,7 +332,8 @@ def certificate_of(
 ) -> Certificate:
     """The certificate of all pairs together.
 
-    ``n_vectors``: of all pairs together, where there are few by design. ``n_rows`` and ``n_solved`` count a row once, however many pairs it is in.
+    ``n_vectors``: of all pairs together, where there are few by design.
+    ``n_rows`` and ``n_solved`` count a row once, however many pairs it is in.
     ``in_memory``: whether the training rows are in one place; a number that is missing can then be
     had by another call.
     """
@@ -374,7 +375,7 @@ def certificate_of(
         "relative_gap": None if gap is None else gap / abs(objective) if objective else 0.0,
         "paper_bound": paper_bound,
         "paper_bound_is_vacuous": None
-        if paper_bound is None
+        if paper_bound is None or reduced is None
         else paper_bound > 0 and reduced + paper_bound >= total("worst_optimum"),
         "theorem_2_bound": sum(
             sqrt(max(account.squared_norm, 0.0) + account.target_reach**2)

@@ -18,7 +18,7 @@ own classes.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
@@ -26,30 +26,29 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from aesvm.bases.newton import Point, Solved, solve_in_span
+from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import Pursuit, Targets
-from aesvm.bases.values import Array, BasisValues
+from aesvm.bases.values import Array
 from aesvm.certificate import Account
-from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.machines.formulation import Formulation, best_offsets, total_loss, worst_optimum
-from aesvm.machines.memory import prove
+from aesvm.kernels import TrainingKernel
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
-from aesvm.machines.rounds import FREE
-from aesvm.machines.training import Trained, Trainer, constant_machine, proven
+from aesvm.machines.training import Trained, Trainer, constant_machine
 from aesvm.runtime.progress import Progress
-from aesvm.solver.state import Solution
 
-#: Rows of the pilot, and those that a first solve is over, at least and for each vector.
-PILOT, _FIRST_ROWS, _FIRST_SHARE = 20_000, 40_000, 8
+#: Rows of the pilot, of each machine at least, and those that a first solve is over, at least and
+#: for each vector.
+PILOT, _LEAST_PILOT, _FIRST_ROWS, _FIRST_SHARE = 20_000, 1000, 40_000, 8
 
-#: Candidates of a pursuit for each vector that is to be chosen, and at least.
+#: Candidates of a pursuit for each vector that is to be chosen, and at least; of the pilot's
+#: support vectors twice as many.
 _CANDIDATES, _LEAST_CANDIDATES = 5, 3000
 
 #: A vector is chosen only where it is farther from the span than this share of its squared norm, by
 #: the precision of the kernel values: nearer ones have large coefficients that nearly cancel.
 _LEAST_DISTANCE = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
 
-#: Widths of the first solve, of those between, and of the last.
+#: Half-widths of the rounded kinks, in the formulation's unit: of the first solve, of those
+#: between, and of the last.
 _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 
 #: The share of the vectors that the pilot chooses, and the most that are added at a time.
@@ -61,9 +60,6 @@ _SETTLED = 0.1
 #: The share of the machine's memory that kernel values are held in, where no budget is given.
 _MEMORY_SHARE = 0.25
 
-#: Standard errors that an estimate is given with.
-_ERRORS = 2.0
-
 
 class BasisLimits(NamedTuple):
     """How large a basis may become."""
@@ -71,33 +67,6 @@ class BasisLimits(NamedTuple):
     max_vectors: int
     gap_tol: float  #: enriching ends where the relative gap is estimated to be smaller
     most_bytes: float | None = None  #: of kernel values that are held
-
-
-@dataclass
-class _Member:
-    """One machine in training; its rows in an order that is random."""
-
-    number: int
-    problem: Problem
-    groups: NDArray[np.intp]  #: of its rows
-    values: BasisValues
-    point: Point
-    within: Array = field(default_factory=lambda: np.empty((0, 0)))
-    solved: Solved | None = None
-    n_steps: int = 0
-    pilot: Machine | None = None
-    outside: tuple[float, float] | None = None  #: of |g|^2, and its standard error
-
-    @property
-    def basis(self) -> NDArray[np.intp]:
-        return self.values.basis
-
-    @property
-    def bounds(self) -> Array:
-        return self.problem.bounds
-
-    def factor(self) -> Array:
-        return scipy.linalg.cholesky(self.within, lower=True, check_finite=False)
 
 
 def train_in_basis(
@@ -117,88 +86,83 @@ def train_in_basis(
     kernel : TrainingKernel
     limits : BasisLimits
     trainer : Trainer
+        Of the pilots.
     """
-    return _Training(problems, groups, kernel, limits, trainer).run()
+    formulation = trainer.formulation
+    found: list[Trained] = []
+    for problem in problems:
+        offsets = formulation.constant(problem.targets)
+        machine = constant_machine((0.0,) if offsets is None else offsets)
+        found.append(Trained(machine, 0, Account.of_nothing(), None))
+    learning = [
+        number
+        for number, problem in enumerate(problems)
+        if formulation.constant(problem.targets) is None
+    ]
+    if learning:
+        own = [problems[number] for number in learning]
+        with trainer.progress.task("basis", None) as task:
+            training = _Training(own, learning, groups, kernel, limits, trainer)
+            training.run(task)
+        for number, trained in zip(learning, training.machines, strict=True):
+            found[number] = trained.trained(trainer.n_iter[number])
+    return found
 
 
 class _Training:
+    """Machines that share a basis, in training."""
+
     def __init__(
         self,
         problems: list[Problem],
+        numbers: list[int],
         groups: NDArray[np.intp],
         kernel: TrainingKernel,
         limits: BasisLimits,
         trainer: Trainer,
     ) -> None:
+        self.numbers = numbers
         self.groups = groups
-        self.kernel = kernel
         self.limits = limits
         self.trainer = trainer
-        self.formulation: Formulation = trainer.formulation
-        self.threads = trainer.run
-        self.progress = trainer.progress
-        self.double: KernelMatrix = kernel.matrix(np.float64, kernel.sum_tol / 10)
-        self.basis = np.empty(0, dtype=np.intp)
-        self.n_distinct = len(np.unique(np.concatenate([one.rows for one in problems])))
-        most = limits.most_bytes
-        total = sum(len(one.rows) for one in problems)
-        held = _memory() * _MEMORY_SHARE if most is None else most
-        ranks = np.random.default_rng(0).permutation(kernel.X.shape[0])
-        self.members = [
-            self._member(number, problem, ranks, held * len(problem.rows) / max(1, total))
-            for number, problem in enumerate(problems)
-            if self.formulation.constant(problem.targets) is None
-        ]
-        self.problems = problems
-
-    def _member(
-        self, number: int, problem: Problem, ranks: NDArray[np.intp], most_bytes: float
-    ) -> _Member:
-        order = np.argsort(ranks[problem.rows])
-        shuffled = Problem(*(values[order] for values in problem))
-        bounds = shuffled.bounds
-        values = self.kernel.for_sums(shuffled.rows, bounds[: 10 * self.limits.max_vectors])
-        nothing = np.zeros(len(order))
-        offsets = best_offsets(self.formulation, nothing, shuffled.targets, bounds)
-        return _Member(
-            number,
-            shuffled,
-            np.unique(shuffled.groups),
-            BasisValues(values, shuffled.rows, most_bytes, self.threads),
-            Point(np.empty(0), offsets),
+        self.threads: Callable = trainer.run
+        self.around = Surroundings(
+            kernel,
+            kernel.matrix(np.float64, kernel.sum_tol / 10),
+            trainer.formulation,
+            trainer.options.tol,
+            trainer.run,
         )
-
-    def run(self) -> list[Trained]:
-        """Train all."""
-        if self.members:
-            with self.progress.task("basis", None) as task:
-                self._run(task)
-        trained = {member.number: self._trained(member) for member in self.members}
-        nothing = Trained(constant_machine((0.0,)), 0, Account.of_nothing(), None)
-        return [
-            trained.get(number) or nothing._replace(machine=self._constant(problem))
-            for number, problem in enumerate(self.problems)
+        held = _memory() * _MEMORY_SHARE if limits.most_bytes is None else limits.most_bytes
+        total = sum(len(problem.rows) for problem in problems)
+        ranks = np.random.default_rng(0).permutation(kernel.X.shape[0])
+        self.machines = [
+            SpanMachine(
+                problem.take(np.argsort(ranks[problem.rows])),
+                held * len(problem.rows) / total,
+                self.around,
+            )
+            for problem in problems
         ]
+        self.share = min(1.0, PILOT / len(np.unique(np.concatenate([p.rows for p in problems]))))
+        self.basis = np.empty(0, dtype=np.intp)
 
-    def _constant(self, problem: Problem) -> Machine:
-        offsets = self.formulation.constant(problem.targets)
-        assert offsets is not None  # the others are members
-        return constant_machine(offsets)
-
-    def _run(self, progress: Progress) -> None:
+    def run(self, progress: Progress) -> None:
+        """All of it; where the fit is to end, no more than that there are machines to use."""
         most = self.limits.max_vectors
-        self._train_pilots(progress)
-        n_first = most if self._pilots_are_all else max(1, round(_PILOTS_SHARE * most))
-        self._add(self._chosen_by_pilots(n_first))
-        for member in self.members:
-            self._start_from_pilot(member)
+        pilots = self._pilots(progress)
+        n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
+        self._add(self._chosen_by_pilots(pilots, n_first))
+        for machine, pilot in zip(self.machines, pilots, strict=True):
+            machine.start_from(pilot)
+            machine.known = pilot if self.share == 1.0 else None
         some = max(_FIRST_ROWS, _FIRST_SHARE * len(self.basis))
-        if any(len(member.problem.rows) > 2 * some for member in self.members):
+        if any(len(machine.problem.rows) > 2 * some for machine in self.machines):
             self._solve(_FIRST, progress, some)
         before = inf
         while len(self.basis) < most and not progress.is_over():
             self._solve(_BETWEEN, progress)
-            objective = sum(self._objective(member) for member in self.members)
+            objective = sum(machine.objective() for machine in self.machines)
             if before - objective <= _SETTLED * self.limits.gap_tol * abs(objective):
                 break
             before = objective
@@ -206,296 +170,115 @@ class _Training:
             if not len(new):
                 break
             self._add(new)
+        if progress.is_over():
+            progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
         self._solve(_LAST, progress, to_the_end=True)
-        self._estimate()
+        self._gradients_outside(self._candidates(0))
         self._gap()
 
-    # --- the pilot
+    def _solve(
+        self,
+        widths: tuple[float, ...],
+        progress: Progress,
+        n_rows: float = inf,
+        to_the_end: bool = False,
+    ) -> None:
+        for machine in self.machines:
+            n = int(min(n_rows, len(machine.problem.rows)))
+            machine.solve(widths, progress, n, to_the_end)
 
-    def _train_pilots(self, progress: Progress) -> None:
+    # --- the pilots
+
+    def _pilots(self, progress: Progress) -> list[Machine]:
         """The exact SVMs of a sample of the rows."""
-        share = min(1.0, PILOT / self.n_distinct)
-        self._pilots_are_all = share == 1.0
-        for member in self.members:
-            problem = member.problem
-            n = min(len(problem.rows), max(round(share * len(problem.rows)), 1000))
-            rows, targets, _, weights, costs = (values[:n] for values in problem)
-            own = TrainingSet(rows, targets, weights, costs, Coverage(n))
-            member.pilot = self.trainer.train(member.number, self.kernel, own, progress)
+        pilots = []
+        for number, machine in zip(self.numbers, self.machines, strict=True):
+            n_rows = len(machine.problem.rows)
+            n = min(n_rows, max(round(self.share * n_rows), _LEAST_PILOT))
+            own = machine.problem.take(np.arange(n))
+            sample = TrainingSet(own.rows, own.targets, own.weights, own.costs, Coverage(n))
+            pilots.append(self.trainer.train(number, self.around.kernel, sample, progress))
+        return pilots
 
-    def _chosen_by_pilots(self, n_most: int) -> NDArray[np.intp]:
+    def _chosen_by_pilots(self, pilots: list[Machine], n_most: int) -> NDArray[np.intp]:
         """Vectors whose span comes near to the pilots."""
-        pilots = [member.pilot for member in self.members if member.pilot is not None]
-        support = np.unique(np.concatenate([one.set.rows[one.support] for one in pilots]))
-        if not len(support):
-            return support
-        most = max(_LEAST_CANDIDATES, 2 * _CANDIDATES * n_most)
-        if len(support) > most:
-            support = np.sort(np.random.default_rng(1).choice(support, most, replace=False))
-        values = np.zeros((len(support), len(self.members)))
-        for column, member in enumerate(self.members):
-            assert member.pilot is not None
-            at = np.flatnonzero(np.isin(self.groups[support], member.groups))
-            own = member.pilot.support
-            rows, coefs = member.pilot.set.rows[own], member.pilot.coefs[own]
-            kernel = self.kernel.for_sums(rows, coefs)
-            values[at, column] = kernel.scores(rows, coefs, support[at], self.threads)
-        chosen = self._pursuit(support, values).choose(n_most)
-        self.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
+        candidates = np.unique(np.concatenate([one.set.rows[one.support] for one in pilots]))
+        most = 2 * max(_LEAST_CANDIDATES, _CANDIDATES * n_most)
+        if len(candidates) > most:
+            candidates = np.sort(np.random.default_rng(1).choice(candidates, most, replace=False))
+        values = np.zeros((len(candidates), len(self.machines)))
+        for column, (machine, pilot) in enumerate(zip(self.machines, pilots, strict=True)):
+            at = np.flatnonzero(np.isin(self.groups[candidates], machine.groups))
+            rows, coefs = pilot.set.rows[pilot.support], pilot.coefs[pilot.support]
+            kernel = self.around.kernel.for_sums(rows, coefs)
+            values[at, column] = kernel.scores(rows, coefs, candidates[at], self.threads)
+        chosen = self._pursuit(candidates, values).choose(n_most)
+        self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
         return chosen
-
-    def _start_from_pilot(self, member: _Member) -> None:
-        """Begin with the part of the pilot that is in the span."""
-        pilot = member.pilot
-        if pilot is None or pilot.solution is None:
-            member.point = Point(np.zeros(len(member.basis)), member.point.offsets)
-            return
-        own = pilot.support
-        values = self.double.scores(
-            pilot.set.rows[own], pilot.coefs[own], member.basis, self.threads
-        )
-        coefs = scipy.linalg.cho_solve((member.factor(), True), values, check_finite=False)
-        member.point = Point(coefs, pilot.offsets)
-        if not self._pilots_are_all:
-            member.pilot = None
 
     # --- the basis
 
     def _pursuit(self, candidates: NDArray[np.intp], values: Array) -> Pursuit:
-        """A pursuit on what is left of a function of each member."""
+        """A pursuit on what is left of a function of each machine."""
         numbers, groups = np.unique(self.groups[candidates], return_inverse=True)
-        shares = np.array([np.isin(numbers, member.groups) for member in self.members])
+        shares = np.array([np.isin(numbers, machine.groups) for machine in self.machines])
+        least = max(_LEAST_DISTANCE[machine.values.kernel.dtype] for machine in self.machines)
         targets = Targets(values, groups, shares)
-        least = max(_LEAST_DISTANCE[member.values.kernel.dtype] for member in self.members)
-        return Pursuit(self.double, candidates, targets, least, self.threads)
+        return Pursuit(self.around.double, candidates, targets, least, self.threads)
 
     def _add(self, rows: NDArray[np.intp]) -> None:
-        """More vectors of the basis, for the members that may use them."""
+        """More vectors of the basis, for the machines that may use them."""
         self.basis = np.append(self.basis, rows)
-        for member in self.members:
-            own = rows[np.isin(self.groups[rows], member.groups)]
-            member.values.add(own)
-            member.within = np.asarray(self.double.square(member.basis), dtype=np.float64)
-            coefs = np.append(member.point.coefs, np.zeros(len(own)))
-            member.point = Point(coefs, member.point.offsets)
+        for machine in self.machines:
+            machine.add(rows[np.isin(self.groups[rows], machine.groups)])
 
     def _enriched(self, n_most: int) -> NDArray[np.intp]:
         """The next vectors; none where the gap is estimated to be small enough."""
         candidates = self._candidates(n_most)
-        left = self._estimate(candidates)
+        left = self._gradients_outside(candidates)
         gap, error, objective = self._gap()
         if gap + error <= self.limits.gap_tol * abs(objective):
             return np.empty(0, dtype=np.intp)
         pursuit = self._pursuit(candidates, left)
-        factor = self._factor()
-        pursuit.begin_with(self.basis, factor)
+        pursuit.begin_with(self.basis, self._factor())
         return pursuit.choose(n_most)
 
     def _factor(self) -> Array:
-        if len(self.members) == 1:
-            return self.members[0].factor()
-        within = np.asarray(self.double.square(self.basis), dtype=np.float64)
+        """The lower Cholesky factor of the basis's kernel values."""
+        if len(self.machines) == 1 or not len(self.basis):
+            return self.machines[0].factor()
+        within = np.asarray(self.around.double.square(self.basis), dtype=np.float64)
         return scipy.linalg.cholesky(within, lower=True, check_finite=False)
 
     def _candidates(self, n_most: int) -> NDArray[np.intp]:
         """A sample of the rows with a multiplier."""
-        active = np.unique(
-            np.concatenate(
-                [
-                    member.problem.rows[np.flatnonzero(member.solved.multipliers)]
-                    for member in self.members
-                    if member.solved is not None
-                ]
-            )
-        )
+        active = np.unique(np.concatenate([machine.active() for machine in self.machines]))
         most = max(_LEAST_CANDIDATES, _CANDIDATES * n_most)
         if len(active) <= most:
             return active
         rng = np.random.default_rng(len(self.basis))
         return np.sort(rng.choice(active, most, replace=False))
 
-    def _estimate(self, candidates: NDArray[np.intp] | None = None) -> Array:
-        """What is left of g outside of the span, at some candidates; its norm is estimated."""
-        if candidates is None:
-            candidates = self._candidates(0)
-        left = np.zeros((len(candidates), len(self.members)))
-        for column, member in enumerate(self.members):
-            at = np.flatnonzero(np.isin(self.groups[candidates], member.groups))
-            left[at, column] = self._left(member, candidates[at])
-        return left
-
-    def _left(self, member: _Member, rows: NDArray[np.intp]) -> Array:
-        """What is left of g at some rows, of which those with a multiplier are a fair sample."""
-        assert member.solved is not None
-        multipliers, own = member.solved.multipliers, member.problem.rows
-        active = np.flatnonzero(multipliers)
-        kernel = self.kernel.for_sums(own[active], multipliers[active])
-        values = kernel.scores(own[active], multipliers[active], rows, self.threads)
-        at_basis = member.values.sums(multipliers)
-        coefs = scipy.linalg.cho_solve((member.factor(), True), at_basis, check_finite=False)
-        left = values - self.double.scores(member.basis, coefs, rows, self.threads)
-        places = np.argsort(own)
-        found = multipliers[places[np.searchsorted(own, rows, sorter=places)]]
-        used = found != 0
-        terms = (found * left)[used]
-        inside = float(coefs @ at_basis)
-        outside, error = 0.0, 0.0
-        if len(terms) == len(active):
-            outside = max(0.0, float(terms.sum()))
-        elif len(terms) > 1:
-            outside = max(0.0, float(terms.mean()) * len(active))
-            error = float(terms.std(ddof=1)) / np.sqrt(len(terms)) * len(active)
-        member.outside = inside + outside, error
+    def _gradients_outside(self, candidates: NDArray[np.intp]) -> Array:
+        """What is left of g outside of the span, at the candidates of each machine."""
+        left = np.zeros((len(candidates), len(self.machines)))
+        for column, machine in enumerate(self.machines):
+            at = np.flatnonzero(np.isin(self.groups[candidates], machine.groups))
+            left[at, column] = machine.gradient_outside(candidates[at])
         return left
 
     def _gap(self) -> tuple[float, float, float]:
-        """The estimated gap, its error, and the objective, all members together."""
+        """The estimated gap, its standard error, and the objective, all machines together."""
         gap = variance = objective = 0.0
-        for member in self.members:
-            assert member.outside is not None
-            own = self._objective(member)
-            dual, error = self._estimated_dual(member)
+        for machine in self.machines:
+            own, (dual, error) = machine.objective(), machine.dual()
             gap, variance, objective = gap + own - dual, variance + error**2, objective + own
-        self.progress.say(
+        share = gap / abs(objective) if objective else 0.0
+        self.trainer.progress.say(
             f"basis: {len(self.basis):,} vectors, F1 {objective:.6g}, relative gap estimated as "
-            f"{gap / abs(objective) if objective else 0.0:.2g}"
+            f"{share:.2g}"
         )
         return gap, float(np.sqrt(variance)), objective
-
-    # --- solving in the span
-
-    def _solve(
-        self,
-        widths: tuple[float, ...],
-        progress: Progress,
-        n_rows: int = -1,
-        to_the_end: bool = False,
-    ) -> None:
-        for member in self.members:
-            n = len(member.problem.rows)
-            member.values.n_rows = n = n if n_rows < 0 else min(n, n_rows)
-            member.solved = solve_in_span(
-                member.values,
-                member.within,
-                member.problem.targets[:n],
-                member.bounds[:n],
-                self.formulation,
-                member.point,
-                widths,
-                self.threads,
-                progress,
-                to_the_end,
-            )
-            member.point = member.solved.point
-            member.n_steps += member.solved.n_steps
-
-    def _objective(self, member: _Member) -> float:
-        """F over all rows."""
-        coefs = member.point.coefs
-        return float(0.5 * coefs @ member.within @ coefs) + self._loss(member)
-
-    def _loss(self, member: _Member) -> float:
-        assert member.solved is not None
-        problem, formulation = member.problem, self.formulation
-        offsets = best_offsets(formulation, member.solved.scores, problem.targets, member.bounds)
-        positions = formulation.positions(member.solved.scores, problem.targets, offsets)
-        return total_loss(formulation, positions, member.bounds, offsets)
-
-    def _feasible(self, member: _Member) -> Array:
-        """Multipliers of all rows that are feasible for the dual."""
-        assert member.solved is not None
-        if self._pilots_are_all and member.pilot is not None:
-            return member.pilot.coefs
-        return self.formulation.feasible(
-            member.solved.multipliers, member.problem.targets, member.bounds
-        )
-
-    def _estimated_dual(self, member: _Member) -> tuple[float, float]:
-        """The dual at the implied multipliers, and its standard error."""
-        if self._pilots_are_all and member.pilot is not None and member.pilot.solution is not None:
-            return -member.pilot.solution.objective, 0.0
-        assert member.outside is not None
-        norm, error = member.outside
-        coefs, targets = self._feasible(member), member.problem.targets
-        dual = self.formulation.dual_value(coefs, targets, norm)
-        return dual, abs(dual - self.formulation.dual_value(coefs, targets, norm + error))
-
-    # --- what comes of it
-
-    def _trained(self, member: _Member) -> Trained:
-        """The machine, and what is kept of it for a certificate."""
-        assert member.solved is not None
-        problem, formulation, bounds = member.problem, self.formulation, member.bounds
-        offsets = best_offsets(formulation, member.solved.scores, problem.targets, bounds)
-        coefs = member.point.coefs
-        place = np.argsort(problem.rows)
-        at = place[np.searchsorted(problem.rows, member.basis, sorter=place)]
-        scores = member.within @ coefs
-        dual, error = self._estimated_dual(member)
-        worst = worst_optimum(formulation, problem.targets, bounds)
-        coverage = Coverage(
-            n_rows=len(problem.rows),
-            total_cost=float(bounds.sum()),
-            worst_optimum=worst,
-            squared_norm_bound=formulation.squared_norm_bound(bounds, worst),
-            exact=False,
-        )
-        own = TrainingSet(
-            member.basis, problem.targets[at], problem.weights[at], problem.costs[at], coverage
-        )
-        n_iter = self.trainer.n_iter[member.number] + member.n_steps
-        solution = Solution(
-            np.abs(coefs),
-            scores,
-            np.array(offsets),
-            -dual,
-            float("nan"),
-            float("nan"),
-            n_iter,
-            member.values.n_values,
-            member.solved.converged,
-        )
-        machine = Machine(own, coefs, scores, offsets, solution)
-        multipliers = self._feasible(member)
-        account = Account(
-            exact=False,
-            rounds=0,
-            n_rows=len(problem.rows),
-            max_residual=0.0,
-            total_residual=0.0,
-            squared_norm=machine.squared_norm,
-            rounding=0.0,
-            loss_reduced=self._loss(member),
-            total_cost=coverage.total_cost,
-            worst_optimum=worst,
-            squared_norm_bound=coverage.squared_norm_bound,
-            target_reach=formulation.target_reach,
-            offsets=offsets,
-            weighted_distances=0.0,
-            loss=self._loss(member),
-            n_vectors=len(member.basis),
-            estimated_dual=dual,
-            estimated_error=_ERRORS * error,
-        )
-        n_held = np.count_nonzero(multipliers)
-        if n_held**2 / 2 + len(problem.rows) * len(coefs) <= FREE:
-            sort = np.argsort(problem.rows)
-            ordered = Problem(*(values[sort] for values in problem))
-            proof = prove(
-                ordered,
-                member.basis,
-                coefs,
-                offsets,
-                multipliers[sort],
-                self.kernel,
-                formulation,
-                self.trainer.options.tol,
-                self.threads,
-            )
-            account = proven(account, proof)
-        held = np.flatnonzero(multipliers)
-        kept = problem.rows[held].astype(np.int32), multipliers[held]
-        return Trained(machine, n_iter, account, kept)
 
 
 def _memory() -> float:

@@ -103,7 +103,7 @@ class BasisValues:
 
         total = np.zeros(len(self.basis))
         for found in self.run(tile, range(self._n_tiles)):
-            if found is not None:
+            if found:
                 total += np.concatenate(found)
         return total
 
@@ -137,6 +137,8 @@ class BasisValues:
         return slice(number * _TILE, min((number + 1) * _TILE, self.n_rows))
 
     def _parts(self, coefs: Array) -> list[tuple[int, NDArray]]:
+        if not self.groups:
+            return []
         edges = np.cumsum([len(columns) for columns in self.groups])[:-1]
         return list(enumerate(np.split(coefs.astype(self.kernel.dtype), edges)))
 

@@ -60,6 +60,12 @@ class Problem(NamedTuple):
     def bounds(self) -> Array:
         return self.costs * self.weights
 
+    def take(self, at: NDArray[np.intp]) -> Problem:
+        """Some of the rows, in another order."""
+        return Problem(
+            self.rows[at], self.targets[at], self.groups[at], self.weights[at], self.costs[at]
+        )
+
     def members_of_groups(self, among: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """The rows at some positions, group by group."""
         groups = self.groups[among]

@@ -1,0 +1,270 @@
+"""One machine whose w is in the span of a basis: its rows, where it stands, and its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from aesvm.bases.newton import Point, Solved, solve_in_span
+from aesvm.bases.values import Array, BasisValues
+from aesvm.certificate import Account
+from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.machines.formulation import (
+    Formulation,
+    Offsets,
+    best_offsets,
+    total_loss,
+    worst_optimum,
+)
+from aesvm.machines.memory import prove
+from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
+from aesvm.machines.rounds import FREE
+from aesvm.machines.training import Trained, proven
+from aesvm.runtime.progress import Progress
+from aesvm.solver.state import Solution
+
+#: Standard errors that an estimate is given with.
+_ERRORS = 2.0
+
+
+class Surroundings(NamedTuple):
+    """What all machines of a fit share."""
+
+    kernel: TrainingKernel
+    double: KernelMatrix  #: the same in double precision
+    formulation: Formulation
+    tol: float
+    run: Callable
+
+
+class SpanMachine:
+    """A machine in the span of a basis that grows.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its rows, in an order that is random: the first of them are a sample.
+    most_bytes : float
+        Of kernel values that are held.
+    around : Surroundings
+    """
+
+    def __init__(self, problem: Problem, most_bytes: float, around: Surroundings) -> None:
+        self.problem = problem
+        self.around = around
+        self.bounds = problem.bounds
+        self.groups = np.unique(problem.groups)
+        self.order = np.argsort(problem.rows)
+        values = around.kernel.for_sums(problem.rows, self.bounds)
+        self.values = BasisValues(values, problem.rows, most_bytes, around.run)
+        nothing = np.zeros(len(problem.rows))
+        offsets = best_offsets(around.formulation, nothing, problem.targets, self.bounds)
+        self.point = Point(np.empty(0), offsets)
+        self.within = np.empty((0, 0))
+        self.solved: Solved | None = None
+        self.n_steps = 0
+        self.known: Machine | None = None  # the exact one, where that was trained
+        self.squared_norm: tuple[float, float] | None = None  # of g, and its standard error
+
+    @property
+    def basis(self) -> NDArray[np.intp]:
+        """Rows of the kernel matrix."""
+        return self.values.basis
+
+    def add(self, rows: NDArray[np.intp]) -> None:
+        """More vectors of the basis."""
+        self.values.add(rows)
+        self.within = np.asarray(self.around.double.square(self.basis), dtype=np.float64)
+        coefs = np.append(self.point.coefs, np.zeros(len(rows)))
+        self.point = Point(coefs, self.point.offsets)
+
+    def start_from(self, machine: Machine) -> None:
+        """Begin with the part of another machine that is in the span."""
+        if machine.solution is not None:
+            own = machine.support
+            rows, coefs = machine.set.rows[own], machine.coefs[own]
+            values = self.around.double.scores(rows, coefs, self.basis, self.around.run)
+            self.point = Point(self.projected(values), machine.offsets)
+
+    def factor(self) -> Array:
+        """The lower Cholesky factor of the basis's kernel values."""
+        if not len(self.basis):
+            return np.empty((0, 0))
+        return scipy.linalg.cholesky(self.within, lower=True, check_finite=False)
+
+    def projected(self, values: Array) -> Array:
+        """The coefficients of a function's part in the span, by its values at the basis."""
+        if not len(self.basis):
+            return np.empty(0)
+        return scipy.linalg.cho_solve((self.factor(), True), values, check_finite=False)
+
+    def solve(
+        self, widths: tuple[float, ...], progress: Progress, n_rows: int, to_the_end: bool
+    ) -> None:
+        """Minimise F over the first rows; see ``solve_in_span``."""
+        n = min(n_rows, len(self.problem.rows))
+        self.values.n_rows = n
+        self.solved = solve_in_span(
+            self.values,
+            self.within,
+            self.problem.targets[:n],
+            self.bounds[:n],
+            self.around.formulation,
+            self.point,
+            widths,
+            self.around.run,
+            progress,
+            to_the_end,
+        )
+        self.point = self.solved.point
+        self.n_steps += self.solved.n_steps
+
+    # --- of a machine that was solved for all of its rows
+
+    @property
+    def solution(self) -> Solved:
+        assert self.solved is not None
+        return self.solved
+
+    def offsets(self) -> Offsets:
+        """The best there are, with kinks as they are."""
+        scores, targets = self.solution.scores, self.problem.targets
+        return best_offsets(self.around.formulation, scores, targets, self.bounds)
+
+    def loss(self) -> float:
+        """F without ``1/2 |w|^2``."""
+        formulation, offsets = self.around.formulation, self.offsets()
+        positions = formulation.positions(self.solution.scores, self.problem.targets, offsets)
+        return total_loss(formulation, positions, self.bounds, offsets)
+
+    def objective(self) -> float:
+        """F over all rows."""
+        coefs = self.point.coefs
+        return float(0.5 * coefs @ self.within @ coefs) + self.loss()
+
+    def active(self) -> NDArray[np.intp]:
+        """The rows with a multiplier."""
+        return self.problem.rows[np.flatnonzero(self.solution.multipliers)]
+
+    def gradient_outside(self, rows: NDArray[np.intp]) -> Array:
+        """What is left of ``g = sum_i coef_i phi(x_i)`` outside of the span, at some rows.
+
+        Of these, the ones with a multiplier must be a fair sample of all that have one: ``|g|^2``
+        is estimated by them.
+        """
+        around, multipliers = self.around, self.solution.multipliers
+        active = np.flatnonzero(multipliers)
+        own, coefs = self.problem.rows[active], multipliers[active]
+        kernel = around.kernel.for_sums(own, coefs)
+        values = kernel.scores(own, coefs, rows, around.run)
+        at_basis = self.values.sums(multipliers)
+        inside = self.projected(at_basis)
+        left = values - around.double.scores(self.basis, inside, rows, around.run)
+        found = np.searchsorted(self.problem.rows, rows, sorter=self.order)
+        terms = multipliers[self.order[found]] * left
+        terms = terms[terms != 0]
+        outside, error = float(terms.sum()), 0.0
+        if 1 < len(terms) < len(active):
+            outside = float(terms.mean()) * len(active)
+            error = float(terms.std(ddof=1)) / np.sqrt(len(terms)) * len(active)
+        self.squared_norm = float(inside @ at_basis) + max(0.0, outside), error
+        return left
+
+    def multipliers(self) -> Array:
+        """Feasible for the dual: those of the exact machine where there is one, or implied."""
+        if self.known is not None:
+            return self.known.coefs
+        return self.around.formulation.feasible(
+            self.solution.multipliers, self.problem.targets, self.bounds
+        )
+
+    def dual(self) -> tuple[float, float]:
+        """The dual at these multipliers, and its standard error."""
+        if self.known is not None and self.known.solution is not None:
+            return -self.known.solution.objective, 0.0
+        assert self.squared_norm is not None
+        norm, error = self.squared_norm
+        coefs, targets = self.multipliers(), self.problem.targets
+        value = self.around.formulation.dual_value(coefs, targets, norm)
+        other = self.around.formulation.dual_value(coefs, targets, norm + error)
+        return value, abs(value - other)
+
+    def trained(self, n_iter: int) -> Trained:
+        """The machine, and what is kept of it for a certificate."""
+        coefs, offsets, loss = self.point.coefs, self.offsets(), self.loss()
+        scores = self.within @ coefs
+        dual, error = self.dual()
+        n_iter += self.n_steps
+        solution = Solution(
+            np.abs(coefs),
+            scores,
+            np.array(offsets),
+            -dual,
+            float("nan"),
+            float("nan"),
+            n_iter,
+            self.values.n_values,
+            self.solution.converged,
+        )
+        machine = Machine(self._set(), coefs, scores, offsets, solution)
+        covered = machine.set.coverage
+        account = Account(
+            exact=False,
+            rounds=0,
+            n_rows=covered.n_rows,
+            max_residual=0.0,
+            total_residual=0.0,
+            squared_norm=machine.squared_norm,
+            rounding=0.0,
+            loss_reduced=loss,
+            total_cost=covered.total_cost,
+            worst_optimum=covered.worst_optimum,
+            squared_norm_bound=covered.squared_norm_bound,
+            target_reach=self.around.formulation.target_reach,
+            offsets=offsets,
+            weighted_distances=0.0,
+            loss=loss,
+            n_vectors=len(coefs),
+            estimated_dual=dual,
+            estimated_error=_ERRORS * error,
+        )
+        multipliers = self.multipliers()
+        held = np.flatnonzero(multipliers)
+        if len(held) ** 2 / 2 + covered.n_rows * len(coefs) <= FREE:
+            account = self._proven(account, machine, multipliers)
+        kept = self.problem.rows[held].astype(np.int32), multipliers[held]
+        return Trained(machine, n_iter, account, kept)
+
+    def _set(self) -> TrainingSet:
+        """The basis, as a set that stands for all rows."""
+        problem, formulation = self.problem, self.around.formulation
+        at = self.order[np.searchsorted(problem.rows, self.basis, sorter=self.order)]
+        own = problem.take(at)
+        worst = worst_optimum(formulation, problem.targets, self.bounds)
+        coverage = Coverage(
+            n_rows=len(problem.rows),
+            total_cost=float(self.bounds.sum()),
+            worst_optimum=worst,
+            squared_norm_bound=formulation.squared_norm_bound(self.bounds, worst),
+            exact=False,
+        )
+        return TrainingSet(own.rows, own.targets, own.weights, own.costs, coverage)
+
+    def _proven(self, account: Account, machine: Machine, multipliers: Array) -> Account:
+        around = self.around
+        proof = prove(
+            self.problem.take(self.order),
+            self.basis,
+            machine.coefs,
+            machine.offsets,
+            multipliers[self.order],
+            around.kernel,
+            around.formulation,
+            around.tol,
+            around.run,
+        )
+        return proven(account, proof)
