@@ -17,6 +17,7 @@ LAYERS = [
     {"kernels"},
     {"sets", "solver"},
     {"certificate", "machines"},
+    {"bases"},
     {"out_of_core", "io"},
     {"estimators", "representative_set"},
     {"svc", "nu_svc", "svr", "one_class", "baselines", "callbacks"},

@@ -32,8 +32,10 @@ from aesvm.bases.values import Array
 from aesvm.certificate import Account
 from aesvm.kernels import TrainingKernel
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
+from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trained, Trainer, constant_machine
 from aesvm.runtime.progress import Progress
+from aesvm.sets.derive import Prepared
 
 #: Rows of the pilot, of each machine at least, and those that a first solve is over, at least and
 #: for each vector.
@@ -70,25 +72,27 @@ class BasisLimits(NamedTuple):
 
 
 def train_in_basis(
-    problems: list[Problem],
-    groups: NDArray[np.intp],
+    data: Rows,
     kernel: TrainingKernel,
+    prepared: Prepared,
     limits: BasisLimits,
     trainer: Trainer,
 ) -> list[Trained]:
-    """Train the machine of every problem on few vectors, which all of them share.
+    """Train every machine on few vectors, which all of them share.
 
     Parameters
     ----------
-    problems : list of Problem
-    groups : ndarray
-        Of every row of the kernel matrix.
+    data : Rows
     kernel : TrainingKernel
+        Of these rows.
+    prepared : Prepared
+        The distinct ones of them.
     limits : BasisLimits
     trainer : Trainer
         Of the pilots.
     """
-    formulation = trainer.formulation
+    formulation, groups = trainer.formulation, data.groups
+    problems = list(data.problems(prepared.rows, prepared.weights))
     found: list[Trained] = []
     for problem in problems:
         offsets = formulation.constant(problem.targets)

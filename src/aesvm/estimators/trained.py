@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from aesvm.bases.training import train_in_basis
 from aesvm.certificate import Account, Certificate, certificate_of
 from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.estimators.fitting import fitting, set_fitted
@@ -30,6 +31,7 @@ from aesvm.estimators.validation import valid_weights, validated_rows
 from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import fit
 from aesvm.machines.fitted import Fitted, count_solved, warn_of_solver
+from aesvm.machines.training import Trainer
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
@@ -155,9 +157,8 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
                 rows, kernel, first, settings, formulation, options, refine, run, progress
             )
         else:
-            trained = fit.train_within(
-                rows, kernel, first, limits, formulation, options, run, progress
-            )
+            trainer = Trainer(formulation, options, rows.n_machines, run, progress)
+            trained = train_in_basis(rows, kernel, first.prepared, limits, trainer)
         known = digest(data, y, weights, run=run)
     warn_given_up(estimator, first)
     chosen = set_of(estimator, first.settings.hull_tol)

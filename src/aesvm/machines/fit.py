@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.training import BasisLimits, train_in_basis
 from aesvm.certificate import Account
 from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds
@@ -100,23 +99,6 @@ def train(
         Policy(refine),
         trainer,
     )
-
-
-def train_within(
-    data: Rows,
-    kernel: TrainingKernel,
-    first: Represented,
-    limits: BasisLimits,
-    formulation: Formulation,
-    options: SolverOptions,
-    run: Callable,
-    progress: Progress,
-) -> list[Trained]:
-    """Train every machine on all rows, with w in the span of few vectors."""
-    rows = first.prepared.rows
-    trainer = Trainer(formulation, options, data.n_machines, run, progress)
-    problems = list(data.problems(rows, first.prepared.weights))
-    return train_in_basis(problems, data.groups, kernel, limits, trainer)
 
 
 def certify(
