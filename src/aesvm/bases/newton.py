@@ -15,9 +15,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
-from scipy.linalg import blas
 
+from aesvm.bases.hessian import Curvature, factor_of, solve
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues, gram
 from aesvm.machines.formulation import Formulation, Offsets, best_offsets, total_loss
@@ -25,7 +24,7 @@ from aesvm.runtime.progress import Progress
 
 #: What rounding off may add to the objective in the end, as a share of it; how much narrower each
 #: further width is, and where that ends, in the formulation's unit.
-_DIFFERENCE, _NARROWER, _NARROWEST = 1e-4, 0.3, 1e-4
+DIFFERENCE, NARROWER, NARROWEST = 1e-4, 0.3, 1e-4
 
 #: A smooth problem is solved where another step would gain less than this share of the objective.
 _GAIN = {False: 3e-4, True: 3e-6}
@@ -35,9 +34,6 @@ _SAMPLED = 3
 
 #: Steps that are remembered, steps between two factorisations, and the most of these.
 _MEMORY, _STEPS, _FACTORS = 12, 12, 6
-
-#: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
-_JITTER = 16
 
 
 class Point(NamedTuple):
@@ -98,8 +94,8 @@ def solve_in_span(
         if progress.is_over():
             return solver.solved(converged)
     width = widths[-1]
-    while to_the_end and width > _NARROWEST and solver.rounded_off() > _DIFFERENCE:
-        width *= _NARROWER
+    while to_the_end and width > NARROWEST and solver.rounded_off() > DIFFERENCE:
+        width *= NARROWER
         converged = solver.minimise(width, _GAIN[True], progress)
         if progress.is_over():
             break
@@ -217,30 +213,16 @@ class _Solver:
             scale = len(at) / most
             at = np.sort(np.random.default_rng(0).choice(at, most, replace=False))
         n, n_offsets = len(self.coefs), len(self.offsets)
-        hessian = np.zeros((n + n_offsets, n + n_offsets))
-        hessian[:n, :n] = self.within
-        corner = np.zeros(n_offsets)
+        curvature = Curvature.of_nothing(n, n_offsets)
         if len(at):
             lines = self.values.lines(at)
-            hessian[:n, :n] += gram(lines, scale * seen.curvatures[at], self.run)
-            crossed = scale * seen.crossed[:, at] @ lines.astype(np.float64)
-            corner = scale * np.abs(seen.crossed[:, at]).sum(axis=1)
-            hessian[n:, :n], hessian[:n, n:] = crossed, crossed.T
-        diagonal = np.diag(hessian)[:n]
-        # an offset that no row near a kink holds is held by a little
-        low = 1e-6 * max(float(self.bounds.sum()) / self.width, 1e-300)
-        hessian[range(n, n + n_offsets), range(n, n + n_offsets)] = np.maximum(corner, low)
-        unit = float(np.finfo(np.float64).eps)
-        jitter = _JITTER * unit
-        while True:
-            try:
-                extra = np.zeros(n + n_offsets)
-                extra[:n] = jitter * diagonal
-                extra[n:] = jitter * np.diag(hessian)[n:]
-                hessian[range(n + n_offsets), range(n + n_offsets)] += extra
-                return scipy.linalg.cholesky(hessian, lower=True, check_finite=False)
-            except np.linalg.LinAlgError:
-                jitter *= 10.0
+            crossed = scale * seen.crossed[:, at]
+            curvature = Curvature(
+                gram(lines, scale * seen.curvatures[at], self.run),
+                crossed @ lines.astype(np.float64),
+                np.abs(crossed).sum(axis=1),
+            )
+        return factor_of(self.within, curvature, float(self.bounds.sum()) / self.width)
 
 
 def _two_loops(gradient: Array, history: deque[tuple[Array, Array, float]], factor: Array) -> Array:
@@ -251,8 +233,7 @@ def _two_loops(gradient: Array, history: deque[tuple[Array, Array, float]], fact
         share = float(moved @ left) / inner
         left -= share * change
         shares.append(share)
-    # two triangular systems by BLAS 2: LAPACK's potrs takes five times as long for one of them
-    result = blas.dtrsv(factor, blas.dtrsv(factor, left, lower=1), lower=1, trans=1)
+    result = solve(factor, left)
     for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
         result += (share - float(change @ result) / inner) * moved
     return result
