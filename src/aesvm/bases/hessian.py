@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ _JITTER = 16
 
 #: An offset that no row near a kink holds is held by this share of what all rows could.
 _HELD = 1e-6
+
+
+#: Steps, what the gradient changed by, and the product of both.
+History = deque[tuple[Array, Array, float]]
 
 
 class Curvature(NamedTuple):
@@ -70,7 +75,19 @@ def factor_of(within: Array, curvature: Curvature, steepest: float) -> Array:
             jitter *= 10.0
 
 
-def solve(factor: Array, values: Array) -> Array:
-    """The inverse Hessian times some values, by its factor."""
+def two_loops(gradient: Array, history: History, factor: Array) -> Array:
+    """The inverse Hessian times the gradient (L-BFGS).
+
+    The Hessian is what a factor says, but for what steps have shown since.
+    """
+    left = gradient.copy()
+    shares = []
+    for moved, change, inner in reversed(history):
+        share = float(moved @ left) / inner
+        left -= share * change
+        shares.append(share)
     # two triangular systems by BLAS 2: LAPACK's potrs takes five times as long for one of them
-    return blas.dtrsv(factor, blas.dtrsv(factor, values, lower=1), lower=1, trans=1)
+    result = blas.dtrsv(factor, blas.dtrsv(factor, left, lower=1), lower=1, trans=1)
+    for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
+        result += (share - float(change @ result) / inner) * moved
+    return result

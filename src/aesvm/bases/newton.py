@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.hessian import Curvature, factor_of, solve
+from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues, gram
 from aesvm.machines.formulation import Formulation, Offsets, best_offsets, total_loss
@@ -152,10 +152,10 @@ class _Solver:
         seen = self._look()
         for _ in range(_FACTORS):
             factor = self._factor(seen)
-            history: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
+            history: History = deque(maxlen=_MEMORY)
             for _ in range(_STEPS):
                 gradient = self._gradient(seen)
-                direction = -_two_loops(gradient, history, factor)
+                direction = -two_loops(gradient, history, factor)
                 if -(gradient @ direction) <= 2.0 * gain * abs(self.objective):
                     return True
                 if not self._step(direction, seen):
@@ -223,17 +223,3 @@ class _Solver:
                 np.abs(crossed).sum(axis=1),
             )
         return factor_of(self.within, curvature, float(self.bounds.sum()) / self.width)
-
-
-def _two_loops(gradient: Array, history: deque[tuple[Array, Array, float]], factor: Array) -> Array:
-    """The inverse Hessian, as steps have shown it, times the gradient."""
-    left = gradient.copy()
-    shares = []
-    for moved, change, inner in reversed(history):
-        share = float(moved @ left) / inner
-        left -= share * change
-        shares.append(share)
-    result = solve(factor, left)
-    for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
-        result += (share - float(change @ result) / inner) * moved
-    return result

@@ -1,20 +1,21 @@
 """The SVM of all rows in the span of a basis, where rows are elsewhere: by passes over them.
 
-It is that of ``newton``, solved by Newton's method: a pass adds up (``sums``) what the next step
-is made of. Along the last step several points are seen at once, and the best of them is where the
-next one begins; the kinks are rounded off less and less, and as the full step is seen with the
-next width as well, that takes no pass of its own.
+It is that of ``newton``, solved in the same way with steps that are fewer and better: a pass adds
+up (``sums``) the gradient and the Hessian over all rows. Along a step several points are seen at
+once, and the best of them is where the next step begins. As the full step is seen with the next
+width of the rounded kinks as well, making them narrower takes no pass of its own.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.hessian import factor_of, solve
+from aesvm.bases.hessian import History, factor_of, two_loops
 from aesvm.bases.newton import DIFFERENCE, NARROWER, NARROWEST, Point
 from aesvm.bases.sums import Answer, Look, Question, Sums
 from aesvm.bases.values import Array
@@ -27,13 +28,20 @@ _WIDTHS = (0.1, 0.03, 0.01)
 
 #: A smooth problem is solved where the next step would gain less than this share of the objective:
 #: with a width that others follow, and with the last.
-_GAIN = {False: 3e-4, True: 3e-5}
+_GAIN = {False: 3e-4, True: 1e-4}
+
+#: The half-width at least that curvature is seen with: the losses of rows so near to a kink will be
+#: curved sooner or later, and with a small width those that are now are too few to tell.
+_BENT = 0.1
 
 #: Points that are seen along a step; where none is better, it is made shorter.
 _STEPS, _SHORTER = (0.25, 0.5, 1.0, 2.0), 0.1
 
-#: The most passes, and the most steps in a row that lead nowhere.
-_PASSES, _IDLE = 30, 2
+#: The most passes, what steps may still gain after these, and the most in a row that lead nowhere.
+_PASSES, _NEAR, _IDLE = 16, 1e-3, 2
+
+#: Steps that are remembered.
+_MEMORY = 12
 
 
 class Start(NamedTuple):
@@ -105,7 +113,7 @@ def solve_in_passes(
         return {}
     return {
         number: SolvedInPasses(
-            one.best, one.within @ one.best.point.coefs, one.n_steps, one.converged
+            one.best, one.within @ one.best.point.coefs, one.n_steps, one.is_near
         )
         for number, one in machines.items()
     }
@@ -118,14 +126,21 @@ class _Descent:
         self.within = within
         self.formulation = formulation
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
-        self.along, self.shift = np.zeros(len(self.coefs)), np.zeros(len(self.offsets))
-        self.moves = False  # whether there is a direction
+        self._stay()
         self.share = _WIDTHS[0]
         self.width = self._width(self.share)
         self.objective: float | None = None  # with this width, at the present point
+        self.gradient = np.empty(0)
+        self.history: History = deque(maxlen=_MEMORY)
         self.best = Seen(start, inf, inf)
+        self.gain = inf
         self.n_steps = self.n_idle = 0
         self.converged = False
+
+    def _stay(self) -> None:
+        """Have no direction."""
+        self.moves = False
+        self.along, self.shift = np.zeros(len(self.coefs)), np.zeros(len(self.offsets))
 
     def _width(self, share: float) -> float:
         return share * self.formulation.width(tuple(self.offsets.tolist()))
@@ -135,78 +150,82 @@ class _Descent:
         return after[0] if after else NARROWER * self.share
 
     def question(self) -> Question:
+        """Points with this width, and of the full step what the next one and curvature are."""
         steps = _STEPS if self.moves else ()
         if self.objective is None:
             steps = (0.0, *steps)
         self.full = steps.index(1.0) if self.moves else 0
         self.narrower = self._width(self._next_share())
-        looks = [Look(step, self.width) for step in steps]
-        looks.append(Look(steps[self.full], self.narrower))
-        self.looks = tuple(looks)
-        return Question(
-            self.coefs, self.offsets, self.along, self.shift, self.looks, self.full
+        self.bent = max(self.width, self._width(_BENT))
+        self.looks = (
+            *(Look(step, self.width) for step in steps),
+            Look(steps[self.full], self.narrower),
+            Look(steps[self.full], self.bent),
         )
+        curved = len(self.looks) - 1
+        return Question(self.coefs, self.offsets, self.along, self.shift, self.looks, curved)
 
     def take(self, sums: Sums) -> None:
         """Go to the best point that was seen, and choose the next direction."""
-        self.slopes, self.total_cost = sums.slopes, sums.total_cost
+        found = sums.losses
         steps = np.array([look.step for look in self.looks])
         pulled, drawn = self.within @ self.coefs, self.within @ self.along
-        halves = 0.5 * (
-            self.coefs @ pulled + 2.0 * steps * (self.coefs @ drawn) + steps**2 * (self.along @ drawn)
-        )
-        linear = self.slopes @ self.offsets + steps * (self.slopes @ self.shift)
-        objectives, exact = halves + linear + sums.losses, halves + linear + sums.exact
-        for number in range(len(steps)):
-            if exact[number] < self.best.objective:
-                point = self._at(steps[number])
-                self.best = Seen(point, float((linear + sums.exact)[number]), float(exact[number]))
+        linear = found.slopes @ self.offsets + steps * (found.slopes @ self.shift)
+        halves = 0.5 * self.coefs @ pulled + steps * (self.coefs @ drawn)
+        halves += 0.5 * steps**2 * (self.along @ drawn)
+        objectives, exact = halves + linear + found.rounded, halves + linear + found.exact
         gradients = np.concatenate(
-            [pulled + steps[:, None] * drawn - sums.pulls, self.slopes + sums.by_offset], axis=1
+            [pulled + steps[:, None] * drawn - found.pulls, found.slopes + found.by_offset], axis=1
         )
-        at = int(np.argmin(objectives[:-1]))
+        least = int(np.argmin(exact))
+        if exact[least] < self.best.objective:
+            loss = float(linear[least] + found.exact[least])
+            self.best = Seen(self._at(steps[least]), loss, float(exact[least]))
+        at = int(np.argmin(objectives[:-2]))
         if self.objective is not None and objectives[at] >= self.objective:
             self._shorten()
             return
         self.n_idle = 0
-        if self.moves:
-            self.n_steps += 1
-        step = float(steps[at])
-        self.coefs, offsets = self._at(step)
-        self.offsets = np.array(offsets)
-        self.objective, rounded = float(objectives[at]), float(objectives[at] - exact[at])
-        self.factor = factor_of(self.within, sums.curvature, self.total_cost / self.width)
-        gain = self._aim(gradients[at])
-        if not self._is_solved(gain, rounded):
-            return
-        if self.converged:
-            return
-        self._narrow()
-        if at == self.full:  # which was seen with the narrower width as well
-            self.objective = float(objectives[-1])
-            self._aim(gradients[-1])
+        self._go(float(steps[at]), gradients[at])
+        self.objective = float(objectives[at])
+        factor = factor_of(self.within, sums.curvature, float(found.total_cost[0]) / self.bent)
+        self._aim(gradients[at], factor)
+        if self._is_solved(self.objective - float(exact[at])):
+            self._narrow()
+            if at == self.full:  # which was seen with the narrower width as well
+                self.objective = float(objectives[-2])
+                self._aim(gradients[-2], factor)
 
     def _at(self, step: float) -> Point:
         offsets = self.offsets + step * self.shift
         return Point(self.coefs + step * self.along, tuple(offsets.tolist()))
 
-    def _aim(self, gradient: Array) -> float:
-        """Choose Newton's direction; what it is expected to gain."""
-        direction = -solve(self.factor, gradient)
-        n = len(self.coefs)
-        self.along, self.shift = direction[:n], direction[n:]
-        self.moves = True
-        return float(-0.5 * (gradient @ direction))
+    def _go(self, step: float, gradient: Array) -> None:
+        """Go some way along the direction, and remember what the gradient changed by."""
+        self.n_steps += self.moves
+        if self.objective is not None:
+            moved, change = step * np.append(self.along, self.shift), gradient - self.gradient
+            if (inner := float(change @ moved)) > 0:
+                self.history.append((moved, change, inner))
+        self.coefs, offsets = self._at(step)
+        self.offsets = np.array(offsets)
 
-    def _is_solved(self, gain: float, rounded: float) -> bool:
-        """Whether this width is done with; and, if none is to follow, all."""
+    def _aim(self, gradient: Array, factor: Array) -> None:
+        """Choose the next direction; what it gains if losses are as curved as they are here."""
+        direction = -two_loops(gradient, self.history, factor)
+        n = len(self.coefs)
+        self.along, self.shift, self.moves = direction[:n], direction[n:], True
+        self.gradient, self.gain = gradient, float(-0.5 * (gradient @ direction))
+
+    def _is_solved(self, rounded_off: float) -> bool:
+        """Whether this width is done with, and another is to follow."""
         size = abs(self.best.objective)
-        last = self.share <= _WIDTHS[-1] and (
-            rounded <= DIFFERENCE * size or self.share <= NARROWEST
+        is_last = self.share <= _WIDTHS[-1] and (
+            rounded_off <= DIFFERENCE * size or self.share <= NARROWEST
         )
-        solved = gain <= _GAIN[last] * size
-        self.converged = solved and last
-        return solved
+        is_solved = self.gain <= _GAIN[is_last] * size
+        self.converged = is_solved and is_last
+        return is_solved and not is_last
 
     def _shorten(self) -> None:
         """What follows a step that led nowhere."""
@@ -214,14 +233,18 @@ class _Descent:
         self.along, self.shift = _SHORTER * self.along, _SHORTER * self.shift
         if self.n_idle <= _IDLE:
             return
-        self.n_idle = 0  # rounding is in the way: on with the next width
-        if self.share <= NARROWEST:
-            self.converged = True
-            return
+        # rounding is in the way: on with the next width
+        self.n_idle = 0
+        self._stay()
+        self.converged = self.share <= NARROWEST
         self._narrow()
-        self.along, self.shift, self.moves = 0.0 * self.along, 0.0 * self.shift, False
 
     def _narrow(self) -> None:
-        self.share = self._next_share()
-        self.width = self.narrower
+        self.share, self.width = self._next_share(), self.narrower
         self.objective = None
+        self.history.clear()
+
+    @property
+    def is_near(self) -> bool:
+        """Whether there is little to be gained where passes end."""
+        return self.converged or self.gain <= _NEAR * abs(self.best.objective)

@@ -58,36 +58,35 @@ class Question(NamedTuple):
     curved: int  #: the look whose curvature is wanted, by number
 
 
-class Sums(NamedTuple):
-    """The answer, summed over rows; arrays are over looks."""
+class Losses(NamedTuple):
+    """What losses come to, summed over rows; arrays are over looks."""
 
-    n_rows: int
-    total_cost: float
+    total_cost: Array  #: (1,)
     slopes: Array  #: (n_offsets,): of F in the offsets, beside the losses
-    losses: Array  #: with rounded kinks
+    rounded: Array  #: with rounded kinks
     exact: Array  #: with kinks as they are
     pulls: Array  #: (n_looks, n_vectors): ``sum_i coef_i k(x_i, b)``, of multipliers implied
     by_offset: Array  #: (n_looks, n_offsets): slopes of the losses
-    curvature: Curvature
 
     @classmethod
-    def of_nothing(cls, question: Question) -> Sums:
+    def of_nothing(cls, question: Question) -> Losses:
         n_looks, n, n_offsets = len(question.looks), len(question.coefs), len(question.offsets)
-        return cls(
-            0,
-            0.0,
-            np.zeros(n_offsets),
-            np.zeros(n_looks),
-            np.zeros(n_looks),
-            np.zeros((n_looks, n)),
-            np.zeros((n_looks, n_offsets)),
-            Curvature.of_nothing(n, n_offsets),
-        )
+        shapes = (1,), (n_offsets,), (n_looks,), (n_looks,), (n_looks, n), (n_looks, n_offsets)
+        return cls(*(np.zeros(shape) for shape in shapes))
+
+    def plus(self, other: Losses) -> Losses:
+        return Losses(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+class Sums(NamedTuple):
+    """The answer: sums over rows."""
+
+    losses: Losses
+    curvature: Curvature
 
     def plus(self, other: Sums) -> Sums:
         """Those of the rows of both."""
-        added = [one + more for one, more in zip(self[:-1], other[:-1], strict=True)]
-        return Sums(*added, self.curvature.plus(other.curvature))
+        return Sums(self.losses.plus(other.losses), self.curvature.plus(other.curvature))
 
 
 #: Answers of several machines, by number.
@@ -147,8 +146,8 @@ def add_up(
     >>> here = Question(
     ...     np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), (Look(0.0, 0.1), Look(1.0, 0.1)), 0
     ... )
-    >>> found = add_up(X, signs, np.ones(2), sent, {0: here})[0]
-    >>> found.losses, found.pulls[:, 0]  # at w = 0 both rows pay, at w = 1 one is on the margin
+    >>> found = add_up(X, signs, np.ones(2), sent, {0: here})[0].losses
+    >>> found.rounded, found.pulls[:, 0]  # at w = 0 both rows pay, at w = 1 one is on the margin
     (array([2.   , 0.025]), array([3. , 0.5]))
     """
     n_vectors = sent.vectors.shape[0]
@@ -200,7 +199,7 @@ def _part(block: NDArray, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> 
 class _Tile(NamedTuple):
     """What a tile adds to the sums, and those of its rows that are curved."""
 
-    sums: Sums
+    losses: Losses
     lines: NDArray
     curvatures: Array
     crossed: Array
@@ -215,25 +214,23 @@ def _tile(
     ramps = ramps_of(formulation, targets, bounds)
     heights, rises = ramps.heights(scores, question.offsets), ramps.changes(changes, question.shift)
     n_looks = len(question.looks)
-    losses, exact, by_offset = np.empty(n_looks), np.empty(n_looks), np.empty((n_looks, n_offsets))
+    rounded, exact, by_offset = np.empty(n_looks), np.empty(n_looks), np.empty((n_looks, n_offsets))
     coefs = np.empty((n_looks, n), dtype=block.dtype)
     for number, look in enumerate(question.looks):
         here = heights + look.step * rises
         seen = implied(ramps, here, look.width, n, n_offsets)
-        losses[number], coefs[number], by_offset[number] = seen.loss, seen.coefs, seen.by_offset
+        rounded[number], coefs[number], by_offset[number] = seen.loss, seen.coefs, seen.by_offset
         exact[number] = ramps.costs @ np.maximum(here, 0.0)
         if number == question.curved:
             at = np.flatnonzero(seen.curvatures)
             curvatures, crossed = seen.curvatures[at], seen.crossed[:, at]
-    sums = Sums(
-        n,
-        float(bounds.sum()),
+    sums = Losses(
+        np.array([bounds.sum()]),
         np.array(formulation.slopes(bounds)),
-        losses,
+        rounded,
         exact,
         (coefs @ block).astype(np.float64),
         by_offset,
-        Curvature.of_nothing(0, 0),
     )
     return _Tile(sums, block[at], curvatures, crossed)
 
@@ -242,18 +239,15 @@ class _Total:
     """The sums of a machine, as its tiles come in."""
 
     def __init__(self, question: Question, run: Callable) -> None:
-        nothing = Sums.of_nothing(question)
-        self.plain = nothing[:-1]
-        self.curvature = nothing.curvature
+        self.losses = Losses.of_nothing(question)
+        self.curvature = Curvature.of_nothing(len(question.coefs), len(question.offsets))
         self.enough = max(_CURVED, len(question.coefs))
         self.run = run
         self.waiting: list[_Tile] = []
         self.n_waiting = 0
 
     def add(self, tile: _Tile) -> None:
-        self.plain = tuple(
-            one + more for one, more in zip(self.plain, tile.sums[:-1], strict=True)
-        )
+        self.losses = self.losses.plus(tile.losses)
         if len(tile.lines):
             self.waiting.append(tile)
             self.n_waiting += len(tile.lines)
@@ -263,7 +257,7 @@ class _Total:
     def sums(self) -> Sums:
         if self.waiting:
             self._bend()
-        return Sums(*self.plain, self.curvature)
+        return Sums(self.losses, self.curvature)
 
     def _bend(self) -> None:
         """Add the rows that wait to the curvature."""

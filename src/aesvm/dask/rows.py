@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from distributed import Future
 
+from aesvm.bases import sums
+from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.chunks import ChunkOf, with_or_without_classes
@@ -138,6 +140,7 @@ class ClusterRows:
         self.run = run
         self.parts: list[Future] = []
         self.sent: Future | None = None
+        self.spanned: tuple[SpanMachines, Future] | None = None  # in the span of few vectors
         self.scores: list[Future] = []  # of the last look
         self.cuts: dict[int, Cut] | None = None  # of the last round
         self.starts = np.zeros(1, dtype=np.int64)  # of the partitions, among all rows
@@ -199,6 +202,19 @@ class ClusterRows:
         seen = cluster.result("look", cluster.merged("look", looks, _merged_looks))
         cluster.release([*looks, *before])
         return seen
+
+    def add_up(self, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
+        cluster = self.cluster
+        if self.spanned is None or self.spanned[0] is not sent:
+            self.spanned = sent, cluster.submit("machines", _unchanged, sent)
+        _, shown = self.spanned
+        asked = cluster.submit("questions", _unchanged, questions)
+        answers = [cluster.submit("pass", _add_up, part, shown, asked) for part in self.parts]
+        whole = cluster.merged("pass", answers, _merged_sums, at_a_time=2)
+        cluster.wait_for("pass", answers, release=len(answers) > 1)
+        found: Answer = cluster.result("pass", whole)
+        cluster.release([asked])
+        return found
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, parts.Strata]:
         cluster, reducer = self.cluster, self.reduction.reducer
@@ -320,8 +336,20 @@ def _settled(reduction: WorkerSettings, answer: CountedRows, tolerance: float) -
         return tree.within_budget(reduction.reducer.at_levels(run, Silence()))
 
 
-def _unchanged(sent: parts.SentMachines) -> parts.SentMachines:
+def _unchanged(sent: Any) -> Any:
     return sent
+
+
+def _add_up(counted: CountedPart, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
+    if counted.part is None:
+        return {}
+    rows = counted.part.rows
+    with _working() as run:
+        return sums.add_up(rows.X, rows.targets, rows.weights, sent, questions, run)
+
+
+def _merged_sums(answers: list[Answer], level: int | None) -> Answer:
+    return sums.merged(answers)
 
 
 def _score(counted: CountedPart, sent: parts.SentMachines) -> dict[int, parts.RowScores]:

@@ -92,8 +92,8 @@ def train_on_stream(
         streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
     )
     limits = basis_limits(estimator)
-    if source is not None and progress.is_over():
-        progress.cut_short("no round was made" if limits is None else "no pass was made")
+    if limits is None and source is not None and progress.is_over():
+        progress.cut_short("no round was made")
         source = None
     if limits is not None:
         answers = None

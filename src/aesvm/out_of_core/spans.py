@@ -102,14 +102,15 @@ def train_in_span(
     gatherer : Gatherer
     trainer : Trainer
     add_up : callable or None
-        None where all rows cannot be asked: the machines are those of the set.
+        None where all rows cannot be asked: the machines are those of the set. It is not used
+        where the set has all of them.
     """
     sets = gatherer.of_one_set(rows, hull_tol)
     if limits.most_bytes is None:
         limits = limits._replace(most_bytes=_HELD)
     data = _SetRows(rows, gatherer.selections)
     trained = train_in_basis(data, sets.kernel, data.prepared(), limits, trainer)
-    if add_up is not None:
+    if add_up is not None and not sets.exact:
         solved = _solved(sets, trained, gatherer, trainer, add_up)
         if solved:
             found = [
@@ -131,7 +132,9 @@ def _solved(
     """The machines that have something to learn, solved for all rows; empty where none could be."""
     kernel = sets.kernel
     machines = {
-        number: one.machine for number, one in enumerate(trained) if one.machine.solution is not None
+        number: one.machine
+        for number, one in enumerate(trained)
+        if one.machine.solution is not None
     }
     if not machines:
         return {}
@@ -203,7 +206,7 @@ def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trai
 
 
 def _of_the_set(one: Trained, own: TrainingSet) -> Trained:
-    """A machine of the set alone: what it says of all rows is not known, unless they are the set."""
+    """A machine of the set alone: of all rows nothing is known, unless these are the set."""
     if one.machine.solution is None:
         return one
     covered = own.coverage
