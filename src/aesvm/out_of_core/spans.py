@@ -110,6 +110,7 @@ def train_in_span(
         limits = limits._replace(most_bytes=_HELD)
     data = _SetRows(rows, gatherer.selections)
     trained = train_in_basis(data, sets.kernel, data.prepared(), limits, trainer)
+    assert trained is not None  # which "auto" alone can decide
     if add_up is not None and not sets.exact:
         solved = _solved(sets, trained, gatherer, trainer, add_up)
         if solved:
@@ -142,7 +143,7 @@ def _solved(
     basis = used[np.sort(np.unique(used, return_index=True)[1])]  # as a single machine has it
     place = np.empty(kernel.X.shape[0], dtype=np.intp)
     place[basis] = np.arange(len(basis))
-    kept = [kernel.for_sums(own.rows, own.bounds).dtype for own in sets.sets if len(own.rows)]
+    enough = [kernel.in_sums(one.set.rows, one.coefs).dtype for one in machines.values()]
     accuracy = kernel.sum_tol / 10
     sent = SpanMachines(
         kernel.X[basis],
@@ -150,7 +151,7 @@ def _solved(
         {number: gatherer.selections[number] for number in machines},
         gatherer.spec,
         gatherer.formulation,
-        np.result_type(*kept),
+        np.result_type(*enough),
         accuracy,
     )
     double = kernel.matrix(np.float64, accuracy)
