@@ -66,9 +66,12 @@ class DaskMachine:
         rounds = self.refine != 0 and limits is None
         first_tol = self.hull_tol * (COARSER if rounds else 1.0)
         found = checked_partitions(self, X, y, sample_weight)
-        with cluster_rows(self, found, learns.chunk_of, learns.joint) as (rows, run, progress):
+        passes = limits is not None
+        asking = cluster_rows(self, found, learns.chunk_of, learns.joint, passes=passes)
+        with asking as (rows, run, progress):
             tree, tally = rows.reduce(first_tol, keep=self.refine != 0)
-            warn_if_looser(tree, first_tol, self.memory_budget)
+            if not passes:
+                warn_if_looser(tree, first_tol, self.memory_budget)
             learns.check_enough(tally, "y")
             first = rows.condensed(tree)
             progress.say(f"{tree.n_rows:,} rows reduced, {len(tree.everything()):,} came here")

@@ -31,6 +31,7 @@ from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.gathered import check_budget, strata_bytes
 from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
 from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.tally import Tally
@@ -78,6 +79,7 @@ class WorkerSettings:
     reducer: RowReducer
     budget: float
     loosen: bool
+    samples: bool = False  #: where the budget is too small, as ``MergeTree`` has it
 
 
 class CountedPart(NamedTuple):
@@ -159,7 +161,7 @@ class ClusterRows:
             cluster.release(self.parts)
             self.parts = []
         cluster.wait_for("reduce", answers)
-        whole = cluster.merged("merge", answers, _merged_rows, self.reduction.reducer, tolerance)
+        whole = cluster.merged("merge", answers, _merged_rows, self.reduction, tolerance)
         tally = self._counted(whole)
         settled = cluster.submit("settle", _settled, self.reduction, whole, tolerance)
         tree: MergeTree = cluster.result("settle", settled)
@@ -172,7 +174,7 @@ class ClusterRows:
         self._make_parts(tolerance)
         answers = [cluster.submit("answer", _without_rows, part) for part in self.parts]
         cluster.wait_for("reduce", answers)
-        whole = cluster.merged("merge", answers, _merged_rows, self.reduction.reducer, tolerance)
+        whole = cluster.merged("merge", answers, _merged_rows, self.reduction, tolerance)
         tally = self._counted(whole)
         cluster.release([*answers, whole])
         return tally
@@ -304,7 +306,7 @@ def _without_rows(counted: CountedPart) -> CountedRows:
 
 
 def _merged_rows(
-    answers: list[CountedRows], level: int | None, reducer: RowReducer, tolerance: float
+    answers: list[CountedRows], level: int | None, reduction: WorkerSettings, tolerance: float
 ) -> CountedRows:
     tally = functools.reduce(operator.or_, (answer.tally for answer in answers))
     sizes = functools.reduce(operator.or_, (answer.sizes for answer in answers))
@@ -312,10 +314,15 @@ def _merged_rows(
     if not sets:
         return CountedRows(None, tally, sizes)
     with _working() as run:
-        reduce = reducer.at_levels(run, Silence())
+        reduce = reduction.reducer.at_levels(run, Silence())
         if level is None:  # what travels further is to be as little as it can
-            return CountedRows(reduce(joined(sets), tolerance, None), tally, sizes)
-        return CountedRows(merged(sets, tolerance, level, reduce), tally, sizes)
+            rows = reduce(joined(sets), tolerance, None)
+        else:
+            rows = merged(sets, tolerance, level, reduce)
+    if reduction.samples and rows.n_bytes > reduction.budget:
+        n_drawn = int(len(rows) * reduction.budget / rows.n_bytes)
+        rows = sample(rows, n_drawn, seed=tally.n_rows)
+    return CountedRows(rows, tally, sizes)
 
 
 def _tally(answer: CountedRows) -> tuple[Tally, dict[int, int]]:
@@ -331,6 +338,7 @@ def _settled(reduction: WorkerSettings, answer: CountedRows, tolerance: float) -
         reduction.loosen,
         levels=(answer.rows,),
         n_rows=answer.tally.n_rows,
+        samples=reduction.samples,
     )
     with _working() as run:
         return tree.within_budget(reduction.reducer.at_levels(run, Silence()))

@@ -170,7 +170,7 @@ class KernelMachine:
         """
         check_streams(self, source)
         check_not_exact(self.refine)
-        basis_limits(self)
+        limits = basis_limits(self)
         again = self.refine != 0 and readable_again(source)
         if not again and self.refine not in (0, "auto"):
             raise ValueError(
@@ -180,7 +180,8 @@ class KernelMachine:
         forget(self)
         validate = partial(self._learns.chunk, self, None)
         with fitting(self) as (run, progress):
-            stream = streamed_from(self, source, self.hull_tol, validate, run, progress)
+            passes = again and limits is not None
+            stream = streamed_from(self, source, self.hull_tol, validate, run, progress, passes)
             cut = f"the stream ({message})" if (message := progress.ending.message()) else ""
             self._learns.check_enough(stream.tally, cut or "the stream")
             now = StreamedModel(stream)

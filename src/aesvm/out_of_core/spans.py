@@ -2,7 +2,7 @@
 
 Vectors and a first solution come from a weighted set that stands for all rows: it is trained on as
 rows in memory are (``bases.training``). Where all rows can be asked, passes over them then solve
-the SVM of all rows in that span.
+the SVM of all rows in that span; the set need not be large then, and may be a random sample.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ from aesvm.machines.formulation import Array
 from aesvm.machines.problem import Problem, RowSelection, TrainingSet
 from aesvm.machines.training import Trained, Trainer
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer
+from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.sets.derive import Prepared
 
 #: Adds up what is asked of machines, over all rows.
 AddUp = Callable[[SpanMachines, dict[int, Question]], Answer]
+
+#: Where passes over all rows follow: bytes of the set that is held, at most; and the rows of it
+#: that are trained on, at most, or for each vector.
+SET_BYTES, _MOST, _FOR_EACH = 2.0**27, 100_000, 50
 
 #: Bytes of kernel values that are held while a set is trained on, where there is no budget.
 _HELD = 2.0**29
@@ -77,6 +82,7 @@ class _SetRows:
 class InSpan(NamedTuple):
     """Machines in the span of a basis."""
 
+    rows: WeightedRows  #: the set that the basis is of
     sets: GatheredSets
     trained: list[Trained]
     of_all_rows: bool  #: whether passes over all rows were made
@@ -105,6 +111,9 @@ def train_in_span(
         None where all rows cannot be asked: the machines are those of the set. It is not used
         where the set has all of them.
     """
+    if add_up is not None:
+        n_most = max(_MOST, _FOR_EACH * limits.max_vectors)
+        rows = sample(rows, n_most, seed=0) if len(rows) > n_most else rows
     sets = gatherer.of_one_set(rows, hull_tol)
     if limits.most_bytes is None:
         limits = limits._replace(most_bytes=_HELD)
@@ -118,9 +127,9 @@ def train_in_span(
                 _of_all_rows(one, solved[number], own) if number in solved else one
                 for number, (one, own) in enumerate(zip(trained, sets.sets, strict=True))
             ]
-            return InSpan(sets, found, True)
+            return InSpan(rows, sets, found, True)
     found = [_of_the_set(one, own) for one, own in zip(trained, sets.sets, strict=True)]
-    return InSpan(sets, found, False)
+    return InSpan(rows, sets, found, False)
 
 
 def _solved(
