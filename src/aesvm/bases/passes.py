@@ -38,7 +38,7 @@ _BENT = 0.1
 _STEPS, _SHORTER = (0.25, 0.5, 1.0, 2.0), 0.1
 
 #: The most passes, what steps may still gain after these, and the most in a row that lead nowhere.
-_PASSES, _NEAR, _IDLE = 16, 1e-3, 2
+_PASSES, _NEAR, _IDLE = 24, 1e-3, 2
 
 #: Steps that are remembered.
 _MEMORY = 12

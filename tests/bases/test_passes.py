@@ -1,0 +1,146 @@
+"""SVMs in a span by passes over sums: the optimum, few passes, and an end before it is due."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from aesvm.bases import passes
+from aesvm.bases.newton import Point
+from aesvm.bases.passes import Start, solve_in_passes
+from aesvm.bases.sums import SpanMachines, add_up
+from aesvm.kernels import KernelSpec
+from aesvm.machines.hinge import Hinge
+from aesvm.machines.nu_hinge import NuHinge
+from aesvm.machines.nu_tube import NuTube
+from aesvm.machines.one_class import OneClass
+from aesvm.machines.rows import EveryRow
+from aesvm.machines.tube import Tube
+from aesvm.runtime.progress import OutOfTimeError, Silence
+from tests import oracles
+from tests.bases.spans import solved_in_one_place
+
+GAMMA, COST = 0.5, 1.5
+
+FORMULATIONS = {
+    "hinge": Hinge(),
+    "nu hinge": NuHinge(0.4),
+    "tube": Tube(0.1, 1.0),
+    "nu tube": NuTube(1.0, nu=0.4),
+    "one class": OneClass(0.2),
+}
+
+
+class Rows:
+    """Rows that answer, and count how often they were asked."""
+
+    def __init__(self, formulation, n=4000, n_vectors=40, seed=0):
+        rng = np.random.default_rng(seed)
+        self.X = rng.normal(size=(n, 3))
+        values = np.sin(2 * self.X[:, 0]) + self.X[:, 1] + 0.4 * rng.normal(size=n)
+        self.targets = values
+        if isinstance(formulation, OneClass):
+            self.targets = np.ones(n)
+        elif not isinstance(formulation, Tube):
+            self.targets = np.sign(values)
+        self.weights = rng.uniform(0.5, 1.5, n)
+        self.vectors = self.X[:n_vectors]
+        self.formulation = formulation
+        self.sent = SpanMachines(
+            self.vectors,
+            {0: np.arange(n_vectors)},
+            {0: EveryRow(n, COST)},
+            KernelSpec("rbf", GAMMA),
+            formulation,
+            np.dtype(np.float64),
+            1e-12,
+        )
+        self.n_passes = 0
+
+    @property
+    def bounds(self):
+        return COST * self.weights
+
+    def solved(self, n_rows=None):
+        """The SVM of the first rows, in one place."""
+        first = slice(0, n_rows)
+        return solved_in_one_place(
+            self.X[first],
+            self.targets[first],
+            self.bounds[first],
+            self.vectors,
+            self.formulation,
+            gamma=GAMMA,
+        )
+
+    def start(self):
+        """From the SVM of a tenth of the rows, as heavy as all of them."""
+        n = len(self.targets) // 10
+        weights = self.weights
+        self.weights = 10.0 * weights
+        found = self.solved(n)
+        self.weights = weights
+        within = oracles.kernel(self.vectors, gamma=GAMMA)
+        return {0: Start(within, Point(found.coefs, found.offsets))}
+
+    def ask(self, questions):
+        self.n_passes += 1
+        return add_up(self.X, self.targets, self.weights, self.sent, questions)
+
+
+@pytest.mark.parametrize("name", FORMULATIONS)
+def test_passes_find_the_optimum_that_one_place_finds(name):
+    rows = Rows(FORMULATIONS[name])
+    found = solve_in_passes(rows.start(), rows.ask, rows.formulation, Silence())[0]
+    best = rows.solved()
+    assert found.converged
+    assert found.seen.objective == pytest.approx(best.objective, rel=1e-3)
+    assert rows.n_passes <= passes._PASSES
+    # F as it was seen is that of the point
+    coefs, offsets = found.seen.point
+    scores = oracles.kernel(rows.X, rows.vectors, gamma=GAMMA) @ coefs
+    positions = rows.formulation.positions(scores, rows.targets, offsets)
+    linear = np.dot(rows.formulation.slopes(rows.bounds), offsets)
+    loss = rows.bounds @ rows.formulation.losses(positions) + linear
+    assert found.seen.loss == pytest.approx(loss, rel=1e-9)
+    own = oracles.kernel(rows.vectors, gamma=GAMMA)
+    assert found.seen.objective == pytest.approx(loss + 0.5 * coefs @ own @ coefs, rel=1e-9)
+    np.testing.assert_allclose(found.scores, own @ coefs, rtol=1e-9, atol=1e-12)
+
+
+def test_in_the_span_of_all_rows_it_is_the_svm():
+    rows = Rows(Hinge(), n=120, n_vectors=120)
+    found = solve_in_passes(rows.start(), rows.ask, rows.formulation, Silence())[0]
+    exact = SVC(C=COST, gamma=GAMMA, tol=1e-6).fit(rows.X, rows.targets, sample_weight=rows.weights)
+    values = exact.decision_function(rows.X)
+    coefs = exact.dual_coef_[0]
+    own = oracles.kernel(exact.support_vectors_, gamma=GAMMA)
+    losses = np.maximum(0.0, 1.0 - rows.targets * values)
+    best = 0.5 * coefs @ own @ coefs + rows.bounds @ losses
+    assert found.seen.objective == pytest.approx(best, rel=2e-3)
+    assert found.seen.objective >= best * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("n_passes", [0, 1, 3])
+def test_a_fit_that_ends_has_the_best_that_was_seen(n_passes):
+    rows = Rows(Hinge())
+    seen = []
+
+    def ask(questions):
+        if rows.n_passes == n_passes:
+            raise OutOfTimeError
+        answer = rows.ask(questions)
+        for look, loss in zip(questions[0].looks, answer[0].losses.exact, strict=True):
+            coefs = questions[0].coefs + look.step * questions[0].along
+            seen.append(0.5 * coefs @ within @ coefs + loss)
+        return answer
+
+    within = oracles.kernel(rows.vectors, gamma=GAMMA)
+
+    progress = Silence()
+    found = solve_in_passes(rows.start(), ask, rows.formulation, progress)
+    assert dict(progress.ending.cut) == {f"the SVM of all rows ended after {n_passes} passes": 1}
+    assert bool(found) == (n_passes > 0)
+    if found:
+        assert found[0].seen.objective == pytest.approx(min(seen), rel=1e-12)
