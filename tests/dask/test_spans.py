@@ -63,7 +63,8 @@ def test_three_classes_values_and_supports(client):
         ).objective
     assert model.certificate_.objective == pytest.approx(total, rel=1e-3)
 
-    values = np.sin(3.0 * X[:, 0]) + X[:, 1]
+    noise = np.random.default_rng(0).normal(size=len(y))
+    values = np.sin(3.0 * X[:, 0]) + X[:, 1] + 0.2 * noise
     regression = DaskAESVR(C=3.0, **SVC).fit(*lazy(X, values))
     best = solved_in_one_place(
         X,
@@ -81,8 +82,7 @@ def test_three_classes_values_and_supports(client):
     assert support.certificate_.objective == pytest.approx(best.objective, rel=1e-3)
 
 
-@pytest.mark.parametrize("all_done", [False, True])
-def test_a_worker_that_is_killed_in_a_pass_changes_nothing(client, all_done):
+def test_a_worker_that_is_killed_in_a_pass_changes_nothing(client):
     X, y = recomputable()
     expected = DaskAESVC(**SVC).fit(X, y)
     with cluster_of(2) as cluster, distributed.Client(cluster) as own:
@@ -93,8 +93,6 @@ def test_a_worker_that_is_killed_in_a_pass_changes_nothing(client, all_done):
             victim = max(held, key=held.get)
             assert held[victim] > 0
             os.kill(pids[victim], signal.SIGKILL)
-            if all_done:
-                wait_until(lambda: victim not in own.has_what(), "scheduler that has noticed")
 
         at_step = AtStep("pass", kill)
         model = DaskAESVC(**SVC).set_callbacks(at_step).fit(X, y)

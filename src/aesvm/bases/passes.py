@@ -26,19 +26,25 @@ from aesvm.runtime.progress import OutOfTimeError, Progress
 #: makes no difference.
 _WIDTHS = (0.1, 0.03, 0.01)
 
+#: The first is one of these, the widest with which rounding off adds no more than a share of the
+#: objective: where losses are small, it must be small as well.
+_FIRST, _ADDED = (0.1, 0.03, 0.01, 0.003, 0.001), 0.05
+
 #: A smooth problem is solved where the next step would gain less than this share of the objective:
 #: with a width that others follow, and with the last.
 _GAIN = {False: 3e-4, True: 1e-4}
 
-#: The half-width at least that curvature is seen with: the losses of rows so near to a kink will be
-#: curved sooner or later, and with a small width those that are now are too few to tell.
-_BENT = 0.1
+#: The half-width at least that curvature is seen with, and no more than so many times the first:
+#: the losses of rows so near to a kink will be curved sooner or later, and with a small width those
+#: that are now are too few to tell.
+_BENT, _TIMES = 0.1, 3.0
 
 #: Points that are seen along a step; where none is better, it is made shorter.
 _STEPS, _SHORTER = (0.25, 0.5, 1.0, 2.0), 0.1
 
-#: The most passes, what steps may still gain after these, and the most in a row that lead nowhere.
-_PASSES, _NEAR, _IDLE = 24, 1e-3, 2
+#: The most passes, what steps may still gain after these, and how many in a row gain too little
+#: where a width is done with.
+_PASSES, _NEAR, _SLOW = 24, 1e-3, 3
 
 #: Steps that are remembered.
 _MEMORY = 12
@@ -127,20 +133,25 @@ class _Descent:
         self.formulation = formulation
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
         self._stay()
-        self.share = _WIDTHS[0]
-        self.width = self._width(self.share)
+        self._begin_with(_FIRST[0])
         self.objective: float | None = None  # with this width, at the present point
         self.gradient = np.empty(0)
         self.history: History = deque(maxlen=_MEMORY)
         self.best = Seen(start, inf, inf)
         self.gain = inf
-        self.n_steps = self.n_idle = 0
+        self.rounded_off = inf
+        self.n_steps = self.n_slow = 0
         self.converged = False
 
     def _stay(self) -> None:
         """Have no direction."""
         self.moves = False
         self.along, self.shift = np.zeros(len(self.coefs)), np.zeros(len(self.offsets))
+
+    def _begin_with(self, share: float) -> None:
+        """Begin with a half-width."""
+        self.share, self.width = share, self._width(share)
+        self.bent = self._width(min(_BENT, _TIMES * share))
 
     def _width(self, share: float) -> float:
         return share * self.formulation.width(tuple(self.offsets.tolist()))
@@ -156,13 +167,15 @@ class _Descent:
             steps = (0.0, *steps)
         self.full = steps.index(1.0) if self.moves else 0
         self.narrower = self._width(self._next_share())
-        self.bent = max(self.width, self._width(_BENT))
+        self.n_points = len(steps)
+        widths = [self.narrower, self.bent]
+        if self.best.objective == inf:
+            widths += map(self._width, _FIRST)
         self.looks = (
             *(Look(step, self.width) for step in steps),
-            Look(steps[self.full], self.narrower),
-            Look(steps[self.full], self.bent),
+            *(Look(steps[self.full], width) for width in widths),
         )
-        curved = len(self.looks) - 1
+        curved = self.n_points + 1
         return Question(self.coefs, self.offsets, self.along, self.shift, self.looks, curved)
 
     def take(self, sums: Sums) -> None:
@@ -177,24 +190,33 @@ class _Descent:
         gradients = np.concatenate(
             [pulled + steps[:, None] * drawn - found.pulls, found.slopes + found.by_offset], axis=1
         )
+        is_first, n_points = self.best.objective == inf, self.n_points
         least = int(np.argmin(exact))
         if exact[least] < self.best.objective:
             loss = float(linear[least] + found.exact[least])
             self.best = Seen(self._at(steps[least]), loss, float(exact[least]))
-        at = int(np.argmin(objectives[:-2]))
-        if self.objective is not None and objectives[at] >= self.objective:
+        if is_first:
+            added = (objectives - exact)[n_points + 2 :] <= _ADDED * abs(exact[0])
+            share = _FIRST[int(np.argmax(added))] if added.any() else _FIRST[-1]
+            if share < self.share:
+                self._begin_with(share)
+                return
+        at = int(np.argmin(objectives[:n_points]))
+        before = self.objective
+        if before is not None and objectives[at] >= before:
             self._shorten()
             return
-        self.n_idle = 0
         self._go(float(steps[at]), gradients[at])
-        self.objective = float(objectives[at])
+        self.objective, self.rounded_off = float(objectives[at]), float(objectives[at] - exact[at])
+        slow = before is not None and before - self.objective <= self._least_gain()
+        self.n_slow = self.n_slow + 1 if slow else 0
         factor = factor_of(self.within, sums.curvature, float(found.total_cost[0]) / self.bent)
         self._aim(gradients[at], factor)
-        if self._is_solved(self.objective - float(exact[at])):
+        if self.gain <= self._least_gain() or self.n_slow == _SLOW:
             self._narrow()
             if at == self.full:  # which was seen with the narrower width as well
-                self.objective = float(objectives[-2])
-                self._aim(gradients[-2], factor)
+                self.objective = float(objectives[n_points])
+                self._aim(gradients[n_points], factor)
 
     def _at(self, step: float) -> Point:
         offsets = self.offsets + step * self.shift
@@ -217,31 +239,30 @@ class _Descent:
         self.along, self.shift, self.moves = direction[:n], direction[n:], True
         self.gradient, self.gain = gradient, float(-0.5 * (gradient @ direction))
 
-    def _is_solved(self, rounded_off: float) -> bool:
-        """Whether this width is done with, and another is to follow."""
+    @property
+    def _is_last(self) -> bool:
+        """Whether no narrower width is to follow this one."""
         size = abs(self.best.objective)
-        is_last = self.share <= _WIDTHS[-1] and (
-            rounded_off <= DIFFERENCE * size or self.share <= NARROWEST
-        )
-        is_solved = self.gain <= _GAIN[is_last] * size
-        self.converged = is_solved and is_last
-        return is_solved and not is_last
+        enough = self.rounded_off <= DIFFERENCE * size or self.share <= NARROWEST
+        return self.share <= _WIDTHS[-1] and enough
+
+    def _least_gain(self) -> float:
+        """What a step is to gain."""
+        return _GAIN[self._is_last] * abs(self.best.objective)
 
     def _shorten(self) -> None:
         """What follows a step that led nowhere."""
-        self.n_idle += 1
         self.along, self.shift = _SHORTER * self.along, _SHORTER * self.shift
-        if self.n_idle <= _IDLE:
-            return
-        # rounding is in the way: on with the next width
-        self.n_idle = 0
-        self._stay()
-        self.converged = self.share <= NARROWEST
-        self._narrow()
+        self.n_slow += 1
+        if self.n_slow == _SLOW:
+            self._stay()
+            self._narrow()
 
     def _narrow(self) -> None:
+        """Go on with the next width; where there is none, all is done."""
+        self.converged = self._is_last
         self.share, self.width = self._next_share(), self.narrower
-        self.objective = None
+        self.objective, self.n_slow = None, 0
         self.history.clear()
 
     @property
