@@ -23,9 +23,9 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
+from aesvm.bases.factor import cholesky
 from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import Pursuit, Targets
 from aesvm.bases.values import Array
@@ -62,7 +62,7 @@ _MEMORY_SHARE = 0.25
 #: "auto": the pilot is carried by a basis of at most so many vectors, chosen so many at a time, if
 #: they leave less than a share of its squared norm; more are not chosen where they leave less than
 #: another. The basis may then become twice as large.
-_AUTO_MOST, _AUTO_STEP, _AUTO_LEFT, _AUTO_ENOUGH = 2000, 250, 0.06, 0.005
+_AUTO_MOST, _AUTO_STEP, _AUTO_LEFT, _AUTO_ENOUGH = 2000, 250, 0.06, 0.01
 
 
 class BasisLimits(NamedTuple):
@@ -293,10 +293,10 @@ class _Training:
 
     def _factor(self) -> Array:
         """The lower Cholesky factor of the basis's kernel values."""
-        if len(self.machines) == 1 or not len(self.basis):
+        if len(self.machines) == 1:
             return self.machines[0].factor()
         within = np.asarray(self.around.double.square(self.basis), dtype=np.float64)
-        return scipy.linalg.cholesky(within, lower=True, check_finite=False)
+        return cholesky(within, self.threads)
 
     def _candidates(self, n_most: int) -> NDArray[np.intp]:
         """A sample of the rows with a multiplier."""
