@@ -15,6 +15,7 @@ from aesvm.estimators.learning import Values
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import by_name, with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator
+from aesvm.estimators.trained import TrainedOn
 from aesvm.machines.nu_tube import NuTube
 from aesvm.machines.tube import Tube
 
@@ -128,6 +129,12 @@ shape_fit_, n_features_in_, feature_names_in_
         return self._values(X)
 
 
+def fitted_width(estimator: Any) -> float:
+    """Half the width of the tube that ``NuTube`` has fitted: its two offsets lie on either side."""
+    (account,) = TrainedOn.of(estimator).accounts
+    return max(0.0, 0.5 * sum(account.offsets))
+
+
 class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixin, BaseEstimator):
     """Nu-support vector regression, as exact as is affordable.
 
@@ -143,6 +150,8 @@ class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMi
 
     Attributes
     ----------
+    epsilon_ : float
+        Half the width of the fitted tube: AESVR with this ``epsilon`` has the same solution.
     support_, dual_coef_, intercept_, ...
         As in :class:`aesvm.AESVR`.
 
@@ -154,6 +163,9 @@ class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMi
     >>> y = np.sinc(X[:, 0])
     >>> model = AENuSVR(nu=0.2, C=10.0, gamma=1.0).fit(X, y)
     >>> bool(model.score(X, y) > 0.99)
+    True
+    >>> outside = np.abs(model.predict(X) - y) > model.epsilon_ + model.tol
+    >>> bool(outside.mean() <= 0.2)
     True
     """
 
@@ -168,4 +180,5 @@ class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMi
     def __init__(self, *, nu: float = 0.5, **parameters: Any) -> None:
         self.nu = nu
 
+    epsilon_ = property(fitted_width)
     predict = AESVR.predict

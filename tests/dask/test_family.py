@@ -103,7 +103,7 @@ def objective(twin, model, X, y, weights):
         losses = rho * np.maximum(0.0, 1.0 - np.where(y == 1, f, -f))
         return rho**2 * half - nu * weights.sum() * rho + weights @ losses
     costs = twin.parameters["C"] * weights
-    epsilon = twin.parameters.get("epsilon", 0.5 * sum(offsets))
+    epsilon = twin.parameters["epsilon"] if nu is None else model.epsilon_
     of_width = 0.0 if nu is None else nu * costs.sum() * epsilon
     return half + of_width + costs @ np.maximum(0.0, np.abs(f - y) - epsilon)
 

@@ -190,3 +190,27 @@ def test_where_nothing_is_left_to_learn_a_larger_nu_is_advised(ours):
     y = np.arange(120) % 2
     with pytest.warns(ConvergenceWarning, match=r"or raise nu\.$"):
         ours(kernel="linear", nu=0.2, refine="exact", tol=1e-6).fit(X, y)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("nu", [0.13, 0.47, 0.93])
+def test_the_fitted_tube_leaves_a_share_of_nu_outside(nu, weighted):
+    rng = np.random.default_rng(2)
+    X, y, new = random_problem(AENuSVR, rng, n_classes=2, n=300)
+    weights = rng.uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
+    model = AENuSVR(nu=nu, gamma=0.3, refine="exact", tol=1e-7)
+    model.fit(X, y, sample_weight=weights)
+    width, hair = model.epsilon_, 1e-5
+    away = np.abs(model.predict(X) - y)
+    assert width > 0
+    assert weights[away > width + hair].sum() <= nu * weights.sum()
+    assert weights[away >= width - hair].sum() >= nu * weights.sum()
+    same = AESVR(epsilon=width, gamma=0.3, refine="exact", tol=1e-7)
+    same.fit(X, y, sample_weight=weights)
+    assert_allclose(same.predict(new), model.predict(new), atol=1e-4)
+
+
+def test_the_fitted_tube_around_targets_that_are_all_the_same_has_no_width():
+    model = AENuSVR()
+    assert not hasattr(model, "epsilon_")
+    assert model.fit(np.arange(20.0)[:, None], np.full(20, 3.0)).epsilon_ == 0.0

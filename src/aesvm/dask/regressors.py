@@ -12,7 +12,7 @@ from aesvm.dask.machine import DaskMachine
 from aesvm.dask.partitions import is_lazy
 from aesvm.dask.scores import r_squared
 from aesvm.estimators.prediction import MachineEstimator
-from aesvm.svr import AESVR, AENuSVR
+from aesvm.svr import AESVR, AENuSVR, fitted_width
 
 
 class DaskAESVR(CallbackSupportMixin, DaskMachine, MachineEstimator, RegressorMixin, BaseEstimator):
@@ -121,5 +121,6 @@ class DaskAENuSVR(
     }
     _learns = AENuSVR._learns
     __init__ = initializer(AENuSVR)
+    epsilon_ = property(fitted_width)
     predict = AESVR.predict
     score = DaskAESVR.score
