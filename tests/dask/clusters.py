@@ -1,10 +1,58 @@
-"""Clusters, rows on them, and what happens in the midst of a fit."""
+"""Clusters, rows on them, and what happens in the midst of a fit; time limits of all that."""
 
 from __future__ import annotations
 
+import signal
+import time
+from contextlib import contextmanager
+
 import dask.array as da
 import distributed
+import pytest
 from sklearn.datasets import make_moons
+
+from tests import children
+
+#: Seconds between two interrupts where the first was swallowed, or what follows it hangs as well.
+_AGAIN = 60.0
+
+
+@contextmanager
+def time_limit(seconds=children.LIMIT):
+    """Fail what takes longer in this block, wherever it waits: what is lost never comes."""
+
+    def out_of_time(number, frame):
+        pytest.fail(f"nothing has come of it for {seconds:g} seconds")
+
+    handler = signal.signal(signal.SIGALRM, out_of_time)
+    before = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def wait_until(holds, what, seconds=60.0):
+    """Wait for something that comes to hold, by looking; it must in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"in {seconds:g} seconds there was no {what}"
+        time.sleep(0.05)
+
+
+def is_idle(client):
+    """Whether a cluster has nothing left to compute."""
+    busy = {"queued", "processing", "waiting", "no-worker"}
+    states = client.run_on_scheduler(
+        lambda dask_scheduler: {task.state for task in dask_scheduler.tasks.values()}
+    )
+    return not states & busy
+
+
+def has_forgotten_all(client):
+    """Whether a scheduler knows of no task any more."""
+    return not client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
 
 
 def cluster_of(n_workers, threads=1):

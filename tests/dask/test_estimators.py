@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import time
 from functools import partial
 
 import dask.array as da
@@ -21,8 +20,16 @@ from sklearn.datasets import load_digits, make_blobs, make_moons
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.dask import DaskAESVC, DaskRepresentativeSet
-from tests import oracles
-from tests.dask.clusters import AtStep, cluster_of, lazy, moons
+from tests import children, oracles
+from tests.dask.clusters import (
+    AtStep,
+    cluster_of,
+    has_forgotten_all,
+    is_idle,
+    lazy,
+    moons,
+    wait_until,
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +42,9 @@ def fitted(model, *, of=("support_", "dual_coef_", "intercept_", "support_vector
     return [getattr(model, name) for name in of]
 
 
-def keys(client):
-    """What the scheduler still knows, once it had the time to forget."""
-    deadline = time.monotonic() + 5.0
-    while True:
-        left = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
-        if not left or time.monotonic() > deadline:
-            return left
-        time.sleep(0.05)
+def assert_nothing_is_left(client):
+    """The scheduler knows of no task, once it had the time to forget."""
+    wait_until(lambda: has_forgotten_all(client), "scheduler that has forgotten all tasks")
 
 
 def test_without_a_client_it_says_how_to_get_one(monkeypatch):
@@ -127,26 +129,30 @@ def recomputable(n=8):
 
 
 @pytest.mark.parametrize(
-    ("when", "waiting"), [("reduce", 0.0), ("reduce", 1.5), ("look", 0.0), ("stratify", 1.5)]
+    ("when", "all_done"),
+    [("reduce", False), ("reduce", True), ("look", False), ("stratify", True)],
 )
-def test_a_worker_that_is_killed_changes_nothing(client, when, waiting):
+def test_a_worker_that_is_killed_changes_nothing(client, when, all_done):
+    """Killed as soon as one task is done, or once all are, and are lost with it."""
     X, y = recomputable()
     expected = DaskAESVC(gamma=2.0, refine=1).fit(X, y)
     with cluster_of(2) as cluster, distributed.Client(cluster) as own:
 
         def kill():
-            time.sleep(waiting)  # so that others have finished as well, and are lost with it
+            if all_done:
+                wait_until(lambda: is_idle(own), "end of all tasks")
             pids = own.run(os.getpid)
             held = {worker: len(what) for worker, what in own.has_what().items()}
             victim = max(held, key=held.get)
             assert held[victim] > 0
             os.kill(pids[victim], signal.SIGKILL)
-            time.sleep(waiting)  # so that the scheduler has noticed
+            if all_done:
+                wait_until(lambda: victim not in own.has_what(), "scheduler that has noticed")
 
         at_step = AtStep(when, kill)
         model = DaskAESVC(gamma=2.0, refine=1).set_callbacks(at_step).fit(X, y)
         assert at_step.done
-        assert keys(own) == []
+        assert_nothing_is_left(own)
     for ours, theirs in zip(fitted(model), fitted(expected), strict=True):
         assert_array_equal(ours, theirs)
 
@@ -172,7 +178,7 @@ def test_an_error_in_a_partition_names_it_and_leaves_nothing(client, gamma):
         model.fit(rows, unknown(y[:-1]))
     assert vars(model) == before
     del classes, rows
-    assert keys(client) == []
+    assert_nothing_is_left(client)
 
 
 def unknown(array, chunks=1000):
@@ -185,9 +191,9 @@ def unknown(array, chunks=1000):
 def test_no_key_is_left_after_a_fit_or_an_interrupt(client):
     rows, classes = lazy(*moons())
     DaskRepresentativeSet(gamma=1.0).fit(rows, classes)
-    assert keys(client) == []
+    assert_nothing_is_left(client)
     DaskAESVC(gamma="scale", refine=2).fit(rows, classes)
-    assert keys(client) == []
+    assert_nothing_is_left(client)
 
     def interrupt():
         raise KeyboardInterrupt
@@ -195,7 +201,7 @@ def test_no_key_is_left_after_a_fit_or_an_interrupt(client):
     for step in ("reduce", "look", "stratify"):
         with pytest.raises(KeyboardInterrupt):
             DaskAESVC(gamma=1.0, refine=1).set_callbacks(AtStep(step, interrupt)).fit(rows, classes)
-        assert keys(client) == []
+        assert_nothing_is_left(client)
 
 
 def test_dataframes_and_unknown_chunks_give_the_same(client):
@@ -340,7 +346,7 @@ def fit_inside():
 def test_it_may_be_fitted_inside_a_task():
     with cluster_of(1) as cluster, distributed.Client(cluster) as own:
         outside = fit_inside()
-        inside = own.submit(fit_inside).result(timeout=60)
+        inside = own.submit(fit_inside).result(timeout=children.LIMIT)
     for ours, theirs in zip(inside, outside, strict=True):
         assert_array_equal(ours, theirs)
 
@@ -360,7 +366,7 @@ def test_the_objective_of_all_rows_is_certified_where_they_are(client, refine):
     bound = certificate.reduced_objective + certificate.theorem_2_bound
     assert certificate.objective <= bound * (1 + 1e-6)
     assert certificate == model.certificate_
-    assert keys(client) == []
+    assert_nothing_is_left(client)
     for others, message in (
         (lazy(X[:3000], y[:3000]), "^X has 3,000 rows, and 4,000 when the model was trained"),
         (lazy(X[::-1], y), "^X is not the same as when the model was trained"),
