@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from aesvm.estimators.chunks import ChunkOf, with_classes, with_values, without_targets
 from aesvm.estimators.class_weights import class_weights
 from aesvm.estimators.streams import valid_chunk
+from aesvm.estimators.target_scales import warn_of_targets
 from aesvm.estimators.validation import (
     check_two_classes,
     valid_classes,
@@ -30,6 +31,7 @@ from aesvm.machines.one_vs_one import class_pairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.rows import ClassRows, EveryRow, Rows, TargetRows
 from aesvm.machines.training import Trained
+from aesvm.machines.tube import Tube
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel
@@ -224,7 +226,7 @@ class Values:
         return Learner(rows, self._formulation(estimator, scale), scale)
 
     def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
-        return fitted_machine(X, trained, spec, learner.formulation)
+        return _fitted_machine(X, trained, spec, learner.formulation)
 
     def chunk(
         self,
@@ -278,10 +280,19 @@ def _one_machine(
     estimator: Any, counts: ClassCounts, formulation: Formulation, spec: KernelSpec
 ) -> GatheredLearner:
     def assemble(X: Any, given: NDArray, trained: list[Trained]) -> Fitted:
-        return fitted_machine(X, trained, spec, formulation)
+        return _fitted_machine(X, trained, spec, formulation)
 
     every = EveryRow(int(counts.counts.sum()), cost_of(estimator))
     return GatheredLearner([every], formulation, assemble)
+
+
+def _fitted_machine(
+    X: Any, trained: list[Trained], spec: KernelSpec, formulation: Formulation
+) -> Fitted:
+    """The only machine as fitted attributes; of a regression that C holds back, with a warning."""
+    if isinstance(formulation, Tube):
+        warn_of_targets(trained[0].machine, formulation)
+    return fitted_machine(X, trained, spec, formulation)
 
 
 def cost_of(estimator: Any) -> float:
