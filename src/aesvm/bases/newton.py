@@ -32,8 +32,11 @@ _GAIN = {False: 3e-4, True: 3e-6}
 #: Rows of the Hessian's sample for each vector of the basis.
 _SAMPLED = 3
 
-#: Steps that are remembered, steps between two factorisations, and the most of these.
-_MEMORY, _STEPS, _FACTORS = 12, 12, 6
+#: Steps that are remembered, steps with one factor at least and at most, and the most factors.
+_MEMORY, _STEPS, _FACTORS = 20, (12, 60), 6
+
+#: What an operation in double precision takes, in those of single precision.
+_DOUBLE = 2.0
 
 #: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
 _JITTER = 16
@@ -124,6 +127,7 @@ class _Solver:
         self.ramps = ramps_of(formulation, targets, bounds)
         self.slopes = np.array(formulation.slopes(bounds))
         self.n_steps = 0
+        self.factor: Array | None = None
 
     def begin(self, start: Point) -> None:
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
@@ -154,25 +158,33 @@ class _Solver:
         """Solve for one width, given as a share of the formulation's unit."""
         self.width = share * self.formulation.width(tuple(self.offsets))
         seen = self._look()
-        for _ in range(_FACTORS):
-            factor = self._factor(seen)
+        for attempt in range(_FACTORS):
+            if attempt or self.factor is None:
+                self.factor = self._factor(seen)
             history: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
-            for _ in range(_STEPS):
+            for _ in range(self._patience):
                 gradient = self._gradient(seen)
-                direction = -_two_loops(gradient, history, factor)
+                direction = -_two_loops(gradient, history, self.factor)
                 if -(gradient @ direction) <= 2.0 * gain * abs(self.objective):
                     return True
-                if not self._step(direction, seen):
+                if not self._step(direction):
                     return True
                 seen = self._look()
                 self.n_steps += 1
                 change = self._gradient(seen) - gradient
-                moved = self.moved
-                if (inner := float(change @ moved)) > 0:
-                    history.append((moved, change, inner))
+                if (inner := float(change @ self.moved)) > 0:
+                    history.append((self.moved, change, inner))
                 if progress.is_over():
                     return False
         return False
+
+    @property
+    def _patience(self) -> int:
+        """Steps with one factor: those that take half as long as another one, by their flops."""
+        n = len(self.coefs)
+        factor = (_SAMPLED + 1 / 3) * n**3
+        step = 4.0 * len(self.scores) * max(n, 1)
+        return int(np.clip(_DOUBLE * factor / (2.0 * step), *_STEPS))
 
     def _look(self) -> Implied:
         """The losses at the present point, and the multipliers they imply."""
@@ -188,7 +200,7 @@ class _Solver:
     def _gradient(self, seen: Implied) -> Array:
         return np.append(self.pulled - self.sums, self.slopes + seen.by_offset)
 
-    def _step(self, direction: Array, seen: Implied) -> bool:
+    def _step(self, direction: Array) -> bool:
         """Go to the best point along a direction; False where that is here."""
         n = len(self.coefs)
         along, shift = direction[:n], direction[n:]
