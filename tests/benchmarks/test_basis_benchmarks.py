@@ -105,7 +105,7 @@ def test_bisection_has_the_nearest_where_none_is_near():
 
 @pytest.fixture(scope="module")
 def compressed() -> list[dict]:
-    data = moons()
+    data = moons(2000)
     problem = compression.Problem(data, rivals.ours(1.0, 1.0, 1, "exact"))
     return named(compression.COLUMNS, compression.compared(problem, 1, 1, (0.2,)))
 
@@ -129,7 +129,7 @@ def test_every_program_has_as_many_vectors(compressed):
 
 
 def test_changes_are_those_that_compress_itself_measures(compressed):
-    data, line = moons(), compressed[1]
+    data, line = moons(2000), compressed[1]
     model = rivals.ours(1.0, 1.0, 1, "exact").fit(data.X, data.y)
     own = model.compress(line["vectors"], X=data.X_test).compression_
     assert line["largest change"] == pytest.approx(own.largest_change, rel=1e-6)
@@ -249,16 +249,19 @@ def test_exponents_are_fitted_by_least_squares():
 
 @linux
 @pytest.mark.parametrize(
-    "way", ["memory", "streams", pytest.param("cluster", marks=pytest.mark.slow)]
+    ("way", "needs", "parameters"),
+    [
+        ("memory", "numpy", {"max_vectors": 30}),
+        ("streams", "pyarrow", {}),
+        pytest.param("cluster", "distributed", {}, marks=pytest.mark.slow),
+    ],
 )
-def test_every_way_fits_what_was_written(way, tmp_path, capsys):
-    if way == "streams":
-        pytest.importorskip("pyarrow")
-    if way == "cluster":
-        pytest.importorskip("distributed")
+def test_every_way_fits_what_was_written(way, needs, parameters, tmp_path, capsys, monkeypatch):
+    pytest.importorskip(needs)
+    monkeypatch.setattr(basis_growth, "N_WORKERS", 1)
     basis_growth.write(basis_growth.generated(600, 100), tmp_path, way)
     capsys.readouterr()
-    basis_growth.fit(way, str(tmp_path), {"max_vectors": 30}, 0.1, 1)
+    basis_growth.fit(way, str(tmp_path), parameters, 0.1, 1)
     ready, *lines = capsys.readouterr().out.splitlines()
     found = {key: value for line in lines for key, value in json.loads(line).items()}
     assert ready == "ready"
@@ -321,7 +324,7 @@ def test_memory_is_that_of_a_process_of_its_own(tmp_path):
     assert line["peak resident memory, GiB"] == 1.0
     assert line["peak anonymous memory, GiB"] == 0.5
     assert line["rows/s"] == 1000
-    assert line["file, MB"] == pytest.approx(10_000 * 41e-6, rel=0.3)
+    assert line["file, MB"] > 10_000 * 40e-6  # ten features of four bytes
 
 
 # --- rivals
