@@ -120,7 +120,7 @@ def test_every_program_has_as_many_vectors(compressed):
         "refine=0, 20%",
     ]
     assert exact["labels as exact %"] == "100.00"
-    assert small["vectors"] == round(0.2 * exact["vectors"])
+    assert 0 < small["vectors"] <= round(0.2 * exact["vectors"])
     assert float(small["labels as exact %"]) > 99.0
     for line in others:
         assert line["vectors"] == pytest.approx(small["vectors"], rel=0.25)
