@@ -30,7 +30,7 @@ SHARES = (0.1, 0.05)
 FINEST, COARSEST = 1e-5, 2.0
 
 #: Basis vectors of CPSP from which on its seconds are estimated first.
-LEAST_BASIS = 200
+LEAST_BASIS = 50
 
 #: C and gamma of both problems of MNIST.
 MNIST = 10.0, 1 / 64
