@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from aesvm import AESVR, AENuSVR
 
 EACH = pytest.mark.parametrize("estimator", [AESVR, AENuSVR])
-SAYS = "is too small for targets with a standard deviation of .* TransformedTargetRegressor"
+SAYS = "is too small for targets with a standard deviation of .*TransformedTargetRegressor"
 
 
 def prices(n=400, unit=1e5, seed=0):
@@ -54,10 +54,10 @@ def test_it_is_said_of_sets_weights_and_streams(estimator, refine):
 
 @EACH
 def test_what_is_advised_helps(estimator, silent):
-    X, y = prices()
+    X, y = prices(unit=1e3)
     scaled = TransformedTargetRegressor(estimator(C=10.0), transformer=StandardScaler())
     assert scaled.fit(X, y).score(X, y) > 0.9
-    assert estimator(C=1e6).fit(X, y).score(X, y) > 0.9
+    assert estimator(C=1e4, tol=1.0).fit(X, y).score(X, y) > 0.9
 
 
 @EACH

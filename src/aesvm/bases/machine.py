@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
+from aesvm.bases.factor import cholesky, solve
 from aesvm.bases.newton import Point, Solved, solve_in_span
 from aesvm.bases.values import Array, BasisValues
 from aesvm.certificate import Account
@@ -107,15 +107,11 @@ class SpanMachine:
 
     def factor(self) -> Array:
         """The lower Cholesky factor of the basis's kernel values."""
-        if not len(self.basis):
-            return np.empty((0, 0))
-        return scipy.linalg.cholesky(self.within, lower=True, check_finite=False)
+        return cholesky(self.within, self.around.run)
 
     def projected(self, values: Array) -> Array:
         """The coefficients of a function's part in the span, by its values at the basis."""
-        if not len(self.basis):
-            return np.empty(0)
-        return scipy.linalg.cho_solve((self.factor(), True), values, check_finite=False)
+        return solve(self.factor(), values)
 
     def solve(
         self, widths: tuple[float, ...], progress: Progress, n_rows: int, to_the_end: bool

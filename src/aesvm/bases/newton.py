@@ -15,9 +15,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
-from scipy.linalg import blas
 
+from aesvm.bases.factor import cholesky, product, solve
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues, gram
 from aesvm.machines.formulation import Formulation, Offsets, best_offsets, total_loss
@@ -129,6 +128,7 @@ class _Solver:
     def begin(self, start: Point) -> None:
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
         self.scores = self.values.products(self.coefs)
+        self.pulled = product(self.within, self.coefs, self.run)
         self.multipliers = np.zeros(len(self.scores))
         self.sums = np.zeros(len(self.coefs))
 
@@ -147,7 +147,7 @@ class _Solver:
         offsets = best_offsets(self.formulation, self.scores, self.targets, self.bounds)
         positions = self.formulation.positions(self.scores, self.targets, offsets)
         loss = total_loss(self.formulation, positions, self.bounds, offsets)
-        exact = float(0.5 * self.coefs @ self.within @ self.coefs) + loss
+        exact = float(0.5 * self.coefs @ self.pulled) + loss
         return (self.objective - exact) / max(abs(exact), 1e-300)
 
     def minimise(self, share: float, gain: float, progress: Progress) -> bool:
@@ -180,7 +180,6 @@ class _Solver:
         seen = implied(self.ramps, self.heights, self.width, len(self.scores), len(self.offsets))
         self.sums = self.sums + self.values.sums(seen.coefs - self.multipliers)
         self.multipliers = seen.coefs
-        self.pulled = self.within @ self.coefs
         self.objective = float(
             0.5 * self.coefs @ self.pulled + self.slopes @ self.offsets + seen.loss
         )
@@ -195,7 +194,7 @@ class _Solver:
         along, shift = direction[:n], direction[n:]
         change = self.values.products(along)
         changes = self.ramps.changes(change, shift)
-        pulled = self.within @ along
+        pulled = product(self.within, along, self.run)
         slope = float(self.coefs @ pulled + self.slopes @ shift)
         step = best_step(
             self.heights, changes, self.ramps.costs, self.width, slope, float(along @ pulled)
@@ -205,6 +204,7 @@ class _Solver:
         self.moved = step * direction
         self.coefs = self.coefs + self.moved[:n]
         self.offsets = self.offsets + self.moved[n:]
+        self.pulled = self.pulled + step * pulled
         self.scores = self.scores + step * change
         return True
 
@@ -238,7 +238,7 @@ class _Solver:
                 extra[:n] = jitter * diagonal
                 extra[n:] = jitter * np.diag(hessian)[n:]
                 hessian[range(n + n_offsets), range(n + n_offsets)] += extra
-                return scipy.linalg.cholesky(hessian, lower=True, check_finite=False)
+                return cholesky(hessian, self.run)
             except np.linalg.LinAlgError:
                 jitter *= 10.0
 
@@ -251,8 +251,7 @@ def _two_loops(gradient: Array, history: deque[tuple[Array, Array, float]], fact
         share = float(moved @ left) / inner
         left -= share * change
         shares.append(share)
-    # two triangular systems by BLAS 2: LAPACK's potrs takes five times as long for one of them
-    result = blas.dtrsv(factor, blas.dtrsv(factor, left, lower=1), lower=1, trans=1)
+    result = solve(factor, left)
     for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
         result += (share - float(change @ result) / inner) * moved
     return result

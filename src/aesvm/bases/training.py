@@ -23,14 +23,14 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
+from aesvm.bases.factor import cholesky
 from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import Pursuit, Targets
 from aesvm.bases.values import Array
 from aesvm.certificate import Account
-from aesvm.kernels import TrainingKernel
+from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trained, Trainer, constant_machine
@@ -59,12 +59,30 @@ _SETTLED = 0.1
 _MEMORY_SHARE = 0.25
 
 
+#: "auto": the pilot is carried by a basis of at most so many vectors, chosen so many at a time, if
+#: they leave less than a share of its squared norm; more are not chosen where they leave less than
+#: another. The basis may then become twice as large.
+_AUTO_MOST, _AUTO_STEP, _AUTO_LEFT, _AUTO_ENOUGH = 2000, 250, 0.06, 0.01
+
+
 class BasisLimits(NamedTuple):
     """How large a basis may become."""
 
     max_vectors: int
     gap_tol: float  #: enriching ends where the relative gap is estimated to be smaller
     most_bytes: float | None = None  #: of kernel values that are held
+    only_if_it_pays: bool = False  #: whether the pilot is asked, which also says how many
+
+    @classmethod
+    def for_auto(cls, gap_tol: float) -> BasisLimits:
+        """Those of "auto"."""
+        return cls(2 * _AUTO_MOST, gap_tol, only_if_it_pays=True)
+
+
+def may_pay(data: Rows, spec: KernelSpec) -> bool:
+    """Whether "auto" is to ask a pilot: one machine, of many more rows than the pilot's."""
+    n_rows = np.count_nonzero(data.weights)
+    return bool(data.n_machines == 1 and spec.is_definite and n_rows > 2 * PILOT)
 
 
 def train_in_basis(
@@ -73,8 +91,8 @@ def train_in_basis(
     prepared: Prepared,
     limits: BasisLimits,
     trainer: Trainer,
-) -> list[Trained]:
-    """Train every machine on few vectors, which all of them share.
+) -> list[Trained] | None:
+    """Train every machine on few vectors, which all of them share; None where it does not pay.
 
     Parameters
     ----------
@@ -103,7 +121,8 @@ def train_in_basis(
         own = [problems[number] for number in learning]
         with trainer.progress.task("basis", None) as task:
             training = _Training(own, learning, groups, kernel, limits, trainer)
-            training.run(task)
+            if not training.run(task):
+                return None
         for number, trained in zip(learning, training.machines, strict=True):
             found[number] = trained.trained(trainer.n_iter[number])
     return found
@@ -147,12 +166,24 @@ class _Training:
         self.share = min(1.0, PILOT / len(np.unique(np.concatenate([p.rows for p in problems]))))
         self.basis = np.empty(0, dtype=np.intp)
 
-    def run(self, progress: Progress) -> None:
-        """All of it; where the fit is to end, no more than that there are machines to use."""
+    def run(self, progress: Progress) -> bool:
+        """All of it; where the fit is to end, no more than that there are machines to use.
+
+        False where the pilots say that it does not pay.
+        """
         most = self.limits.max_vectors
         pilots = self._pilots(progress)
         n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
-        self._add(self._chosen_by_pilots(pilots, n_first))
+        pursuit = self._pursuit_of_pilots(pilots, n_first)
+        if self.limits.only_if_it_pays:
+            chosen = self._chosen_if_it_pays(pursuit, pilots)
+            if not len(chosen):
+                return False
+            most = min(most, 2 * len(chosen))
+        else:
+            chosen = pursuit.choose(n_first)
+        self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
+        self._add(chosen)
         for machine, pilot in zip(self.machines, pilots, strict=True):
             machine.start_from(pilot)
             machine.known = pilot if self.share == 1.0 else None
@@ -175,6 +206,7 @@ class _Training:
         self._solve(_LAST, progress, to_the_end=True)
         self._gradients_outside(self._candidates(0))
         self._gap()
+        return True
 
     def _solve(
         self,
@@ -200,8 +232,27 @@ class _Training:
             pilots.append(self.trainer.train(number, self.around.kernel, sample, progress))
         return pilots
 
-    def _chosen_by_pilots(self, pilots: list[Machine], n_most: int) -> NDArray[np.intp]:
-        """Vectors whose span comes near to the pilots."""
+    def _chosen_if_it_pays(self, pursuit: Pursuit, pilots: list[Machine]) -> NDArray[np.intp]:
+        """As many vectors as carry the pilots; none where there would be too many."""
+        whole = sum(max(pilot.squared_norm, 0.0) for pilot in pilots)
+        chosen, left = np.empty(0, dtype=np.intp), 1.0
+        while len(chosen) < _AUTO_MOST and left > _AUTO_ENOUGH:
+            new = pursuit.choose(_AUTO_STEP)
+            chosen = np.append(chosen, new)
+            left = 1.0 - float(pursuit.taken.sum()) / whole if whole > 0 else 0.0
+            if len(new) < _AUTO_STEP:
+                break
+        n_support = sum(pilot.n_support for pilot in pilots) / self.share
+        pays = left <= _AUTO_LEFT and 4 * len(chosen) <= n_support
+        what = "the SVM of all rows in a span" if pays else "not in a span, but rounds"
+        self.trainer.progress.say(
+            f"auto: {what}, for {len(chosen):,} vectors leave {left:.1%} of the SVM of a sample; "
+            f"some {n_support:,.0f} support vectors would be too many for the exact one"
+        )
+        return chosen if pays else chosen[:0]
+
+    def _pursuit_of_pilots(self, pilots: list[Machine], n_most: int) -> Pursuit:
+        """A pursuit on the pilots, among their support vectors or a sample of these."""
         candidates = np.unique(np.concatenate([one.set.rows[one.support] for one in pilots]))
         most = 2 * max(_LEAST_CANDIDATES, _CANDIDATES * n_most)
         if len(candidates) > most:
@@ -212,9 +263,7 @@ class _Training:
             rows, coefs = pilot.set.rows[pilot.support], pilot.coefs[pilot.support]
             kernel = self.around.kernel.for_sums(rows, coefs)
             values[at, column] = kernel.scores(rows, coefs, candidates[at], self.threads)
-        chosen = self._pursuit(candidates, values).choose(n_most)
-        self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
-        return chosen
+        return self._pursuit(candidates, values)
 
     # --- the basis
 
@@ -244,10 +293,10 @@ class _Training:
 
     def _factor(self) -> Array:
         """The lower Cholesky factor of the basis's kernel values."""
-        if len(self.machines) == 1 or not len(self.basis):
+        if len(self.machines) == 1:
             return self.machines[0].factor()
         within = np.asarray(self.around.double.square(self.basis), dtype=np.float64)
-        return scipy.linalg.cholesky(within, lower=True, check_finite=False)
+        return cholesky(within, self.threads)
 
     def _candidates(self, n_most: int) -> NDArray[np.intp]:
         """A sample of the rows with a multiplier."""

@@ -27,7 +27,7 @@ _NEARLY_ALL = 0.95
 _HARDLY_BETTER = 0.9
 
 #: |w|^2, as a share of what the loss was lowered by, from which C is what holds the model back.
-_STRAIGHT = 0.5
+_STRAIGHT = 0.9
 
 #: Scores that differ by less, as a share of the coefficients, are the same but for rounding.
 _ROUNDING = 1e-12

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.bases.training import train_in_basis
+from aesvm.bases.training import BasisLimits, may_pay, train_in_basis
 from aesvm.certificate import Account, Certificate, certificate_of
 from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.estimators.fitting import fitting, set_fitted
@@ -150,32 +150,37 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
     with fitting(estimator, data, y, n_tasks=2) as (run, progress):
         kernel = _kernel(estimator, spec, data, learner)
         options = solver_options(estimator)
-        how = refine if limits is None else "exact"
-        first = fit.first_set(rows, kernel, settings, formulation, how, run, progress)
+        first_tol = 0.0
         if limits is None:
+            first_tol = fit.first_tol(rows, kernel, settings, formulation, refine, run)
+        trained = None
+        if limits is not None or (refine == "auto" and first_tol > 0 and may_pay(rows, spec)):
+            within = BasisLimits.for_auto(estimator.gap_tol) if limits is None else limits
+            first = fit.first_set(rows, kernel, settings, 0.0, run, progress)
+            trainer = Trainer(formulation, options, rows.n_machines, run, progress)
+            trained = train_in_basis(rows, kernel, first.prepared, within, trainer)
+        in_basis = trained is not None
+        if trained is None:
+            first = fit.first_set(rows, kernel, settings, first_tol, run, progress)
             trained = fit.train(
                 rows, kernel, first, settings, formulation, options, refine, run, progress
             )
-        else:
-            trainer = Trainer(formulation, options, rows.n_machines, run, progress)
-            trained = train_in_basis(rows, kernel, first.prepared, limits, trainer)
         known = digest(data, y, weights, run=run)
     warn_given_up(estimator, first)
     chosen = set_of(estimator, first.settings.hull_tol)
     set_represented(chosen, first, estimator.gamma_)
+    n_solved = count_solved([one.machine for one in trained])
     trained_on = TrainedOn(
         True,
         known,
         trained_with(estimator),
         estimator.hull_tol,
         len(first.prepared.rows),
-        count_solved([one.machine for one in trained])
-        if limits is None
-        else len(first.prepared.rows),
+        len(first.prepared.rows) if in_basis else n_solved,
         [one.account for one in trained],
         [one.multipliers for one in trained],
         spec.definiteness,
-        None if limits is None else count_solved([one.machine for one in trained]),
+        n_solved if in_basis else None,
     )
     vars(estimator).pop("n_seen_", None)  # of a stream before
     fitted = learning.fitted(data, learner, trained, spec)

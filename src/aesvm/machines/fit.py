@@ -38,12 +38,11 @@ def first_set(
     data: Rows,
     kernel: TrainingKernel,
     settings: ReductionSettings,
-    formulation: Formulation,
-    refine: int | str,
+    first_tol: float,
     run: Callable,
     progress: Progress,
 ) -> Represented:
-    """The set that all machines are trained on first. It depends on C with "auto" alone.
+    """The set that all machines are trained on first.
 
     Parameters
     ----------
@@ -52,14 +51,13 @@ def first_set(
         Of these rows.
     settings : ReductionSettings
         Its tolerance is that of ``refine=0``.
-    formulation : Formulation
-    refine : int, "exact" or "auto"
+    first_tol : float
+        The one of the first set, as the function of that name gives it.
     run : callable
         ``map`` or a parallel one.
     progress : Progress
     """
     kernel.check_bounded(np.flatnonzero(data.weights))
-    first_tol = _first_tol(data, kernel, settings, formulation, refine, run)
     with progress.task("represent", 2) as task:
         return represent(
             kernel,
@@ -120,7 +118,7 @@ def certify(
     )
 
 
-def _first_tol(
+def first_tol(
     data: Rows,
     kernel: TrainingKernel,
     settings: ReductionSettings,
@@ -128,7 +126,10 @@ def _first_tol(
     refine: int | str,
     run: Callable,
 ) -> float:
-    """The tolerance of the first set: 0 where the SVM will be exact."""
+    """The tolerance of the first set: 0 where the SVM will be exact.
+
+    It depends on C with "auto" alone.
+    """
     used = np.flatnonzero(data.weights)
     if refine == "exact" or settings.hull_tol == 0 or len(used) <= settings.subset_size:
         return 0.0

@@ -112,9 +112,9 @@ def assemble(labels: NDArray[np.intp], trained: list[Expansion]) -> Layout:
     for pair, ((i, j), t) in enumerate(
         zip(combinations(range(n_classes), 2), trained, strict=True)
     ):
-        own, values = t.rows[t.coefs != 0], t.coefs[t.coefs != 0]
-        for line, part in ((j - 1, labels[own] == i), (i, labels[own] == j)):
-            coefs[line, place[own[part]]] = values[part]
+        own = np.where(t.coefs != 0, labels[t.rows], -1)
+        for line, part in ((j - 1, own == i), (i, own == j)):
+            coefs[line, place[t.rows[part]]] = t.coefs[part]
         intercept[pair] = t.offset
     sign = -1.0 if n_classes == 2 else 1.0
     n_support = np.bincount(labels[order], minlength=n_classes).astype(np.int32)
