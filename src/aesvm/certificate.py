@@ -94,7 +94,8 @@ class Certificate:
         once for each pair it is in.
     n_vectors : int or None
         The vectors that w was restricted to the span of; None where it was not. No row is then
-        represented by others, and F2 is F1.
+        represented by others, and F2 is F1, unless ``max_residual`` is positive: rows that could
+        not be read again are.
     estimated_gap, estimated_gap_error : float or None
         Of a model in the span of few vectors: the relative gap as a random sample of the rows has
         it, and two standard errors of that. An estimate and no bound: ``certify`` computes one.
@@ -197,6 +198,8 @@ class Certificate:
         alone = "on representatives alone" if self.rounds == 0 else rounds
         if self.n_vectors is not None:
             alone = f"in the span of {self.n_vectors:,} vectors"
+            if self.max_residual > 0:
+                alone += ", on representatives alone"
         how = "exact" if self.exact else alone
         lines = [
             f"{how}: {self.n_solved:,} of {self.n_rows:,} rows solved for; kernel {self.kernel}"
@@ -207,7 +210,8 @@ class Certificate:
             value = getattr(self, name)
             if name in _IF_ANY and value is None:
                 continue
-            if self.n_vectors is not None and name in _OF_REPRESENTATIVES:
+            all_seen = self.n_vectors is not None and not self.max_residual
+            if all_seen and name in _OF_REPRESENTATIVES:
                 continue
             if name == "worst_pair_gap" and value in (None, self.relative_gap):
                 continue  # of one machine it says nothing more
@@ -363,7 +367,9 @@ def certificate_of(
     if objective is not None and dual is not None:
         gap = max(0.0, objective - dual) + total("proof_rounding")
     vectors = [one.n_vectors for one in accounts if one.n_vectors is not None]
-    reduced = objective if vectors else half + total("loss_reduced")
+    # in the span of few vectors, rows are represented where not all of them could be asked
+    all_seen = bool(vectors) and not max_residual
+    reduced = objective if all_seen else half + total("loss_reduced")
     residuals = total("total_residual")
     numbers: dict[str, Any] = {
         "mean_residual": None if residuals is None else residuals / max(1, total("n_rows")),

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.factor import cholesky, product, solve
+from aesvm.bases.factor import product
+from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues, gram
 from aesvm.machines.formulation import Formulation, Offsets, best_offsets, total_loss
@@ -24,7 +25,7 @@ from aesvm.runtime.progress import Progress
 
 #: What rounding off may add to the objective in the end, as a share of it; how much narrower each
 #: further width is, and where that ends, in the formulation's unit.
-_DIFFERENCE, _NARROWER, _NARROWEST = 1e-4, 0.3, 1e-4
+DIFFERENCE, NARROWER, NARROWEST = 1e-4, 0.3, 1e-4
 
 #: A smooth problem is solved where another step would gain less than this share of the objective.
 _GAIN = {False: 3e-4, True: 3e-6}
@@ -37,9 +38,6 @@ _MEMORY, _STEPS, _FACTORS = 20, (12, 60), 6
 
 #: What an operation in double precision takes, in those of single precision.
 _DOUBLE = 2.0
-
-#: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
-_JITTER = 16
 
 
 class Point(NamedTuple):
@@ -100,8 +98,8 @@ def solve_in_span(
         if progress.is_over():
             return solver.solved(converged)
     width = widths[-1]
-    while to_the_end and width > _NARROWEST and solver.rounded_off() > _DIFFERENCE:
-        width *= _NARROWER
+    while to_the_end and width > NARROWEST and solver.rounded_off() > DIFFERENCE:
+        width *= NARROWER
         converged = solver.minimise(width, _GAIN[True], progress)
         if progress.is_over():
             break
@@ -161,10 +159,10 @@ class _Solver:
         for attempt in range(_FACTORS):
             if attempt or self.factor is None:
                 self.factor = self._factor(seen)
-            history: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
+            history: History = deque(maxlen=_MEMORY)
             for _ in range(self._patience):
                 gradient = self._gradient(seen)
-                direction = -_two_loops(gradient, history, self.factor)
+                direction = -two_loops(gradient, history, self.factor)
                 if -(gradient @ direction) <= 2.0 * gain * abs(self.objective):
                     return True
                 if not self._step(direction):
@@ -229,41 +227,13 @@ class _Solver:
             scale = len(at) / most
             at = np.sort(np.random.default_rng(0).choice(at, most, replace=False))
         n, n_offsets = len(self.coefs), len(self.offsets)
-        hessian = np.zeros((n + n_offsets, n + n_offsets))
-        hessian[:n, :n] = self.within
-        corner = np.zeros(n_offsets)
+        curvature = Curvature.of_nothing(n, n_offsets)
         if len(at):
             lines = self.values.lines(at)
-            hessian[:n, :n] += gram(lines, scale * seen.curvatures[at], self.run)
-            crossed = scale * seen.crossed[:, at] @ lines.astype(np.float64)
-            corner = scale * np.abs(seen.crossed[:, at]).sum(axis=1)
-            hessian[n:, :n], hessian[:n, n:] = crossed, crossed.T
-        diagonal = np.diag(hessian)[:n]
-        # an offset that no row near a kink holds is held by a little
-        low = 1e-6 * max(float(self.bounds.sum()) / self.width, 1e-300)
-        hessian[range(n, n + n_offsets), range(n, n + n_offsets)] = np.maximum(corner, low)
-        unit = float(np.finfo(np.float64).eps)
-        jitter = _JITTER * unit
-        while True:
-            try:
-                extra = np.zeros(n + n_offsets)
-                extra[:n] = jitter * diagonal
-                extra[n:] = jitter * np.diag(hessian)[n:]
-                hessian[range(n + n_offsets), range(n + n_offsets)] += extra
-                return cholesky(hessian, self.run)
-            except np.linalg.LinAlgError:
-                jitter *= 10.0
-
-
-def _two_loops(gradient: Array, history: deque[tuple[Array, Array, float]], factor: Array) -> Array:
-    """The inverse Hessian, as steps have shown it, times the gradient."""
-    left = gradient.copy()
-    shares = []
-    for moved, change, inner in reversed(history):
-        share = float(moved @ left) / inner
-        left -= share * change
-        shares.append(share)
-    result = solve(factor, left)
-    for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
-        result += (share - float(change @ result) / inner) * moved
-    return result
+            crossed = scale * seen.crossed[:, at]
+            curvature = Curvature(
+                gram(lines, scale * seen.curvatures[at], self.run),
+                crossed @ lines.astype(np.float64),
+                np.abs(crossed).sum(axis=1),
+            )
+        return factor_of(self.within, curvature, float(self.bounds.sum()) / self.width, self.run)

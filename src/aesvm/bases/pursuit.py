@@ -146,8 +146,9 @@ class Pursuit:
         best = best[worths[best] > 0]
         if not len(best):
             return best, np.empty((0, 0))
-        others = np.partition(worths, -n_compared - 1)[-n_compared - 1]
-        enough = _WORTH * float(others) if len(worths) > n_compared else 0.0
+        enough = 0.0
+        if len(worths) > n_compared:
+            enough = _WORTH * float(np.partition(worths, -n_compared - 1)[-n_compared - 1])
         rows = self.candidates[best]
         rest = self.kernel.square(rows).astype(np.float64)
         rest -= self.parts[best] @ self.parts[best].T

@@ -72,16 +72,29 @@ class Cluster:
         with self._told(name):
             return self._known(self.client.compute(tasks))
 
-    def merged(self, name: str, values: list[Future], merge: Callable, *others: Any) -> Future:
-        """All values as one, merged a few at a time on the workers; the last at level None."""
+    def merged(
+        self,
+        name: str,
+        values: list[Future],
+        merge: Callable,
+        *others: Any,
+        at_a_time: int | None = None,
+    ) -> Future:
+        """All values as one, merged a few at a time on the workers; the last at level None.
+
+        Where they are large, ``at_a_time`` is a number smaller than ``split_every``: merging then
+        comes before what else there is to do.
+        """
         level: int | None = 1
         given = values
+        n, priority = (self.split_every, 0) if at_a_time is None else (at_a_time, 1)
         while len(values) > 1:
-            level = None if level is None or len(values) <= self.split_every else level + 1
-            groups = [
-                values[at : at + self.split_every] for at in range(0, len(values), self.split_every)
+            level = None if level is None or len(values) <= n else level + 1
+            groups = [values[at : at + n] for at in range(0, len(values), n)]
+            merged = [
+                self.submit(name, merge, group, level, *others, priority=priority)
+                for group in groups
             ]
-            merged = [self.submit(name, merge, group, level, *others) for group in groups]
             if values is not given:
                 self.release(values)
             values = merged
@@ -113,19 +126,24 @@ class Cluster:
         self.n_tasks += 1
         return f"aesvm-{name}-{self.name}-{self.n_tasks}"
 
-    def submit(self, name: str, work: Callable, *arguments: Any) -> Future:
+    def submit(self, name: str, work: Callable, *arguments: Any, priority: int = 0) -> Future:
         # the SVM is sent as part of the task, so that a worker that dies does not take it along
         unlimited = {"distributed.admin.large-graph-warning-threshold": "16 GiB"}
         with dask.config.set(unlimited), self._told(name):
-            future = self.client.submit(work, *arguments, key=self._key(name), pure=False)
+            future = self.client.submit(
+                work, *arguments, key=self._key(name), pure=False, priority=priority
+            )
         return self._known([future])[0]
 
     def _known(self, futures: list[Future]) -> list[Future]:
         self.futures += futures
         return futures
 
-    def wait_for(self, name: str, futures: list[Future]) -> None:
-        """Wait for what is asked of every partition; an error is told with the partition."""
+    def wait_for(self, name: str, futures: list[Future], release: bool = False) -> None:
+        """Wait for what is asked of every partition; an error is told with the partition.
+
+        ``release``: let the workers forget each as soon as what is made of it has been.
+        """
         numbers = {future.key: number for number, future in enumerate(futures)}
         steps = min(len(futures), _STEPS)
         with self.progress.task(name, steps) as task:
@@ -133,6 +151,8 @@ class Cluster:
                 if self.watch.has_failed(future):
                     what = f"partition {numbers[future.key]} of X"
                     raise self.watch.failure(what, future, self.futures)
+                if release:
+                    self.release([future])
                 if done * steps // len(futures) > (done - 1) * steps // len(futures):
                     task.step("partition")
                 task.say_now_and_then(f"{name}: {done:,} of {len(futures):,} partitions")

@@ -25,6 +25,7 @@ from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.spans import SET_BYTES
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.threads import Threads
 
@@ -81,6 +82,7 @@ def cluster_rows(
     joint: bool = False,
     gamma: float | None = None,
     name: str = "fit",
+    passes: bool = False,
 ) -> Iterator[Asked]:
     """A context in which partitions can be asked.
 
@@ -98,6 +100,8 @@ def cluster_rows(
         None: what the parameter stands for.
     name : str
         Of the task, as callbacks see it.
+    passes : bool
+        Whether passes over all rows follow, so that little of them need come here.
     """
     features = Features(estimator.n_features_in_, type(estimator).__name__, chunk_of)
     with (
@@ -115,9 +119,11 @@ def cluster_rows(
             gamma = resolve_gamma(estimator.gamma, empty, estimator.kernel)
         estimator.gamma_ = gamma
         spec = kernel_spec(estimator, gamma)
+        budget = bytes_of(estimator.memory_budget)
         reduction = WorkerSettings(
             RowReducer(spec, reduction_settings(estimator), scale),
-            bytes_of(estimator.memory_budget),
-            estimator.on_overflow == "loosen",
+            min(budget, SET_BYTES) if passes else budget,
+            passes or estimator.on_overflow == "loosen",
+            passes,
         )
         yield Asked(ClusterRows(cluster, features, reduction, run), run, progress)

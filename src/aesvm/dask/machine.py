@@ -16,7 +16,7 @@ from aesvm.dask.prediction import ask_lazily, check_names
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.gathered import certify_gathered, gathered_trainer, policy_of, set_gathered
 from aesvm.estimators.learning import Learning
-from aesvm.estimators.parameters import check_unchanged
+from aesvm.estimators.parameters import basis_limits, check_unchanged
 from aesvm.estimators.prediction import ask
 from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
 from aesvm.machines.rounds import COARSER
@@ -44,7 +44,7 @@ class DaskMachine:
 
     @fit_method
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Train on representatives of all rows, as ``refine`` says.
+        """Train on representatives of all rows, as ``refine`` and ``max_vectors`` say.
 
         Parameters
         ----------
@@ -62,18 +62,25 @@ class DaskMachine:
         """
         learns, y = self._learns, self._targets(y)
         check_not_exact(self.refine)
-        first_tol = self.hull_tol * (COARSER if self.refine != 0 else 1.0)
+        limits = basis_limits(self)
+        rounds = self.refine != 0 and limits is None
+        first_tol = self.hull_tol * (COARSER if rounds else 1.0)
         found = checked_partitions(self, X, y, sample_weight)
-        with cluster_rows(self, found, learns.chunk_of, learns.joint) as (rows, run, progress):
+        passes = limits is not None
+        asking = cluster_rows(self, found, learns.chunk_of, learns.joint, passes=passes)
+        with asking as (rows, run, progress):
             tree, tally = rows.reduce(first_tol, keep=self.refine != 0)
-            warn_if_looser(tree, first_tol, self.memory_budget)
+            if not passes:
+                warn_if_looser(tree, first_tol, self.memory_budget)
             learns.check_enough(tally, "y")
             first = rows.condensed(tree)
             progress.say(f"{tree.n_rows:,} rows reduced, {len(tree.everything()):,} came here")
             counts = tally.sorted_classes(first.groups)
             trainer = gathered_trainer(self, learns, counts, rows.scale, run, progress)
             learns.check_weights(self, counts.classes, tally.weights_of(counts.classes))
-            if self.refine == 0:
+            if limits is not None:
+                fit = trainer.train_in_span(first, tree.hull_tol, limits, tally.n_rows, rows)
+            elif self.refine == 0:
                 fit = trainer.train(first, tree.hull_tol)
             else:
                 policy = policy_of(self)

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from distributed import Future
 
+from aesvm.bases import sums
+from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.chunks import ChunkOf, with_or_without_classes
@@ -29,6 +31,7 @@ from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.gathered import check_budget, strata_bytes
 from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
 from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.tally import Tally
@@ -76,6 +79,7 @@ class WorkerSettings:
     reducer: RowReducer
     budget: float
     loosen: bool
+    samples: bool = False  #: where the budget is too small, as ``MergeTree`` has it
 
 
 class CountedPart(NamedTuple):
@@ -138,6 +142,7 @@ class ClusterRows:
         self.run = run
         self.parts: list[Future] = []
         self.sent: Future | None = None
+        self.spanned: tuple[SpanMachines, Future] | None = None  # in the span of few vectors
         self.scores: list[Future] = []  # of the last look
         self.cuts: dict[int, Cut] | None = None  # of the last round
         self.starts = np.zeros(1, dtype=np.int64)  # of the partitions, among all rows
@@ -156,7 +161,7 @@ class ClusterRows:
             cluster.release(self.parts)
             self.parts = []
         cluster.wait_for("reduce", answers)
-        whole = cluster.merged("merge", answers, _merged_rows, self.reduction.reducer, tolerance)
+        whole = cluster.merged("merge", answers, _merged_rows, self.reduction, tolerance)
         tally = self._counted(whole)
         settled = cluster.submit("settle", _settled, self.reduction, whole, tolerance)
         tree: MergeTree = cluster.result("settle", settled)
@@ -169,7 +174,7 @@ class ClusterRows:
         self._make_parts(tolerance)
         answers = [cluster.submit("answer", _without_rows, part) for part in self.parts]
         cluster.wait_for("reduce", answers)
-        whole = cluster.merged("merge", answers, _merged_rows, self.reduction.reducer, tolerance)
+        whole = cluster.merged("merge", answers, _merged_rows, self.reduction, tolerance)
         tally = self._counted(whole)
         cluster.release([*answers, whole])
         return tally
@@ -199,6 +204,19 @@ class ClusterRows:
         seen = cluster.result("look", cluster.merged("look", looks, _merged_looks))
         cluster.release([*looks, *before])
         return seen
+
+    def add_up(self, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
+        cluster = self.cluster
+        if self.spanned is None or self.spanned[0] is not sent:
+            self.spanned = sent, cluster.submit("machines", _unchanged, sent)
+        _, shown = self.spanned
+        asked = cluster.submit("questions", _unchanged, questions)
+        answers = [cluster.submit("pass", _add_up, part, shown, asked) for part in self.parts]
+        whole = cluster.merged("pass", answers, _merged_sums, at_a_time=2)
+        cluster.wait_for("pass", answers, release=len(answers) > 1)
+        found: Answer = cluster.result("pass", whole)
+        cluster.release([asked])
+        return found
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, parts.Strata]:
         cluster, reducer = self.cluster, self.reduction.reducer
@@ -288,7 +306,7 @@ def _without_rows(counted: CountedPart) -> CountedRows:
 
 
 def _merged_rows(
-    answers: list[CountedRows], level: int | None, reducer: RowReducer, tolerance: float
+    answers: list[CountedRows], level: int | None, reduction: WorkerSettings, tolerance: float
 ) -> CountedRows:
     tally = functools.reduce(operator.or_, (answer.tally for answer in answers))
     sizes = functools.reduce(operator.or_, (answer.sizes for answer in answers))
@@ -296,10 +314,15 @@ def _merged_rows(
     if not sets:
         return CountedRows(None, tally, sizes)
     with _working() as run:
-        reduce = reducer.at_levels(run, Silence())
+        reduce = reduction.reducer.at_levels(run, Silence())
         if level is None:  # what travels further is to be as little as it can
-            return CountedRows(reduce(joined(sets), tolerance, None), tally, sizes)
-        return CountedRows(merged(sets, tolerance, level, reduce), tally, sizes)
+            rows = reduce(joined(sets), tolerance, None)
+        else:
+            rows = merged(sets, tolerance, level, reduce)
+    if reduction.samples and rows.n_bytes > reduction.budget:
+        n_drawn = int(len(rows) * reduction.budget / rows.n_bytes)
+        rows = sample(rows, n_drawn, seed=tally.n_rows)
+    return CountedRows(rows, tally, sizes)
 
 
 def _tally(answer: CountedRows) -> tuple[Tally, dict[int, int]]:
@@ -315,13 +338,26 @@ def _settled(reduction: WorkerSettings, answer: CountedRows, tolerance: float) -
         reduction.loosen,
         levels=(answer.rows,),
         n_rows=answer.tally.n_rows,
+        samples=reduction.samples,
     )
     with _working() as run:
         return tree.within_budget(reduction.reducer.at_levels(run, Silence()))
 
 
-def _unchanged(sent: parts.SentMachines) -> parts.SentMachines:
+def _unchanged(sent: Any) -> Any:
     return sent
+
+
+def _add_up(counted: CountedPart, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
+    if counted.part is None:
+        return {}
+    rows = counted.part.rows
+    with _working() as run:
+        return sums.add_up(rows.X, rows.targets, rows.weights, sent, questions, run)
+
+
+def _merged_sums(answers: list[Answer], level: int | None) -> Answer:
+    return sums.merged(answers)
 
 
 def _score(counted: CountedPart, sent: parts.SentMachines) -> dict[int, parts.RowScores]:

@@ -13,7 +13,7 @@ from sklearn.utils import column_or_1d
 
 from aesvm.certificate import Certificate
 from aesvm.estimators.learning import Learning
-from aesvm.estimators.parameters import kernel_spec, solver_options, trained_with
+from aesvm.estimators.parameters import basis_limits, kernel_spec, solver_options, trained_with
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.streams import reducer_of
 from aesvm.estimators.trained import TrainedOn, set_trained
@@ -45,6 +45,7 @@ def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: Digest) 
         fit.accounts,
         [],
         kernel_spec(estimator, estimator.gamma_).definiteness,
+        fit.n_vectors,
     )
     shape = (n_rows, estimator.n_features_in_)
     set_trained(estimator, fit.fitted, trained_on, chosen, shape, fit.cut_short)
@@ -76,7 +77,9 @@ def train_on_stream(
     progress: Progress,
     source: Iterable | None = None,
 ) -> StreamedModel:
-    """Write the model of a stream so far; with a source that can be read again, after rounds."""
+    """Write the model of a stream so far; of all rows again where a source has them, as
+    ``refine`` and ``max_vectors`` say.
+    """
     stream = streamed.stream
     estimator.gamma_ = stream.spec.gamma
     reduce = reducer_of(estimator, stream).at_levels(run, progress)
@@ -88,10 +91,17 @@ def train_on_stream(
     now = replace(
         streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
     )
-    if source is not None and progress.is_over():
+    limits = basis_limits(estimator)
+    if limits is None and source is not None and progress.is_over():
         progress.cut_short("no round was made")
         source = None
-    if source is None:
+    if limits is not None:
+        answers = None
+        if source is not None:
+            tol = held.hull_tol
+            answers = reread(estimator, learning, now, source, held, tol, run, progress)
+        fit = trainer.train_in_span(*held, limits, stream.n_rows, answers)
+    elif source is None:
         fit = trainer.train(*held, streamed.start_of)
     else:
         # the set that is held stays fine: the stream may go on
@@ -101,7 +111,7 @@ def train_on_stream(
         policy = policy_of(estimator)
         fit = trainer.refine(first, first_tol, answers, estimator.hull_tol, policy)
     set_gathered(estimator, fit, stream.n_rows, stream.tally.digest)
-    return replace(now, refined=fit.rounds > 0, starts=fit.starts)
+    return replace(now, refined=fit.refined, starts=fit.starts)
 
 
 def reread(

@@ -19,7 +19,7 @@ from aesvm.estimators.compression import check_compress, compressed
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
-from aesvm.estimators.parameters import check_unchanged
+from aesvm.estimators.parameters import basis_limits, check_unchanged
 from aesvm.estimators.streams import (
     advanced,
     available_for_streams,
@@ -118,6 +118,7 @@ class KernelMachine:
     def _take_in(self, X: Any, y: Any, sample_weight: Any, classes: NDArray | None = None) -> Self:
         """Some more rows of a stream; ``classes``: all that there will be."""
         check_not_exact(self.refine)
+        basis_limits(self)
         before: StreamedModel | None = getattr(self, "_stream_", None)
         if before is None and X is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
@@ -169,6 +170,7 @@ class KernelMachine:
         """
         check_streams(self, source)
         check_not_exact(self.refine)
+        limits = basis_limits(self)
         again = self.refine != 0 and readable_again(source)
         if not again and self.refine not in (0, "auto"):
             raise ValueError(
@@ -178,7 +180,8 @@ class KernelMachine:
         forget(self)
         validate = partial(self._learns.chunk, self, None)
         with fitting(self) as (run, progress):
-            stream = streamed_from(self, source, self.hull_tol, validate, run, progress)
+            passes = again and limits is not None
+            stream = streamed_from(self, source, self.hull_tol, validate, run, progress, passes)
             cut = f"the stream ({message})" if (message := progress.ending.message()) else ""
             self._learns.check_enough(stream.tally, cut or "the stream")
             now = StreamedModel(stream)

@@ -78,7 +78,7 @@ def basis_limits(estimator: Any) -> BasisLimits | None:
             f"kernel={estimator.kernel!r} with coef0={estimator.coef0} is not: use another kernel, "
             "or max_vectors=None."
         )
-    most_bytes = bytes_of(estimator.memory_budget)
+    most_bytes = None if estimator.memory_budget is None else bytes_of(estimator.memory_budget)
     return BasisLimits(int(estimator.max_vectors), float(estimator.gap_tol), most_bytes)
 
 

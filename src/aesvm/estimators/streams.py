@@ -19,6 +19,7 @@ from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.source import Chunk, Validate, check_source
+from aesvm.out_of_core.spans import SET_BYTES
 from aesvm.out_of_core.stream import (
     ReduceOf,
     Stream,
@@ -103,15 +104,20 @@ def valid_chunk(
     return chunk_of(rows, y, sample_weight, type(estimator).__name__)
 
 
-def begun(estimator: Any, hull_tol: float, gamma: float | None = None) -> Stream:
-    """A stream without rows; ``gamma`` where the parameter is not the number itself."""
+def begun(
+    estimator: Any, hull_tol: float, gamma: float | None = None, passes: bool = False
+) -> Stream:
+    """A stream without rows; ``gamma`` where the parameter is not the number itself.
+
+    ``passes``: whether passes over all rows follow, so that little need be held of them.
+    """
     if gamma is None:  # where it is no number, the kernel has none
         gamma = 1.0 if isinstance(estimator.gamma, str) else float(estimator.gamma)
-    return Stream(
-        kernel_spec(estimator, gamma),
-        {name: getattr(estimator, name) for name in _KERNEL},
-        new_tree(hull_tol, estimator.memory_budget, estimator.on_overflow),
-    )
+    tree = new_tree(hull_tol, estimator.memory_budget, estimator.on_overflow)
+    if passes:
+        tree = tree._replace(budget=min(tree.budget, SET_BYTES), loosen=True, samples=True)
+    names = {name: getattr(estimator, name) for name in _KERNEL}
+    return Stream(kernel_spec(estimator, gamma), names, tree)
 
 
 def reducer_of(estimator: Any, stream: Stream) -> RowReducer:
@@ -160,19 +166,21 @@ def streamed_from(
     validate: Validate,
     run: Callable,
     progress: Progress,
+    passes: bool = False,
 ) -> Stream:
-    """A stream of all rows of a source."""
+    """A stream of all rows of a source; ``passes`` as ``begun`` has it."""
 
     def rows(X: Any, first: bool) -> Any:
         return validated_rows(estimator, X, reset=first)
 
     gamma = gamma_of_source(estimator.gamma, estimator.kernel, source, rows, progress)
-    stream = begun(estimator, hull_tol, gamma)
+    stream = begun(estimator, hull_tol, gamma, passes)
     reduce_of = _reduce_of(estimator, stream, run, progress)
     scaled = estimator.gamma == "scale" and has_gamma(estimator.kernel)
     stream = take_all(stream, source, validate, reduce_of, progress, scaled)
     names = getattr(source, "feature_names", None)
     if names is not None and not hasattr(estimator, "feature_names_in_"):
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
-    warn_if_looser(stream.tree, hull_tol, estimator.memory_budget)
+    if not passes:
+        warn_if_looser(stream.tree, hull_tol, estimator.memory_budget)
     return stream

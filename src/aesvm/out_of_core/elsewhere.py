@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
+from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.machines.formulation import total_loss
 from aesvm.machines.problem import Machine, TrainingSets
 from aesvm.machines.rounds import Cut, Look, State
@@ -42,6 +43,9 @@ class Answers(Protocol):
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
         """Rows near a kink, and sets of the others, as the machines of the last look have them."""
+
+    def add_up(self, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
+        """What machines in the span of a basis are asked, summed over all rows."""
 
 
 @dataclass

@@ -217,6 +217,7 @@ class MergeTree(NamedTuple):
     buffer: tuple[WeightedRows, ...] = ()  #: rows not yet reduced
     levels: tuple[WeightedRows | None, ...] = ()  #: at most one set of each
     n_rows: int = 0  #: seen
+    samples: bool = False  #: where the budget is too small, at once: the tolerance stays
 
     def add(self, chunk: WeightedRows, n_rows: int, reduce: Reduce) -> MergeTree:
         """Take in a chunk, of ``n_rows`` rows with those of weight zero."""
@@ -252,7 +253,7 @@ class MergeTree(NamedTuple):
 
     def _looser(self, reduce: Reduce) -> MergeTree:
         """Within the budget, or as loose as it may become."""
-        if self.n_bytes <= self.budget:
+        if self.n_bytes <= self.budget or self.samples:
             return self
         tree = self._in_one(reduce)
         if tree.n_bytes <= tree.budget:

@@ -2,13 +2,16 @@
 
 It is read in buffers, twice in a round: once to look, once to stratify. In between, the scores of
 all rows are kept, 16 bytes for each row and machine that it belongs to; twice that while a look
-compares them with those of the round before.
+compares them with those of the round before. Machines in the span of few vectors ask it for sums,
+and nothing of a row is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from aesvm.bases import sums
+from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
 from aesvm.out_of_core.elsewhere import GatheredRows
@@ -106,6 +109,13 @@ class RereadSource:
             return merged
 
         return merge([folded(of_buffers(), merge)], None)
+
+    def add_up(self, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
+        whole: Answer = {}
+        for rows in self._buffers("pass"):
+            own = sums.add_up(rows.X, rows.targets, rows.weights, sent, questions, self.run)
+            whole = sums.merged([whole, own])
+        return whole
 
     def _buffers(self, name: str) -> Iterator[WeightedRows]:
         """All rows, in buffers such as the first pass reduced."""

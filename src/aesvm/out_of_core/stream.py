@@ -79,9 +79,8 @@ class Stream:
     def with_settings(self, hull_tol: float, budget: float, loosen: bool) -> Stream:
         """With a tolerance that is no smaller than that of the rows before, and another budget."""
         hull_tol = max(self.tree.hull_tol, float(hull_tol))
-        return replace(
-            self, tree=self.tree._replace(hull_tol=hull_tol, budget=budget, loosen=loosen)
-        )
+        tree = self.tree._replace(hull_tol=hull_tol, budget=budget, loosen=loosen, samples=False)
+        return replace(self, tree=tree)
 
     def add(self, chunk: Chunk, with_targets: bool, reduce_of: ReduceOf) -> Stream:
         """Take in a chunk."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.bases.training import BasisLimits
 from aesvm.certificate import Account
 from aesvm.kernels import KernelSpec
 from aesvm.machines.fitted import Fitted, count_solved
@@ -24,6 +25,7 @@ from aesvm.machines.training import SolverOptions, Trained, Trainer, accounts_of
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf
 from aesvm.out_of_core.part import SentMachine, SentMachines
+from aesvm.out_of_core.spans import train_in_span
 from aesvm.out_of_core.stream import Stream
 from aesvm.out_of_core.tally import ClassCounts
 from aesvm.out_of_core.weighted_rows import WeightedRows
@@ -40,13 +42,15 @@ class GatheredFit(NamedTuple):
 
     fitted: Fitted
     accounts: list[Account]
-    rounds: int
+    refined: bool  #: whether all rows were asked again
     n_solved: int  #: rows that were solved for
     hull_tol: float  #: of the rows that the model was trained on
     first: WeightedRows  #: the set of the first solution
     first_tol: float  #: its tolerance
-    starts: list[tuple[NDArray[np.int64], Array]]  #: of each machine: support vectors, coefficients
+    #: of each machine: support vectors, coefficients; None where these are no multipliers
+    starts: list[tuple[NDArray[np.int64], Array]] | None
     cut_short: str  #: what a callback has cut short; empty where nothing was
+    n_vectors: int | None = None  #: of all machines together, where they are few by design
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class StreamedModel:
     classes: NDArray | None = None  #: all that there will be; None while a source shows them
     trained_at: int = 0  #: rows of the stream when the model was trained
     trained_digest: Digest = NOTHING  #: of these rows
-    refined: bool = False  #: whether rounds led to the model
+    refined: bool = False  #: whether rounds led to the model, or passes over all rows
     starts: list[tuple[NDArray[np.int64], Array]] | None = None
 
     def counts(self) -> ClassCounts:
@@ -166,6 +170,36 @@ class GatheredTrainer:
             rows, first_tol = place.finer_rows
         return self._fit(state, rows, first_tol)
 
+    def train_in_span(
+        self,
+        rows: WeightedRows,
+        hull_tol: float,
+        limits: BasisLimits,
+        n_rows: int,
+        answers: Answers | None = None,
+    ) -> GatheredFit:
+        """Train in the span of few vectors, chosen by a set; of all rows where they can be asked.
+
+        ``n_rows``: how many there are.
+        """
+        add_up = None if answers is None else answers.add_up
+        found = train_in_span(rows, hull_tol, limits, self.gatherer, self.trainer, add_up)
+        machines = [one.machine for one in found.trained]
+        fitted = self.learner.assemble(found.sets.kernel.X, found.sets.given, found.trained)
+        self.trainer.note_cut(machines)
+        return GatheredFit(
+            fitted._replace(support=found.sets.indices[fitted.support]),
+            [one.account for one in found.trained],
+            found.of_all_rows,
+            n_rows if found.of_all_rows else len(found.rows),
+            hull_tol,
+            found.rows,
+            hull_tol,
+            None,
+            self.progress.ending.message(),
+            count_solved(machines),
+        )
+
     def _fit(self, state: State, first: WeightedRows, first_tol: float) -> GatheredFit:
         sets = state.sets
         assert isinstance(sets, GatheredSets)
@@ -186,7 +220,7 @@ class GatheredTrainer:
         return GatheredFit(
             fitted._replace(support=support),
             accounts,
-            state.rounds,
+            state.rounds > 0,
             count_solved(state.machines),
             sets.hull_tol,
             first,

@@ -1,0 +1,94 @@
+"""The Hessian of the SVM in a span, in the coefficients of the basis and the offsets, factored."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from aesvm.bases.factor import cholesky, solve
+from aesvm.bases.values import Array
+
+#: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
+_JITTER = 16
+
+#: An offset that no row near a kink holds is held by this share of what all rows could.
+_HELD = 1e-6
+
+
+#: Steps, what the gradient changed by, and the product of both.
+History = deque[tuple[Array, Array, float]]
+
+
+class Curvature(NamedTuple):
+    """What smoothed losses add to the Hessian; sums over rows."""
+
+    within: Array  #: ``sum_i curvature_i k_i k_i^T``, k_i the kernel values of a row and the basis
+    crossed: Array  #: (n_offsets, n_vectors): of offsets and coefficients
+    corner: Array  #: (n_offsets,): of offsets
+
+    @classmethod
+    def of_nothing(cls, n_vectors: int, n_offsets: int) -> Curvature:
+        shapes = (n_vectors, n_vectors), (n_offsets, n_vectors), (n_offsets,)
+        return cls(*(np.zeros(shape) for shape in shapes))
+
+    def plus(self, other: Curvature) -> Curvature:
+        return Curvature(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+def factor_of(within: Array, curvature: Curvature, steepest: float, run: Callable = map) -> Array:
+    """The lower Cholesky factor of the Hessian.
+
+    Parameters
+    ----------
+    within : ndarray
+        Kernel values of the basis.
+    curvature : Curvature
+        Of the losses.
+    steepest : float
+        What the corner would be if every row were near a kink.
+    run : callable, default=map
+        ``map`` or a parallel one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.hessian import Curvature, factor_of
+    >>> bent = Curvature(np.array([[3.0]]), np.array([[0.0]]), np.array([9.0]))
+    >>> factor_of(np.array([[1.0]]), bent, 9.0).round(6)
+    array([[2., 0.],
+           [0., 3.]])
+    """
+    n, n_offsets = curvature.crossed.shape[::-1]
+    hessian = np.zeros((n + n_offsets, n + n_offsets))
+    np.add(within, curvature.within, out=hessian[:n, :n])
+    hessian[n:, :n], hessian[:n, n:] = curvature.crossed, curvature.crossed.T
+    every = np.arange(n + n_offsets)
+    low = _HELD * max(steepest, 1e-300)
+    hessian[every[n:], every[n:]] = np.maximum(curvature.corner, low)
+    jitter = _JITTER * float(np.finfo(np.float64).eps) * np.diag(hessian)
+    while True:
+        try:
+            hessian[every, every] += jitter
+            return cholesky(hessian, run)
+        except np.linalg.LinAlgError:
+            jitter *= 10.0
+
+
+def two_loops(gradient: Array, history: History, factor: Array) -> Array:
+    """The inverse Hessian times the gradient (L-BFGS).
+
+    The Hessian is what a factor says, but for what steps have shown since.
+    """
+    left = gradient.copy()
+    shares = []
+    for moved, change, inner in reversed(history):
+        share = float(moved @ left) / inner
+        left -= share * change
+        shares.append(share)
+    result = solve(factor, left)
+    for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
+        result += (share - float(change @ result) / inner) * moved
+    return result

@@ -1,0 +1,250 @@
+"""The SVM of all rows in the span of a basis, where rows are elsewhere: by passes over them.
+
+It is that of ``newton``, solved in the same way with steps that are fewer and better: a pass adds
+up (``sums``) the gradient and the Hessian over all rows. Along a step several points are seen at
+once, and the best of them is where the next step begins. As the full step is seen with the next
+width of the rounded kinks as well, making them narrower takes no pass of its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from aesvm.bases.hessian import History, factor_of, two_loops
+from aesvm.bases.newton import DIFFERENCE, NARROWER, NARROWEST, Point
+from aesvm.bases.sums import Answer, Look, Question, Sums
+from aesvm.bases.values import Array
+from aesvm.machines.formulation import Formulation
+from aesvm.runtime.progress import OutOfTimeError, Progress
+
+#: Half-widths of the rounded kinks, in the formulation's unit; others follow, until rounding off
+#: makes no difference.
+_WIDTHS = (0.1, 0.03, 0.01)
+
+#: A smooth problem is solved where the next step would gain less than this share of the objective:
+#: with a width that others follow, and with the last.
+_GAIN = {False: 3e-4, True: 1e-4}
+
+#: The half-width at least that curvature is seen with: the losses of rows so near to a kink will be
+#: curved sooner or later, and with a small width those that are now are too few to tell.
+_BENT = 0.1
+
+#: Points that are seen along a step; where none is better, it is made shorter.
+_STEPS, _SHORTER = (0.25, 0.5, 1.0, 2.0), 0.1
+
+#: The most passes, what steps may still gain after these, and the most in a row that lead nowhere.
+_PASSES, _NEAR, _IDLE = 16, 1e-3, 2
+
+#: Steps that are remembered.
+_MEMORY = 12
+
+
+class Start(NamedTuple):
+    """Where a machine begins."""
+
+    within: Array  #: kernel values of its vectors, in double precision
+    point: Point
+
+
+class Seen(NamedTuple):
+    """A machine, by all rows."""
+
+    point: Point
+    loss: float  #: F without ``1/2 |w|^2``
+    objective: float  #: F
+
+
+class SolvedInPasses(NamedTuple):
+    """The best that was seen of a machine."""
+
+    seen: Seen
+    scores: Array  #: of its vectors
+    n_steps: int
+    converged: bool
+
+
+def solve_in_passes(
+    starts: dict[int, Start],
+    ask: Callable[[dict[int, Question]], Answer],
+    formulation: Formulation,
+    progress: Progress,
+) -> dict[int, SolvedInPasses]:
+    """Minimise F over all rows, of several machines at once.
+
+    Parameters
+    ----------
+    starts : dict
+        By number of the machine.
+    ask : callable
+        Answers questions by a pass over all rows.
+    formulation : Formulation
+    progress : Progress
+
+    Returns
+    -------
+    solved : dict
+        Empty where the fit was to end before the first pass had.
+    """
+    machines = {number: _Descent(*start, formulation) for number, start in starts.items()}
+    n_passes = 0
+    try:
+        while n_passes < _PASSES:
+            open_ = {number: one for number, one in machines.items() if not one.converged}
+            if not open_:
+                break
+            progress.check()
+            answer = ask({number: one.question() for number, one in open_.items()})
+            n_passes += 1
+            for number, one in open_.items():
+                one.take(answer[number])
+            left = sum(not one.converged for one in open_.values())
+            progress.say(
+                f"pass {n_passes}: F1 {sum(one.best.objective for one in machines.values()):.6g}, "
+                f"{left:,} of {len(machines):,} SVM{'' if len(machines) == 1 else 's'} go on"
+            )
+    except OutOfTimeError:
+        progress.cut_short(f"the SVM of all rows ended after {n_passes} passes")
+    if not n_passes:
+        return {}
+    return {
+        number: SolvedInPasses(
+            one.best, one.within @ one.best.point.coefs, one.n_steps, one.is_near
+        )
+        for number, one in machines.items()
+    }
+
+
+class _Descent:
+    """A machine on its way: what it asks next, and what it makes of the answer."""
+
+    def __init__(self, within: Array, start: Point, formulation: Formulation) -> None:
+        self.within = within
+        self.formulation = formulation
+        self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
+        self._stay()
+        self.share = _WIDTHS[0]
+        self.width = self._width(self.share)
+        self.objective: float | None = None  # with this width, at the present point
+        self.gradient = np.empty(0)
+        self.history: History = deque(maxlen=_MEMORY)
+        self.best = Seen(start, inf, inf)
+        self.gain = inf
+        self.n_steps = self.n_idle = 0
+        self.converged = False
+
+    def _stay(self) -> None:
+        """Have no direction."""
+        self.moves = False
+        self.along, self.shift = np.zeros(len(self.coefs)), np.zeros(len(self.offsets))
+
+    def _width(self, share: float) -> float:
+        return share * self.formulation.width(tuple(self.offsets.tolist()))
+
+    def _next_share(self) -> float:
+        after = [share for share in _WIDTHS if share < self.share]
+        return after[0] if after else NARROWER * self.share
+
+    def question(self) -> Question:
+        """Points with this width, and of the full step what the next one and curvature are."""
+        steps = _STEPS if self.moves else ()
+        if self.objective is None:
+            steps = (0.0, *steps)
+        self.full = steps.index(1.0) if self.moves else 0
+        self.narrower = self._width(self._next_share())
+        self.bent = max(self.width, self._width(_BENT))
+        self.looks = (
+            *(Look(step, self.width) for step in steps),
+            Look(steps[self.full], self.narrower),
+            Look(steps[self.full], self.bent),
+        )
+        curved = len(self.looks) - 1
+        return Question(self.coefs, self.offsets, self.along, self.shift, self.looks, curved)
+
+    def take(self, sums: Sums) -> None:
+        """Go to the best point that was seen, and choose the next direction."""
+        found = sums.losses
+        steps = np.array([look.step for look in self.looks])
+        pulled, drawn = self.within @ self.coefs, self.within @ self.along
+        linear = found.slopes @ self.offsets + steps * (found.slopes @ self.shift)
+        halves = 0.5 * self.coefs @ pulled + steps * (self.coefs @ drawn)
+        halves += 0.5 * steps**2 * (self.along @ drawn)
+        objectives, exact = halves + linear + found.rounded, halves + linear + found.exact
+        gradients = np.concatenate(
+            [pulled + steps[:, None] * drawn - found.pulls, found.slopes + found.by_offset], axis=1
+        )
+        least = int(np.argmin(exact))
+        if exact[least] < self.best.objective:
+            loss = float(linear[least] + found.exact[least])
+            self.best = Seen(self._at(steps[least]), loss, float(exact[least]))
+        at = int(np.argmin(objectives[:-2]))
+        if self.objective is not None and objectives[at] >= self.objective:
+            self._shorten()
+            return
+        self.n_idle = 0
+        self._go(float(steps[at]), gradients[at])
+        self.objective = float(objectives[at])
+        factor = factor_of(self.within, sums.curvature, float(found.total_cost[0]) / self.bent)
+        self._aim(gradients[at], factor)
+        if self._is_solved(self.objective - float(exact[at])):
+            self._narrow()
+            if at == self.full:  # which was seen with the narrower width as well
+                self.objective = float(objectives[-2])
+                self._aim(gradients[-2], factor)
+
+    def _at(self, step: float) -> Point:
+        offsets = self.offsets + step * self.shift
+        return Point(self.coefs + step * self.along, tuple(offsets.tolist()))
+
+    def _go(self, step: float, gradient: Array) -> None:
+        """Go some way along the direction, and remember what the gradient changed by."""
+        self.n_steps += self.moves
+        if self.objective is not None:
+            moved, change = step * np.append(self.along, self.shift), gradient - self.gradient
+            if (inner := float(change @ moved)) > 0:
+                self.history.append((moved, change, inner))
+        self.coefs, offsets = self._at(step)
+        self.offsets = np.array(offsets)
+
+    def _aim(self, gradient: Array, factor: Array) -> None:
+        """Choose the next direction; what it gains if losses are as curved as they are here."""
+        direction = -two_loops(gradient, self.history, factor)
+        n = len(self.coefs)
+        self.along, self.shift, self.moves = direction[:n], direction[n:], True
+        self.gradient, self.gain = gradient, float(-0.5 * (gradient @ direction))
+
+    def _is_solved(self, rounded_off: float) -> bool:
+        """Whether this width is done with, and another is to follow."""
+        size = abs(self.best.objective)
+        is_last = self.share <= _WIDTHS[-1] and (
+            rounded_off <= DIFFERENCE * size or self.share <= NARROWEST
+        )
+        is_solved = self.gain <= _GAIN[is_last] * size
+        self.converged = is_solved and is_last
+        return is_solved and not is_last
+
+    def _shorten(self) -> None:
+        """What follows a step that led nowhere."""
+        self.n_idle += 1
+        self.along, self.shift = _SHORTER * self.along, _SHORTER * self.shift
+        if self.n_idle <= _IDLE:
+            return
+        # rounding is in the way: on with the next width
+        self.n_idle = 0
+        self._stay()
+        self.converged = self.share <= NARROWEST
+        self._narrow()
+
+    def _narrow(self) -> None:
+        self.share, self.width = self._next_share(), self.narrower
+        self.objective = None
+        self.history.clear()
+
+    @property
+    def is_near(self) -> bool:
+        """Whether there is little to be gained where passes end."""
+        return self.converged or self.gain <= _NEAR * abs(self.best.objective)

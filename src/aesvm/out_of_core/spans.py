@@ -1,0 +1,238 @@
+"""SVMs in the span of few vectors, of rows that are elsewhere.
+
+Vectors and a first solution come from a weighted set that stands for all rows: it is trained on as
+rows in memory are (``bases.training``). Where all rows can be asked, passes over them then solve
+the SVM of all rows in that span; the set need not be large then, and may be a random sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import nan
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.bases.newton import Point
+from aesvm.bases.passes import SolvedInPasses, Start, solve_in_passes
+from aesvm.bases.sums import Answer, Question, SpanMachines
+from aesvm.bases.training import BasisLimits, train_in_basis
+from aesvm.machines.formulation import Array
+from aesvm.machines.problem import Problem, RowSelection, TrainingSet
+from aesvm.machines.training import Trained, Trainer
+from aesvm.out_of_core.gathered import GatheredSets, Gatherer
+from aesvm.out_of_core.sampling import sample
+from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.sets.derive import Prepared
+
+#: Adds up what is asked of machines, over all rows.
+AddUp = Callable[[SpanMachines, dict[int, Question]], Answer]
+
+#: Where passes over all rows follow: bytes of the set that is held, at most; and the rows of it
+#: that are trained on, at most, or for each vector.
+SET_BYTES, _MOST, _FOR_EACH = 2.0**27, 100_000, 50
+
+#: Bytes of kernel values that are held while a set is trained on, where there is no budget.
+_HELD = 2.0**29
+
+
+@dataclass(frozen=True)
+class _SetRows:
+    """The rows of a weighted set, as rows in memory: ``machines.rows.Rows``."""
+
+    held: WeightedRows
+    selections: Sequence[RowSelection]
+
+    @property
+    def X(self) -> Any:  # noqa: N802
+        return self.held.X
+
+    @property
+    def weights(self) -> Array:
+        return self.held.weights
+
+    @property
+    def groups(self) -> NDArray[np.intp]:
+        return np.unique(self.held.groups, return_inverse=True)[1]
+
+    @property
+    def n_machines(self) -> int:
+        return len(self.selections)
+
+    def problems(self, rows: NDArray[np.intp], weights: Array) -> Iterator[Problem]:
+        groups, given = self.groups, self.held.targets
+        for selection in self.selections:
+            at = rows[selection.members(given[rows])]
+            own = given[at]
+            targets, costs = selection.targets_of(own), selection.costs_of(own)
+            yield Problem(at, targets, groups[at], weights[at], costs)
+
+    def effort(self, rows: NDArray[np.intp]) -> float:
+        given = self.held.targets[rows]
+        return float(sum(len(own.members(given)) ** 2 for own in self.selections))
+
+    def prepared(self) -> Prepared:
+        """All of them: equal ones are few in a set."""
+        every = np.arange(len(self.held))
+        return Prepared(every, every, self.held.weights, [])
+
+
+class InSpan(NamedTuple):
+    """Machines in the span of a basis."""
+
+    rows: WeightedRows  #: the set that the basis is of
+    sets: GatheredSets
+    trained: list[Trained]
+    of_all_rows: bool  #: whether passes over all rows were made
+
+
+def train_in_span(
+    rows: WeightedRows,
+    hull_tol: float,
+    limits: BasisLimits,
+    gatherer: Gatherer,
+    trainer: Trainer,
+    add_up: AddUp | None,
+) -> InSpan:
+    """Train every machine in the span of few vectors, which all of them share.
+
+    Parameters
+    ----------
+    rows : WeightedRows
+        A set that stands for all rows.
+    hull_tol : float
+        Its tolerance.
+    limits : BasisLimits
+    gatherer : Gatherer
+    trainer : Trainer
+    add_up : callable or None
+        None where all rows cannot be asked: the machines are those of the set. It is not used
+        where the set has all of them.
+    """
+    if add_up is not None:
+        n_most = max(_MOST, _FOR_EACH * limits.max_vectors)
+        rows = sample(rows, n_most, seed=0) if len(rows) > n_most else rows
+    sets = gatherer.of_one_set(rows, hull_tol)
+    if limits.most_bytes is None:
+        limits = limits._replace(most_bytes=_HELD)
+    data = _SetRows(rows, gatherer.selections)
+    trained = train_in_basis(data, sets.kernel, data.prepared(), limits, trainer)
+    assert trained is not None  # which "auto" alone can decide
+    if add_up is not None and not sets.exact:
+        solved = _solved(sets, trained, gatherer, trainer, add_up)
+        if solved:
+            found = [
+                _of_all_rows(one, solved[number], own) if number in solved else one
+                for number, (one, own) in enumerate(zip(trained, sets.sets, strict=True))
+            ]
+            return InSpan(rows, sets, found, True)
+    found = [_of_the_set(one, own) for one, own in zip(trained, sets.sets, strict=True)]
+    return InSpan(rows, sets, found, False)
+
+
+def _solved(
+    sets: GatheredSets,
+    trained: list[Trained],
+    gatherer: Gatherer,
+    trainer: Trainer,
+    add_up: AddUp,
+) -> dict[int, SolvedInPasses]:
+    """The machines that have something to learn, solved for all rows; empty where none could be."""
+    kernel = sets.kernel
+    machines = {
+        number: one.machine
+        for number, one in enumerate(trained)
+        if one.machine.solution is not None
+    }
+    if not machines:
+        return {}
+    used = np.concatenate([machine.set.rows for machine in machines.values()])
+    basis = used[np.sort(np.unique(used, return_index=True)[1])]  # as a single machine has it
+    place = np.empty(kernel.X.shape[0], dtype=np.intp)
+    place[basis] = np.arange(len(basis))
+    enough = [kernel.in_sums(one.set.rows, one.coefs).dtype for one in machines.values()]
+    accuracy = kernel.sum_tol / 10
+    sent = SpanMachines(
+        kernel.X[basis],
+        {number: place[one.set.rows] for number, one in machines.items()},
+        {number: gatherer.selections[number] for number in machines},
+        gatherer.spec,
+        gatherer.formulation,
+        np.result_type(*enough),
+        accuracy,
+    )
+    double = kernel.matrix(np.float64, accuracy)
+    starts = {
+        number: Start(
+            np.asarray(double.square(one.set.rows), dtype=np.float64),
+            Point(one.coefs, one.offsets),
+        )
+        for number, one in machines.items()
+    }
+
+    def ask(questions: dict[int, Question]) -> Answer:
+        return add_up(sent, questions)
+
+    with trainer.progress.task("passes", None) as task:
+        return solve_in_passes(starts, ask, gatherer.formulation, task)
+
+
+def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trained:
+    """A machine of the set, with what passes over all rows have made of it."""
+    (coefs, offsets), loss, _ = solved.seen
+    solution = one.machine.solution
+    assert solution is not None
+    n_iter = one.n_iter + solved.n_steps
+    machine = replace(
+        one.machine,
+        coefs=coefs,
+        scores=solved.scores,
+        offsets=offsets,
+        solution=solution._replace(
+            alpha=np.abs(coefs),
+            scores=solved.scores,
+            objective=nan,  # the dual's, which is not known
+            n_iter=n_iter,
+            converged=solved.converged,
+        ),
+    )
+    account = replace(
+        one.account,
+        n_rows=own.n_rows,
+        squared_norm=machine.squared_norm,
+        loss_reduced=loss,
+        loss=loss,
+        offsets=offsets,
+        dual_objective=None,
+        violators=None,
+        proof_rounding=0.0,
+        proven=False,
+        estimated_dual=None,
+        estimated_error=0.0,
+    )
+    return Trained(machine, n_iter, account, None)
+
+
+def _of_the_set(one: Trained, own: TrainingSet) -> Trained:
+    """A machine of the set alone: of all rows nothing is known, unless these are the set."""
+    if one.machine.solution is None:
+        return one
+    covered = own.coverage
+    account = replace(one.account, n_rows=covered.n_rows)
+    if not covered.exact:
+        account = replace(
+            account,
+            max_residual=covered.max_residual,
+            total_residual=covered.total_residual,
+            weighted_distances=covered.weighted_distances,
+            loss=None,
+            dual_objective=None,
+            violators=None,
+            proof_rounding=0.0,
+            proven=False,
+            estimated_dual=None,
+            estimated_error=0.0,
+        )
+    return one._replace(account=account, multipliers=None)
