@@ -106,6 +106,23 @@ def solve_in_span(
     return solver.solved(converged)
 
 
+def seen_in_span(
+    values: BasisValues,
+    targets: Array,
+    bounds: Array,
+    formulation: Formulation,
+    point: Point,
+    share: float,
+) -> Solved:
+    """A point as it is, by the rows in use and kinks rounded off by a share of the unit."""
+    scores = values.products(point.coefs)
+    offsets = np.array(point.offsets)
+    ramps = ramps_of(formulation, targets, bounds)
+    width = share * formulation.width(point.offsets)
+    seen = implied(ramps, ramps.heights(scores, offsets), width, len(scores), len(offsets))
+    return Solved(point, scores, seen.coefs, seen.loss, 0, True)
+
+
 class _Solver:
     def __init__(
         self,

@@ -43,6 +43,12 @@ _PASSES, _NEAR, _IDLE = 16, 1e-3, 2
 #: Steps that are remembered.
 _MEMORY = 12
 
+#: Rows for each vector that curvature is seen from, where there are more.
+_SAMPLED = 4
+
+#: One of so many of these rows is looked at in the first pass, where it is not known how many.
+_FIRST_ONE_IN = 4
+
 
 class Start(NamedTuple):
     """Where a machine begins."""
@@ -135,6 +141,7 @@ class _Descent:
         self.best = Seen(start, inf, inf)
         self.gain = inf
         self.n_steps = self.n_idle = 0
+        self.one_in = _FIRST_ONE_IN
         self.converged = False
 
     def _stay(self) -> None:
@@ -163,11 +170,14 @@ class _Descent:
             Look(steps[self.full], self.bent),
         )
         curved = len(self.looks) - 1
-        return Question(self.coefs, self.offsets, self.along, self.shift, self.looks, curved)
+        return Question(
+            self.coefs, self.offsets, self.along, self.shift, self.looks, curved, self.one_in
+        )
 
     def take(self, sums: Sums) -> None:
         """Go to the best point that was seen, and choose the next direction."""
         found = sums.losses
+        self.one_in = max(1, int(found.n_curved[0]) // (_SAMPLED * max(1, len(self.coefs))))
         steps = np.array([look.step for look in self.looks])
         pulled, drawn = self.within @ self.coefs, self.within @ self.along
         linear = found.slopes @ self.offsets + steps * (found.slopes @ self.shift)

@@ -216,8 +216,10 @@ class _Training:
         to_the_end: bool = False,
     ) -> None:
         for machine in self.machines:
-            n = int(min(n_rows, len(machine.problem.rows)))
-            machine.solve(widths, progress, n, to_the_end)
+            fit = machine.n_fit(self.limits.max_vectors)
+            machine.solve(widths, progress, int(min(n_rows, fit)), to_the_end)
+            if to_the_end and fit < len(machine.problem.rows) and not progress.is_over():
+                machine.solve_in_passes(progress)
 
     # --- the pilots
 
