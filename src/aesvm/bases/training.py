@@ -61,8 +61,9 @@ _MEMORY_SHARE = 0.25
 
 #: "auto": the pilot is carried by a basis of at most so many vectors, chosen so many at a time, if
 #: they leave less than a share of its squared norm; more are not chosen where they leave less than
-#: another. The basis may then become twice as large.
-_AUTO_MOST, _AUTO_STEP, _AUTO_LEFT, _AUTO_ENOUGH = 2000, 250, 0.06, 0.01
+#: another. It is given up where they would leave so many times as much if each step took off as
+#: large a share as the last. The basis may then become twice as large.
+_AUTO_MOST, _AUTO_STEP, _AUTO_LEFT, _AUTO_ENOUGH, _AUTO_HOPELESS = 2000, 250, 0.06, 0.01, 3.0
 
 
 class BasisLimits(NamedTuple):
@@ -239,10 +240,13 @@ class _Training:
         whole = sum(max(pilot.squared_norm, 0.0) for pilot in pilots)
         chosen, left = np.empty(0, dtype=np.intp), 1.0
         while len(chosen) < _AUTO_MOST and left > _AUTO_ENOUGH:
+            before = left
             new = pursuit.choose(_AUTO_STEP)
             chosen = np.append(chosen, new)
             left = 1.0 - float(pursuit.taken.sum()) / whole if whole > 0 else 0.0
-            if len(new) < _AUTO_STEP:
+            n_more = (_AUTO_MOST - len(chosen)) / _AUTO_STEP
+            hopeless = left * (left / before) ** n_more > _AUTO_HOPELESS * _AUTO_LEFT
+            if len(new) < _AUTO_STEP or (hopeless and len(chosen) > _AUTO_STEP):
                 break
         n_support = sum(pilot.n_support for pilot in pilots) / self.share
         pays = left <= _AUTO_LEFT and 4 * len(chosen) <= n_support
