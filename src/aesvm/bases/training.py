@@ -243,7 +243,8 @@ class _Training:
             before = left
             new = pursuit.choose(_AUTO_STEP)
             chosen = np.append(chosen, new)
-            left = 1.0 - float(pursuit.taken.sum()) / whole if whole > 0 else 0.0
+            taken = float(pursuit.taken.sum())
+            left = max(0.0, 1.0 - taken / whole) if whole > 0 else 0.0
             n_more = (_AUTO_MOST - len(chosen)) / _AUTO_STEP
             hopeless = left * (left / before) ** n_more > _AUTO_HOPELESS * _AUTO_LEFT
             if len(new) < _AUTO_STEP or (hopeless and len(chosen) > _AUTO_STEP):
