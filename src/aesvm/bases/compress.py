@@ -103,7 +103,8 @@ def compress(
     n_vectors : int or None
         The most that are kept.
     tol : float or None
-        Vectors are added until no machine is farther from what it was, where there is room.
+        Vectors are added until no machine is farther from what it was, where there is room. Where
+        rounding does not allow that, all of them are kept.
     run : callable
         ``map`` or a parallel one.
     progress : Progress
@@ -128,7 +129,10 @@ def compress(
             near = tol is None or found.distances.max(initial=0.0) <= tol
             if near or not len(new) or len(chosen) == most:
                 task.step()
-                return found
+                break
+    if tol is not None and not near and most == len(every):
+        return Compressed(expansions, np.zeros(len(expansions)))  # it takes all of them
+    return found
 
 
 def _pursuit(

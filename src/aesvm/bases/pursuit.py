@@ -108,6 +108,7 @@ class Pursuit:
     def choose(self, n_most: int) -> NDArray[np.intp]:
         """Some more rows, in the order of their choice; fewer where the span has all."""
         found: list[NDArray[np.intp]] = []
+        n_most = min(n_most, len(self.candidates))
         room = np.empty((len(self.candidates), self.parts.shape[1] + n_most))
         room[:, : self.parts.shape[1]] = self.parts
         self.parts = room[:, : self.parts.shape[1]]
@@ -130,13 +131,14 @@ class Pursuit:
     def _block(self, n_most: int) -> tuple[NDArray[np.intp], Array]:
         """Positions of the next candidates, and the factor of what they add to the span."""
         worths = self._worths()
+        if not worths.any():
+            return np.empty(0, dtype=np.intp), np.empty((0, 0))
         n_compared = min(_COMPARED, len(worths))
         best = np.argpartition(-worths, n_compared - 1)[:n_compared]
         best = best[worths[best] > 0]
-        if not len(best):
-            return best, np.empty((0, 0))
-        others = np.partition(worths, -n_compared - 1)[-n_compared - 1]
-        enough = _WORTH * float(others) if len(worths) > n_compared else 0.0
+        enough = 0.0
+        if len(worths) > n_compared:
+            enough = _WORTH * float(np.partition(worths, -n_compared - 1)[-n_compared - 1])
         rows = self.candidates[best]
         rest = self.kernel.square(rows).astype(np.float64)
         rest -= self.parts[best] @ self.parts[best].T

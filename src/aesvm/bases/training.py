@@ -59,6 +59,9 @@ _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
 #: Enriching ends where it lowers the objective by less than this share of ``gap_tol``.
 _SETTLED = 0.1
 
+#: Costs of all rows that come to more are refused: squares of their sums must stay finite.
+_LARGEST_COST = 1e140
+
 #: The share of the machine's memory that kernel values are held in, where no budget is given.
 _MEMORY_SHARE = 0.25
 
@@ -93,6 +96,13 @@ def train_in_basis(
     """
     formulation, groups = trainer.formulation, data.groups
     problems = list(data.problems(prepared.rows, prepared.weights))
+    largest = max((float(problem.bounds.sum()) for problem in problems), default=0.0)
+    if largest > _LARGEST_COST:
+        raise ValueError(
+            f"C, class_weight and sample_weight come to {largest:.3g} in all, more than "
+            f"{_LARGEST_COST:g}, which max_vectors={limits.max_vectors} cannot compute with: lower "
+            "them."
+        )
     found: list[Trained] = []
     for problem in problems:
         offsets = formulation.constant(problem.targets)
