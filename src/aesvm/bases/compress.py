@@ -22,9 +22,6 @@ _CANDIDATES, _LEAST_CANDIDATES = 5, 5000
 #: Where a tolerance is given, it is looked at whenever so many vectors have been chosen.
 _STEP = 64
 
-#: A vector is chosen only where it is farther from the span than this share of its squared norm.
-_LEAST_DISTANCE = 1e-8
-
 
 @dataclass(frozen=True)
 class Compression:
@@ -149,7 +146,7 @@ def _pursuit(
     if len(candidates) > limit:
         candidates = np.sort(np.random.default_rng(0).choice(candidates, limit, replace=False))
     targets = Targets(scores[candidates], groups[candidates], shares)
-    return Pursuit(kernel, candidates, targets, _LEAST_DISTANCE, run)
+    return Pursuit(kernel, candidates, targets, run=run)
 
 
 def _projections(

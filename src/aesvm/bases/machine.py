@@ -59,7 +59,7 @@ class SpanMachine:
         self.bounds = problem.bounds
         self.groups = np.unique(problem.groups)
         self.order = np.argsort(problem.rows)
-        values = around.kernel.for_sums(problem.rows, self.bounds)
+        values = around.kernel.for_sums(problem.rows, np.empty(0))
         self.values = BasisValues(values, problem.rows, most_bytes, around.run)
         nothing = np.zeros(len(problem.rows))
         offsets = best_offsets(around.formulation, nothing, problem.targets, self.bounds)
@@ -89,6 +89,21 @@ class SpanMachine:
             rows, coefs = machine.set.rows[own], machine.coefs[own]
             values = self.around.double.scores(rows, coefs, self.basis, self.around.run)
             self.point = Point(self.projected(values), machine.offsets)
+            self._is_precise()
+
+    def _is_precise(self) -> bool:
+        """Whether kernel values are precise enough for the coefficients that there are.
+
+        Where they were not, they are from now on. Vectors near to each other's span have large
+        coefficients that nearly cancel.
+        """
+        if self.values.kernel.dtype == np.float64 or not len(self.basis):
+            return True
+        enough = self.around.kernel.in_sums(self.basis, self.point.coefs)
+        if enough.dtype == self.values.kernel.dtype:
+            return True
+        self.values.compute_by(enough)
+        return False
 
     def factor(self) -> Array:
         """The lower Cholesky factor of the basis's kernel values."""
@@ -108,6 +123,13 @@ class SpanMachine:
         """Minimise F over the first rows; see ``solve_in_span``."""
         n = min(n_rows, len(self.problem.rows))
         self.values.n_rows = n
+        self._solve(n, widths, progress, to_the_end)
+        if not self._is_precise():
+            self._solve(n, widths[-1:], progress, to_the_end)
+
+    def _solve(
+        self, n: int, widths: tuple[float, ...], progress: Progress, to_the_end: bool
+    ) -> None:
         self.solved = solve_in_span(
             self.values,
             self.within,

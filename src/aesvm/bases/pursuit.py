@@ -33,6 +33,14 @@ _WORTH = 0.5
 #: Candidates that a thread brings up to date at a time.
 _PIECE = 2048
 
+#: Squared distances from the span that come out below zero by more than this share of the largest
+#: squared norm: the vectors of the basis are dependent to within rounding, and no more are chosen.
+_BROKEN = 1e-8
+
+#: A vector is chosen only where it is farther from the span than this share of its squared norm:
+#: nearer ones have large coefficients that nearly cancel.
+LEAST_DISTANCE = 1e-5
+
 
 class Targets(NamedTuple):
     """Functions to come near to, at the candidates."""
@@ -75,12 +83,13 @@ class Pursuit:
     kernel: KernelMatrix
     candidates: NDArray[np.intp]
     targets: Targets
-    least: float = 1e-10
+    least: float = LEAST_DISTANCE
     run: Callable = map
 
     def __post_init__(self) -> None:
         sizes = np.asarray(self.kernel.diag(self.candidates), dtype=np.float64)
         self.floor = self.least * sizes
+        self.largest = float(sizes.max(initial=0.0))
         self.distances = sizes.copy()  #: squared, from the span
         self.parts = np.empty((len(self.candidates), 0))  #: in an orthonormal basis of the span
         self.chosen = np.zeros(len(self.candidates), dtype=bool)
@@ -116,7 +125,9 @@ class Pursuit:
             picks, factor = self._block(min(n_most, _BLOCK))
             if not len(picks):
                 break
-            self._take(picks, factor, room)
+            if not self._take(picks, factor, room):
+                self.chosen[:] = True
+                break
             found.append(self.candidates[picks])
             n_most -= len(picks)
         return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
@@ -148,14 +159,16 @@ class Pursuit:
         )
         return best[order], factor
 
-    def _take(self, picks: NDArray[np.intp], factor: Array, room: Array) -> None:
-        """Add candidates to the basis, and bring all others up to date."""
+    def _take(self, picks: NDArray[np.intp], factor: Array, room: Array) -> bool:
+        """Add candidates to the basis, and bring all others up to date; False where that fails."""
         before, n_new = self.parts.shape[1], len(picks)
         values = self.targets.values
         shares = self.targets.shares.T[self.targets.groups[picks]]
         steps = _steps(factor, values[picks], shares)
         columns = self.kernel.columns(self.candidates[picks])
         old = np.ascontiguousarray(self.parts[picks].T)
+
+        distances = self.distances.copy()
 
         def piece(first: int) -> None:
             here = slice(first, min(first + _PIECE, len(self.candidates)))
@@ -166,13 +179,17 @@ class Pursuit:
                 factor, new.T, lower=True, overwrite_b=True, check_finite=False
             ).T
             room[here, before : before + n_new] = new
-            self.distances[here] -= np.square(new).sum(axis=1)
-            values[here] -= new @ steps
+            distances[here] -= np.square(new).sum(axis=1)
 
         list(self.run(piece, self._pieces()))
+        if distances.min() < -_BROKEN * self.largest:
+            return False
+        self.distances = distances
+        values -= room[:, before : before + n_new] @ steps
         self.parts = room[:, : before + n_new]
         self.chosen[picks] = True
         self.taken += np.square(steps).sum(axis=0)
+        return True
 
     def _pieces(self) -> range:
         return range(0, len(self.candidates), _PIECE)

@@ -45,10 +45,6 @@ PILOT, _LEAST_PILOT, _FIRST_ROWS, _FIRST_SHARE = 20_000, 1000, 40_000, 8
 #: support vectors twice as many.
 _CANDIDATES, _LEAST_CANDIDATES = 5, 3000
 
-#: A vector is chosen only where it is farther from the span than this share of its squared norm, by
-#: the precision of the kernel values: nearer ones have large coefficients that nearly cancel.
-_LEAST_DISTANCE = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
-
 #: Half-widths of the rounded kinks, in the formulation's unit: of the first solve, of those
 #: between, and of the last.
 _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
@@ -236,9 +232,8 @@ class _Training:
         """A pursuit on what is left of a function of each machine."""
         numbers, groups = np.unique(self.groups[candidates], return_inverse=True)
         shares = np.array([np.isin(numbers, machine.groups) for machine in self.machines])
-        least = max(_LEAST_DISTANCE[machine.values.kernel.dtype] for machine in self.machines)
         targets = Targets(values, groups, shares)
-        return Pursuit(self.around.double, candidates, targets, least, self.threads)
+        return Pursuit(self.around.double, candidates, targets, run=self.threads)
 
     def _add(self, rows: NDArray[np.intp]) -> None:
         """More vectors of the basis, for the machines that may use them."""

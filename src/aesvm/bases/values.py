@@ -67,6 +67,14 @@ class BasisValues:
         self.n_bytes = 0  # of all of them
         self.n_values = 0  # kernel values computed so far
 
+    def compute_by(self, kernel: KernelMatrix) -> None:
+        """Have values of another precision from now on."""
+        self.kernel = kernel
+        sizes = [len(columns) for columns in self.groups]
+        self.held, self.n_bytes = {}, 0
+        parts = np.split(self.basis, np.cumsum(sizes)[:-1]) if sizes else []
+        self.groups = [kernel.columns(part) for part in parts]
+
     def add(self, rows: NDArray[np.intp]) -> None:
         """More vectors of the basis."""
         if not len(rows):

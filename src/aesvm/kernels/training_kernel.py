@@ -87,10 +87,13 @@ class TrainingKernel:
 
     def for_sums(self, rows: NDArray[np.intp], coefs: NDArray[np.float64]) -> KernelMatrix:
         """Values precise enough for sums over the rows, with coefficients of such magnitude."""
+        few = len(rows) <= _FEW
+        return self.in_sums(rows, coefs) if not few else self.matrix(np.float64, self.sum_tol / 10)
+
+    def in_sums(self, rows: NDArray[np.intp], coefs: NDArray[np.float64]) -> KernelMatrix:
+        """The same, also of few rows: of sums over them there may be many."""
         accuracy = self.sum_tol / 10
         double = self.matrix(np.float64, accuracy)
-        if len(rows) <= _FEW:
-            return double
         columns = rows[:: max(1, len(rows) // _SAMPLE_COLUMNS)]
         lines = columns[:: max(1, len(columns) // _SAMPLE_LINES)]
         single = self.matrix(np.float32, accuracy)
