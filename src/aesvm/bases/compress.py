@@ -121,8 +121,8 @@ def compress(
         while True:
             n_more = most if tol is None else max(_STEP, len(chosen) // 4)
             new = pursuit.choose(min(n_more, most - len(chosen)))
-            chosen = np.sort(np.append(chosen, new))
-            found = _projections(expansions, kernel, groups, shares, chosen, scores, squared)
+            chosen = np.append(chosen, new)
+            found = _projections(expansions, kernel, pursuit.bases, scores, squared)
             near = tol is None or found.distances.max(initial=0.0) <= tol
             if near or not len(new) or len(chosen) == most:
                 task.step()
@@ -152,16 +152,14 @@ def _pursuit(
 def _projections(
     expansions: list[Expansion],
     kernel: KernelMatrix,
-    groups: NDArray[np.intp],
-    shares: NDArray[np.bool_],
-    chosen: NDArray[np.intp],
+    bases: list[NDArray[np.intp]],
     scores: Array,
     squared: Array,
 ) -> Compressed:
-    """Each machine on those of the vectors that it may use."""
+    """Each machine on its own part of the basis."""
     found, distances = [], []
-    for number, one in enumerate(expansions):
-        own = chosen[shares[number, groups[chosen]]]
+    for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
+        own = np.sort(basis)
         coefs = _projected(kernel, own, scores[own, number])
         found.append(Expansion(own, coefs, one.offset))
         distances.append(_distance(kernel, one, squared[number], scores[:, number], own, coefs))

@@ -12,7 +12,7 @@ below. What that takes, the kernel values of all rows with a multiplier among ea
 from the sample with an error that is known too: an estimate, by which enriching ends.
 
 With several machines, one for each pair of classes, all share the vectors: each uses those of its
-own classes.
+own classes that were not in its span already.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from aesvm.bases.machine import SpanMachine, Surroundings
@@ -177,7 +176,7 @@ class _Training:
                 break
             before = objective
             new = self._enriched(min(most - len(self.basis), _MOST_ADDED))
-            if not len(new):
+            if new is None:
                 break
             self._add(new)
         if progress.is_over():
@@ -210,8 +209,8 @@ class _Training:
             pilots.append(self.trainer.train(number, self.around.kernel, sample, progress))
         return pilots
 
-    def _chosen_by_pilots(self, pilots: list[Machine], n_most: int) -> NDArray[np.intp]:
-        """Vectors whose span comes near to the pilots."""
+    def _chosen_by_pilots(self, pilots: list[Machine], n_most: int) -> Pursuit:
+        """A pursuit of vectors whose span comes near to the pilots."""
         candidates = np.unique(np.concatenate([one.set.rows[one.support] for one in pilots]))
         most = 2 * max(_LEAST_CANDIDATES, _CANDIDATES * n_most)
         if len(candidates) > most:
@@ -222,9 +221,10 @@ class _Training:
             rows, coefs = pilot.set.rows[pilot.support], pilot.coefs[pilot.support]
             kernel = self.around.kernel.for_sums(rows, coefs)
             values[at, column] = kernel.scores(rows, coefs, candidates[at], self.threads)
-        chosen = self._pursuit(candidates, values).choose(n_most)
+        pursuit = self._pursuit(candidates, values)
+        chosen = pursuit.choose(n_most)
         self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
-        return chosen
+        return pursuit
 
     # --- the basis
 
@@ -235,29 +235,23 @@ class _Training:
         targets = Targets(values, groups, shares)
         return Pursuit(self.around.double, candidates, targets, run=self.threads)
 
-    def _add(self, rows: NDArray[np.intp]) -> None:
-        """More vectors of the basis, for the machines that may use them."""
-        self.basis = np.append(self.basis, rows)
-        for machine in self.machines:
-            machine.add(rows[np.isin(self.groups[rows], machine.groups)])
+    def _add(self, pursuit: Pursuit) -> None:
+        """More vectors of the basis, for the machines that use them."""
+        for machine, rows in zip(self.machines, pursuit.bases, strict=True):
+            machine.add(rows[len(machine.basis) :])
+        self.basis = np.unique(np.concatenate([machine.basis for machine in self.machines]))
 
-    def _enriched(self, n_most: int) -> NDArray[np.intp]:
-        """The next vectors; none where the gap is estimated to be small enough."""
+    def _enriched(self, n_most: int) -> Pursuit | None:
+        """A pursuit of the next vectors; None where the gap is estimated to be small enough."""
         candidates = self._candidates(n_most)
         left = self._gradients_outside(candidates)
         gap, error, objective = self._gap()
         if gap + error <= self.limits.gap_tol * abs(objective):
-            return np.empty(0, dtype=np.intp)
+            return None
         pursuit = self._pursuit(candidates, left)
-        pursuit.begin_with(self.basis, self._factor())
-        return pursuit.choose(n_most)
-
-    def _factor(self) -> Array:
-        """The lower Cholesky factor of the basis's kernel values."""
-        if len(self.machines) == 1 or not len(self.basis):
-            return self.machines[0].factor()
-        within = np.asarray(self.around.double.square(self.basis), dtype=np.float64)
-        return scipy.linalg.cholesky(within, lower=True, check_finite=False)
+        bases = [machine.basis for machine in self.machines]
+        pursuit.begin_with(bases, [machine.factor() for machine in self.machines])
+        return pursuit if len(pursuit.choose(n_most)) else None
 
     def _candidates(self, n_most: int) -> NDArray[np.intp]:
         """A sample of the rows with a multiplier."""
