@@ -121,14 +121,25 @@ def compress(
         while True:
             n_more = most if tol is None else max(_STEP, len(chosen) // 4)
             new = pursuit.choose(min(n_more, most - len(chosen)))
-            chosen = np.append(chosen, new)
+            n_before, chosen = len(chosen), np.append(chosen, new)
             found = _projections(expansions, kernel, pursuit.bases, scores, squared)
             near = tol is None or found.distances.max(initial=0.0) <= tol
             if near or not len(new) or len(chosen) == most:
                 task.step()
                 break
-    if tol is not None and not near and most == len(every):
-        return Compressed(expansions, np.zeros(len(expansions)))  # it takes all of them
+    if tol is None:
+        return found
+    if not near:  # all of them, where there may be so many
+        return Compressed(expansions, np.zeros(len(squared))) if most == len(every) else found
+    few, enough = n_before, len(chosen)
+    while enough - few > 1:  # the least number of them, in the order of their choice
+        n = (few + enough) // 2
+        bases = [rows[np.isin(rows, chosen[:n])] for rows in pursuit.bases]
+        fewer = _projections(expansions, kernel, bases, scores, squared)
+        if fewer.distances.max(initial=0.0) <= tol:
+            enough, found = n, fewer
+        else:
+            few = n
     return found
 
 

@@ -238,6 +238,7 @@ class KernelMachine:
         check_is_fitted(self)
         return certify_in_memory(self, self._learns, X, y, sample_weight)
 
+    @fit_method
     def compress(
         self, n_vectors: int | None = None, *, tol: float | None = None, X: ArrayLike | None = None
     ) -> Self:
