@@ -179,9 +179,12 @@ class _Training:
             if new is None:
                 break
             self._add(new)
-        if progress.is_over():
+        if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
         self._solve(_LAST, progress, to_the_end=True)
+        converged = all(machine.solution.converged for machine in self.machines)
+        if not converged and progress.is_over():
+            progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
         self._gradients_outside(self._candidates(0))
         self._gap()
 
