@@ -379,3 +379,23 @@ def test_the_number_of_threads_changes_nothing(name, small_steps):
         np.testing.assert_array_equal(one.dual_coef_, other.dual_coef_)
         np.testing.assert_array_equal(one.intercept_, other.intercept_)
         assert one.certificate_ == other.certificate_
+
+
+@pytest.mark.parametrize("C", [0.1, 2.0, 50.0])
+@pytest.mark.parametrize("n_vectors", [5, 20])
+def test_the_gap_is_half_of_what_the_span_lacks_and_rounding_off(C, n_vectors, small_steps):
+    X, y, _ = rows()
+    model = fitted(AESVC(C=C, gamma=1.0, max_vectors=n_vectors), X, y)
+    ((at, coefs),) = model._trained_on_["multipliers"]
+    assert (np.abs(coefs) <= C * (1 + 1e-12)).all()
+    assert abs(coefs.sum()) <= 1e-9 * np.abs(coefs).sum()
+    K = oracles.kernel(X[at], gamma=1.0)
+    inside = kernel_of_span(X[at], model.support_vectors_, 1.0)
+    lacking = coefs @ (K - inside) @ coefs
+    certificate = model.certificate_
+    # w is the part of g in the span
+    assert certificate.norm**2 == pytest.approx(coefs @ inside @ coefs, rel=0.05)
+    # the dual is that of the best multiple, which is a little better than that of the multipliers
+    assert certificate.gap <= 0.5 * lacking + SOLVED * certificate.objective
+    if 0.5 * lacking < 0.1 * certificate.objective:
+        assert certificate.gap >= 0.45 * lacking - SOLVED * certificate.objective
