@@ -198,7 +198,7 @@ class Pursuit:
             own = np.searchsorted(one.own, best[at])
             rest = square[np.ix_(at, at)] - one.parts[own] @ one.parts[own].T
             compared.append(_Compared(at, rest, one.values[own], self.floor[best[at]], n_most))
-        order = _greedy(compared, len(best), n_most, enough)
+        order = _greedy(compared, shares, n_most, enough)
         positions = [best[one.at[one.order]] for one in compared]
         return best[order], positions, [one.factor() for one in compared]
 
@@ -285,10 +285,9 @@ class _Compared:
 
     def take(self, one: int) -> None:
         """Add a candidate to the span, where it is not in it."""
-        (found,) = np.nonzero(self.at == one)
-        if not len(found) or not self.distances[found[0]] > self.floor[found[0]]:
+        at, k = int(np.searchsorted(self.at, one)), len(self.order)
+        if not self.distances[at] > self.floor[at]:
             return
-        at, k = int(found[0]), len(self.order)
         new = (self.rest[:, at] - self.parts[:, :k] @ self.parts[at, :k]) / np.sqrt(
             self.distances[at]
         )
@@ -308,13 +307,15 @@ def _worths(values: Array, distances: Array, floor: Array) -> Array:
 
 
 def _greedy(
-    compared: list[_Compared], n_compared: int, n_most: int, enough: float
+    compared: list[_Compared], shares: NDArray[np.bool_], n_most: int, enough: float
 ) -> NDArray[np.intp]:
     """The best of a few candidates, one after the other.
 
-    ``enough``: the least worth of one to be chosen after the first.
+    ``shares``: whether a function may use each of them; ``enough``: the least worth of one to be
+    chosen after the first.
     """
-    worths = np.zeros((len(compared), n_compared))
+    n_compared = shares.shape[1]
+    worths = np.zeros(shares.shape)
     for own, one in zip(worths, compared, strict=True):
         own[one.at] = one.worths()
     chosen = np.zeros(n_compared, dtype=bool)
@@ -324,11 +325,10 @@ def _greedy(
         at = int(np.argmax(total))
         if not total[at] > (enough if order else 0.0):
             break
-        for own, one in zip(worths, compared, strict=True):
-            n_before = len(one.order)
+        for number in np.flatnonzero(shares[:, at]):
+            one = compared[number]
             one.take(at)
-            if len(one.order) > n_before:
-                own[one.at] = one.worths()
+            worths[number, one.at] = one.worths()
         chosen[at] = True
         order.append(at)
     return np.array(order, dtype=np.intp)
