@@ -27,7 +27,7 @@ SLOW = (
     *("out_of_core/test_streamed_family.py", "scikit_learn/test_twins.py"),
 )
 NUMERICAL = (
-    *("kernels", "machines", "sets", "solver"),
+    *("bases", "kernels", "machines", "sets", "solver"),
     *("out_of_core/test_part.py", "out_of_core/test_rounds_of_sources.py"),
     *("test_representative_set.py", "test_svc.py", "test_wide_rows.py", "benchmarks/test_fuzz.py"),
 )

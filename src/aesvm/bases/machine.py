@@ -222,9 +222,13 @@ class SpanMachine:
         coefs = self.point.coefs
         return float(0.5 * coefs @ self.within @ coefs) + self.loss()
 
+    def implied(self) -> Array:
+        """The multipliers that positions imply, moved to where the dual's constraints hold."""
+        return self.around.formulation.feasible(self.solution.multipliers, self.targets, self.costs)
+
     def active(self) -> NDArray[np.intp]:
-        """The rows with a multiplier."""
-        return self.problem.rows[np.flatnonzero(self.solution.multipliers)]
+        """The rows with such a multiplier."""
+        return self.problem.rows[np.flatnonzero(self.implied())]
 
     def gradient_outside(self, rows: NDArray[np.intp]) -> Array:
         """What is left of ``g = sum_i coef_i phi(x_i)`` outside of the span, at some rows.
@@ -232,17 +236,17 @@ class SpanMachine:
         Of these, the ones with a multiplier must be a fair sample of all that have one: ``|g|^2``
         is estimated by them.
         """
-        around, multipliers = self.around, self.solution.multipliers
+        around, multipliers = self.around, self.implied()
         active = np.flatnonzero(multipliers)
-        own, coefs = self.problem.rows[active], multipliers[active]
-        kernel = around.kernel.for_sums(own, coefs)
-        values = kernel.scores(own, coefs, rows, around.run)
+        support, coefs = self.problem.rows[active], multipliers[active]
+        kernel = around.kernel.for_sums(support, coefs)
+        values = kernel.scores(support, coefs, rows, around.run)
         at_basis = self.values.sums(multipliers)
         inside = self.projected(at_basis)
         left = values - around.double.scores(self.basis, inside, rows, around.run)
         found = np.searchsorted(self.problem.rows, rows, sorter=self.order)
-        terms = multipliers[self.order[found]] * left
-        terms = terms[terms != 0]
+        own = multipliers[self.order[found]]
+        terms = own[own != 0] * left[own != 0]
         outside, error = float(terms.sum()), 0.0
         if 1 < len(terms) < len(active):
             outside = float(terms.mean()) * len(active)
@@ -252,9 +256,7 @@ class SpanMachine:
 
     def multipliers(self) -> Array:
         """Feasible for the dual: those of the exact machine where there is one, or implied."""
-        if self.known is not None:
-            return self.known.coefs
-        return self.around.formulation.feasible(self.solution.multipliers, self.targets, self.costs)
+        return self.implied() if self.known is None else self.known.coefs
 
     def dual(self) -> tuple[float, float]:
         """The dual at these multipliers, and its standard error."""

@@ -12,7 +12,7 @@ below. What that takes, the kernel values of all rows with a multiplier among ea
 from the sample with an error that is known too: an estimate, by which enriching ends.
 
 With several machines, one for each pair of classes, all share the vectors: each uses those of its
-own classes.
+own classes that were not in its span already.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.factor import cholesky
 from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import Pursuit, Targets
 from aesvm.bases.values import Array
@@ -54,6 +53,9 @@ _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
 
 #: Enriching ends where it lowers the objective by less than this share of ``gap_tol``.
 _SETTLED = 0.1
+
+#: Costs of all rows that come to more are refused: squares of their sums must stay finite.
+_LARGEST_COST = 1e140
 
 #: The share of the machine's memory that kernel values are held in, where no budget is given.
 _MEMORY_SHARE = 0.25
@@ -108,6 +110,13 @@ def train_in_basis(
     """
     formulation, groups = trainer.formulation, data.groups
     problems = list(data.problems(prepared.rows, prepared.weights))
+    largest = max((float(problem.bounds.sum()) for problem in problems), default=0.0)
+    if largest > _LARGEST_COST:
+        raise ValueError(
+            f"C, class_weight and sample_weight come to {largest:.3g} in all, more than "
+            f"{_LARGEST_COST:g}, which max_vectors={limits.max_vectors} cannot compute with: lower "
+            "them."
+        )
     found: list[Trained] = []
     for problem in problems:
         offsets = formulation.constant(problem.targets)
@@ -184,7 +193,7 @@ class _Training:
         else:
             chosen = pursuit.choose(n_first)
         self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
-        self._add(chosen)
+        self._add(pursuit)
         for machine, pilot in zip(self.machines, pilots, strict=True):
             machine.start_from(pilot)
             machine.known = pilot if self.share == 1.0 else None
@@ -199,12 +208,15 @@ class _Training:
                 break
             before = objective
             new = self._enriched(min(most - len(self.basis), _MOST_ADDED))
-            if not len(new):
+            if new is None:
                 break
             self._add(new)
-        if progress.is_over():
+        if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
         self._solve(_LAST, progress, to_the_end=True)
+        converged = all(machine.solution.converged for machine in self.machines)
+        if not converged and progress.is_over():
+            progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
         self._gradients_outside(self._candidates(0))
         self._gap()
         return True
@@ -281,29 +293,23 @@ class _Training:
         targets = Targets(values, groups, shares)
         return Pursuit(self.around.double, candidates, targets, run=self.threads)
 
-    def _add(self, rows: NDArray[np.intp]) -> None:
-        """More vectors of the basis, for the machines that may use them."""
-        self.basis = np.append(self.basis, rows)
-        for machine in self.machines:
-            machine.add(rows[np.isin(self.groups[rows], machine.groups)])
+    def _add(self, pursuit: Pursuit) -> None:
+        """More vectors of the basis, for the machines that use them."""
+        for machine, rows in zip(self.machines, pursuit.bases, strict=True):
+            machine.add(rows[len(machine.basis) :])
+        self.basis = np.unique(np.concatenate([machine.basis for machine in self.machines]))
 
-    def _enriched(self, n_most: int) -> NDArray[np.intp]:
-        """The next vectors; none where the gap is estimated to be small enough."""
+    def _enriched(self, n_most: int) -> Pursuit | None:
+        """A pursuit of the next vectors; None where the gap is estimated to be small enough."""
         candidates = self._candidates(n_most)
         left = self._gradients_outside(candidates)
         gap, error, objective = self._gap()
         if gap + error <= self.limits.gap_tol * abs(objective):
-            return np.empty(0, dtype=np.intp)
+            return None
         pursuit = self._pursuit(candidates, left)
-        pursuit.begin_with(self.basis, self._factor())
-        return pursuit.choose(n_most)
-
-    def _factor(self) -> Array:
-        """The lower Cholesky factor of the basis's kernel values."""
-        if len(self.machines) == 1:
-            return self.machines[0].factor()
-        within = np.asarray(self.around.double.square(self.basis), dtype=np.float64)
-        return cholesky(within, self.threads)
+        bases = [machine.basis for machine in self.machines]
+        pursuit.begin_with(bases, [machine.factor() for machine in self.machines])
+        return pursuit if len(pursuit.choose(n_most)) else None
 
     def _candidates(self, n_most: int) -> NDArray[np.intp]:
         """A sample of the rows with a multiplier."""

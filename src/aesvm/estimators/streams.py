@@ -84,6 +84,16 @@ def _check_can_stream(estimator: Any) -> None:
             f"gamma={estimator.gamma!r} is a statistic of all rows, and a stream never has all: "
             "partial_fit needs a number, as in gamma=0.1."
         )
+    _check_no_basis(estimator, NotAStreamError)
+
+
+def _check_no_basis(estimator: Any, error: type[ValueError]) -> None:
+    """Refuse ``max_vectors``, of an estimator that has it."""
+    if (most := getattr(estimator, "max_vectors", None)) is not None:
+        raise error(
+            f"max_vectors={most} needs all rows in memory, and a stream never has all: use fit, or "
+            "max_vectors=None."
+        )
 
 
 def check_streams(estimator: Any, source: Any) -> None:
@@ -94,6 +104,7 @@ def check_streams(estimator: Any, source: Any) -> None:
             'kernel="precomputed" is the kernel matrix of all rows, and a stream never has '
             "all: use another kernel, or a callable."
         )
+    _check_no_basis(estimator, ValueError)
 
 
 def valid_chunk(
