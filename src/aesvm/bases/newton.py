@@ -34,6 +34,7 @@ _GAIN = {False: 3e-4, True: 3e-6}
 _SAMPLED = 3
 
 #: Steps that are remembered, steps with one factor at least and at most, and the most factors.
+#: Where the least are worth a factor, every width has one of its own.
 _MEMORY, _STEPS, _FACTORS = 20, (12, 60), 6
 
 #: What an operation in double precision takes, in those of single precision.
@@ -174,7 +175,7 @@ class _Solver:
         self.width = share * self.formulation.width(tuple(self.offsets))
         seen = self._look()
         for attempt in range(_FACTORS):
-            if attempt or self.factor is None:
+            if attempt or self.factor is None or self._patience == _STEPS[0]:
                 self.factor = self._factor(seen)
             history: History = deque(maxlen=_MEMORY)
             for _ in range(self._patience):
