@@ -109,12 +109,13 @@ class Pursuit:
     kernel: KernelMatrix
     candidates: NDArray[np.intp]
     targets: Targets
-    least: float = 1e-10
+    least: float = LEAST_DISTANCE
     run: Callable = map
 
     def __post_init__(self) -> None:
         sizes = np.asarray(self.kernel.diag(self.candidates), dtype=np.float64)
         self.floor = self.least * sizes
+        self.largest = float(sizes.max(initial=0.0))
         self.chosen = np.zeros(len(self.candidates), dtype=bool)
         self.functions = []
         for values, shares in zip(self.targets.values.T, self.targets.shares, strict=True):
@@ -166,7 +167,9 @@ class Pursuit:
             picks, own, factors = self._block(min(n_most, _BLOCK))
             if not len(picks):
                 break
-            self._take(picks, own, factors)
+            if not self._take(picks, own, factors):
+                self.chosen[:] = True
+                break
             found.append(self.candidates[picks])
             n_most -= len(picks)
         return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
@@ -204,8 +207,8 @@ class Pursuit:
 
     def _take(
         self, picks: NDArray[np.intp], own: list[NDArray[np.intp]], factors: list[Array]
-    ) -> None:
-        """Add candidates to the bases, and bring all others up to date."""
+    ) -> bool:
+        """Add candidates to the bases, and bring all others up to date; False where that fails."""
         columns = self.kernel.columns(self.candidates[picks])
         places = np.empty(len(self.candidates), dtype=np.intp)
         places[picks] = np.arange(len(picks))
@@ -223,9 +226,12 @@ class Pursuit:
                 update.of_piece(block, first, last)
 
         list(self.run(piece, range(0, len(self.candidates), _PIECE)))
+        if min(update.distances.min() for update in updates) < -_BROKEN * self.largest:
+            return False
         for update in updates:
             update.finish()
         self.chosen[picks] = True
+        return True
 
 
 class _Update:
@@ -246,6 +252,8 @@ class _Update:
             factor, function.values[at], lower=True, check_finite=False
         )
         function.grow(rows)
+        self.new = slice(len(function.rows), len(function.rows) + len(rows))
+        self.distances = function.distances.copy()
 
     def of_piece(self, block: Array, first: int, last: int) -> None:
         """Candidates from ``first`` to ``last``, whose values with all new vectors are given."""
@@ -255,15 +263,16 @@ class _Update:
         new = block[np.ix_(lines, self.columns)]
         new -= one.parts[here] @ self.old
         new = _solved(self.factor, new)
-        n_before = len(one.rows)
-        one.room[here, n_before : n_before + len(self.rows)] = new
-        one.distances[here] -= np.square(new).sum(axis=1)
-        one.values[here] -= new @ self.steps
+        one.room[here, self.new] = new
+        self.distances[here] -= np.square(new).sum(axis=1)
 
     def finish(self) -> None:
-        """All candidates are up to date."""
-        self.function.rows = np.append(self.function.rows, self.rows)
-        self.function.taken += float(self.steps @ self.steps)
+        """All candidates have been seen, and nothing speaks against the vectors."""
+        one = self.function
+        one.distances = self.distances
+        one.values = one.values - one.room[:, self.new] @ self.steps
+        one.rows = np.append(one.rows, self.rows)
+        one.taken += float(self.steps @ self.steps)
 
 
 class _Compared:
