@@ -241,3 +241,17 @@ def test_the_number_of_threads_changes_nothing(n_jobs, monkeypatch):
     for one in found[1:]:
         for own, first in zip(one, found[0], strict=True):
             assert_array_equal(own, first)
+
+
+@pytest.mark.parametrize("least", [0.0, 1e-14])
+@pytest.mark.parametrize("n_functions", [1, 2])
+def test_it_ends_where_vectors_are_dependent_to_within_rounding(least, n_functions):
+    rng = np.random.default_rng(0)
+    X, coefs = rng.normal(size=(400, 2)), rng.normal(size=(400, n_functions))
+    found = begun(X, 0.01, coefs, least=least)
+    chosen = found.choose(400)
+    assert 0 < len(chosen) < 400
+    assert not len(found.choose(5))
+    norms = (coefs * (oracles.kernel(X, gamma=0.01) @ coefs)).sum(axis=0)
+    assert (found.taken <= norms * (1 + 1e-3)).all()
+    assert all(np.isfinite(one.values).all() for one in found.functions)

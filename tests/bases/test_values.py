@@ -81,6 +81,19 @@ def test_what_is_not_held_is_computed_anew():
     assert not found.held
 
 
+@pytest.mark.parametrize("most_bytes", [3000, 1e9])
+def test_values_of_another_precision_take_the_place_of_those_that_are_held(most_bytes):
+    found, K, rng = made(2, np.float32, most_bytes)
+    found.sums(np.ones(70))
+    basis = found.basis.copy()
+    found.compute_by(kernel_matrix(found.kernel.X.astype(np.float64), gamma=0.7))
+    assert_array_equal(found.basis, basis)
+    coefs = rng.normal(size=12)
+    assert_allclose(found.products(coefs), K @ coefs, atol=1e-12)
+    assert found.lines(np.arange(3)).dtype == np.float64
+    assert sum(block.nbytes for block in found.held.values()) <= most_bytes
+
+
 def test_a_basis_without_vectors_has_no_values():
     found = BasisValues(kernel_matrix(np.eye(3)), np.arange(3), 1e9)
     assert_array_equal(found.products(np.empty(0)), np.zeros(3))

@@ -226,7 +226,7 @@ class Pursuit:
                 update.of_piece(block, first, last)
 
         list(self.run(piece, range(0, len(self.candidates), _PIECE)))
-        if any(update.distances.min() < -_BROKEN * self.largest for update in updates):
+        if min(update.distances.min() for update in updates) < -_BROKEN * self.largest:
             return False
         for update in updates:
             update.finish()
@@ -252,7 +252,8 @@ class _Update:
             factor, function.values[at], lower=True, check_finite=False
         )
         function.grow(rows)
-        self.values, self.distances = function.values.copy(), function.distances.copy()
+        self.new = slice(len(function.rows), len(function.rows) + len(rows))
+        self.distances = function.distances.copy()
 
     def of_piece(self, block: Array, first: int, last: int) -> None:
         """Candidates from ``first`` to ``last``, whose values with all new vectors are given."""
@@ -262,16 +263,16 @@ class _Update:
         new = block[np.ix_(lines, self.columns)]
         new -= one.parts[here] @ self.old
         new = _solved(self.factor, new)
-        n_before = len(one.rows)
-        one.room[here, n_before : n_before + len(self.rows)] = new
+        one.room[here, self.new] = new
         self.distances[here] -= np.square(new).sum(axis=1)
-        self.values[here] -= new @ self.steps
 
     def finish(self) -> None:
-        """All candidates are up to date."""
-        self.function.rows = np.append(self.function.rows, self.rows)
-        self.function.values, self.function.distances = self.values, self.distances
-        self.function.taken += float(self.steps @ self.steps)
+        """All candidates have been seen, and nothing speaks against the vectors."""
+        one = self.function
+        one.distances = self.distances
+        one.values = one.values - one.room[:, self.new] @ self.steps
+        one.rows = np.append(one.rows, self.rows)
+        one.taken += float(self.steps @ self.steps)
 
 
 class _Compared:

@@ -175,13 +175,14 @@ class _Training:
         ]
         self.share = min(1.0, PILOT / len(np.unique(np.concatenate([p.rows for p in problems]))))
         self.basis = np.empty(0, dtype=np.intp)
+        self.most = limits.max_vectors
 
     def run(self, progress: Progress) -> bool:
         """All of it; where the fit is to end, no more than that there are machines to use.
 
         False where the pilots say that it does not pay.
         """
-        most = self.limits.max_vectors
+        most = self.most
         pilots = self._pilots(progress)
         n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
         pursuit = self._pursuit_of_pilots(pilots, n_first)
@@ -189,7 +190,7 @@ class _Training:
             chosen = self._chosen_if_it_pays(pursuit, pilots)
             if not len(chosen):
                 return False
-            most = min(most, 2 * len(chosen))
+            most = self.most = min(most, 2 * len(chosen))
         else:
             chosen = pursuit.choose(n_first)
         self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
@@ -229,7 +230,7 @@ class _Training:
         to_the_end: bool = False,
     ) -> None:
         for machine in self.machines:
-            fit = machine.n_fit(self.limits.max_vectors)
+            fit = machine.n_fit(self.most)
             machine.solve(widths, progress, int(min(n_rows, fit)), to_the_end)
             if to_the_end and fit < len(machine.problem.rows) and not progress.is_over():
                 machine.solve_in_passes(progress)

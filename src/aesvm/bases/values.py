@@ -71,9 +71,11 @@ class BasisValues:
         """Have values of another precision from now on."""
         self.kernel = kernel
         sizes = [len(columns) for columns in self.groups]
-        self.held, self.n_bytes = {}, 0
         parts = np.split(self.basis, np.cumsum(sizes)[:-1]) if sizes else []
-        self.groups = [kernel.columns(part) for part in parts]
+        self.basis, self.groups = self.basis[:0], []
+        self.held, self.to_hold, self.n_bytes = {}, set(), 0
+        for part in parts:
+            self.add(part)
 
     def add(self, rows: NDArray[np.intp]) -> None:
         """More vectors of the basis."""
