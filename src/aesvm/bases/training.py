@@ -297,6 +297,7 @@ class _Training:
     def _add(self, pursuit: Pursuit) -> None:
         """More vectors of the basis, for the machines that use them."""
         for machine, rows in zip(self.machines, pursuit.bases, strict=True):
+            machine.values.n_kept = machine.n_fit(self.most)
             machine.add(rows[len(machine.basis) :])
         self.basis = np.unique(np.concatenate([machine.basis for machine in self.machines]))
 

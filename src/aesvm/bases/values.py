@@ -58,6 +58,7 @@ class BasisValues:
         self.kernel = kernel
         self.rows = rows
         self.n_rows = len(rows)
+        self.n_kept = len(rows)  # the first rows, whose values may be held
         self.most_bytes = most_bytes
         self.run = run
         self.basis = np.empty(0, dtype=np.intp)
@@ -85,7 +86,7 @@ class BasisValues:
         self.basis = np.append(self.basis, rows)
         self.groups.append(self.kernel.columns(rows))
         # which tiles there is room for is settled here, and not by the thread that comes first
-        for number, first in enumerate(range(0, len(self.rows), _TILE)):
+        for number, first in enumerate(range(0, self.n_kept, _TILE)):
             n_lines = min(_TILE, len(self.rows) - first)
             size = n_lines * len(rows) * self.kernel.dtype.itemsize
             if self.n_bytes + size <= self.most_bytes:
