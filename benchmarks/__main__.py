@@ -10,8 +10,13 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks import (
+    bases,
+    basis_growth,
+    basis_memory,
+    basis_rivals,
     classifier,
     cluster,
+    compression,
     cores,
     easy,
     family,
@@ -56,6 +61,13 @@ def main() -> int:
         "levels": lambda: cluster.levels(report, data_dir, covtype(), jobs),
         "originals": lambda: originals.run(report, data_dir),
         "cores": lambda: cores.run(report, covtype(), repeats),
+        "compress": lambda: compression.run(report, data_dir, jobs, repeats),
+        "basis": lambda: bases.run(report, data_dir, jobs),
+        "basis_growth": lambda: basis_growth.run(report, covtype(), jobs),
+        "basis_growth_streams": lambda: basis_growth.run_streams(report, covtype(), jobs),
+        "basis_growth_cluster": lambda: basis_growth.run_cluster(report, covtype(), jobs),
+        "basis_memory": lambda: basis_memory.run(report, jobs),
+        "basis_rivals": lambda: basis_rivals.run(report, data_dir, jobs),
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("questions", nargs="*", metavar="question", help=", ".join(questions))

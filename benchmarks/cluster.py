@@ -184,7 +184,7 @@ def _on_cluster(folder: Path, n_workers: int, refine: int, n_jobs: int) -> None:
 
     from aesvm.dask import DaskAESVC
 
-    X, y = (_lazy(folder / f"{name}.npy") for name in "Xy")
+    X, y = (lazy(folder / f"{name}.npy") for name in "Xy")
     with (
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
@@ -230,7 +230,7 @@ def _sent(client: Any) -> int:
     return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
 
-def _lazy(path: Path) -> Any:
+def lazy(path: Path) -> Any:
     """An array in a file, partition by partition; workers read it."""
     import dask.array as da
 

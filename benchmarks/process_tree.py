@@ -46,6 +46,13 @@ def anonymous(root: int) -> int:
     return sum(_anonymous(process) for process in tree(root))
 
 
+def resident_peak() -> int:
+    """The most bytes of this process that have been in memory at once, since it began."""
+    # not ru_maxrss: that one starts from what the parent had when it forked
+    lines = _text("/proc/self/status").splitlines()
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(b"VmHWM"))
+
+
 class Watch:
     """The peak of that memory, looked at now and then: ``with Watch(pid) as watch: ...``."""
 

@@ -70,8 +70,10 @@ def dual_objective(model: Any, gamma: float, n_jobs: int) -> float:
     return float(0.5 * norm - np.abs(coefs).sum())
 
 
-def relative_gap(model: Any, X: Any, y: NDArray, C: float, gamma: float, n_jobs: int) -> float:
-    """The duality gap, relative to the primal objective, of another's model of all rows."""
+def objectives(
+    model: Any, X: Any, y: NDArray, C: float, gamma: float, n_jobs: int
+) -> tuple[float, float]:
+    """The primal and the dual objective of another's model of all rows."""
     _, coefs, kernel = _expansion(model, gamma)
     with one_blas_thread, Threads(n_jobs) as run:
         norm = kernel.squared_norm(np.arange(len(coefs)), coefs, run)
@@ -84,5 +86,10 @@ def relative_gap(model: Any, X: Any, y: NDArray, C: float, gamma: float, n_jobs:
         )
     signs = np.where(y == model.classes_[1], 1.0, -1.0)
     losses = np.maximum(0.0, 1.0 - signs * (values + float(np.ravel(model.intercept_)[0])))
-    primal = 0.5 * norm + C * float(losses.sum())
-    return (primal - (float(np.abs(coefs).sum()) - 0.5 * norm)) / primal
+    return 0.5 * norm + C * float(losses.sum()), float(np.abs(coefs).sum()) - 0.5 * norm
+
+
+def relative_gap(model: Any, X: Any, y: NDArray, C: float, gamma: float, n_jobs: int) -> float:
+    """The duality gap, relative to the primal objective, of another's model of all rows."""
+    primal, dual = objectives(model, X, y, C, gamma, n_jobs)
+    return (primal - dual) / primal

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -118,20 +120,29 @@ def _npy(folder: Path, X: NDArray, y: NDArray) -> Path:
 
 
 def _parquet(folder: Path, X: NDArray, y: NDArray) -> Path:
+    path = folder / "kdd99.parquet"
+    firsts = range(0, len(y), CHUNK)
+    write_parquet(
+        path, ((X[at : at + CHUNK] / np.float32(255), y[at : at + CHUNK]) for at in firsts)
+    )
+    return path
+
+
+def write_parquet(path: Path, chunks: Iterable[tuple[NDArray, NDArray]]) -> None:
+    """Rows in single precision, and classes that are small numbers in a column y."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingError("pyarrow is not installed here") from error
-    path = folder / "kdd99.parquet"
-    names = [f"x{column}" for column in range(X.shape[1])]
+    chunks = iter(chunks)
+    first = next(chunks)
+    names = [f"x{column}" for column in range(first[0].shape[1])]
     schema = pa.schema([*((name, pa.float32()) for name in names), ("y", pa.int8())])
     with pq.ParquetWriter(path, schema) as writer:
-        for first in range(0, len(y), CHUNK):
-            block = X[first : first + CHUNK] / np.float32(255)
-            columns = [*block.T, y[first : first + CHUNK]]
+        for block, classes in chain([first], chunks):
+            columns = [*block.astype(np.float32, copy=False).T, classes.astype(np.int8)]
             writer.write_table(pa.table(columns, schema=schema))
-    return path
 
 
 def _libsvm(folder: Path, X: NDArray, y: NDArray) -> Path:

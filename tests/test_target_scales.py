@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from aesvm import AESVR, AENuSVR
 
 EACH = pytest.mark.parametrize("estimator", [AESVR, AENuSVR])
-SAYS = "is too small for targets with a standard deviation of .* TransformedTargetRegressor"
+SAYS = "is too small for targets with a standard deviation of .*TransformedTargetRegressor"
 
 
 def prices(n=400, unit=1e5, seed=0):

@@ -69,13 +69,17 @@ class AESVC(
         where a round did not lower the objective. "exact" gives every distinct row a multiplier
         of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
         exact where that takes at most 5e9 kernel values (some ten seconds on two cores), by the
-        number of rows or the support vectors of a sample of them. Otherwise it makes rounds
+        number of rows or the support vectors of a sample of them. Otherwise, with two classes and
+        over 40,000 rows, the SVM of a sample tells whether few vectors carry it: then the SVM of
+        all rows is trained in the span of few, as with ``max_vectors``. Otherwise it makes rounds
         while they change over a thousandth of the labels and the next takes no more than that;
         none where the first alone would take over 3e11.
     max_vectors : int, default=None
         Train the SVM of all rows with w in the span of at most so many of them, chosen as training
         goes: a small model, in a time that grows with the number of rows. ``refine`` must be
-        "auto". None is no limit.
+        "auto". None is no limit. Of a source that can be read again, and of rows on a cluster, the
+        vectors are chosen by their set, and passes over all rows follow; ``partial_fit``, and a
+        source that is read once, train on the set alone.
     gap_tol : float, default=1e-3
         With ``max_vectors``: no more vectors are added where the relative duality gap is estimated
         to be smaller.
@@ -102,7 +106,8 @@ class AESVC(
     on_overflow : {"raise", "loosen"}, default="raise"
         Of streams, where the budget cannot hold the set: an error, or a larger tolerance, and in
         the end a random sample; both are warned of and show in the certificate. Where it cannot
-        hold what a round gathers: an error, or no more rounds.
+        hold what a round gathers: an error, or no more rounds. With ``max_vectors``, where passes
+        over all rows follow, a random sample in any case.
     n_jobs : int, default=None
         Threads, of ``fit`` and of prediction. None is one, -1 all processors. The result does
         not depend on it.
@@ -132,7 +137,8 @@ class AESVC(
     objective_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         The dual objective of each pair of classes, over the rows solved for last.
     gap_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        How far each is from optimal, in the meaning of ``tol``.
+        How far each is from optimal, in the meaning of ``tol``; NaN where w is in the span of few
+        vectors.
     representative_set_ : RepresentativeSet
         The set of the first solution. With ``refine=0`` it is the set the model was trained on;
         where rounds follow it is ten times as coarse as ``hull_tol`` says.

@@ -82,7 +82,7 @@ class Rows:
         found = self.solved(n)
         self.weights = weights
         within = oracles.kernel(self.vectors, gamma=GAMMA)
-        return {0: Start(within, Point(found.coefs, found.offsets))}
+        return {0: Start(within, Point(found.coefs, found.offsets), len(weights))}
 
     def ask(self, questions):
         self.n_passes += 1

@@ -18,7 +18,7 @@ from aesvm.out_of_core import merge_tree, sampling
 
 def faults(kind):
     """Trials among some that find a fault."""
-    shown = [fuzz._made(fuzz.KINDS[kind], kind, 0, number, None) for number in range(60)]
+    shown = [fuzz._made(fuzz.KINDS[kind], kind, 0, number, None) for number in range(30)]
     return shown.count("fault")
 
 

@@ -125,7 +125,7 @@ def test_values_and_supports_are_solved_as_in_one_place():
     best = solved_in_one_place(X, one, one, vectors_of(model, X), OneClass(0.2), gamma=1.0)
     assert model.certificate_.objective == pytest.approx(best.objective, rel=1e-3)
     there = best.scores + best.offsets[0] > 0
-    assert ((model.predict(X) == 1) == there).mean() > 0.99
+    assert ((model.predict(X) == 1) == there).mean() > 0.98
 
 
 def test_the_set_of_all_rows_needs_no_passes():

@@ -32,6 +32,7 @@ def expected_failures(estimator):
             for estimator in (AESVC, AENuSVC, AESVR, AENuSVR, AEOneClassSVM)
             for parameters in ({"gamma": 1.0}, {"refine": 1, "subset_size": 10})
         ),  # a number for gamma: these have partial_fit
+        *(estimator(max_vectors=50) for estimator in (AESVC, AESVR, AEOneClassSVM)),
         AESVC(kernel="precomputed"),
         AENuSVC(kernel="precomputed", nu=0.3),
         AESVR(kernel="precomputed"),

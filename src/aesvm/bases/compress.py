@@ -100,7 +100,8 @@ def compress(
     n_vectors : int or None
         The most that are kept.
     tol : float or None
-        Vectors are added until no machine is farther from what it was, where there is room.
+        Vectors are added until no machine is farther from what it was, where there is room. Where
+        rounding does not allow that, all of them are kept.
     run : callable
         ``map`` or a parallel one.
     progress : Progress
@@ -120,12 +121,26 @@ def compress(
         while True:
             n_more = most if tol is None else max(_STEP, len(chosen) // 4)
             new = pursuit.choose(min(n_more, most - len(chosen)))
-            chosen = np.sort(np.append(chosen, new))
-            found = _projections(expansions, kernel, groups, shares, chosen, scores, squared)
+            n_before, chosen = len(chosen), np.append(chosen, new)
+            found = _projections(expansions, kernel, pursuit.bases, scores, squared)
             near = tol is None or found.distances.max(initial=0.0) <= tol
             if near or not len(new) or len(chosen) == most:
                 task.step()
-                return found
+                break
+    if tol is None:
+        return found
+    if not near:  # all of them, where there may be so many
+        return Compressed(expansions, np.zeros(len(squared))) if most == len(every) else found
+    few, enough = n_before, len(chosen)
+    while enough - few > 1:  # the least number of them, in the order of their choice
+        n = (few + enough) // 2
+        bases = [rows[np.isin(rows, chosen[:n])] for rows in pursuit.bases]
+        fewer = _projections(expansions, kernel, bases, scores, squared)
+        if fewer.distances.max(initial=0.0) <= tol:
+            enough, found = n, fewer
+        else:
+            few = n
+    return found
 
 
 def _pursuit(
@@ -148,16 +163,14 @@ def _pursuit(
 def _projections(
     expansions: list[Expansion],
     kernel: KernelMatrix,
-    groups: NDArray[np.intp],
-    shares: NDArray[np.bool_],
-    chosen: NDArray[np.intp],
+    bases: list[NDArray[np.intp]],
     scores: Array,
     squared: Array,
 ) -> Compressed:
-    """Each machine on those of the vectors that it may use."""
+    """Each machine on its own part of the basis."""
     found, distances = [], []
-    for number, one in enumerate(expansions):
-        own = chosen[shares[number, groups[chosen]]]
+    for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
+        own = np.sort(basis)
         coefs = _projected(kernel, own, scores[own, number])
         found.append(Expansion(own, coefs, one.offset))
         distances.append(_distance(kernel, one, squared[number], scores[:, number], own, coefs))

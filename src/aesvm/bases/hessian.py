@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
-from scipy.linalg import blas
 
+from aesvm.bases.factor import cholesky, solve
 from aesvm.bases.values import Array
 
 #: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
@@ -38,7 +38,7 @@ class Curvature(NamedTuple):
         return Curvature(*(one + more for one, more in zip(self, other, strict=True)))
 
 
-def factor_of(within: Array, curvature: Curvature, steepest: float) -> Array:
+def factor_of(within: Array, curvature: Curvature, steepest: float, run: Callable = map) -> Array:
     """The lower Cholesky factor of the Hessian.
 
     Parameters
@@ -49,6 +49,8 @@ def factor_of(within: Array, curvature: Curvature, steepest: float) -> Array:
         Of the losses.
     steepest : float
         What the corner would be if every row were near a kink.
+    run : callable, default=map
+        ``map`` or a parallel one.
 
     Examples
     --------
@@ -70,7 +72,7 @@ def factor_of(within: Array, curvature: Curvature, steepest: float) -> Array:
     while True:
         try:
             hessian[every, every] += jitter
-            return scipy.linalg.cholesky(hessian, lower=True, check_finite=False)
+            return cholesky(hessian, run)
         except np.linalg.LinAlgError:
             jitter *= 10.0
 
@@ -86,8 +88,7 @@ def two_loops(gradient: Array, history: History, factor: Array) -> Array:
         share = float(moved @ left) / inner
         left -= share * change
         shares.append(share)
-    # two triangular systems by BLAS 2: LAPACK's potrs takes five times as long for one of them
-    result = blas.dtrsv(factor, blas.dtrsv(factor, left, lower=1), lower=1, trans=1)
+    result = solve(factor, left)
     for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
         result += (share - float(change @ result) / inner) * moved
     return result

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
-from aesvm.bases.newton import Point, Solved, solve_in_span
+from aesvm.bases.factor import cholesky, solve
+from aesvm.bases.newton import Point, Solved, seen_in_span, solve_in_span
+from aesvm.bases.passes import Start, solve_in_passes
+from aesvm.bases.sums import Answer, Question, SpanMachines, add_up
 from aesvm.bases.values import Array, BasisValues
 from aesvm.certificate import Account
 from aesvm.kernels import KernelMatrix, TrainingKernel
@@ -23,12 +25,20 @@ from aesvm.machines.formulation import (
 from aesvm.machines.memory import prove
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.rounds import FREE
+from aesvm.machines.rows import EveryRow
 from aesvm.machines.training import Trained, proven
 from aesvm.runtime.progress import Progress
 from aesvm.solver.state import Solution
 
 #: Standard errors that an estimate is given with.
 _ERRORS = 2.0
+
+#: Rows whose kernel values are held at least, whatever the budget.
+_LEAST_FIT = 100_000
+
+#: The half-width of rounded kinks by which passes over all rows are seen in the end, in the
+#: formulation's unit.
+_IMPLIED = 0.01
 
 
 class Surroundings(NamedTuple):
@@ -107,15 +117,50 @@ class SpanMachine:
 
     def factor(self) -> Array:
         """The lower Cholesky factor of the basis's kernel values."""
-        if not len(self.basis):
-            return np.empty((0, 0))
-        return scipy.linalg.cholesky(self.within, lower=True, check_finite=False)
+        return cholesky(self.within, self.around.run)
 
     def projected(self, values: Array) -> Array:
         """The coefficients of a function's part in the span, by its values at the basis."""
-        if not len(self.basis):
-            return np.empty(0)
-        return scipy.linalg.cho_solve((self.factor(), True), values, check_finite=False)
+        return solve(self.factor(), values)
+
+    def n_fit(self, n_vectors: int) -> int:
+        """The first rows whose kernel values with so many vectors can all be held."""
+        n_rows = len(self.problem.rows)
+        if self.around.kernel.spec.kernel == "precomputed":
+            return n_rows
+        fit = self.values.most_bytes / (self.values.kernel.dtype.itemsize * max(1, n_vectors))
+        return min(n_rows, max(int(fit), _LEAST_FIT))
+
+    def solve_in_passes(self, progress: Progress) -> None:
+        """Minimise F over all rows, more than can be held: kernel values are computed anew."""
+        around, problem = self.around, self.problem
+        n = len(problem.rows)
+        X = around.kernel.X[problem.rows]
+        sent = SpanMachines(
+            around.kernel.X[self.basis],
+            {0: np.arange(len(self.basis))},
+            {0: EveryRow(n, 1.0)},
+            around.kernel.spec,
+            around.formulation,
+            self.values.kernel.dtype,
+            around.kernel.sum_tol / 10,
+        )
+
+        def ask(questions: dict[int, Question]) -> Answer:
+            return add_up(X, problem.targets, self.bounds, sent, questions, around.run)
+
+        start = {0: Start(self.within, self.point)}
+        with progress.task("passes", None) as task:
+            found = solve_in_passes(start, ask, around.formulation, task)
+        if not found:
+            return
+        solved = found[0]
+        self.point = solved.seen.point
+        self.n_steps += solved.n_steps
+        self.values.n_rows = n
+        self.solved = seen_in_span(
+            self.values, problem.targets, self.bounds, around.formulation, self.point, _IMPLIED
+        )._replace(converged=solved.converged)
 
     def solve(
         self, widths: tuple[float, ...], progress: Progress, n_rows: int, to_the_end: bool
@@ -145,7 +190,16 @@ class SpanMachine:
         self.point = self.solved.point
         self.n_steps += self.solved.n_steps
 
-    # --- of a machine that was solved for all of its rows
+    # --- of a machine that was solved, by the rows that it was solved for
+
+    @property
+    def targets(self) -> Array:
+        return self.problem.targets[: len(self.solution.scores)]
+
+    @property
+    def costs(self) -> Array:
+        """The bounds of the multipliers."""
+        return self.bounds[: len(self.solution.scores)]
 
     @property
     def solution(self) -> Solved:
@@ -154,23 +208,27 @@ class SpanMachine:
 
     def offsets(self) -> Offsets:
         """The best there are, with kinks as they are."""
-        scores, targets = self.solution.scores, self.problem.targets
-        return best_offsets(self.around.formulation, scores, targets, self.bounds)
+        scores = self.solution.scores
+        return best_offsets(self.around.formulation, scores, self.targets, self.costs)
 
     def loss(self) -> float:
         """F without ``1/2 |w|^2``."""
         formulation, offsets = self.around.formulation, self.offsets()
-        positions = formulation.positions(self.solution.scores, self.problem.targets, offsets)
-        return total_loss(formulation, positions, self.bounds, offsets)
+        positions = formulation.positions(self.solution.scores, self.targets, offsets)
+        return total_loss(formulation, positions, self.costs, offsets)
 
     def objective(self) -> float:
-        """F over all rows."""
+        """F."""
         coefs = self.point.coefs
         return float(0.5 * coefs @ self.within @ coefs) + self.loss()
 
+    def implied(self) -> Array:
+        """The multipliers that positions imply, moved to where the dual's constraints hold."""
+        return self.around.formulation.feasible(self.solution.multipliers, self.targets, self.costs)
+
     def active(self) -> NDArray[np.intp]:
-        """The rows with a multiplier."""
-        return self.problem.rows[np.flatnonzero(self.solution.multipliers)]
+        """The rows with such a multiplier."""
+        return self.problem.rows[np.flatnonzero(self.implied())]
 
     def gradient_outside(self, rows: NDArray[np.intp]) -> Array:
         """What is left of ``g = sum_i coef_i phi(x_i)`` outside of the span, at some rows.
@@ -178,17 +236,17 @@ class SpanMachine:
         Of these, the ones with a multiplier must be a fair sample of all that have one: ``|g|^2``
         is estimated by them.
         """
-        around, multipliers = self.around, self.solution.multipliers
+        around, multipliers = self.around, self.implied()
         active = np.flatnonzero(multipliers)
-        own, coefs = self.problem.rows[active], multipliers[active]
-        kernel = around.kernel.for_sums(own, coefs)
-        values = kernel.scores(own, coefs, rows, around.run)
+        support, coefs = self.problem.rows[active], multipliers[active]
+        kernel = around.kernel.for_sums(support, coefs)
+        values = kernel.scores(support, coefs, rows, around.run)
         at_basis = self.values.sums(multipliers)
         inside = self.projected(at_basis)
         left = values - around.double.scores(self.basis, inside, rows, around.run)
         found = np.searchsorted(self.problem.rows, rows, sorter=self.order)
-        terms = multipliers[self.order[found]] * left
-        terms = terms[terms != 0]
+        own = multipliers[self.order[found]]
+        terms = own[own != 0] * left[own != 0]
         outside, error = float(terms.sum()), 0.0
         if 1 < len(terms) < len(active):
             outside = float(terms.mean()) * len(active)
@@ -198,11 +256,7 @@ class SpanMachine:
 
     def multipliers(self) -> Array:
         """Feasible for the dual: those of the exact machine where there is one, or implied."""
-        if self.known is not None:
-            return self.known.coefs
-        return self.around.formulation.feasible(
-            self.solution.multipliers, self.problem.targets, self.bounds
-        )
+        return self.implied() if self.known is None else self.known.coefs
 
     def dual(self) -> tuple[float, float]:
         """The dual at these multipliers, and its standard error."""
@@ -210,7 +264,7 @@ class SpanMachine:
             return -self.known.solution.objective, 0.0
         assert self.squared_norm is not None
         norm, error = self.squared_norm
-        coefs, targets = self.multipliers(), self.problem.targets
+        coefs, targets = self.multipliers(), self.targets
         value = self.around.formulation.dual_value(coefs, targets, norm)
         other = self.around.formulation.dual_value(coefs, targets, norm + error)
         return value, abs(value - other)

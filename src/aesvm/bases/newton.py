@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aesvm.bases.factor import product
 from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues, gram
@@ -32,8 +33,12 @@ _GAIN = {False: 3e-4, True: 3e-6}
 #: Rows of the Hessian's sample for each vector of the basis.
 _SAMPLED = 3
 
-#: Steps that are remembered, steps between two factorisations, and the most of these.
-_MEMORY, _STEPS, _FACTORS = 12, 12, 6
+#: Steps that are remembered, steps with one factor at least and at most, and the most factors.
+#: Where the least are worth a factor, every width has one of its own.
+_MEMORY, _STEPS, _FACTORS = 20, (12, 60), 6
+
+#: What an operation in double precision takes, in those of single precision.
+_DOUBLE = 2.0
 
 
 class Point(NamedTuple):
@@ -102,6 +107,23 @@ def solve_in_span(
     return solver.solved(converged)
 
 
+def seen_in_span(
+    values: BasisValues,
+    targets: Array,
+    bounds: Array,
+    formulation: Formulation,
+    point: Point,
+    share: float,
+) -> Solved:
+    """A point as it is, by the rows in use and kinks rounded off by a share of the unit."""
+    scores = values.products(point.coefs)
+    offsets = np.array(point.offsets)
+    ramps = ramps_of(formulation, targets, bounds)
+    width = share * formulation.width(point.offsets)
+    seen = implied(ramps, ramps.heights(scores, offsets), width, len(scores), len(offsets))
+    return Solved(point, scores, seen.coefs, seen.loss, 0, True)
+
+
 class _Solver:
     def __init__(
         self,
@@ -121,10 +143,12 @@ class _Solver:
         self.ramps = ramps_of(formulation, targets, bounds)
         self.slopes = np.array(formulation.slopes(bounds))
         self.n_steps = 0
+        self.factor: Array | None = None
 
     def begin(self, start: Point) -> None:
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
         self.scores = self.values.products(self.coefs)
+        self.pulled = product(self.within, self.coefs, self.run)
         self.multipliers = np.zeros(len(self.scores))
         self.sums = np.zeros(len(self.coefs))
 
@@ -143,32 +167,40 @@ class _Solver:
         offsets = best_offsets(self.formulation, self.scores, self.targets, self.bounds)
         positions = self.formulation.positions(self.scores, self.targets, offsets)
         loss = total_loss(self.formulation, positions, self.bounds, offsets)
-        exact = float(0.5 * self.coefs @ self.within @ self.coefs) + loss
+        exact = float(0.5 * self.coefs @ self.pulled) + loss
         return (self.objective - exact) / max(abs(exact), 1e-300)
 
     def minimise(self, share: float, gain: float, progress: Progress) -> bool:
         """Solve for one width, given as a share of the formulation's unit."""
         self.width = share * self.formulation.width(tuple(self.offsets))
         seen = self._look()
-        for _ in range(_FACTORS):
-            factor = self._factor(seen)
+        for attempt in range(_FACTORS):
+            if attempt or self.factor is None or self._patience == _STEPS[0]:
+                self.factor = self._factor(seen)
             history: History = deque(maxlen=_MEMORY)
-            for _ in range(_STEPS):
+            for _ in range(self._patience):
                 gradient = self._gradient(seen)
-                direction = -two_loops(gradient, history, factor)
+                direction = -two_loops(gradient, history, self.factor)
                 if -(gradient @ direction) <= 2.0 * gain * abs(self.objective):
                     return True
-                if not self._step(direction, seen):
+                if not self._step(direction):
                     return True
                 seen = self._look()
                 self.n_steps += 1
                 change = self._gradient(seen) - gradient
-                moved = self.moved
-                if (inner := float(change @ moved)) > 0:
-                    history.append((moved, change, inner))
+                if (inner := float(change @ self.moved)) > 0:
+                    history.append((self.moved, change, inner))
                 if progress.is_over():
                     return False
         return False
+
+    @property
+    def _patience(self) -> int:
+        """Steps with one factor: those that take half as long as another one, by their flops."""
+        n = len(self.coefs)
+        factor = (_SAMPLED + 1 / 3) * n**3
+        step = 4.0 * len(self.scores) * max(n, 1)
+        return int(np.clip(_DOUBLE * factor / (2.0 * step), *_STEPS))
 
     def _look(self) -> Implied:
         """The losses at the present point, and the multipliers they imply."""
@@ -176,7 +208,6 @@ class _Solver:
         seen = implied(self.ramps, self.heights, self.width, len(self.scores), len(self.offsets))
         self.sums = self.sums + self.values.sums(seen.coefs - self.multipliers)
         self.multipliers = seen.coefs
-        self.pulled = self.within @ self.coefs
         self.objective = float(
             0.5 * self.coefs @ self.pulled + self.slopes @ self.offsets + seen.loss
         )
@@ -185,13 +216,13 @@ class _Solver:
     def _gradient(self, seen: Implied) -> Array:
         return np.append(self.pulled - self.sums, self.slopes + seen.by_offset)
 
-    def _step(self, direction: Array, seen: Implied) -> bool:
+    def _step(self, direction: Array) -> bool:
         """Go to the best point along a direction; False where that is here."""
         n = len(self.coefs)
         along, shift = direction[:n], direction[n:]
         change = self.values.products(along)
         changes = self.ramps.changes(change, shift)
-        pulled = self.within @ along
+        pulled = product(self.within, along, self.run)
         slope = float(self.coefs @ pulled + self.slopes @ shift)
         step = best_step(
             self.heights, changes, self.ramps.costs, self.width, slope, float(along @ pulled)
@@ -201,6 +232,7 @@ class _Solver:
         self.moved = step * direction
         self.coefs = self.coefs + self.moved[:n]
         self.offsets = self.offsets + self.moved[n:]
+        self.pulled = self.pulled + step * pulled
         self.scores = self.scores + step * change
         return True
 
@@ -222,4 +254,4 @@ class _Solver:
                 crossed @ lines.astype(np.float64),
                 np.abs(crossed).sum(axis=1),
             )
-        return factor_of(self.within, curvature, float(self.bounds.sum()) / self.width)
+        return factor_of(self.within, curvature, float(self.bounds.sum()) / self.width, self.run)

@@ -49,12 +49,17 @@ _PASSES, _NEAR, _SLOW = 24, 1e-3, 3
 #: Steps that are remembered.
 _MEMORY = 12
 
+#: Rows for each vector that curvature is seen from, where there are more (of four it takes half as
+#: many passes again); and the share of all rows that are curved, before that is known.
+_SAMPLED, _CURVED = 16, 0.1
+
 
 class Start(NamedTuple):
     """Where a machine begins."""
 
     within: Array  #: kernel values of its vectors, in double precision
     point: Point
+    n_rows: int  #: that belong to it
 
 
 class Seen(NamedTuple):
@@ -128,7 +133,7 @@ def solve_in_passes(
 class _Descent:
     """A machine on its way: what it asks next, and what it makes of the answer."""
 
-    def __init__(self, within: Array, start: Point, formulation: Formulation) -> None:
+    def __init__(self, within: Array, start: Point, n_rows: int, formulation: Formulation) -> None:
         self.within = within
         self.formulation = formulation
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
@@ -141,12 +146,17 @@ class _Descent:
         self.gain = inf
         self.rounded_off = inf
         self.n_steps = self.n_slow = 0
+        self._sample_from(_CURVED * n_rows)
         self.converged = False
 
     def _stay(self) -> None:
         """Have no direction."""
         self.moves = False
         self.along, self.shift = np.zeros(len(self.coefs)), np.zeros(len(self.offsets))
+
+    def _sample_from(self, n_curved: float) -> None:
+        """See curvature from one of so many rows."""
+        self.one_in = max(1, int(n_curved) // (_SAMPLED * max(1, len(self.coefs))))
 
     def _begin_with(self, share: float) -> None:
         """Begin with a half-width."""
@@ -176,11 +186,14 @@ class _Descent:
             *(Look(steps[self.full], width) for width in widths),
         )
         curved = self.n_points + 1
-        return Question(self.coefs, self.offsets, self.along, self.shift, self.looks, curved)
+        return Question(
+            self.coefs, self.offsets, self.along, self.shift, self.looks, curved, self.one_in
+        )
 
     def take(self, sums: Sums) -> None:
         """Go to the best point that was seen, and choose the next direction."""
         found = sums.losses
+        self._sample_from(float(found.n_curved[0]))
         steps = np.array([look.step for look in self.looks])
         pulled, drawn = self.within @ self.coefs, self.within @ self.along
         linear = found.slopes @ self.offsets + steps * (found.slopes @ self.shift)

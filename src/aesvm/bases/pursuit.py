@@ -3,7 +3,9 @@
 A function ``g = sum_i c_i phi(x_i)`` is known by its values ``g(x)`` at some candidates x. Of a
 basis that has been chosen, let r be what projecting g onto its span leaves, and d(x) the squared
 distance of phi(x) from it. A candidate then takes ``r(x)^2 / d(x)`` off ``|r|^2``, and the one that
-takes most is next. With several functions, which share the basis, their sums are compared.
+takes most is next. With several functions their sums are compared: all choose from the same
+candidates, but each is projected onto those of the vectors that it may use, and that are not in
+its span already.
 
 Candidates are chosen in blocks. Of the best ones by the values at hand a few hundred are compared
 exactly, among each other, and chosen as long as they are worth at least half of the best that is
@@ -50,6 +52,31 @@ class Targets(NamedTuple):
     shares: NDArray[np.bool_]  #: (n_functions, n_groups): whether a function may use a group's rows
 
 
+class _Function:
+    """One of the functions at the candidates that it may use, and its own part of the basis."""
+
+    def __init__(self, own: NDArray[np.intp], values: Array, sizes: Array, room: int) -> None:
+        self.own = own  #: positions of the candidates, ascending
+        self.values = values  #: what is left of the function outside of the span
+        self.distances = sizes  #: squared, from the span
+        self.rows = np.empty(0, dtype=np.intp)  #: of the kernel matrix: its part of the basis
+        self.room = np.empty((len(own), room))
+        self.taken = 0.0
+
+    @property
+    def parts(self) -> Array:
+        """In an orthonormal basis of the span."""
+        return self.room[:, : len(self.rows)]
+
+    def grow(self, rows: NDArray[np.intp]) -> None:
+        """Make room for more vectors."""
+        n = len(self.rows) + len(rows)
+        if n > self.room.shape[1]:
+            wider = np.empty((len(self.own), max(n, 2 * self.room.shape[1])))
+            wider[:, : len(self.rows)] = self.parts
+            self.room = wider
+
+
 @dataclass
 class Pursuit:
     """The state of a pursuit.
@@ -61,7 +88,6 @@ class Pursuit:
     candidates : ndarray of shape (n_candidates,)
         Rows of the kernel matrix, distinct.
     targets : Targets
-        Their values are changed in place.
     least : float
         Candidates nearer to the span than this share of their squared norm are in it.
     run : callable
@@ -90,41 +116,58 @@ class Pursuit:
         sizes = np.asarray(self.kernel.diag(self.candidates), dtype=np.float64)
         self.floor = self.least * sizes
         self.largest = float(sizes.max(initial=0.0))
-        self.distances = sizes.copy()  #: squared, from the span
-        self.parts = np.empty((len(self.candidates), 0))  #: in an orthonormal basis of the span
         self.chosen = np.zeros(len(self.candidates), dtype=bool)
-        self.taken = np.zeros(len(self.targets.shares))  #: off the squared norm of each function
+        self.functions = []
+        for values, shares in zip(self.targets.values.T, self.targets.shares, strict=True):
+            own = np.flatnonzero(shares[self.targets.groups])
+            self.functions.append(_Function(own, values[own], sizes[own], 0))
 
-    def begin_with(self, rows: NDArray[np.intp], factor: Array) -> None:
-        """Begin with a basis that there is; ``factor``: the lower one of its kernel values.
+    @property
+    def bases(self) -> list[NDArray[np.intp]]:
+        """The vectors that each function has, in the order of their choice."""
+        return [function.rows for function in self.functions]
+
+    @property
+    def taken(self) -> Array:
+        """Off the squared norm of each function."""
+        return np.array([function.taken for function in self.functions])
+
+    def begin_with(self, bases: list[NDArray[np.intp]], factors: list[Array]) -> None:
+        """Begin with a basis that each function has; ``factors``: the lower ones of their values.
 
         The targets are taken to be what is left of functions outside of its span.
         """
+        for function, rows, factor in zip(self.functions, bases, factors, strict=True):
+            if len(rows):
+                self._begin(function, rows, factor)
+                self.chosen[np.isin(self.candidates, rows)] = True
+
+    def _begin(self, function: _Function, rows: NDArray[np.intp], factor: Array) -> None:
         columns = self.kernel.columns(rows)
+        function.grow(rows)
+        function.rows = rows
 
-        def piece(first: int) -> Array:
-            part = self.candidates[first : first + _PIECE]
+        def piece(first: int) -> None:
+            here = slice(first, min(first + _PIECE, len(function.own)))
+            part = self.candidates[function.own[here]]
             values = columns.values(columns.lines(part), len(part)).astype(np.float64, copy=False)
-            return scipy.linalg.solve_triangular(
-                factor, values.T, lower=True, overwrite_b=True, check_finite=False
-            ).T
+            parts = _solved(factor, values)
+            function.parts[here] = parts
+            function.distances[here] -= np.square(parts).sum(axis=1)
 
-        if len(rows):
-            self.parts = np.concatenate(list(self.run(piece, self._pieces())))
-            self.distances -= np.square(self.parts).sum(axis=1)
-        self.chosen[np.isin(self.candidates, rows)] = True
+        list(self.run(piece, range(0, len(function.own), _PIECE)))
 
     def choose(self, n_most: int) -> NDArray[np.intp]:
         """Some more rows, in the order of their choice; fewer where the span has all."""
         found: list[NDArray[np.intp]] = []
-        room = np.empty((len(self.candidates), self.parts.shape[1] + n_most))
-        room[:, : self.parts.shape[1]] = self.parts
-        self.parts = room[:, : self.parts.shape[1]]
+        n_most = min(n_most, len(self.candidates))
+        if len(self.functions) == 1:
+            self.functions[0].grow(self.candidates[:n_most])
         while n_most > 0:
-            picks, factor = self._block(min(n_most, _BLOCK))
+            picks, own, factors = self._block(min(n_most, _BLOCK))
             if not len(picks):
                 break
-            if not self._take(picks, factor, room):
+            if not self._take(picks, own, factors):
                 self.chosen[:] = True
                 break
             found.append(self.candidates[picks])
@@ -133,108 +176,175 @@ class Pursuit:
 
     def _worths(self) -> Array:
         """What each candidate would take off the squared norms."""
-        values, groups, shares = self.targets
-        own = np.square(values) if shares.all() else np.square(values) * shares.T[groups]
-        able = ~self.chosen & (self.distances > self.floor)
-        return np.where(able, own.sum(axis=1) / np.where(able, self.distances, 1.0), 0.0)
+        worths = np.zeros(len(self.candidates))
+        for one in self.functions:
+            worths[one.own] += _worths(one.values, one.distances, self.floor[one.own])
+        worths[self.chosen] = 0.0
+        return worths
 
-    def _block(self, n_most: int) -> tuple[NDArray[np.intp], Array]:
-        """Positions of the next candidates, and the factor of what they add to the span."""
+    def _block(self, n_most: int) -> tuple[NDArray[np.intp], list[NDArray[np.intp]], list[Array]]:
+        """Positions of the next candidates; which of them each function takes, and the factors."""
         worths = self._worths()
+        if not worths.any():
+            return np.empty(0, dtype=np.intp), [], []
         n_compared = min(_COMPARED, len(worths))
         best = np.argpartition(-worths, n_compared - 1)[:n_compared]
         best = best[worths[best] > 0]
-        if not len(best):
-            return best, np.empty((0, 0))
         enough = 0.0
         if len(worths) > n_compared:
             enough = _WORTH * float(np.partition(worths, -n_compared - 1)[-n_compared - 1])
-        rows = self.candidates[best]
-        rest = self.kernel.square(rows).astype(np.float64)
-        rest -= self.parts[best] @ self.parts[best].T
-        shares = self.targets.shares.T[self.targets.groups[best]]
-        order, factor = _greedy(
-            rest, self.targets.values[best], shares, self.floor[best], n_most, enough
-        )
-        return best[order], factor
+        square = self.kernel.square(self.candidates[best]).astype(np.float64)
+        shares = self.targets.shares[:, self.targets.groups[best]]
+        compared = []
+        for one, mask in zip(self.functions, shares, strict=True):
+            at = np.flatnonzero(mask)
+            own = np.searchsorted(one.own, best[at])
+            rest = square[np.ix_(at, at)] - one.parts[own] @ one.parts[own].T
+            compared.append(_Compared(at, rest, one.values[own], self.floor[best[at]], n_most))
+        order = _greedy(compared, shares, n_most, enough)
+        positions = [best[one.at[one.order]] for one in compared]
+        return best[order], positions, [one.factor() for one in compared]
 
-    def _take(self, picks: NDArray[np.intp], factor: Array, room: Array) -> bool:
-        """Add candidates to the basis, and bring all others up to date; False where that fails."""
-        before, n_new = self.parts.shape[1], len(picks)
-        values = self.targets.values
-        shares = self.targets.shares.T[self.targets.groups[picks]]
-        steps = _steps(factor, values[picks], shares)
+    def _take(
+        self, picks: NDArray[np.intp], own: list[NDArray[np.intp]], factors: list[Array]
+    ) -> bool:
+        """Add candidates to the bases, and bring all others up to date; False where that fails."""
         columns = self.kernel.columns(self.candidates[picks])
-        old = np.ascontiguousarray(self.parts[picks].T)
-
-        distances = self.distances.copy()
+        places = np.empty(len(self.candidates), dtype=np.intp)
+        places[picks] = np.arange(len(picks))
+        updates = [
+            _Update(one, positions, self.candidates[positions], places[positions], factor)
+            for one, positions, factor in zip(self.functions, own, factors, strict=True)
+            if len(positions)
+        ]
 
         def piece(first: int) -> None:
-            here = slice(first, min(first + _PIECE, len(self.candidates)))
-            part = self.candidates[here]
-            new = columns.values(columns.lines(part), len(part)).astype(np.float64, copy=False)
-            new -= self.parts[here] @ old
-            new = scipy.linalg.solve_triangular(
-                factor, new.T, lower=True, overwrite_b=True, check_finite=False
-            ).T
-            room[here, before : before + n_new] = new
-            distances[here] -= np.square(new).sum(axis=1)
+            last = min(first + _PIECE, len(self.candidates))
+            part = self.candidates[first:last]
+            block = columns.values(columns.lines(part), len(part)).astype(np.float64, copy=False)
+            for update in updates:
+                update.of_piece(block, first, last)
 
-        list(self.run(piece, self._pieces()))
-        if distances.min() < -_BROKEN * self.largest:
+        list(self.run(piece, range(0, len(self.candidates), _PIECE)))
+        if min(update.distances.min() for update in updates) < -_BROKEN * self.largest:
             return False
-        self.distances = distances
-        values -= room[:, before : before + n_new] @ steps
-        self.parts = room[:, : before + n_new]
+        for update in updates:
+            update.finish()
         self.chosen[picks] = True
-        self.taken += np.square(steps).sum(axis=0)
         return True
 
-    def _pieces(self) -> range:
-        return range(0, len(self.candidates), _PIECE)
+
+class _Update:
+    """What new vectors change of a function."""
+
+    def __init__(
+        self,
+        function: _Function,
+        positions: NDArray[np.intp],
+        rows: NDArray[np.intp],
+        columns: NDArray[np.intp],
+        factor: Array,
+    ) -> None:
+        self.function, self.rows, self.columns, self.factor = function, rows, columns, factor
+        at = np.searchsorted(function.own, positions)
+        self.old = np.ascontiguousarray(function.parts[at].T)
+        self.steps = scipy.linalg.solve_triangular(
+            factor, function.values[at], lower=True, check_finite=False
+        )
+        function.grow(rows)
+        self.new = slice(len(function.rows), len(function.rows) + len(rows))
+        self.distances = function.distances.copy()
+
+    def of_piece(self, block: Array, first: int, last: int) -> None:
+        """Candidates from ``first`` to ``last``, whose values with all new vectors are given."""
+        one = self.function
+        here = slice(*np.searchsorted(one.own, (first, last)))
+        lines = one.own[here] - first
+        new = block[np.ix_(lines, self.columns)]
+        new -= one.parts[here] @ self.old
+        new = _solved(self.factor, new)
+        one.room[here, self.new] = new
+        self.distances[here] -= np.square(new).sum(axis=1)
+
+    def finish(self) -> None:
+        """All candidates have been seen, and nothing speaks against the vectors."""
+        one = self.function
+        one.distances = self.distances
+        one.values = one.values - one.room[:, self.new] @ self.steps
+        one.rows = np.append(one.rows, self.rows)
+        one.taken += float(self.steps @ self.steps)
 
 
-def _steps(factor: Array, values: Array, shares: NDArray[np.bool_]) -> Array:
-    """The parts of each function along the new directions; none along those it may not use."""
-    steps = np.zeros_like(values)
-    for at in range(len(values)):
-        left = values[at] - factor[at, :at] @ steps[:at]
-        steps[at] = np.where(shares[at], left / factor[at, at], 0.0)
-    return steps
+class _Compared:
+    """A few candidates as one of the functions sees them, compared exactly."""
+
+    def __init__(
+        self, at: NDArray[np.intp], rest: Array, values: Array, floor: Array, n_most: int
+    ) -> None:
+        self.at = at  #: their positions among all that are compared
+        self.rest = rest  #: their kernel values beyond the span
+        self.values = values
+        self.distances = np.diag(rest).copy()
+        self.floor = floor
+        self.parts = np.zeros((len(at), min(n_most, len(at))))
+        self.order: list[int] = []
+
+    def worths(self) -> Array:
+        return _worths(self.values, self.distances, self.floor)
+
+    def take(self, one: int) -> None:
+        """Add a candidate to the span, where it is not in it."""
+        at, k = int(np.searchsorted(self.at, one)), len(self.order)
+        if not self.distances[at] > self.floor[at]:
+            return
+        new = (self.rest[:, at] - self.parts[:, :k] @ self.parts[at, :k]) / np.sqrt(
+            self.distances[at]
+        )
+        self.parts[:, k] = new
+        self.distances -= np.square(new)
+        self.values = self.values - new * (self.values[at] / new[at])
+        self.order.append(at)
+
+    def factor(self) -> Array:
+        return np.tril(self.parts[self.order, : len(self.order)])
+
+
+def _worths(values: Array, distances: Array, floor: Array) -> Array:
+    """What candidates would take off the squared norm of one function; none in its span."""
+    able = distances > floor
+    return np.where(able, np.square(values) / np.where(able, distances, 1.0), 0.0)
 
 
 def _greedy(
-    rest: Array,
-    values: Array,
-    shares: NDArray[np.bool_],
-    floor: Array,
-    n_most: int,
-    enough: float,
-) -> tuple[NDArray[np.intp], Array]:
-    """The best of a few candidates, one after the other, and the factor of those.
+    compared: list[_Compared], shares: NDArray[np.bool_], n_most: int, enough: float
+) -> NDArray[np.intp]:
+    """The best of a few candidates, one after the other.
 
-    ``rest``: their kernel values beyond the span; ``enough``: the least worth of one to be chosen
-    after the first.
+    ``shares``: whether a function may use each of them; ``enough``: the least worth of one to be
+    chosen after the first.
     """
-    n = len(rest)
-    values, distances = values.copy(), np.diag(rest).copy()
-    parts = np.zeros((n, n_most))
-    chosen = np.zeros(n, dtype=bool)
+    n_compared = shares.shape[1]
+    worths = np.zeros(shares.shape)
+    for own, one in zip(worths, compared, strict=True):
+        own[one.at] = one.worths()
+    chosen = np.zeros(n_compared, dtype=bool)
     order: list[int] = []
     while len(order) < n_most:
-        able = ~chosen & (distances > floor)
-        worth = (np.square(values) * shares).sum(axis=1) / np.where(able, distances, 1.0)
-        worth[~able] = 0.0
-        at = int(np.argmax(worth))
-        if not worth[at] > (enough if order else 0.0):
+        total = np.where(chosen, 0.0, worths.sum(axis=0))
+        at = int(np.argmax(total))
+        if not total[at] > (enough if order else 0.0):
             break
-        k = len(order)
-        new = (rest[:, at] - parts[:, :k] @ parts[at, :k]) / np.sqrt(distances[at])
-        parts[:, k] = new
-        distances -= np.square(new)
-        step = np.where(shares[at], values[at] / new[at], 0.0)
-        values -= np.outer(new, step)
+        for number in np.flatnonzero(shares[:, at]):
+            one = compared[number]
+            one.take(at)
+            worths[number, one.at] = one.worths()
         chosen[at] = True
         order.append(at)
-    picks = np.array(order, dtype=np.intp)
-    return picks, np.tril(parts[picks, : len(picks)])
+    return np.array(order, dtype=np.intp)
+
+
+def _solved(factor: Array, values: Array) -> Array:
+    """The parts of candidates along the directions of vectors, by their values with these."""
+    return scipy.linalg.solve_triangular(
+        factor, values.T, lower=True, overwrite_b=True, check_finite=False
+    ).T

@@ -56,12 +56,14 @@ class Question(NamedTuple):
     shift: Array  #: and of offsets
     looks: tuple[Look, ...]
     curved: int  #: the look whose curvature is wanted, by number
+    one_in: int = 1  #: of so many rows that are curved, the sums are taken over one
 
 
 class Losses(NamedTuple):
     """What losses come to, summed over rows; arrays are over looks."""
 
     total_cost: Array  #: (1,)
+    n_curved: Array  #: (1,): rows whose losses are curved
     slopes: Array  #: (n_offsets,): of F in the offsets, beside the losses
     rounded: Array  #: with rounded kinks
     exact: Array  #: with kinks as they are
@@ -71,7 +73,8 @@ class Losses(NamedTuple):
     @classmethod
     def of_nothing(cls, question: Question) -> Losses:
         n_looks, n, n_offsets = len(question.looks), len(question.coefs), len(question.offsets)
-        shapes = (1,), (n_offsets,), (n_looks,), (n_looks,), (n_looks, n), (n_looks, n_offsets)
+        own = (n_offsets,), (n_looks,), (n_looks,), (n_looks, n), (n_looks, n_offsets)
+        shapes = (1,), (1,), *own
         return cls(*(np.zeros(shape) for shape in shapes))
 
     def plus(self, other: Losses) -> Losses:
@@ -222,10 +225,13 @@ def _tile(
         rounded[number], coefs[number], by_offset[number] = seen.loss, seen.coefs, seen.by_offset
         exact[number] = ramps.costs @ np.maximum(here, 0.0)
         if number == question.curved:
-            at = np.flatnonzero(seen.curvatures)
-            curvatures, crossed = seen.curvatures[at], seen.crossed[:, at]
+            every = np.flatnonzero(seen.curvatures)
+            at = every[:: question.one_in]
+            share = len(every) / max(1, len(at))
+            curvatures, crossed = share * seen.curvatures[at], share * seen.crossed[:, at]
     sums = Losses(
         np.array([bounds.sum()]),
+        np.array([float(len(every))]),
         np.array(formulation.slopes(bounds)),
         rounded,
         exact,

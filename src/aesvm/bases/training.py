@@ -12,7 +12,7 @@ below. What that takes, the kernel values of all rows with a multiplier among ea
 from the sample with an error that is known too: an estimate, by which enriching ends.
 
 With several machines, one for each pair of classes, all share the vectors: each uses those of its
-own classes.
+own classes that were not in its span already.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from aesvm.bases.machine import SpanMachine, Surroundings
@@ -55,14 +54,18 @@ _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
 #: Enriching ends where it lowers the objective by less than this share of ``gap_tol``.
 _SETTLED = 0.1
 
+#: Costs of all rows that come to more are refused: squares of their sums must stay finite.
+_LARGEST_COST = 1e140
+
 #: The share of the machine's memory that kernel values are held in, where no budget is given.
 _MEMORY_SHARE = 0.25
 
 
 #: "auto": the pilot is carried by a basis of at most so many vectors, chosen so many at a time, if
 #: they leave less than a share of its squared norm; more are not chosen where they leave less than
-#: another. The basis may then become twice as large.
-_AUTO_MOST, _AUTO_STEP, _AUTO_LEFT, _AUTO_ENOUGH = 2000, 250, 0.06, 0.005
+#: another. It is given up where they would leave so many times as much if each step took off as
+#: large a share as the last. The basis may then become twice as large.
+_AUTO_MOST, _AUTO_STEP, _AUTO_LEFT, _AUTO_ENOUGH, _AUTO_HOPELESS = 2000, 250, 0.06, 0.01, 3.0
 
 
 class BasisLimits(NamedTuple):
@@ -107,6 +110,13 @@ def train_in_basis(
     """
     formulation, groups = trainer.formulation, data.groups
     problems = list(data.problems(prepared.rows, prepared.weights))
+    largest = max((float(problem.bounds.sum()) for problem in problems), default=0.0)
+    if largest > _LARGEST_COST:
+        raise ValueError(
+            f"C, class_weight and sample_weight come to {largest:.3g} in all, more than "
+            f"{_LARGEST_COST:g}, which max_vectors={limits.max_vectors} cannot compute with: lower "
+            "them."
+        )
     found: list[Trained] = []
     for problem in problems:
         offsets = formulation.constant(problem.targets)
@@ -165,13 +175,14 @@ class _Training:
         ]
         self.share = min(1.0, PILOT / len(np.unique(np.concatenate([p.rows for p in problems]))))
         self.basis = np.empty(0, dtype=np.intp)
+        self.most = limits.max_vectors
 
     def run(self, progress: Progress) -> bool:
         """All of it; where the fit is to end, no more than that there are machines to use.
 
         False where the pilots say that it does not pay.
         """
-        most = self.limits.max_vectors
+        most = self.most
         pilots = self._pilots(progress)
         n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
         pursuit = self._pursuit_of_pilots(pilots, n_first)
@@ -179,11 +190,11 @@ class _Training:
             chosen = self._chosen_if_it_pays(pursuit, pilots)
             if not len(chosen):
                 return False
-            most = min(most, 2 * len(chosen))
+            most = self.most = min(most, 2 * len(chosen))
         else:
             chosen = pursuit.choose(n_first)
         self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
-        self._add(chosen)
+        self._add(pursuit)
         for machine, pilot in zip(self.machines, pilots, strict=True):
             machine.start_from(pilot)
             machine.known = pilot if self.share == 1.0 else None
@@ -198,12 +209,15 @@ class _Training:
                 break
             before = objective
             new = self._enriched(min(most - len(self.basis), _MOST_ADDED))
-            if not len(new):
+            if new is None:
                 break
             self._add(new)
-        if progress.is_over():
+        if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
         self._solve(_LAST, progress, to_the_end=True)
+        converged = all(machine.solution.converged for machine in self.machines)
+        if not converged and progress.is_over():
+            progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
         self._gradients_outside(self._candidates(0))
         self._gap()
         return True
@@ -216,8 +230,10 @@ class _Training:
         to_the_end: bool = False,
     ) -> None:
         for machine in self.machines:
-            n = int(min(n_rows, len(machine.problem.rows)))
-            machine.solve(widths, progress, n, to_the_end)
+            fit = machine.n_fit(self.most)
+            machine.solve(widths, progress, int(min(n_rows, fit)), to_the_end)
+            if to_the_end and fit < len(machine.problem.rows) and not progress.is_over():
+                machine.solve_in_passes(progress)
 
     # --- the pilots
 
@@ -237,10 +253,14 @@ class _Training:
         whole = sum(max(pilot.squared_norm, 0.0) for pilot in pilots)
         chosen, left = np.empty(0, dtype=np.intp), 1.0
         while len(chosen) < _AUTO_MOST and left > _AUTO_ENOUGH:
+            before = left
             new = pursuit.choose(_AUTO_STEP)
             chosen = np.append(chosen, new)
-            left = 1.0 - float(pursuit.taken.sum()) / whole if whole > 0 else 0.0
-            if len(new) < _AUTO_STEP:
+            taken = float(pursuit.taken.sum())
+            left = max(0.0, 1.0 - taken / whole) if whole > 0 else 0.0
+            n_more = (_AUTO_MOST - len(chosen)) / _AUTO_STEP
+            hopeless = left * (left / before) ** n_more > _AUTO_HOPELESS * _AUTO_LEFT
+            if len(new) < _AUTO_STEP or (hopeless and len(chosen) > _AUTO_STEP):
                 break
         n_support = sum(pilot.n_support for pilot in pilots) / self.share
         pays = left <= _AUTO_LEFT and 4 * len(chosen) <= n_support
@@ -274,29 +294,24 @@ class _Training:
         targets = Targets(values, groups, shares)
         return Pursuit(self.around.double, candidates, targets, run=self.threads)
 
-    def _add(self, rows: NDArray[np.intp]) -> None:
-        """More vectors of the basis, for the machines that may use them."""
-        self.basis = np.append(self.basis, rows)
-        for machine in self.machines:
-            machine.add(rows[np.isin(self.groups[rows], machine.groups)])
+    def _add(self, pursuit: Pursuit) -> None:
+        """More vectors of the basis, for the machines that use them."""
+        for machine, rows in zip(self.machines, pursuit.bases, strict=True):
+            machine.values.n_kept = machine.n_fit(self.most)
+            machine.add(rows[len(machine.basis) :])
+        self.basis = np.unique(np.concatenate([machine.basis for machine in self.machines]))
 
-    def _enriched(self, n_most: int) -> NDArray[np.intp]:
-        """The next vectors; none where the gap is estimated to be small enough."""
+    def _enriched(self, n_most: int) -> Pursuit | None:
+        """A pursuit of the next vectors; None where the gap is estimated to be small enough."""
         candidates = self._candidates(n_most)
         left = self._gradients_outside(candidates)
         gap, error, objective = self._gap()
         if gap + error <= self.limits.gap_tol * abs(objective):
-            return np.empty(0, dtype=np.intp)
+            return None
         pursuit = self._pursuit(candidates, left)
-        pursuit.begin_with(self.basis, self._factor())
-        return pursuit.choose(n_most)
-
-    def _factor(self) -> Array:
-        """The lower Cholesky factor of the basis's kernel values."""
-        if len(self.machines) == 1 or not len(self.basis):
-            return self.machines[0].factor()
-        within = np.asarray(self.around.double.square(self.basis), dtype=np.float64)
-        return scipy.linalg.cholesky(within, lower=True, check_finite=False)
+        bases = [machine.basis for machine in self.machines]
+        pursuit.begin_with(bases, [machine.factor() for machine in self.machines])
+        return pursuit if len(pursuit.choose(n_most)) else None
 
     def _candidates(self, n_most: int) -> NDArray[np.intp]:
         """A sample of the rows with a multiplier."""

@@ -58,27 +58,40 @@ class BasisValues:
         self.kernel = kernel
         self.rows = rows
         self.n_rows = len(rows)
+        self.n_kept = len(rows)  # the first rows, whose values may be held
         self.most_bytes = most_bytes
         self.run = run
         self.basis = np.empty(0, dtype=np.intp)
         self.groups: list[Columns] = []  # vectors that were added together
         self.held: dict[tuple[int, int], NDArray] = {}  # by number of group and of tile
-        self.n_bytes = 0  # of these
+        self.to_hold: set[tuple[int, int]] = set()  # these, and those that will be
+        self.n_bytes = 0  # of all of them
         self.n_values = 0  # kernel values computed so far
 
     def compute_by(self, kernel: KernelMatrix) -> None:
         """Have values of another precision from now on."""
         self.kernel = kernel
         sizes = [len(columns) for columns in self.groups]
-        self.held, self.n_bytes = {}, 0
         parts = np.split(self.basis, np.cumsum(sizes)[:-1]) if sizes else []
-        self.groups = [kernel.columns(part) for part in parts]
+        self.basis, self.groups = self.basis[:0], []
+        self.held, self.to_hold, self.n_bytes = {}, set(), 0
+        for part in parts:
+            self.add(part)
 
     def add(self, rows: NDArray[np.intp]) -> None:
         """More vectors of the basis."""
-        if len(rows):
-            self.basis = np.append(self.basis, rows)
-            self.groups.append(self.kernel.columns(rows))
+        if not len(rows):
+            return
+        group = len(self.groups)
+        self.basis = np.append(self.basis, rows)
+        self.groups.append(self.kernel.columns(rows))
+        # which tiles there is room for is settled here, and not by the thread that comes first
+        for number, first in enumerate(range(0, self.n_kept, _TILE)):
+            n_lines = min(_TILE, len(self.rows) - first)
+            size = n_lines * len(rows) * self.kernel.dtype.itemsize
+            if self.n_bytes + size <= self.most_bytes:
+                self.n_bytes += size
+                self.to_hold.add((group, number))
 
     def products(self, coefs: Array) -> Array:
         """``sum_j k(x_i, b_j) c_j`` of every row in use."""
@@ -154,17 +167,15 @@ class BasisValues:
         """A tile of rows against a group of vectors."""
         here = self._rows_of(number)
         held = self.held.get((group, number))
-        if held is not None and len(held) >= here.stop - here.start:
+        if held is not None:
             return held[: here.stop - here.start]
         columns = self.groups[group]
-        whole = self.rows[here.start : here.start + _TILE]  # rows to be used later as well
-        size = len(whole) * len(columns) * self.kernel.dtype.itemsize
-        room = self.n_bytes + size <= self.most_bytes
-        rows = whole if room else self.rows[here]
+        room = (group, number) in self.to_hold
+        # where they are held, of rows to be used later as well
+        rows = self.rows[here.start : here.start + _TILE] if room else self.rows[here]
         block = columns.values(columns.lines(rows), len(rows))
         self.n_values += block.size
         if room:
-            self.n_bytes += size
             self.held[group, number] = block
         return block[: here.stop - here.start]
 

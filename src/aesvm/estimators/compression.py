@@ -42,7 +42,8 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
         )
     rows = None if X is None else validated_rows(estimator, X, reset=False)
     kernel = model.spec.matrix(model.vectors, dtype=np.float64, accuracy=1e-12)
-    with fitting(estimator) as (run, progress):
+    now = copy.copy(estimator)  # before anything is noted on it that belongs to this call
+    with fitting(estimator, name="compress") as (run, progress):
         found = compress(
             list(model.at_vectors()),
             kernel,
@@ -54,7 +55,6 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
             progress.to_the_end(),
         )
     layout = model.layout(found.expansions)
-    now = copy.copy(estimator)
     now.support_ = model.support[layout.support]
     now.support_vectors_ = model.vectors[layout.support]
     now.n_support_ = layout.n_support
@@ -81,7 +81,7 @@ def _keep_account(now: Any, before: Any, expansions: list, kernel: Any) -> None:
     known = TrainedOn.of(before)
     accounts = []
     for account, one in zip(known.accounts, expansions, strict=True):
-        scale = _scale(before, account)
+        scale = _scale(before, account) if len(one.rows) else 1.0  # a constant has no w
         coefs = scale * one.coefs
         norm = float(coefs @ kernel.square(one.rows) @ coefs) if len(coefs) else 0.0
         accounts.append(

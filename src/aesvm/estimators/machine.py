@@ -28,7 +28,13 @@ from aesvm.estimators.streams import (
     streamed_from,
     takes_source,
 )
-from aesvm.estimators.trained import TrainedOn, certificate, certify_in_memory, fit_in_memory
+from aesvm.estimators.trained import (
+    TrainedOn,
+    certificate,
+    certify_in_memory,
+    check_not_compressed,
+    fit_in_memory,
+)
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
 from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.source import readable_again
@@ -152,7 +158,7 @@ class KernelMachine:
             Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
             sources. One that can be iterated over again is read once more for ``gamma="scale"``,
             twice for each round that ``refine`` asks for, and once after the last where that look
-            is cheap. Where a callback such as :class:`aesvm.TimeLimit` ends the first pass, the
+            is cheap; with ``max_vectors``, some five to twelve times. Where a callback such as :class:`aesvm.TimeLimit` ends the first pass, the
             model is that of the rows read so far, ``n_seen_`` of them.
 
         Returns
@@ -235,6 +241,7 @@ class KernelMachine:
         check_is_fitted(self)
         return certify_in_memory(self, self._learns, X, y, sample_weight)
 
+    @fit_method
     def compress(
         self, n_vectors: int | None = None, *, tol: float | None = None, X: ArrayLike | None = None
     ) -> Self:
@@ -303,6 +310,7 @@ class KernelMachine:
         """
         check_is_fitted(self)
         if self._stream_ is None:
+            check_not_compressed(self)
             raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
         check_streams(self, source)
         check_unchanged(self, TrainedOn.of(self).parameters)

@@ -98,6 +98,15 @@ def check_same_rows(estimator: Any, known: TrainedOn, found: Digest, n_rows: int
         raise ValueError(f"{names} not the same as when the model was trained: {wanted}")
 
 
+def check_not_compressed(estimator: Any) -> None:
+    """Refuse to certify a model of rows elsewhere that no longer has what it takes."""
+    if not TrainedOn.of(estimator).in_memory and hasattr(estimator, "compression_"):
+        raise ValueError(
+            "compress keeps nothing of the stream that a model was trained on, so it cannot be "
+            "certified: call certify_stream of the model before."
+        )
+
+
 def certificate(estimator: Any) -> Certificate:
     """How close the model is to the exact SVM."""
     return TrainedOn.of(estimator).certificate()
@@ -182,7 +191,8 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         spec.definiteness,
         n_solved if in_basis else None,
     )
-    vars(estimator).pop("n_seen_", None)  # of a stream before
+    for before in ("n_seen_", "compression_"):  # of a stream, or of a model that was compressed
+        vars(estimator).pop(before, None)
     fitted = learning.fitted(data, learner, trained, spec)
     set_trained(estimator, fitted, trained_on, chosen, data.shape, progress.ending.message())
 
@@ -193,6 +203,7 @@ def certify_in_memory(
     """The certificate of a model of rows in memory, with all of them seen."""
     known = TrainedOn.of(estimator)
     if not known.in_memory:
+        check_not_compressed(estimator)
         raise ValueError(
             "certify wants all rows here, and the model was trained on rows that are "
             "elsewhere: use certify_stream."

@@ -87,9 +87,21 @@ def warn_of_solver(
     """Say where a machine did not converge; ``remedy``: what makes that easier."""
     if not fitted.fit_status:
         return
+    if np.isnan(fitted.gap).any():
+        warn(
+            "A solve in the span of few vectors ended before it had converged: certificate_ says "
+            "how near the model is.",
+            ConvergenceWarning,
+        )
+        return
     limit = "" if max_iter == -1 else f" at max_iter={max_iter}"
     gap = certificate.relative_gap
-    if fitted.gap.max() <= tol and gap is not None:
+    if certificate.n_vectors is not None:
+        message = (
+            "The solver stopped before it converged, in the span of "
+            f"{certificate.n_vectors:,} vectors: scale the data, or {remedy}."
+        )
+    elif fitted.gap.max() <= tol and gap is not None:
         message = (
             f"The solver stopped{limit} at a relative duality gap of {gap:.3g}: "
             f'refine="exact" aims at 1e-3. Scale the data, or {remedy}.'

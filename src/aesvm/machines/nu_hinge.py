@@ -149,6 +149,8 @@ def filled(bounds: Array, total: float) -> Array:
 def with_sum(alpha: Array, bounds: Array, total: float) -> Array:
     """Variables moved towards zero, or towards their bounds, until they add up to ``total``.
 
+    Those that are zero stay so where the others have room enough.
+
     Examples
     --------
     >>> import numpy as np
@@ -159,7 +161,9 @@ def with_sum(alpha: Array, bounds: Array, total: float) -> Array:
     reached = float(alpha.sum())
     if reached >= total:
         return alpha * (total / reached) if reached > 0.0 else alpha
-    room = bounds - alpha
+    room = np.where(alpha > 0.0, bounds - alpha, 0.0)
+    if float(room.sum()) < total - reached:
+        room = bounds - alpha
     if not room.any():
         return alpha
     return np.minimum(alpha + room * ((total - reached) / float(room.sum())), bounds)

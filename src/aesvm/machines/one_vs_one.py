@@ -112,7 +112,8 @@ def assemble(labels: NDArray[np.intp], trained: list[Expansion]) -> Layout:
     for pair, ((i, j), t) in enumerate(
         zip(combinations(range(n_classes), 2), trained, strict=True)
     ):
-        for line, part in ((j - 1, labels[t.rows] == i), (i, labels[t.rows] == j)):
+        own = np.where(t.coefs != 0, labels[t.rows], -1)
+        for line, part in ((j - 1, own == i), (i, own == j)):
             coefs[line, place[t.rows[part]]] = t.coefs[part]
         intercept[pair] = t.offset
     sign = -1.0 if n_classes == 2 else 1.0

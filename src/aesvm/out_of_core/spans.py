@@ -168,6 +168,7 @@ def _solved(
         number: Start(
             np.asarray(double.square(one.set.rows), dtype=np.float64),
             Point(one.coefs, one.offsets),
+            gatherer.selections[number].n_rows,
         )
         for number, one in machines.items()
     }
