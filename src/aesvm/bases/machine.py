@@ -149,7 +149,7 @@ class SpanMachine:
         def ask(questions: dict[int, Question]) -> Answer:
             return add_up(X, problem.targets, self.bounds, sent, questions, around.run)
 
-        start = {0: Start(self.within, self.point)}
+        start = {0: Start(self.within, self.point, n)}
         with progress.task("passes", None) as task:
             found = solve_in_passes(start, ask, around.formulation, task)
         if not found:
