@@ -187,7 +187,7 @@ class Certificate:
         else:
             return ""
         if self.n_vectors is not None:
-            return f"{known}; nearer to it are more than its {self.n_vectors:,} vectors"
+            return f"{known}; nearer to it is a model of more vectors (now {self.n_vectors:,})"
         return (
             f"{known}; nearer to it are refine={self.rounds + 1} or more, a smaller hull_tol or, "
             'of rows in memory, refine="exact"'

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.factor import product
+from aesvm.bases.factor import cholesky, product, solve
 from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues, gram
@@ -29,6 +29,10 @@ DIFFERENCE, NARROWER, NARROWEST = 1e-4, 0.3, 1e-4
 
 #: A smooth problem is solved where another step would gain less than this share of the objective.
 _GAIN = {False: 3e-4, True: 3e-6}
+
+#: In the end the duality gap must lack no more than this share of the objective by steps that could
+#: still be made: multipliers settle later than the objective does.
+_LACKING = 1e-4
 
 #: Rows of the Hessian's sample for each vector of the basis.
 _SAMPLED = 3
@@ -95,13 +99,13 @@ def solve_in_span(
     converged = True
     for width in widths:
         last = to_the_end and width == widths[-1]
-        converged = solver.minimise(width, _GAIN[last], progress)
+        converged = solver.minimise(width, last, progress)
         if progress.is_over():
             return solver.solved(converged)
     width = widths[-1]
     while to_the_end and width > NARROWEST and solver.rounded_off() > DIFFERENCE:
         width *= NARROWER
-        converged = solver.minimise(width, _GAIN[True], progress)
+        converged = solver.minimise(width, True, progress)
         if progress.is_over():
             break
     return solver.solved(converged)
@@ -144,6 +148,7 @@ class _Solver:
         self.slopes = np.array(formulation.slopes(bounds))
         self.n_steps = 0
         self.factor: Array | None = None
+        self.inside: Array | None = None  # the factor of the basis's kernel values
 
     def begin(self, start: Point) -> None:
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
@@ -170,8 +175,16 @@ class _Solver:
         exact = float(0.5 * self.coefs @ self.pulled) + loss
         return (self.objective - exact) / max(abs(exact), 1e-300)
 
-    def minimise(self, share: float, gain: float, progress: Progress) -> bool:
-        """Solve for one width, given as a share of the formulation's unit."""
+    def _lacks(self, gradient: Array) -> float:
+        """What a duality gap has beside the part of g outside of the span: ``|P g - w|^2 / 2``."""
+        if self.inside is None:
+            self.inside = cholesky(self.within, self.run)
+        own = gradient[: len(self.coefs)]
+        return 0.5 * float(own @ solve(self.inside, own))
+
+    def minimise(self, share: float, last: bool, progress: Progress) -> bool:
+        """Solve for one width, given as a share of the formulation's unit; ``last``: with care."""
+        gain = _GAIN[last]
         self.width = share * self.formulation.width(tuple(self.offsets))
         seen = self._look()
         for attempt in range(_FACTORS):
@@ -181,7 +194,8 @@ class _Solver:
             for _ in range(self._patience):
                 gradient = self._gradient(seen)
                 direction = -two_loops(gradient, history, self.factor)
-                if -(gradient @ direction) <= 2.0 * gain * abs(self.objective):
+                small = -(gradient @ direction) <= 2.0 * gain * abs(self.objective)
+                if small and (not last or self._lacks(gradient) <= _LACKING * abs(self.objective)):
                     return True
                 if not self._step(direction):
                     return True
