@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
+from aesvm.bases.factor import kernel_factor, solve
 from aesvm.bases.pursuit import Pursuit, Targets
 from aesvm.bases.values import Array
 from aesvm.kernels import KernelMatrix
@@ -182,16 +182,7 @@ def _projected(kernel: KernelMatrix, rows: NDArray[np.intp], values: Array) -> A
     if not len(rows):
         return np.empty(0)
     within = np.asarray(kernel.square(rows), dtype=np.float64)
-    size = float(np.abs(np.diag(within)).max())
-    jitter = 0.0
-    while True:
-        try:
-            factor = scipy.linalg.cho_factor(
-                within + jitter * np.eye(len(rows)), lower=True, check_finite=False
-            )
-            return scipy.linalg.cho_solve(factor, values, check_finite=False)
-        except np.linalg.LinAlgError:
-            jitter = max(10.0 * jitter, 1e-14 * size)
+    return solve(kernel_factor(within), values)
 
 
 def _distance(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.factor import cholesky, solve
+from aesvm.bases.factor import kernel_factor, solve
 from aesvm.bases.newton import Point, Solved, seen_in_span, solve_in_span
 from aesvm.bases.passes import Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines, add_up
@@ -33,7 +34,8 @@ from aesvm.solver.state import Solution
 #: Standard errors that an estimate is given with.
 _ERRORS = 2.0
 
-#: Rows whose kernel values are held at least, whatever the budget.
+#: Rows that are solved for before there are passes, at least: all that a pilot may be of. Where
+#: their kernel values are more than may be held, some are computed anew.
 _LEAST_FIT = 100_000
 
 #: The half-width of rounded kinks by which passes over all rows are seen in the end, in the
@@ -117,7 +119,7 @@ class SpanMachine:
 
     def factor(self) -> Array:
         """The lower Cholesky factor of the basis's kernel values."""
-        return cholesky(self.within, self.around.run)
+        return kernel_factor(self.within, self.around.run)
 
     def projected(self, values: Array) -> Array:
         """The coefficients of a function's part in the span, by its values at the basis."""
@@ -226,6 +228,16 @@ class SpanMachine:
         """The multipliers that positions imply, moved to where the dual's constraints hold."""
         return self.around.formulation.feasible(self.solution.multipliers, self.targets, self.costs)
 
+    @property
+    def has_seen_all(self) -> bool:
+        """Whether it was solved for all of its rows."""
+        return len(self.solution.scores) == len(self.problem.rows)
+
+    def in_use(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of some rows are among those that it was solved for."""
+        used = self.problem.rows[: len(self.solution.scores)]
+        return np.isin(rows, used)
+
     def active(self) -> NDArray[np.intp]:
         """The rows with such a multiplier."""
         return self.problem.rows[np.flatnonzero(self.implied())]
@@ -308,12 +320,23 @@ class SpanMachine:
             estimated_dual=dual,
             estimated_error=_ERRORS * error,
         )
-        multipliers = self.multipliers()
+        if not self.has_seen_all:  # the fit was to end
+            account = replace(account, loss=None, loss_reduced=None, estimated_dual=None)
+        multipliers = self._multipliers_of_all()
         held = np.flatnonzero(multipliers)
-        if len(held) ** 2 / 2 + covered.n_rows * len(coefs) <= FREE:
+        if self.has_seen_all and len(held) ** 2 / 2 + covered.n_rows * len(coefs) <= FREE:
             account = self._proven(account, machine, multipliers)
         kept = self.problem.rows[held].astype(np.int32), multipliers[held]
         return Trained(machine, n_iter, account, kept)
+
+    def _multipliers_of_all(self) -> Array:
+        """Those of all rows, also of rows that it was not solved for."""
+        if self.known is not None or self.has_seen_all:
+            return self.multipliers()
+        problem = self.problem
+        whole = np.zeros(len(problem.rows))
+        whole[: len(self.solution.scores)] = self.multipliers()
+        return self.around.formulation.feasible(whole, problem.targets, self.bounds)
 
     def _set(self) -> TrainingSet:
         """The basis, as a set that stands for all rows."""

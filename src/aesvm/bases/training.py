@@ -77,9 +77,9 @@ class BasisLimits(NamedTuple):
     only_if_it_pays: bool = False  #: whether the pilot is asked, which also says how many
 
     @classmethod
-    def for_auto(cls, gap_tol: float) -> BasisLimits:
+    def for_auto(cls, gap_tol: float, most_bytes: float | None) -> BasisLimits:
         """Those of "auto"."""
-        return cls(2 * _AUTO_MOST, gap_tol, only_if_it_pays=True)
+        return cls(2 * _AUTO_MOST, gap_tol, most_bytes, only_if_it_pays=True)
 
 
 def may_pay(data: Rows, spec: KernelSpec) -> bool:
@@ -326,7 +326,7 @@ class _Training:
         """What is left of g outside of the span, at the candidates of each machine."""
         left = np.zeros((len(candidates), len(self.machines)))
         for column, machine in enumerate(self.machines):
-            at = np.flatnonzero(np.isin(self.groups[candidates], machine.groups))
+            at = np.flatnonzero(machine.in_use(candidates))
             left[at, column] = machine.gradient_outside(candidates[at])
         return left
 
