@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.factor import kernel_factor, solve
-from aesvm.bases.pursuit import Pursuit, Targets
+from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.values import Array
 from aesvm.kernels import KernelMatrix
 from aesvm.machines.problem import Expansion
@@ -156,7 +156,7 @@ def _pursuit(
     limit = max(_LEAST_CANDIDATES, _CANDIDATES * most)
     if len(candidates) > limit:
         candidates = np.sort(np.random.default_rng(0).choice(candidates, limit, replace=False))
-    targets = Targets(scores[candidates], groups[candidates], shares)
+    targets = Functions(scores[candidates], groups[candidates], shares)
     return Pursuit(kernel, candidates, targets, run=run)
 
 

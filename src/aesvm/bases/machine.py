@@ -195,29 +195,31 @@ class SpanMachine:
     # --- of a machine that was solved, by the rows that it was solved for
 
     @property
-    def targets(self) -> Array:
-        return self.problem.targets[: len(self.solution.scores)]
+    def targets_in_use(self) -> Array:
+        return self.problem.targets[: len(self.last_solve.scores)]
 
     @property
-    def costs(self) -> Array:
+    def bounds_in_use(self) -> Array:
         """The bounds of the multipliers."""
-        return self.bounds[: len(self.solution.scores)]
+        return self.bounds[: len(self.last_solve.scores)]
 
     @property
-    def solution(self) -> Solved:
+    def last_solve(self) -> Solved:
         assert self.solved is not None
         return self.solved
 
-    def offsets(self) -> Offsets:
+    def best_offsets(self) -> Offsets:
         """The best there are, with kinks as they are."""
-        scores = self.solution.scores
-        return best_offsets(self.around.formulation, scores, self.targets, self.costs)
+        scores = self.last_solve.scores
+        return best_offsets(
+            self.around.formulation, scores, self.targets_in_use, self.bounds_in_use
+        )
 
     def loss(self) -> float:
         """F without ``1/2 |w|^2``."""
-        formulation, offsets = self.around.formulation, self.offsets()
-        positions = formulation.positions(self.solution.scores, self.targets, offsets)
-        return total_loss(formulation, positions, self.costs, offsets)
+        formulation, offsets = self.around.formulation, self.best_offsets()
+        positions = formulation.positions(self.last_solve.scores, self.targets_in_use, offsets)
+        return total_loss(formulation, positions, self.bounds_in_use, offsets)
 
     def objective(self) -> float:
         """F."""
@@ -226,16 +228,18 @@ class SpanMachine:
 
     def implied(self) -> Array:
         """The multipliers that positions imply, moved to where the dual's constraints hold."""
-        return self.around.formulation.feasible(self.solution.multipliers, self.targets, self.costs)
+        return self.around.formulation.feasible(
+            self.last_solve.multipliers, self.targets_in_use, self.bounds_in_use
+        )
 
     @property
     def has_seen_all(self) -> bool:
         """Whether it was solved for all of its rows."""
-        return len(self.solution.scores) == len(self.problem.rows)
+        return len(self.last_solve.scores) == len(self.problem.rows)
 
     def in_use(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of some rows are among those that it was solved for."""
-        used = self.problem.rows[: len(self.solution.scores)]
+        used = self.problem.rows[: len(self.last_solve.scores)]
         return np.isin(rows, used)
 
     def active(self) -> NDArray[np.intp]:
@@ -276,14 +280,14 @@ class SpanMachine:
             return -self.known.solution.objective, 0.0
         assert self.squared_norm is not None
         norm, error = self.squared_norm
-        coefs, targets = self.multipliers(), self.targets
+        coefs, targets = self.multipliers(), self.targets_in_use
         value = self.around.formulation.dual_value(coefs, targets, norm)
         other = self.around.formulation.dual_value(coefs, targets, norm + error)
         return value, abs(value - other)
 
     def trained(self, n_iter: int) -> Trained:
         """The machine, and what is kept of it for a certificate."""
-        coefs, offsets, loss = self.point.coefs, self.offsets(), self.loss()
+        coefs, offsets, loss = self.point.coefs, self.best_offsets(), self.loss()
         scores = self.within @ coefs
         dual, error = self.dual()
         n_iter += self.n_steps
@@ -296,7 +300,7 @@ class SpanMachine:
             float("nan"),
             n_iter,
             self.values.n_values,
-            self.solution.converged,
+            self.last_solve.converged,
         )
         machine = Machine(self._set(), coefs, scores, offsets, solution)
         covered = machine.set.coverage
@@ -335,7 +339,7 @@ class SpanMachine:
             return self.multipliers()
         problem = self.problem
         whole = np.zeros(len(problem.rows))
-        whole[: len(self.solution.scores)] = self.multipliers()
+        whole[: len(self.last_solve.scores)] = self.multipliers()
         return self.around.formulation.feasible(whole, problem.targets, self.bounds)
 
     def _set(self) -> TrainingSet:

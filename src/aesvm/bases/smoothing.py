@@ -19,7 +19,7 @@ from aesvm.runtime.jit import jit
 _TRIED, _FLAT = 30, 1e-2
 
 
-class Ramps(NamedTuple):
+class ScoreRamps(NamedTuple):
     """The losses of rows as ``cost * max(0, t)``, ``t = rest + by_score score + by_offset b``.
 
     Where rows have several, these are listed one time after the other.
@@ -54,7 +54,7 @@ class Implied(NamedTuple):
     crossed: Array  #: (n_offsets, n_rows): curvatures in offset and score
 
 
-def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> Ramps:
+def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> ScoreRamps:
     """The losses of rows, whatever their scores.
 
     Examples
@@ -69,10 +69,12 @@ def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> Ramps:
     nothing = np.zeros(len(targets))
     kinks, costs, rising, which, signs = formulation.ramps(nothing, targets, bounds)
     sides = np.where(rising, 1.0, -1.0)
-    return Ramps(-sides * kinks, costs, sides * signs, sides, which)
+    return ScoreRamps(-sides * kinks, costs, sides * signs, sides, which)
 
 
-def implied(ramps: Ramps, heights: Array, width: float, n_rows: int, n_offsets: int) -> Implied:
+def implied(
+    ramps: ScoreRamps, heights: Array, width: float, n_rows: int, n_offsets: int
+) -> Implied:
     """Losses smoothed with a half-width, and what follows from them."""
     coefs, curvatures = np.zeros(n_rows), np.zeros(n_rows)
     by_offset, crossed = np.zeros(n_offsets), np.zeros((n_offsets, n_rows))

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.machine import SpanMachine, Surroundings
-from aesvm.bases.pursuit import Pursuit, Targets
+from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.values import Array
 from aesvm.certificate import Account
 from aesvm.kernels import KernelSpec, TrainingKernel
@@ -215,7 +215,7 @@ class _Training:
         if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
         self._solve(_LAST, progress, to_the_end=True)
-        converged = all(machine.solution.converged for machine in self.machines)
+        converged = all(machine.last_solve.converged for machine in self.machines)
         if not converged and progress.is_over():
             progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
         self._gradients_outside(self._candidates(0))
@@ -291,7 +291,7 @@ class _Training:
         """A pursuit on what is left of a function of each machine."""
         numbers, groups = np.unique(self.groups[candidates], return_inverse=True)
         shares = np.array([np.isin(numbers, machine.groups) for machine in self.machines])
-        targets = Targets(values, groups, shares)
+        targets = Functions(values, groups, shares)
         return Pursuit(self.around.double, candidates, targets, run=self.threads)
 
     def _add(self, pursuit: Pursuit) -> None:
