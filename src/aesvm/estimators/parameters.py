@@ -78,8 +78,14 @@ def basis_limits(estimator: Any) -> BasisLimits | None:
             f"kernel={estimator.kernel!r} with coef0={estimator.coef0} is not: use another kernel, "
             "or max_vectors=None."
         )
-    most_bytes = None if estimator.memory_budget is None else bytes_of(estimator.memory_budget)
-    return BasisLimits(int(estimator.max_vectors), float(estimator.gap_tol), most_bytes)
+    return BasisLimits(
+        int(estimator.max_vectors), float(estimator.gap_tol), bytes_of_values(estimator)
+    )
+
+
+def bytes_of_values(estimator: Any) -> float | None:
+    """What kernel values of rows and a basis may take; None where no budget says so."""
+    return None if estimator.memory_budget is None else bytes_of(estimator.memory_budget)
 
 
 def cache_bytes(estimator: Any) -> int:

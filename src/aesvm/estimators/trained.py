@@ -20,6 +20,7 @@ from aesvm.estimators.fitting import fitting, set_fitted
 from aesvm.estimators.learning import Learner, Learning
 from aesvm.estimators.parameters import (
     basis_limits,
+    bytes_of_values,
     check_unchanged,
     kernel_spec,
     reduction_settings,
@@ -165,7 +166,7 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         trained = None
         if limits is not None or (refine == "auto" and first_tol > 0 and may_pay(rows, spec)):
             within = (
-                BasisLimits.for_auto(estimator.gap_tol, bytes_of(estimator.memory_budget))
+                BasisLimits.for_auto(float(estimator.gap_tol), bytes_of_values(estimator))
                 if limits is None
                 else limits
             )
