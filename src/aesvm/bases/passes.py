@@ -100,6 +100,27 @@ def solve_in_passes(
     -------
     solved : dict
         Empty where the fit was to end before the first pass had.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.newton import Point
+    >>> from aesvm.bases.passes import Start, solve_in_passes
+    >>> from aesvm.bases.sums import SpanMachines, add_up
+    >>> from aesvm.kernels import KernelSpec
+    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.machines.rows import EveryRow
+    >>> from aesvm.runtime.progress import Silence
+    >>> X, signs = np.array([[1.0], [3.0]]), np.array([-1.0, 1.0])
+    >>> rows, every = {0: EveryRow(2, 9.0)}, {0: np.array([0])}
+    >>> spec, double = KernelSpec("linear"), np.dtype(np.float64)
+    >>> sent = SpanMachines(X[:1], every, rows, spec, Hinge(), double, 1e-5)
+    >>> start = {0: Start(np.ones((1, 1)), Point(np.zeros(1), (0.0,)), 2)}
+    >>> def ask(questions):
+    ...     return add_up(X, signs, np.ones(2), sent, questions)
+    >>> coefs, offsets = solve_in_passes(start, ask, Hinge(), Silence())[0].seen.point
+    >>> np.allclose([*coefs, *offsets], [1.0, -2.0], atol=0.01)  # x - 2
+    True
     """
     machines = {number: _Descent(*start, formulation) for number, start in starts.items()}
     n_passes = 0
