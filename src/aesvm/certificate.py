@@ -93,9 +93,8 @@ class Certificate:
         Rows whose margin contradicts their lifted multiplier by more than ``tol``; a row counts
         once for each pair it is in.
     n_vectors : int or None
-        The vectors that w was restricted to the span of; None where it was not. No row is then
-        represented by others, and F2 is F1, unless ``max_residual`` is positive: rows that could
-        not be read again are.
+        The vectors that w is in the span of, few by ``max_vectors`` or ``compress``; None of other
+        models. Where ``max_residual`` is zero no row is represented by others, and F2 is F1.
     estimated_gap, estimated_gap_error : float or None
         Of a model in the span of few vectors: the relative gap as a random sample of the rows has
         it, and two standard errors of that. An estimate and no bound: ``certify`` computes one.
@@ -272,7 +271,7 @@ class Account:
     total_residual: float | None  #: None where no more than a bound on the largest is known
     squared_norm: float
     rounding: float  #: of it, in kernel values that are right to nine digits
-    loss_reduced: float  #: the losses of F2
+    loss_reduced: float | None  #: the losses of F2
     total_cost: float  #: sum_i c_i
     worst_optimum: float  #: what w = 0 can do
     squared_norm_bound: float | None  #: what |w|^2 is at most, of an optimum
@@ -369,7 +368,9 @@ def certificate_of(
     vectors = [one.n_vectors for one in accounts if one.n_vectors is not None]
     # in the span of few vectors, rows are represented where not all of them could be asked
     all_seen = bool(vectors) and not max_residual
-    reduced = objective if all_seen else half + total("loss_reduced")
+    reduced = objective if all_seen else total("loss_reduced")
+    if reduced is not None and not all_seen:
+        reduced += half
     residuals = total("total_residual")
     numbers: dict[str, Any] = {
         "mean_residual": None if residuals is None else residuals / max(1, total("n_rows")),

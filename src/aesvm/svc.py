@@ -77,12 +77,12 @@ class AESVC(
     max_vectors : int, default=None
         Train the SVM of all rows with w in the span of at most so many of them, chosen as training
         goes: a small model, in a time that grows with the number of rows. ``refine`` must be
-        "auto". None is no limit. Of a source that can be read again, and of rows on a cluster, the
-        vectors are chosen by their set, and passes over all rows follow; ``partial_fit``, and a
-        source that is read once, train on the set alone.
+        "auto". None: as ``refine`` says. Of a source that can be read again, and of rows on a
+        cluster, the vectors are chosen by their set, and passes over all rows follow;
+        ``partial_fit``, and a source that is read once, train on the set alone.
     gap_tol : float, default=1e-3
-        With ``max_vectors``: no more vectors are added where the relative duality gap is estimated
-        to be smaller.
+        With ``max_vectors``, and where "auto" trains so: no more vectors are added where the
+        relative duality gap is estimated to be smaller.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
@@ -102,7 +102,8 @@ class AESVC(
         decision function.
     memory_budget : int or str, default=None
         Of streams: bytes for the rows that are held, as a number or as in "2 GiB"; None is no
-        limit.
+        limit. With ``max_vectors``: bytes for kernel values that are held; None is a quarter of the
+        machine's memory.
     on_overflow : {"raise", "loosen"}, default="raise"
         Of streams, where the budget cannot hold the set: an error, or a larger tolerance, and in
         the end a random sample; both are warned of and show in the certificate. Where it cannot

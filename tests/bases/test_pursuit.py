@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.bases import pursuit
-from aesvm.bases.pursuit import Pursuit, Targets
+from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.kernels import kernel_matrix
 from aesvm.runtime.threads import Threads
 from tests import oracles
@@ -29,7 +29,7 @@ def problem(seed, n=50, n_functions=1):
 
 def everywhere(values):
     groups = np.zeros(len(values), dtype=np.intp)
-    return Targets(values, groups, np.ones((values.shape[1], 1), dtype=bool))
+    return Functions(values, groups, np.ones((values.shape[1], 1), dtype=bool))
 
 
 def begun(X, gamma, coefs, **options):
@@ -175,7 +175,7 @@ def test_each_function_is_projected_onto_what_it_may_use(seed, kernel):
     shares = np.array([[True, True, False], [True, False, True], [False, True, True]])
     coefs *= shares.T[groups]
     K = oracles.kernel(X, kernel=kernel)
-    targets = Targets(K @ coefs, groups, shares)
+    targets = Functions(K @ coefs, groups, shares)
     found = Pursuit(kernel_matrix(X, kernel=kernel), np.arange(60), targets, 1e-6)
     chosen = found.choose(12)
     Z = features(K)
@@ -206,7 +206,7 @@ def test_every_function_is_reached_where_one_spans_all_that_there_is():
     X, groups = rng.normal(size=(90, 2)), np.arange(90) % 3
     shares = np.array([[True, True, False], [True, False, True], [False, True, True]])
     coefs = rng.normal(size=(90, 3)) * shares.T[groups]
-    targets = Targets(oracles.kernel(X, kernel="linear") @ coefs, groups, shares)
+    targets = Functions(oracles.kernel(X, kernel="linear") @ coefs, groups, shares)
     found = Pursuit(kernel_matrix(X, kernel="linear"), np.arange(90), targets)
     assert len(found.choose(20)) <= 6
     norms = np.square(X.T @ coefs).sum(axis=0)
@@ -220,7 +220,7 @@ def test_a_function_without_rows_chosen_from_its_groups_stays_as_it_is():
     values = oracles.kernel(X, gamma=gamma) @ coefs
     values[:, 1] *= 1e-3
     shares = np.array([[True, False], [False, True]])
-    found = Pursuit(kernel_matrix(X, gamma=gamma), np.arange(40), Targets(values, groups, shares))
+    found = Pursuit(kernel_matrix(X, gamma=gamma), np.arange(40), Functions(values, groups, shares))
     chosen = found.choose(3)
     assert (groups[chosen] == 0).all()
     assert_array_equal(found.functions[1].values, values[groups == 1, 1])

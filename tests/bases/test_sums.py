@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.bases import sums
-from aesvm.bases.sums import Look, Question, SpanMachines, add_up, merged
+from aesvm.bases.sums import PointOnLine, Question, SpanMachines, add_up, merged
 from aesvm.kernels import KernelSpec
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.nu_tube import NuTube
@@ -22,7 +22,7 @@ from aesvm.runtime.threads import Threads
 from tests import oracles
 
 GAMMA, COST = 0.7, 2.0
-LOOKS = (Look(0.0, 0.5), Look(1.0, 0.5), Look(1.0, 0.1), Look(0.3, 2.0))
+LOOKS = (PointOnLine(0.0, 0.5), PointOnLine(1.0, 0.5), PointOnLine(1.0, 0.1), PointOnLine(0.3, 2.0))
 
 
 def ramp(t, width):

@@ -418,3 +418,33 @@ def test_the_gap_is_half_of_what_the_span_lacks_and_rounding_off(C, n_vectors, s
     # and w nearly the part of g in the span
     slack = SOLVED * (4 * certificate.objective + outside)
     assert outside * (1 - 1e-6) <= lacking <= outside + slack
+
+
+@pytest.mark.parametrize("name", ["AESVC", "AESVR"])
+def test_rows_whose_values_cannot_be_held_are_passed_over(name, small_steps, monkeypatch):
+    X, y, values = rows()
+    y = targets_for(name, y, values)
+    if name == "AESVC":
+        y = y + (X[:, 0] > 0.8)  # three classes, whose machines share vectors
+    model = clone(FAMILY[name][0]).set_params(max_vectors=40)
+    held = fitted(model, X, y)
+    monkeypatch.setattr("aesvm.bases.machine._LEAST_FIT", 150)
+    passed = fitted(clone(model).set_params(memory_budget=100), X, y)
+    assert passed.certificate_.n_rows == len(X)
+    objectives = [one.certify(X, y).objective for one in (passed, held)]
+    np.testing.assert_allclose(*objectives, rtol=0.02)
+    assert passed.certificate_.dual_objective <= held.certificate_.objective
+
+
+def test_a_fit_that_ends_before_its_passes_knows_what_it_has_not_seen(small_steps, monkeypatch):
+    X, y, _ = rows()
+    monkeypatch.setattr("aesvm.bases.machine._LEAST_FIT", 150)
+    monkeypatch.setattr("aesvm.bases.machine.solve_in_passes", lambda *_: {})
+    model = fitted(AESVC(gamma=1.0, max_vectors=20, memory_budget=100), X, y)
+    assert model.certificate_.objective is None
+    assert model.certificate_.estimated_gap is None
+    certificate = model.certify(X, y)
+    assert certificate.objective == pytest.approx(
+        fitted(AESVC(gamma=1.0, max_vectors=20), X, y).certificate_.objective, rel=0.05
+    )
+    assert certificate.dual_objective <= certificate.objective

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
-from aesvm.bases.pursuit import Pursuit, Targets
+from aesvm.bases.factor import kernel_factor, solve
+from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.values import Array
 from aesvm.kernels import KernelMatrix
 from aesvm.machines.problem import Expansion
@@ -156,7 +156,7 @@ def _pursuit(
     limit = max(_LEAST_CANDIDATES, _CANDIDATES * most)
     if len(candidates) > limit:
         candidates = np.sort(np.random.default_rng(0).choice(candidates, limit, replace=False))
-    targets = Targets(scores[candidates], groups[candidates], shares)
+    targets = Functions(scores[candidates], groups[candidates], shares)
     return Pursuit(kernel, candidates, targets, run=run)
 
 
@@ -182,16 +182,7 @@ def _projected(kernel: KernelMatrix, rows: NDArray[np.intp], values: Array) -> A
     if not len(rows):
         return np.empty(0)
     within = np.asarray(kernel.square(rows), dtype=np.float64)
-    size = float(np.abs(np.diag(within)).max())
-    jitter = 0.0
-    while True:
-        try:
-            factor = scipy.linalg.cho_factor(
-                within + jitter * np.eye(len(rows)), lower=True, check_finite=False
-            )
-            return scipy.linalg.cho_solve(factor, values, check_finite=False)
-        except np.linalg.LinAlgError:
-            jitter = max(10.0 * jitter, 1e-14 * size)
+    return solve(kernel_factor(within), values)
 
 
 def _distance(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import scipy.linalg
@@ -12,6 +13,9 @@ from aesvm.bases.values import Array
 
 #: Columns that are factored together, and rows that a thread brings up to date at a time.
 _COLUMNS, _ROWS = 256, 512
+
+#: How often a diagonal is made larger.
+_TRIES = 16
 
 
 def cholesky(matrix: Array, run: Callable = map) -> Array:
@@ -48,6 +52,53 @@ def cholesky(matrix: Array, run: Callable = map) -> Array:
         list(run(below, range(last, n, _ROWS)))
         list(run(rest, range(last, n, _ROWS)))
     return np.tril(factor)
+
+
+def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> Array:
+    """The lower Cholesky factor of a matrix, and if need be of one with a larger diagonal.
+
+    Parameters
+    ----------
+    matrix : ndarray
+        Positive definite, or nearly; its diagonal is changed in place.
+    jitter : ndarray
+        What is added to the diagonal; ten times as much whenever that was not enough.
+    run : callable, default=map
+        ``map`` or a parallel one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.factor import cholesky_with_jitter
+    >>> cholesky_with_jitter(np.ones((2, 2)), np.full(2, 1e-8)).round(3)
+    array([[1., 0.],
+           [1., 0.]])
+    """
+    every = np.arange(len(matrix))
+    for _ in range(_TRIES):
+        matrix[every, every] += jitter
+        with suppress(np.linalg.LinAlgError):
+            return cholesky(matrix, run)
+        jitter = 10.0 * jitter
+    raise ValueError(
+        "kernel values of the vectors are not those of a positive semidefinite kernel: scale the "
+        "data, or use another kernel."
+    )
+
+
+def kernel_factor(within: Array, run: Callable = map) -> Array:
+    """The lower Cholesky factor of the kernel values of some vectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.factor import kernel_factor
+    >>> kernel_factor(np.array([[4.0, 2.0], [2.0, 5.0]])).round(9)
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    jitter = float(np.finfo(np.float64).eps) * np.diag(within)
+    return cholesky_with_jitter(within.copy(), jitter, run)
 
 
 def solve(factor: Array, values: Array) -> Array:

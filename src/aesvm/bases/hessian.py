@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.factor import cholesky, solve
+from aesvm.bases.factor import cholesky_with_jitter, solve
 from aesvm.bases.values import Array
 
 #: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
@@ -69,12 +69,7 @@ def factor_of(within: Array, curvature: Curvature, steepest: float, run: Callabl
     low = _HELD * max(steepest, 1e-300)
     hessian[every[n:], every[n:]] = np.maximum(curvature.corner, low)
     jitter = _JITTER * float(np.finfo(np.float64).eps) * np.diag(hessian)
-    while True:
-        try:
-            hessian[every, every] += jitter
-            return cholesky(hessian, run)
-        except np.linalg.LinAlgError:
-            jitter *= 10.0
+    return cholesky_with_jitter(hessian, jitter, run)
 
 
 def two_loops(gradient: Array, history: History, factor: Array) -> Array:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.factor import cholesky, solve
+from aesvm.bases.factor import kernel_factor, solve
 from aesvm.bases.newton import Point, Solved, seen_in_span, solve_in_span
 from aesvm.bases.passes import Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines, add_up
@@ -33,7 +34,8 @@ from aesvm.solver.state import Solution
 #: Standard errors that an estimate is given with.
 _ERRORS = 2.0
 
-#: Rows whose kernel values are held at least, whatever the budget.
+#: Rows that are solved for before there are passes, at least: all that a pilot may be of. Where
+#: their kernel values are more than may be held, some are computed anew.
 _LEAST_FIT = 100_000
 
 #: The half-width of rounded kinks by which passes over all rows are seen in the end, in the
@@ -117,7 +119,7 @@ class SpanMachine:
 
     def factor(self) -> Array:
         """The lower Cholesky factor of the basis's kernel values."""
-        return cholesky(self.within, self.around.run)
+        return kernel_factor(self.within, self.around.run)
 
     def projected(self, values: Array) -> Array:
         """The coefficients of a function's part in the span, by its values at the basis."""
@@ -193,29 +195,31 @@ class SpanMachine:
     # --- of a machine that was solved, by the rows that it was solved for
 
     @property
-    def targets(self) -> Array:
-        return self.problem.targets[: len(self.solution.scores)]
+    def targets_in_use(self) -> Array:
+        return self.problem.targets[: len(self.last_solve.scores)]
 
     @property
-    def costs(self) -> Array:
+    def bounds_in_use(self) -> Array:
         """The bounds of the multipliers."""
-        return self.bounds[: len(self.solution.scores)]
+        return self.bounds[: len(self.last_solve.scores)]
 
     @property
-    def solution(self) -> Solved:
+    def last_solve(self) -> Solved:
         assert self.solved is not None
         return self.solved
 
-    def offsets(self) -> Offsets:
+    def best_offsets(self) -> Offsets:
         """The best there are, with kinks as they are."""
-        scores = self.solution.scores
-        return best_offsets(self.around.formulation, scores, self.targets, self.costs)
+        scores = self.last_solve.scores
+        return best_offsets(
+            self.around.formulation, scores, self.targets_in_use, self.bounds_in_use
+        )
 
     def loss(self) -> float:
         """F without ``1/2 |w|^2``."""
-        formulation, offsets = self.around.formulation, self.offsets()
-        positions = formulation.positions(self.solution.scores, self.targets, offsets)
-        return total_loss(formulation, positions, self.costs, offsets)
+        formulation, offsets = self.around.formulation, self.best_offsets()
+        positions = formulation.positions(self.last_solve.scores, self.targets_in_use, offsets)
+        return total_loss(formulation, positions, self.bounds_in_use, offsets)
 
     def objective(self) -> float:
         """F."""
@@ -224,7 +228,19 @@ class SpanMachine:
 
     def implied(self) -> Array:
         """The multipliers that positions imply, moved to where the dual's constraints hold."""
-        return self.around.formulation.feasible(self.solution.multipliers, self.targets, self.costs)
+        return self.around.formulation.feasible(
+            self.last_solve.multipliers, self.targets_in_use, self.bounds_in_use
+        )
+
+    @property
+    def has_seen_all(self) -> bool:
+        """Whether it was solved for all of its rows."""
+        return len(self.last_solve.scores) == len(self.problem.rows)
+
+    def in_use(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of some rows are among those that it was solved for."""
+        used = self.problem.rows[: len(self.last_solve.scores)]
+        return np.isin(rows, used)
 
     def active(self) -> NDArray[np.intp]:
         """The rows with such a multiplier."""
@@ -264,14 +280,14 @@ class SpanMachine:
             return -self.known.solution.objective, 0.0
         assert self.squared_norm is not None
         norm, error = self.squared_norm
-        coefs, targets = self.multipliers(), self.targets
+        coefs, targets = self.multipliers(), self.targets_in_use
         value = self.around.formulation.dual_value(coefs, targets, norm)
         other = self.around.formulation.dual_value(coefs, targets, norm + error)
         return value, abs(value - other)
 
     def trained(self, n_iter: int) -> Trained:
         """The machine, and what is kept of it for a certificate."""
-        coefs, offsets, loss = self.point.coefs, self.offsets(), self.loss()
+        coefs, offsets, loss = self.point.coefs, self.best_offsets(), self.loss()
         scores = self.within @ coefs
         dual, error = self.dual()
         n_iter += self.n_steps
@@ -284,7 +300,7 @@ class SpanMachine:
             float("nan"),
             n_iter,
             self.values.n_values,
-            self.solution.converged,
+            self.last_solve.converged,
         )
         machine = Machine(self._set(), coefs, scores, offsets, solution)
         covered = machine.set.coverage
@@ -308,12 +324,23 @@ class SpanMachine:
             estimated_dual=dual,
             estimated_error=_ERRORS * error,
         )
-        multipliers = self.multipliers()
+        if not self.has_seen_all:  # the fit was to end
+            account = replace(account, loss=None, loss_reduced=None, estimated_dual=None)
+        multipliers = self._multipliers_of_all()
         held = np.flatnonzero(multipliers)
-        if len(held) ** 2 / 2 + covered.n_rows * len(coefs) <= FREE:
+        if self.has_seen_all and len(held) ** 2 / 2 + covered.n_rows * len(coefs) <= FREE:
             account = self._proven(account, machine, multipliers)
         kept = self.problem.rows[held].astype(np.int32), multipliers[held]
         return Trained(machine, n_iter, account, kept)
+
+    def _multipliers_of_all(self) -> Array:
+        """Those of all rows, also of rows that it was not solved for."""
+        if self.known is not None or self.has_seen_all:
+            return self.multipliers()
+        problem = self.problem
+        whole = np.zeros(len(problem.rows))
+        whole[: len(self.last_solve.scores)] = self.multipliers()
+        return self.around.formulation.feasible(whole, problem.targets, self.bounds)
 
     def _set(self) -> TrainingSet:
         """The basis, as a set that stands for all rows."""

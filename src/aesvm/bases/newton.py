@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.factor import cholesky, product, solve
+from aesvm.bases.factor import kernel_factor, product, solve
 from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues, gram
@@ -58,7 +58,6 @@ class Solved(NamedTuple):
     point: Point
     scores: Array  #: of the rows
     multipliers: Array  #: of the rows, as their positions imply
-    objective: float  #: with rounded kinks
     n_steps: int
     converged: bool
 
@@ -125,7 +124,7 @@ def seen_in_span(
     ramps = ramps_of(formulation, targets, bounds)
     width = share * formulation.width(point.offsets)
     seen = implied(ramps, ramps.heights(scores, offsets), width, len(scores), len(offsets))
-    return Solved(point, scores, seen.coefs, seen.loss, 0, True)
+    return Solved(point, scores, seen.coefs, 0, True)
 
 
 class _Solver:
@@ -162,7 +161,6 @@ class _Solver:
             Point(self.coefs, tuple(self.offsets.tolist())),
             self.scores,
             self.multipliers,
-            self.objective,
             self.n_steps,
             converged,
         )
@@ -178,7 +176,7 @@ class _Solver:
     def _lacks(self, gradient: Array) -> float:
         """What a duality gap has beside the part of g outside of the span: ``|P g - w|^2 / 2``."""
         if self.inside is None:
-            self.inside = cholesky(self.within, self.run)
+            self.inside = kernel_factor(self.within, self.run)
         own = gradient[: len(self.coefs)]
         return 0.5 * float(own @ solve(self.inside, own))
 

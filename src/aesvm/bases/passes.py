@@ -17,7 +17,7 @@ import numpy as np
 
 from aesvm.bases.hessian import History, factor_of, two_loops
 from aesvm.bases.newton import DIFFERENCE, NARROWER, NARROWEST, Point
-from aesvm.bases.sums import Answer, Look, Question, Sums
+from aesvm.bases.sums import Answer, PointOnLine, Question, Sums
 from aesvm.bases.values import Array
 from aesvm.machines.formulation import Formulation
 from aesvm.runtime.progress import OutOfTimeError, Progress
@@ -207,8 +207,8 @@ class _Descent:
         if self.best.objective == inf:
             widths += map(self._width, _FIRST)
         self.looks = (
-            *(Look(step, self.width) for step in steps),
-            *(Look(steps[self.full], width) for width in widths),
+            *(PointOnLine(step, self.width) for step in steps),
+            *(PointOnLine(steps[self.full], width) for width in widths),
         )
         curved = self.n_points + 1
         return Question(

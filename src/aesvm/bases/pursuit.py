@@ -29,7 +29,8 @@ Array = NDArray[np.float64]
 #: Candidates that are compared exactly, and the most that are chosen of them.
 _COMPARED, _BLOCK = 256, 64
 
-#: Worth of the best candidate that is not compared, below which another look is taken at all.
+#: Of those compared, candidates are chosen while they are worth at least this share of the best one
+#: that is not among them.
 _WORTH = 0.5
 
 #: Candidates that a thread brings up to date at a time.
@@ -44,7 +45,7 @@ _BROKEN = 1e-8
 LEAST_DISTANCE = 1e-5
 
 
-class Targets(NamedTuple):
+class Functions(NamedTuple):
     """Functions to come near to, at the candidates."""
 
     values: Array  #: what is left of them, of shape (n_candidates, n_functions)
@@ -87,7 +88,7 @@ class Pursuit:
         In double precision.
     candidates : ndarray of shape (n_candidates,)
         Rows of the kernel matrix, distinct.
-    targets : Targets
+    targets : Functions
     least : float
         Candidates nearer to the span than this share of their squared norm are in it.
     run : callable
@@ -96,11 +97,11 @@ class Pursuit:
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.bases.pursuit import Pursuit, Targets
+    >>> from aesvm.bases.pursuit import Pursuit, Functions
     >>> from aesvm.kernels import kernel_matrix
     >>> kernel = kernel_matrix(np.array([[1.0], [2.0], [4.0]]), kernel="linear")
     >>> everywhere = np.zeros(3, dtype=np.intp), np.ones((1, 1), dtype=bool)
-    >>> targets = Targets(np.array([[3.0], [6.0], [12.0]]), *everywhere)
+    >>> targets = Functions(np.array([[3.0], [6.0], [12.0]]), *everywhere)
     >>> pursuit = Pursuit(kernel, np.arange(3), targets)
     >>> len(pursuit.choose(2))  # one vector spans a line
     1
@@ -108,7 +109,7 @@ class Pursuit:
 
     kernel: KernelMatrix
     candidates: NDArray[np.intp]
-    targets: Targets
+    targets: Functions
     least: float = LEAST_DISTANCE
     run: Callable = map
 

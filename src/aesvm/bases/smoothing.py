@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from aesvm.machines.formulation import Array, Formulation
 from aesvm.runtime.jit import jit
 
+#: Points of a line that are tried, and the slope to come to along it, as a share of the first.
+_TRIED, _FLAT = 30, 1e-2
 
-class Ramps(NamedTuple):
+
+class ScoreRamps(NamedTuple):
     """The losses of rows as ``cost * max(0, t)``, ``t = rest + by_score score + by_offset b``.
 
     Where rows have several, these are listed one time after the other.
@@ -30,12 +33,15 @@ class Ramps(NamedTuple):
 
     def heights(self, scores: Array, offsets: Array) -> Array:
         """The t of all ramps."""
-        return _heights(*self, scores, offsets)
+        heights = np.empty(len(self.rest))
+        _write_heights(
+            self.rest, self.by_score, self.by_offset, self.which, scores, offsets, heights
+        )
+        return heights
 
     def changes(self, scores: Array, offsets: Array) -> Array:
         """What t changes by, where scores and offsets change by these."""
-        nothing = np.zeros(len(self.rest))
-        return _heights(nothing, *self[1:], scores, offsets)
+        return self._replace(rest=np.zeros(len(self.rest))).heights(scores, offsets)
 
 
 class Implied(NamedTuple):
@@ -48,7 +54,7 @@ class Implied(NamedTuple):
     crossed: Array  #: (n_offsets, n_rows): curvatures in offset and score
 
 
-def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> Ramps:
+def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> ScoreRamps:
     """The losses of rows, whatever their scores.
 
     Examples
@@ -63,10 +69,12 @@ def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> Ramps:
     nothing = np.zeros(len(targets))
     kinks, costs, rising, which, signs = formulation.ramps(nothing, targets, bounds)
     sides = np.where(rising, 1.0, -1.0)
-    return Ramps(-sides * kinks, costs, sides * signs, sides, which)
+    return ScoreRamps(-sides * kinks, costs, sides * signs, sides, which)
 
 
-def implied(ramps: Ramps, heights: Array, width: float, n_rows: int, n_offsets: int) -> Implied:
+def implied(
+    ramps: ScoreRamps, heights: Array, width: float, n_rows: int, n_offsets: int
+) -> Implied:
     """Losses smoothed with a half-width, and what follows from them."""
     coefs, curvatures = np.zeros(n_rows), np.zeros(n_rows)
     by_offset, crossed = np.zeros(n_offsets), np.zeros((n_offsets, n_rows))
@@ -86,12 +94,10 @@ def implied(ramps: Ramps, heights: Array, width: float, n_rows: int, n_offsets: 
 
 
 @jit
-def _heights(rest, costs, by_score, by_offset, which, scores, offsets):
+def _write_heights(rest, by_score, by_offset, which, scores, offsets, heights):
     n_rows = scores.size
-    heights = np.empty(rest.size)
     for r in range(rest.size):
         heights[r] = rest[r] + by_score[r] * scores[r % n_rows] + by_offset[r] * offsets[which[r]]
-    return heights
 
 
 @jit
@@ -135,9 +141,9 @@ def best_step(
     if begin >= 0.0:
         return 0.0
     low, high, step = 0.0, np.inf, 1.0
-    for _ in range(_STEPS):
+    for _ in range(_TRIED):
         here, bend = at(step)
-        if abs(here) <= _NEAR * abs(begin):
+        if abs(here) <= _FLAT * abs(begin):
             break
         if here < 0.0:
             low = step
@@ -153,10 +159,6 @@ def best_step(
             else 0.5 * (low + high)
         )
     return step
-
-
-#: Evaluations of a line, and how small the slope is to become along it.
-_STEPS, _NEAR = 30, 1e-2
 
 
 @jit

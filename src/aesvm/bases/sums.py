@@ -40,7 +40,7 @@ class SpanMachines(NamedTuple):
     accuracy: float  #: as ``kernel_matrix`` has it
 
 
-class Look(NamedTuple):
+class PointOnLine(NamedTuple):
     """A point on the line of a question, and the half-width of the rounded kinks there."""
 
     step: float
@@ -54,7 +54,7 @@ class Question(NamedTuple):
     offsets: Array
     along: Array  #: the direction, of coefficients
     shift: Array  #: and of offsets
-    looks: tuple[Look, ...]
+    looks: tuple[PointOnLine, ...]
     curved: int  #: the look whose curvature is wanted, by number
     one_in: int = 1  #: of so many rows that are curved, the sums are taken over one
 
@@ -132,7 +132,7 @@ def add_up(
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.bases.sums import Look, Question, SpanMachines, add_up
+    >>> from aesvm.bases.sums import PointOnLine, Question, SpanMachines, add_up
     >>> from aesvm.kernels import KernelSpec
     >>> from aesvm.machines.hinge import Hinge
     >>> from aesvm.machines.rows import EveryRow
@@ -146,9 +146,8 @@ def add_up(
     ...     np.dtype(np.float64),
     ...     1e-5,
     ... )
-    >>> here = Question(
-    ...     np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), (Look(0.0, 0.1), Look(1.0, 0.1)), 0
-    ... )
+    >>> points = PointOnLine(0.0, 0.1), PointOnLine(1.0, 0.1)
+    >>> here = Question(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), points, 0)
     >>> found = add_up(X, signs, np.ones(2), sent, {0: here})[0].losses
     >>> found.rounded, found.pulls[:, 0]  # at w = 0 both rows pay, at w = 1 one is on the margin
     (array([2.   , 0.025]), array([3. , 0.5]))

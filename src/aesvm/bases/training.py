@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.machine import SpanMachine, Surroundings
-from aesvm.bases.pursuit import Pursuit, Targets
+from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.values import Array
 from aesvm.certificate import Account
 from aesvm.kernels import KernelSpec, TrainingKernel
@@ -77,9 +77,9 @@ class BasisLimits(NamedTuple):
     only_if_it_pays: bool = False  #: whether the pilot is asked, which also says how many
 
     @classmethod
-    def for_auto(cls, gap_tol: float) -> BasisLimits:
+    def for_auto(cls, gap_tol: float, most_bytes: float | None) -> BasisLimits:
         """Those of "auto"."""
-        return cls(2 * _AUTO_MOST, gap_tol, only_if_it_pays=True)
+        return cls(2 * _AUTO_MOST, gap_tol, most_bytes, only_if_it_pays=True)
 
 
 def may_pay(data: Rows, spec: KernelSpec) -> bool:
@@ -215,7 +215,7 @@ class _Training:
         if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
         self._solve(_LAST, progress, to_the_end=True)
-        converged = all(machine.solution.converged for machine in self.machines)
+        converged = all(machine.last_solve.converged for machine in self.machines)
         if not converged and progress.is_over():
             progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
         self._gradients_outside(self._candidates(0))
@@ -291,7 +291,7 @@ class _Training:
         """A pursuit on what is left of a function of each machine."""
         numbers, groups = np.unique(self.groups[candidates], return_inverse=True)
         shares = np.array([np.isin(numbers, machine.groups) for machine in self.machines])
-        targets = Targets(values, groups, shares)
+        targets = Functions(values, groups, shares)
         return Pursuit(self.around.double, candidates, targets, run=self.threads)
 
     def _add(self, pursuit: Pursuit) -> None:
@@ -326,7 +326,7 @@ class _Training:
         """What is left of g outside of the span, at the candidates of each machine."""
         left = np.zeros((len(candidates), len(self.machines)))
         for column, machine in enumerate(self.machines):
-            at = np.flatnonzero(np.isin(self.groups[candidates], machine.groups))
+            at = np.flatnonzero(machine.in_use(candidates))
             left[at, column] = machine.gradient_outside(candidates[at])
         return left
 

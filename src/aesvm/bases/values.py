@@ -62,7 +62,7 @@ class BasisValues:
         self.most_bytes = most_bytes
         self.run = run
         self.basis = np.empty(0, dtype=np.intp)
-        self.groups: list[Columns] = []  # vectors that were added together
+        self.batches: list[Columns] = []  # vectors that were added together
         self.held: dict[tuple[int, int], NDArray] = {}  # by number of group and of tile
         self.to_hold: set[tuple[int, int]] = set()  # these, and those that will be
         self.n_bytes = 0  # of all of them
@@ -71,9 +71,9 @@ class BasisValues:
     def compute_by(self, kernel: KernelMatrix) -> None:
         """Have values of another precision from now on."""
         self.kernel = kernel
-        sizes = [len(columns) for columns in self.groups]
+        sizes = [len(columns) for columns in self.batches]
         parts = np.split(self.basis, np.cumsum(sizes)[:-1]) if sizes else []
-        self.basis, self.groups = self.basis[:0], []
+        self.basis, self.batches = self.basis[:0], []
         self.held, self.to_hold, self.n_bytes = {}, set(), 0
         for part in parts:
             self.add(part)
@@ -82,9 +82,9 @@ class BasisValues:
         """More vectors of the basis."""
         if not len(rows):
             return
-        group = len(self.groups)
+        group = len(self.batches)
         self.basis = np.append(self.basis, rows)
-        self.groups.append(self.kernel.columns(rows))
+        self.batches.append(self.kernel.columns(rows))
         # which tiles there is room for is settled here, and not by the thread that comes first
         for number, first in enumerate(range(0, self.n_kept, _TILE)):
             n_lines = min(_TILE, len(self.rows) - first)
@@ -119,7 +119,7 @@ class BasisValues:
                 own[at] @ self._lines(group, number, at)
                 if few
                 else own @ self._block(group, number)
-                for group in range(len(self.groups))
+                for group in range(len(self.batches))
             ]
 
         total = np.zeros(len(self.basis))
@@ -139,7 +139,7 @@ class BasisValues:
             if first == last:
                 return
             start = 0
-            for group, columns in enumerate(self.groups):
+            for group, columns in enumerate(self.batches):
                 own = self._lines(group, number, at[first:last] - number * _TILE)
                 out[first:last, start : start + len(columns)] = own
                 start += len(columns)
@@ -158,9 +158,9 @@ class BasisValues:
         return slice(number * _TILE, min((number + 1) * _TILE, self.n_rows))
 
     def _parts(self, coefs: Array) -> list[tuple[int, NDArray]]:
-        if not self.groups:
+        if not self.batches:
             return []
-        edges = np.cumsum([len(columns) for columns in self.groups])[:-1]
+        edges = np.cumsum([len(columns) for columns in self.batches])[:-1]
         return list(enumerate(np.split(coefs.astype(self.kernel.dtype), edges)))
 
     def _block(self, group: int, number: int) -> NDArray:
@@ -169,7 +169,7 @@ class BasisValues:
         held = self.held.get((group, number))
         if held is not None:
             return held[: here.stop - here.start]
-        columns = self.groups[group]
+        columns = self.batches[group]
         room = (group, number) in self.to_hold
         # where they are held, of rows to be used later as well
         rows = self.rows[here.start : here.start + _TILE] if room else self.rows[here]
@@ -183,7 +183,7 @@ class BasisValues:
         """Some rows of a tile against a group of vectors."""
         if (group, number) in self.held:
             return self.held[group, number][at]
-        columns = self.groups[group]
+        columns = self.batches[group]
         rows = self.rows[number * _TILE + at]
         self.n_values += len(rows) * len(columns)
         return columns.values(columns.lines(rows), len(rows))

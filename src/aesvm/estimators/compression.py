@@ -18,7 +18,7 @@ from aesvm.estimators.validation import validated_rows
 
 
 def check_compress(n_vectors: int | None, tol: float | None) -> None:
-    """Refuse what says nothing, or nothing that can be."""
+    """Refuse arguments that set no limit, or an impossible one."""
     if n_vectors is None and tol is None:
         raise ValueError("compress needs n_vectors or tol: how small, or how near.")
     whole = isinstance(n_vectors, Integral) and not isinstance(n_vectors, bool)
@@ -90,6 +90,7 @@ def _keep_account(now: Any, before: Any, expansions: list, kernel: Any) -> None:
                 exact=False,
                 squared_norm=norm,
                 loss=None,
+                loss_reduced=None,
                 violators=None,
                 changed=None,
                 proven=False,

@@ -164,7 +164,11 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
             first_tol = fit.first_tol(rows, kernel, settings, formulation, refine, run)
         trained = None
         if limits is not None or (refine == "auto" and first_tol > 0 and may_pay(rows, spec)):
-            within = BasisLimits.for_auto(estimator.gap_tol) if limits is None else limits
+            within = (
+                BasisLimits.for_auto(estimator.gap_tol, bytes_of(estimator.memory_budget))
+                if limits is None
+                else limits
+            )
             first = fit.first_set(rows, kernel, settings, 0.0, run, progress)
             trainer = Trainer(formulation, options, rows.n_machines, run, progress)
             trained = train_in_basis(rows, kernel, first.prepared, within, trainer)
