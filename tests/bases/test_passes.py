@@ -144,3 +144,17 @@ def test_a_fit_that_ends_has_the_best_that_was_seen(n_passes):
     assert bool(found) == (n_passes > 0)
     if found:
         assert found[0].seen.objective == pytest.approx(min(seen), rel=1e-12)
+
+
+def test_rows_that_are_all_far_from_a_kink_are_reached():
+    """From w = 0 no loss is curved, and nothing says how long a step is to be."""
+    rows = Rows(Hinge(), n=2, n_vectors=2)
+    rows.X = rows.vectors = np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])
+    rows.targets, rows.weights = np.array([1.0, -1.0]), np.full(2, 10.0)
+    rows.sent = rows.sent._replace(vectors=rows.vectors)
+    own = oracles.kernel(rows.vectors, gamma=GAMMA)
+    start = {0: Start(own, Point(np.zeros(2), (0.0,)), 2)}
+    found = solve_in_passes(start, rows.ask, rows.formulation, Silence())[0]
+    best = 1.0 / (own[0, 0] - own[0, 1])  # both on the margin: a (1 - k) = 1
+    assert found.seen.objective == pytest.approx(best, rel=0.02)
+    assert found.seen.objective >= best * (1 - 1e-9)

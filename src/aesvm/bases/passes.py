@@ -39,6 +39,10 @@ _GAIN = {False: 3e-4, True: 1e-4}
 #: that are now are too few to tell.
 _BENT, _TIMES = 0.1, 3.0
 
+#: What a full step may change scores of vectors and offsets by, in the formulation's unit: where
+#: few rows are near a kink, little holds them.
+_REACH = 2.0
+
 #: Points that are seen along a step; where none is better, it is made shorter.
 _STEPS, _SHORTER = (0.25, 0.5, 1.0, 2.0), 0.1
 
@@ -100,12 +104,33 @@ def solve_in_passes(
     -------
     solved : dict
         Empty where the fit was to end before the first pass had.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.newton import Point
+    >>> from aesvm.bases.passes import Start, solve_in_passes
+    >>> from aesvm.bases.sums import SpanMachines, add_up
+    >>> from aesvm.kernels import KernelSpec
+    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.machines.rows import EveryRow
+    >>> from aesvm.runtime.progress import Silence
+    >>> X, signs = np.array([[1.0], [3.0]]), np.array([-1.0, 1.0])
+    >>> rows, every = {0: EveryRow(2, 9.0)}, {0: np.array([0])}
+    >>> spec, double = KernelSpec("linear"), np.dtype(np.float64)
+    >>> sent = SpanMachines(X[:1], every, rows, spec, Hinge(), double, 1e-5)
+    >>> start = {0: Start(np.ones((1, 1)), Point(np.zeros(1), (0.0,)), 2)}
+    >>> def ask(questions):
+    ...     return add_up(X, signs, np.ones(2), sent, questions)
+    >>> coefs, offsets = solve_in_passes(start, ask, Hinge(), Silence())[0].seen.point
+    >>> np.allclose([*coefs, *offsets], [1.0, -2.0], atol=0.02)  # x - 2
+    True
     """
     machines = {number: _Descent(*start, formulation) for number, start in starts.items()}
     n_passes = 0
     try:
         while n_passes < _PASSES:
-            open_ = {number: one for number, one in machines.items() if not one.converged}
+            open_ = {number: one for number, one in machines.items() if not one.done}
             if not open_:
                 break
             progress.check()
@@ -113,7 +138,7 @@ def solve_in_passes(
             n_passes += 1
             for number, one in open_.items():
                 one.take(answer[number])
-            left = sum(not one.converged for one in open_.values())
+            left = sum(not one.done for one in open_.values())
             progress.say(
                 f"pass {n_passes}: F1 {sum(one.best.objective for one in machines.values()):.6g}, "
                 f"{left:,} of {len(machines):,} SVM{'' if len(machines) == 1 else 's'} go on"
@@ -124,7 +149,7 @@ def solve_in_passes(
         return {}
     return {
         number: SolvedInPasses(
-            one.best, one.within @ one.best.point.coefs, one.n_steps, one.is_near
+            one.best, one.within @ one.best.point.coefs, one.n_steps, one.converged
         )
         for number, one in machines.items()
     }
@@ -147,7 +172,7 @@ class _Descent:
         self.rounded_off = inf
         self.n_steps = self.n_slow = 0
         self._sample_from(_CURVED * n_rows)
-        self.converged = False
+        self.done = False
 
     def _stay(self) -> None:
         """Have no direction."""
@@ -248,9 +273,12 @@ class _Descent:
     def _aim(self, gradient: Array, factor: Array) -> None:
         """Choose the next direction; what it gains if losses are as curved as they are here."""
         direction = -two_loops(gradient, self.history, factor)
-        n = len(self.coefs)
-        self.along, self.shift, self.moves = direction[:n], direction[n:], True
         self.gradient, self.gain = gradient, float(-0.5 * (gradient @ direction))
+        n = len(self.coefs)
+        change = np.append(self.within @ direction[:n], direction[n:])
+        reach = float(np.abs(change).max())
+        direction *= min(1.0, self._width(_REACH) / max(reach, 1e-300))
+        self.along, self.shift, self.moves = direction[:n], direction[n:], True
 
     @property
     def _is_last(self) -> bool:
@@ -273,12 +301,12 @@ class _Descent:
 
     def _narrow(self) -> None:
         """Go on with the next width; where there is none, all is done."""
-        self.converged = self._is_last
+        self.done = self._is_last
         self.share, self.width = self._next_share(), self.narrower
         self.objective, self.n_slow = None, 0
         self.history.clear()
 
     @property
-    def is_near(self) -> bool:
+    def converged(self) -> bool:
         """Whether there is little to be gained where passes end."""
-        return self.converged or self.gain <= _NEAR * abs(self.best.objective)
+        return self.gain <= _NEAR * abs(self.best.objective)
