@@ -251,7 +251,9 @@ class _Solver:
     def _factor(self, seen: Implied) -> Array:
         """The Hessian's Cholesky factor, over a sample of the rows that are curved."""
         at = np.flatnonzero(seen.curvatures)
-        most = _SAMPLED * max(len(self.coefs), 500)
+        # as many as take no longer than the steps that a factor serves at least
+        worth = 2.0 * _STEPS[0] * len(self.scores) / max(1, len(self.coefs))
+        most = max(_SAMPLED * max(len(self.coefs), 500), int(worth))
         scale = 1.0
         if len(at) > most:
             scale = len(at) / most
