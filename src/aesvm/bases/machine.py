@@ -38,10 +38,6 @@ _ERRORS = 2.0
 #: their kernel values are more than may be held, some are computed anew.
 _LEAST_FIT = 100_000
 
-#: The half-width of rounded kinks by which passes over all rows are seen in the end, in the
-#: formulation's unit.
-_IMPLIED = 0.01
-
 
 class Surroundings(NamedTuple):
     """What all machines of a fit share."""
@@ -161,7 +157,12 @@ class SpanMachine:
         self.n_steps += solved.n_steps
         self.values.n_rows = n
         self.solved = seen_in_span(
-            self.values, problem.targets, self.bounds, around.formulation, self.point, _IMPLIED
+            self.values,
+            problem.targets,
+            self.bounds,
+            around.formulation,
+            self.point,
+            *solved.settled,
         )._replace(converged=solved.converged)
 
     def solve(

@@ -23,6 +23,9 @@ from aesvm.bases.values import Array, BasisValues, gram
 from aesvm.machines.formulation import Formulation, Offsets, best_offsets, total_loss
 from aesvm.runtime.progress import Progress
 
+#: The relative duality gap to come to in the end, but for what of g is outside of the span.
+GAP = 3e-4
+
 #: What rounding off may add to the objective in the end, as a share of it; how much narrower each
 #: further width is, and where that ends, in the formulation's unit.
 DIFFERENCE, NARROWER, NARROWEST = 1e-4, 0.3, 1e-4
@@ -91,7 +94,7 @@ def solve_in_span(
     run : callable
     progress : Progress
     to_the_end : bool, default=False
-        Whether further, smaller widths follow until rounding off makes no difference.
+        Whether further, smaller widths follow until the duality gap is small.
     """
     solver = _Solver(values, within, targets, bounds, formulation, run)
     solver.begin(start)
@@ -102,7 +105,7 @@ def solve_in_span(
         if progress.is_over():
             return solver.solved(converged)
     width = widths[-1]
-    while to_the_end and width > NARROWEST and solver.rounded_off() > DIFFERENCE:
+    while to_the_end and width > NARROWEST and solver.gap() > GAP:
         width *= NARROWER
         converged = solver.minimise(width, True, progress)
         if progress.is_over():
@@ -116,15 +119,15 @@ def seen_in_span(
     bounds: Array,
     formulation: Formulation,
     point: Point,
-    share: float,
+    settled: Point,
+    width: float,
 ) -> Solved:
-    """A point as it is, by the rows in use and kinks rounded off by a share of the unit."""
-    scores = values.products(point.coefs)
-    offsets = np.array(point.offsets)
+    """A point by the rows in use; multipliers as another one, with rounded kinks, implies them."""
+    offsets = np.array(settled.offsets)
     ramps = ramps_of(formulation, targets, bounds)
-    width = share * formulation.width(point.offsets)
-    seen = implied(ramps, ramps.heights(scores, offsets), width, len(scores), len(offsets))
-    return Solved(point, scores, seen.coefs, 0, True)
+    heights = ramps.heights(values.products(settled.coefs), offsets)
+    seen = implied(ramps, heights, width, len(targets), len(offsets))
+    return Solved(point, values.products(point.coefs), seen.coefs, 0, True)
 
 
 class _Solver:
@@ -147,7 +150,7 @@ class _Solver:
         self.slopes = np.array(formulation.slopes(bounds))
         self.n_steps = 0
         self.factor: Array | None = None
-        self.inside: Array | None = None  # the factor of the basis's kernel values
+        self.inside: Array | None = None
 
     def begin(self, start: Point) -> None:
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
@@ -165,20 +168,27 @@ class _Solver:
             converged,
         )
 
-    def rounded_off(self) -> float:
-        """What rounding off the kinks adds to the objective, as a share of it."""
+    def gap(self) -> float:
+        """The relative duality gap, but for what of g is outside of the span."""
         offsets = best_offsets(self.formulation, self.scores, self.targets, self.bounds)
         positions = self.formulation.positions(self.scores, self.targets, offsets)
         loss = total_loss(self.formulation, positions, self.bounds, offsets)
         exact = float(0.5 * self.coefs @ self.pulled) + loss
-        return (self.objective - exact) / max(abs(exact), 1e-300)
+        coefs = self.formulation.feasible(self.multipliers, self.targets, self.bounds)
+        norm = float(self.sums @ solve(self._inside(), self.sums))
+        dual = self.formulation.dual_value(coefs, self.targets, norm)
+        return (exact - dual) / max(abs(exact), 1e-300)
 
     def _lacks(self, gradient: Array) -> float:
         """What a duality gap has beside the part of g outside of the span: ``|P g - w|^2 / 2``."""
+        own = gradient[: len(self.coefs)]
+        return 0.5 * float(own @ solve(self._inside(), own))
+
+    def _inside(self) -> Array:
+        """The factor of the basis's kernel values."""
         if self.inside is None:
             self.inside = kernel_factor(self.within, self.run)
-        own = gradient[: len(self.coefs)]
-        return 0.5 * float(own @ solve(self.inside, own))
+        return self.inside
 
     def minimise(self, share: float, last: bool, progress: Progress) -> bool:
         """Solve for one width, given as a share of the formulation's unit; ``last``: with care."""

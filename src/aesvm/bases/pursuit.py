@@ -40,9 +40,10 @@ _PIECE = 2048
 #: squared norm: the vectors of the basis are dependent to within rounding, and no more are chosen.
 _BROKEN = 1e-8
 
-#: A vector is chosen only where it is farther from the span than this share of its squared norm:
-#: nearer ones have large coefficients that nearly cancel.
-LEAST_DISTANCE = 1e-5
+#: A vector is chosen only where its squared distance from the span is over this share of how far
+#: candidates are apart: nearer ones have large coefficients that nearly cancel. It must be over
+#: another share of its squared norm too, which rounding may make up.
+LEAST_DISTANCE, _ROUNDING = 1e-5, 1e-12
 
 
 class Functions(NamedTuple):
@@ -90,7 +91,8 @@ class Pursuit:
         Rows of the kernel matrix, distinct.
     targets : Functions
     least : float
-        Candidates nearer to the span than this share of their squared norm are in it.
+        Candidates nearer to the span than this share of how far they are apart, in squared
+        distances, are in it.
     run : callable
         ``map`` or a parallel one.
 
@@ -115,13 +117,26 @@ class Pursuit:
 
     def __post_init__(self) -> None:
         sizes = np.asarray(self.kernel.diag(self.candidates), dtype=np.float64)
-        self.floor = self.least * sizes
+        self.floor = np.maximum(self.least * self._spread(sizes), _ROUNDING * sizes)
         self.largest = float(sizes.max(initial=0.0))
         self.chosen = np.zeros(len(self.candidates), dtype=bool)
         self.functions = []
         for values, shares in zip(self.targets.values.T, self.targets.shares, strict=True):
             own = np.flatnonzero(shares[self.targets.groups])
             self.functions.append(_Function(own, values[own], sizes[own], 0))
+
+    def _spread(self, sizes: Array) -> float:
+        """The largest squared distance of a candidate from the span of the first.
+
+        Squared norms do not tell how far candidates are apart: those of a linear kernel are large
+        wherever the data is far from the origin.
+        """
+        if not len(sizes) or not sizes[0] > 0:
+            return float(sizes.max(initial=0.0))
+        columns = self.kernel.columns(self.candidates[:1])
+        values = columns.values(columns.lines(self.candidates), len(sizes))[:, 0]
+        left = sizes - np.square(values.astype(np.float64)) / sizes[0]
+        return max(float(left.max()), 0.0) or float(sizes.max())
 
     @property
     def bases(self) -> list[NDArray[np.intp]]:

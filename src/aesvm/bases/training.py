@@ -157,7 +157,7 @@ class _Training:
         self.threads: Callable = trainer.run
         self.around = Surroundings(
             kernel,
-            kernel.matrix(np.float64, kernel.sum_tol / 10),
+            kernel.in_double(),
             trainer.formulation,
             trainer.options.tol,
             trainer.run,
