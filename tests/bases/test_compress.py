@@ -53,7 +53,8 @@ def sizes(X, kernel):
 def held(before, now, X, kernel):
     """Whether no decision value has changed by more than the bound says."""
     change = np.abs(pair_values(before, X) - pair_values(now, X)).max(axis=1)
-    allowed = now.compression_.bound * np.sqrt(sizes(X, kernel))
+    found = now.compression_
+    allowed = found.bound * np.sqrt(sizes(X, kernel)) + abs(found.shift)
     return (change <= allowed * (1 + 1e-9) + 1e-12).all()
 
 

@@ -198,10 +198,53 @@ def test_an_unfitted_model_is_not_compressed():
 
 
 def test_what_compress_made_can_be_printed():
-    text = str(Compression(100, 10, 0.5, 20, 0.1, 0.01, 0.05))
+    text = str(Compression(100, 10, 0.5, 0.0, 20, 0.1, 0.01, 0.05))
     assert "10 of 100 support vectors" in text
     assert "5.00% of the labels" in text
 
 
 def test_memory_is_known():
     assert training._memory() > 2**28
+
+
+def test_as_many_rows_are_outliers_after_compress():
+    X = np.random.default_rng(0).normal(size=(1500, 3))
+    model = AEOneClassSVM(nu=0.05, gamma=0.5).fit(X)
+    small = model.compress(40, X=X)
+    outliers = [float(np.mean(one.predict(X) < 0)) for one in (model, small)]
+    assert outliers[0] == pytest.approx(outliers[1], abs=1e-3)
+    found = small.compression_
+    assert found.labels_changed < 0.08
+    changed = np.abs(model.decision_function(X) - small.decision_function(X))
+    assert changed.max() <= found.bound + abs(found.shift)
+    assert small.offset_ == pytest.approx(model.offset_ - found.shift)
+    certificate = small.certify(X)
+    assert certificate.dual_objective <= certificate.objective
+
+
+def test_a_model_of_as_many_vectors_as_it_has_is_the_same():
+    X, y = rows_far_away()
+    model = AESVC(kernel="linear", refine="exact").fit(X, y)
+    same = model.compress(len(model.support_))
+    np.testing.assert_array_equal(same.dual_coef_, model.dual_coef_)
+    assert same.compression_.bound == 0.0
+
+
+def rows_far_away():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    return X + 1000.0, (X[:, 0] + 0.3 * X[:, 1] > 0).astype(int)
+
+
+def test_far_from_the_origin_directions_are_told_apart():
+    X, y = rows_far_away()
+    exact = AESVC(kernel="linear", refine="exact").fit(X, y)
+    few = AESVC(kernel="linear", max_vectors=20).fit(X, y)
+    assert 2 <= len(few.support_) <= 3
+    assert few.certificate_.relative_gap < 0.01
+    small = exact.compress(5, X=X)
+    assert small.compression_.labels_changed < 0.01
+
+
+def test_vectors_that_have_nothing_in_common_are_chosen():
+    X, y = rows_far_away()
+    assert len(AESVC(gamma=1e8, max_vectors=20).fit(X, y).support_) == 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -35,18 +36,22 @@ class Compression:
         No decision value ``f(x)`` has changed by more than this times ``sqrt(k(x, x))``, whatever
         x is (of the RBF kernel that is 1); with several pairs of classes, that of any pair. It is
         the distance of the two machines in kernel space, and rounding is counted.
+    shift : float
+        What the offset was moved by, which decision values may have changed by as well: where
+        outliers are told from others, for a projection makes scores smaller; otherwise zero.
     n_measured : int
         Rows that were given to measure on.
     largest_change, typical_change : float or None
         How far decision values of these rows have changed, at most and in the root of their mean
         square.
     labels_changed : float or None
-        The share of these rows whose predicted class has changed.
+        The share of these rows whose predicted class, or whether they are outliers, has changed.
     """
 
     n_before: int
     n_vectors: int
     bound: float
+    shift: float = 0.0
     n_measured: int = 0
     largest_change: float | None = None
     typical_change: float | None = None
@@ -57,6 +62,8 @@ class Compression:
             f"{self.n_vectors:,} of {self.n_before:,} support vectors; no decision value has "
             f"changed by more than {self.bound:.3g} sqrt(k(x, x))"
         )
+        if self.shift:
+            text += f" and the {abs(self.shift):.3g} that the offset was moved by"
         if self.largest_change is None:
             return text
         text += (
@@ -65,7 +72,7 @@ class Compression:
         )
         if self.labels_changed is None:
             return text
-        return f"{text}, and {self.labels_changed:.2%} of the labels"
+        return f"{text}; {self.labels_changed:.2%} of the labels have changed"
 
 
 class Compressed(NamedTuple):
@@ -73,6 +80,12 @@ class Compressed(NamedTuple):
 
     expansions: list[Expansion]
     distances: Array  #: in kernel space, and rounding
+    shifts: Array  #: of the offsets
+
+    @property
+    def farthest(self) -> float:
+        """How far the values of any machine can be from what they were, where ``k(x, x)`` is 1."""
+        return float((self.distances + np.abs(self.shifts)).max(initial=0.0))
 
 
 def compress(
@@ -82,6 +95,7 @@ def compress(
     shares: NDArray[np.bool_],
     n_vectors: int | None,
     tol: float | None,
+    moves_offsets: bool,
     run: Callable,
     progress: Progress,
 ) -> Compressed:
@@ -102,12 +116,18 @@ def compress(
     tol : float or None
         Vectors are added until no machine is farther from what it was, where there is room. Where
         rounding does not allow that, all of them are kept.
+    moves_offsets : bool
+        Whether offsets are moved by what scores of the vectors have lost, in the median: those of
+        one class are all positive, and a projection makes them smaller.
     run : callable
         ``map`` or a parallel one.
     progress : Progress
     """
     every = np.arange(kernel.n_rows)
     most = len(every) if n_vectors is None else min(n_vectors, len(every))
+    as_they_are = Compressed(expansions, *np.zeros((2, len(expansions))))
+    if tol is None and most == len(every):
+        return as_they_are
     scores = np.zeros((len(every), len(expansions)))
     squared = np.zeros(len(expansions))
     with progress.task("compress", len(expansions) + 1) as task:
@@ -116,27 +136,28 @@ def compress(
             scores[at, number] = kernel.scores(one.rows, one.coefs, at, run)
             squared[number] = one.coefs @ scores[one.rows, number]
             task.step()
-        pursuit = _pursuit(kernel, groups, shares, scores, most, run)
+        pursuit = _pursuit(kernel, groups, shares, scores, squared, most, run)
+        project = partial(_projections, expansions, kernel, scores, squared, moves_offsets)
         chosen = np.empty(0, dtype=np.intp)
         while True:
             n_more = most if tol is None else max(_STEP, len(chosen) // 4)
             new = pursuit.choose(min(n_more, most - len(chosen)))
             n_before, chosen = len(chosen), np.append(chosen, new)
-            found = _projections(expansions, kernel, pursuit.bases, scores, squared)
-            near = tol is None or found.distances.max(initial=0.0) <= tol
+            found = project(pursuit.bases)
+            near = tol is None or found.farthest <= tol
             if near or not len(new) or len(chosen) == most:
                 task.step()
                 break
     if tol is None:
         return found
     if not near:  # all of them, where there may be so many
-        return Compressed(expansions, np.zeros(len(squared))) if most == len(every) else found
+        return as_they_are if most == len(every) else found
     few, enough = n_before, len(chosen)
     while enough - few > 1:  # the least number of them, in the order of their choice
         n = (few + enough) // 2
         bases = [rows[np.isin(rows, chosen[:n])] for rows in pursuit.bases]
-        fewer = _projections(expansions, kernel, bases, scores, squared)
-        if fewer.distances.max(initial=0.0) <= tol:
+        fewer = project(bases)
+        if fewer.farthest <= tol:
             enough, found = n, fewer
         else:
             few = n
@@ -148,33 +169,44 @@ def _pursuit(
     groups: NDArray[np.intp],
     shares: NDArray[np.bool_],
     scores: Array,
+    squared: Array,
     most: int,
     run: Callable,
 ) -> Pursuit:
-    """A pursuit on the machines, among all of their vectors or a sample of them."""
+    """A pursuit on the machines, among all of their vectors or a sample of them.
+
+    Each counts as a share of its own norm: none has all vectors because its w is long.
+    """
     candidates = np.arange(kernel.n_rows)
     limit = max(_LEAST_CANDIDATES, _CANDIDATES * most)
     if len(candidates) > limit:
         candidates = np.sort(np.random.default_rng(0).choice(candidates, limit, replace=False))
-    targets = Functions(scores[candidates], groups[candidates], shares)
+    norms = np.sqrt(np.where(squared > 0, squared, 1.0))
+    targets = Functions(scores[candidates] / norms, groups[candidates], shares)
     return Pursuit(kernel, candidates, targets, run=run)
 
 
 def _projections(
     expansions: list[Expansion],
     kernel: KernelMatrix,
-    bases: list[NDArray[np.intp]],
     scores: Array,
     squared: Array,
+    moves_offsets: bool,
+    bases: list[NDArray[np.intp]],
 ) -> Compressed:
     """Each machine on its own part of the basis."""
-    found, distances = [], []
+    found, distances, shifts = [], [], []
     for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
         own = np.sort(basis)
         coefs = _projected(kernel, own, scores[own, number])
-        found.append(Expansion(own, coefs, one.offset))
+        shift = 0.0
+        if moves_offsets and len(one.rows):
+            lost = scores[one.rows, number] - kernel.scores(own, coefs, one.rows)
+            shift = float(np.median(lost))
+        found.append(Expansion(own, coefs, one.offset + shift))
+        shifts.append(shift)
         distances.append(_distance(kernel, one, squared[number], scores[:, number], own, coefs))
-    return Compressed(found, np.array(distances))
+    return Compressed(found, np.array(distances), np.array(shifts))
 
 
 def _projected(kernel: KernelMatrix, rows: NDArray[np.intp], values: Array) -> Array:

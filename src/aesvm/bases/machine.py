@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -191,6 +192,7 @@ class SpanMachine:
             to_the_end,
         )
         self.point = self.solved.point
+        self.squared_norm = None
         self.n_steps += self.solved.n_steps
 
     # --- of a machine that was solved, by the rows that it was solved for
@@ -275,11 +277,12 @@ class SpanMachine:
         """Feasible for the dual: those of the exact machine where there is one, or implied."""
         return self.implied() if self.known is None else self.known.coefs
 
-    def dual(self) -> tuple[float, float]:
-        """The dual at these multipliers, and its standard error."""
+    def dual(self) -> tuple[float, float] | None:
+        """The dual at these multipliers, and its standard error; None where it is not known."""
         if self.known is not None and self.known.solution is not None:
             return -self.known.solution.objective, 0.0
-        assert self.squared_norm is not None
+        if self.squared_norm is None:
+            return None
         norm, error = self.squared_norm
         coefs, targets = self.multipliers(), self.targets_in_use
         value = self.around.formulation.dual_value(coefs, targets, norm)
@@ -290,15 +293,15 @@ class SpanMachine:
         """The machine, and what is kept of it for a certificate."""
         coefs, offsets, loss = self.point.coefs, self.best_offsets(), self.loss()
         scores = self.within @ coefs
-        dual, error = self.dual()
+        dual, error = self.dual() or (None, 0.0)
         n_iter += self.n_steps
         solution = Solution(
             np.abs(coefs),
             scores,
             np.array(offsets),
-            -dual,
-            float("nan"),
-            float("nan"),
+            nan if dual is None else -dual,
+            nan,
+            nan,
             n_iter,
             self.values.n_values,
             self.last_solve.converged,

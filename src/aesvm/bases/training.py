@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from math import inf
+from math import inf, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -214,12 +214,14 @@ class _Training:
             self._add(new)
         if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
-        self._solve(_LAST, progress, to_the_end=True)
+        if not progress.is_over() or any(one.solved is None for one in self.machines):
+            self._solve(_LAST, progress, to_the_end=True)
         converged = all(machine.last_solve.converged for machine in self.machines)
         if not converged and progress.is_over():
             progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
-        self._gradients_outside(self._candidates(0))
-        self._gap()
+        if not progress.is_over():
+            self._gradients_outside(self._candidates(0))
+            self._gap()
         return True
 
     def _solve(
@@ -334,7 +336,7 @@ class _Training:
         """The estimated gap, its standard error, and the objective, all machines together."""
         gap = variance = objective = 0.0
         for machine in self.machines:
-            own, (dual, error) = machine.objective(), machine.dual()
+            own, (dual, error) = machine.objective(), machine.dual() or (nan, nan)
             gap, variance, objective = gap + own - dual, variance + error**2, objective + own
         share = gap / abs(objective) if objective else 0.0
         self.trainer.progress.say(

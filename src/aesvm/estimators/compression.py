@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.bases.compress import Compression, compress
+from aesvm.bases.compress import Compressed, Compression, compress
 from aesvm.estimators.fitting import fitting
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.trained import TrainedOn
@@ -51,36 +51,67 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
             model.shares,
             n_vectors,
             tol,
+            not estimator._learns.takes_targets,
             run,
             progress.to_the_end(),
         )
+    if rows is not None and tol is None and found.shifts.any():
+        found = _as_many_outliers(found, model, rows, estimator.n_jobs)
     layout = model.layout(found.expansions)
     now.support_ = model.support[layout.support]
     now.support_vectors_ = model.vectors[layout.support]
     now.n_support_ = layout.n_support
     dual = layout.dual_coef
     now.dual_coef_ = type(estimator.dual_coef_)(dual) if _is_sparse(estimator) else dual
+    now.intercept_ = layout.intercept
+    now.objective_ = np.full(len(estimator.objective_), np.nan)
+    now.gap_ = now.objective_.copy()
     now._stream_ = None
-    _keep_account(now, estimator, found.expansions, kernel)
+    _keep_account(now, estimator, found, kernel)
     now.compression_ = _measured(
-        Compression(len(model.support), len(layout.support), float(found.distances.max())),
+        Compression(
+            len(model.support),
+            len(layout.support),
+            float(found.distances.max(initial=0.0)),
+            float(found.shifts[np.argmax(np.abs(found.shifts))]),
+        ),
         model,
         model_of(now),
         rows,
         estimator.n_jobs,
+        not estimator._learns.takes_targets,
     )
     return now
+
+
+def _as_many_outliers(found: Compressed, model: Any, rows: Any, n_jobs: Any) -> Compressed:
+    """With the offset at which as many of some rows are outliers as were before."""
+    (one,) = found.expansions
+    if not rows.shape[0]:
+        return found
+    share = float(np.mean(model.pair_values(rows, n_jobs) < 0))
+    smaller = replace(
+        model,
+        support=model.support[one.rows],
+        vectors=model.vectors[one.rows],
+        dual_coef=one.coefs[None, :],
+        intercept=np.zeros(1),
+    )
+    scores = smaller.pair_values(rows, n_jobs)
+    offset = -float(np.quantile(scores, share))
+    shift = float(found.shifts[0]) + offset - one.offset
+    return found._replace(expansions=[one._replace(offset=offset)], shifts=np.array([shift]))
 
 
 def _is_sparse(estimator: Any) -> bool:
     return not isinstance(estimator.dual_coef_, np.ndarray)
 
 
-def _keep_account(now: Any, before: Any, expansions: list, kernel: Any) -> None:
+def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None:
     """What is known of the model for its certificate: F1 takes another look at all rows."""
     known = TrainedOn.of(before)
     accounts = []
-    for account, one in zip(known.accounts, expansions, strict=True):
+    for account, one, shift in zip(known.accounts, found.expansions, found.shifts, strict=True):
         scale = _scale(before, account) if len(one.rows) else 1.0  # a constant has no w
         coefs = scale * one.coefs
         norm = float(coefs @ kernel.square(one.rows) @ coefs) if len(coefs) else 0.0
@@ -89,6 +120,7 @@ def _keep_account(now: Any, before: Any, expansions: list, kernel: Any) -> None:
                 account,
                 exact=False,
                 squared_norm=norm,
+                offsets=tuple(offset + scale * float(shift) for offset in account.offsets),
                 loss=None,
                 loss_reduced=None,
                 violators=None,
@@ -106,7 +138,9 @@ def _scale(estimator: Any, account: Any) -> float:
     return estimator._learns.decision(estimator, account.offsets).scale
 
 
-def _measured(known: Compression, before: Any, now: Any, rows: Any, n_jobs: Any) -> Compression:
+def _measured(
+    known: Compression, before: Any, now: Any, rows: Any, n_jobs: Any, are_outliers: bool
+) -> Compression:
     """With what has changed on some rows."""
     if rows is None:
         return known
@@ -115,6 +149,8 @@ def _measured(known: Compression, before: Any, now: Any, rows: Any, n_jobs: Any)
     labels = None
     if hasattr(before, "classes"):
         labels = float(np.mean(before.predict(rows, n_jobs) != now.predict(rows, n_jobs)))
+    elif are_outliers:
+        labels = float(np.mean((values < 0) != (others < 0)))
     return replace(
         known,
         n_measured=len(change),

@@ -259,7 +259,8 @@ class KernelMachine:
             Keep as many as it takes that no decision value changes by more than this, times
             ``sqrt(k(x, x))``; fewer where ``n_vectors`` says so. One of the two must be given.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Rows to measure changes on.
+            Rows to measure changes on. Where outliers are to be found, give rows like those of
+            training: the offset is then such that as many of them are outliers as before.
 
         Returns
         -------
