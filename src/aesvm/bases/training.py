@@ -61,7 +61,7 @@ _LARGEST_COST = 1e140
 _MEMORY_SHARE = 0.25
 
 
-#: The share of a pilot's squared norm that its vectors leave where no more are chosen by it, and how
+#: The share of a pilot's squared norm that its vectors leave where it chooses no more, and how
 #: many are chosen between two looks at that. (On covtype 1,250 vectors leave 1 %; from there on the
 #: SVM of all rows wants others than the pilot does.)
 _ENOUGH, _STEP = 0.01, 250
