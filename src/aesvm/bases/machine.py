@@ -273,6 +273,24 @@ class SpanMachine:
         self.squared_norm = float(inside @ at_basis) + max(0.0, outside), error
         return left
 
+    def choose_multipliers(self, n_most: int) -> None:
+        """Of the multipliers that rounded kinks of several widths imply, keep the best.
+
+        Narrow ones are nearer to the SVM with kinks, but lumpy: wide ones have less outside of the
+        span. Each dual is estimated from at most so many rows with a multiplier.
+        """
+        found = []
+        for multipliers in (self.last_solve.multipliers, *self.last_solve.wider):
+            self.solved = self.last_solve._replace(multipliers=multipliers)
+            active = self.active()
+            if len(active) > n_most:
+                active = np.random.default_rng(0).choice(active, n_most, replace=False)
+            self.gradient_outside(np.sort(active))
+            found.append((self.dual() or (nan, nan), multipliers, self.squared_norm))
+        best = max(found, key=lambda one: one[0][0])
+        self.solved = self.last_solve._replace(multipliers=best[1], wider=())
+        self.squared_norm = best[2]
+
     def multipliers(self) -> Array:
         """Feasible for the dual: those of the exact machine where there is one, or implied."""
         return self.implied() if self.known is None else self.known.coefs

@@ -63,6 +63,7 @@ class Solved(NamedTuple):
     multipliers: Array  #: of the rows, as their positions imply
     n_steps: int
     converged: bool
+    wider: tuple[Array, ...] = ()  #: multipliers as wider rounded kinks implied them
 
 
 def solve_in_span(
@@ -98,7 +99,7 @@ def solve_in_span(
     """
     solver = _Solver(values, within, targets, bounds, formulation, run)
     solver.begin(start)
-    converged = True
+    converged, wider = True, []
     for width in widths:
         last = to_the_end and width == widths[-1]
         converged = solver.minimise(width, last, progress)
@@ -106,11 +107,12 @@ def solve_in_span(
             return solver.solved(converged)
     width = widths[-1]
     while to_the_end and width > NARROWEST and solver.gap() > GAP:
+        wider.append(solver.multipliers)
         width *= NARROWER
         converged = solver.minimise(width, True, progress)
         if progress.is_over():
             break
-    return solver.solved(converged)
+    return solver.solved(converged)._replace(wider=tuple(wider))
 
 
 def seen_in_span(

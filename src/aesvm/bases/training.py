@@ -226,7 +226,8 @@ class _Training:
         if not converged and progress.is_over():
             progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
         if not progress.is_over():
-            self._gradients_outside(self._candidates(0))
+            for machine in self.machines:
+                machine.choose_multipliers(_LEAST_CANDIDATES)
             self._gap()
         return True
 
