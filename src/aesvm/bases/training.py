@@ -51,8 +51,9 @@ _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 #: The share of the vectors that the pilot chooses, and the most that are added at a time.
 _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
 
-#: Enriching ends where it lowers the objective by less than this share of ``gap_tol``.
-_SETTLED = 0.1
+#: Enriching ends where it lowers the objective by less than this share of ``gap_tol``, and with
+#: "auto", or where fewer than a share of the vectors that were wanted are outside of the span.
+_SETTLED, _EXHAUSTED = 0.1, 0.5
 
 #: Costs of all rows that come to more are refused: squares of their sums must stay finite.
 _LARGEST_COST = 1e140
@@ -207,17 +208,20 @@ class _Training:
         some = max(_FIRST_ROWS, _FIRST_SHARE * len(self.basis))
         if any(len(machine.problem.rows) > 2 * some for machine in self.machines):
             self._solve(_FIRST, progress, some)
-        before = inf
+        before, exhausted = inf, False
         while len(self.basis) < most and not progress.is_over():
             self._solve(_BETWEEN, progress)
             objective = sum(machine.objective() for machine in self.machines)
-            if before - objective <= _SETTLED * self.limits.gap_tol * abs(objective):
+            gained, before = before - objective, objective
+            least = _SETTLED * self.limits.gap_tol * abs(objective)
+            if gained <= least and (self.limits.only_if_it_pays or exhausted):
                 break
-            before = objective
-            new = self._enriched(min(most - len(self.basis), _MOST_ADDED))
+            n_most, n_before = min(most - len(self.basis), _MOST_ADDED), len(self.basis)
+            new = self._enriched(n_most)
             if new is None:
                 break
             self._add(new)
+            exhausted = len(self.basis) - n_before < _EXHAUSTED * n_most
         if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
         if not progress.is_over() or any(one.solved is None for one in self.machines):
