@@ -322,8 +322,6 @@ def test_where_there_are_vectors_enough_the_gap_is_nearly_what_was_asked_for(nam
     assert found.certificate_.relative_gap <= 2 * 5e-3
     fewer = fitted(clone(model).set_params(gap_tol=0.1), X, y)
     assert len(fewer.support_) <= len(found.support_) < 400
-    if "SVR" in name:  # of the others a pilot has vectors enough
-        assert len(fewer.support_) < len(found.support_)
 
 
 def test_a_rare_class_that_no_pilot_has_seen_is_learned(small_steps):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -33,9 +34,10 @@ DIFFERENCE, NARROWER, NARROWEST = 1e-4, 0.3, 1e-4
 #: A smooth problem is solved where another step would gain less than this share of the objective.
 _GAIN = {False: 3e-4, True: 3e-6}
 
-#: In the end the duality gap must lack no more than this share of the objective by steps that could
-#: still be made: multipliers settle later than the objective does.
-_LACKING = 1e-4
+#: With its last width, a solve that others follow, and the last one, must leave the duality gap
+#: lacking no more than this share of the objective by steps that could still be made: multipliers
+#: settle later than the objective does.
+_LACKING = {False: 1e-3, True: 1e-4}
 
 #: Rows of the Hessian's sample for each vector of the basis.
 _SAMPLED = 3
@@ -102,14 +104,15 @@ def solve_in_span(
     converged, wider = True, []
     for width in widths:
         last = to_the_end and width == widths[-1]
-        converged = solver.minimise(width, last, progress)
+        lacking = _LACKING[to_the_end] if width == widths[-1] else inf
+        converged = solver.minimise(width, last, lacking, progress)
         if progress.is_over():
             return solver.solved(converged)
     width = widths[-1]
     while to_the_end and width > NARROWEST and solver.gap() > GAP:
         wider.append(solver.multipliers)
         width *= NARROWER
-        converged = solver.minimise(width, True, progress)
+        converged = solver.minimise(width, True, _LACKING[True], progress)
         if progress.is_over():
             break
     return solver.solved(converged)._replace(wider=tuple(wider))
@@ -192,8 +195,11 @@ class _Solver:
             self.inside = kernel_factor(self.within, self.run)
         return self.inside
 
-    def minimise(self, share: float, last: bool, progress: Progress) -> bool:
-        """Solve for one width, given as a share of the formulation's unit; ``last``: with care."""
+    def minimise(self, share: float, last: bool, lacking: float, progress: Progress) -> bool:
+        """Solve for one width, given as a share of the formulation's unit.
+
+        ``last``: to a small gain; ``lacking``: what the duality gap may lack, see ``_LACKING``.
+        """
         gain = _GAIN[last]
         self.width = share * self.formulation.width(tuple(self.offsets))
         seen = self._look()
@@ -205,7 +211,7 @@ class _Solver:
                 gradient = self._gradient(seen)
                 direction = -two_loops(gradient, history, self.factor)
                 small = -(gradient @ direction) <= 2.0 * gain * abs(self.objective)
-                if small and (not last or self._lacks(gradient) <= _LACKING * abs(self.objective)):
+                if small and self._lacks(gradient) <= lacking * abs(self.objective):
                     return True
                 if not self._step(direction):
                     return True
