@@ -72,6 +72,9 @@ _ENOUGH, _STEP = 0.01, 250
 #: (`python -m benchmarks basis`: covtype and flights are carried, covtype at C=16, gamma=4 is not.)
 _AUTO_MOST, _AUTO_LEFT, _AUTO_HOPELESS = 2000, 0.06, 3.0
 
+#: "auto": kernel values of the exact SVM, below which a span takes no less time.
+_AUTO_LEAST = 1e10
+
 
 class BasisLimits(NamedTuple):
     """How large a basis may become."""
@@ -263,8 +266,15 @@ class _Training:
 
     def _chosen_if_it_pays(self, pursuit: Pursuit, pilots: list[Machine]) -> NDArray[np.intp]:
         """As many vectors as carry the pilots; none where there would be too many."""
-        chosen, left = self._carrying(pursuit, pilots, _AUTO_MOST, _AUTO_HOPELESS * _AUTO_LEFT)
+        n_rows = sum(len(machine.problem.rows) for machine in self.machines)
         n_support = sum(pilot.n_support for pilot in pilots) / self.share
+        if n_rows * n_support <= _AUTO_LEAST:
+            self.trainer.progress.say(
+                f"auto: not in a span, for some {n_support:,.0f} support vectors of {n_rows:,} rows"
+                " are too few to gain by it"
+            )
+            return np.empty(0, dtype=np.intp)
+        chosen, left = self._carrying(pursuit, pilots, _AUTO_MOST, _AUTO_HOPELESS * _AUTO_LEFT)
         pays = left <= _AUTO_LEFT and 4 * len(chosen) <= n_support
         what = "the SVM of all rows in a span" if pays else "not in a span, but rounds"
         self.trainer.progress.say(
