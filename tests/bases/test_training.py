@@ -446,3 +446,38 @@ def test_a_fit_that_ends_before_its_passes_knows_what_it_has_not_seen(small_step
         fitted(AESVC(gamma=1.0, max_vectors=20), X, y).certificate_.objective, rel=0.05
     )
     assert certificate.dual_objective <= certificate.objective
+
+
+@pytest.fixture
+def eager_auto(small_steps, monkeypatch):
+    """Few rows are many: the exact SVM is out of reach, and spans are small."""
+    monkeypatch.setattr("aesvm.machines.rounds.EXACT_EFFORT", 10.0)
+    monkeypatch.setattr(training, "_STEP", 15)
+    monkeypatch.setattr(training, "_AUTO_MOST", 45)
+    monkeypatch.setattr(training, "_AUTO_LEAST", 0.0)
+
+
+def test_auto_trains_in_a_span_where_few_vectors_carry_a_sample(eager_auto, capsys):
+    X, y, _ = rows(1500)
+    model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
+    assert model.certificate_.n_vectors == len(model.support_) <= 90
+    assert "auto: the SVM of all rows in a span" in capsys.readouterr().out
+    exact = fitted(AESVC(gamma=1.0, refine="exact"), X, y)
+    assert np.mean(model.predict(X) == exact.predict(X)) > 0.98
+
+
+def test_auto_makes_rounds_where_every_vector_has_a_direction_of_its_own(eager_auto, capsys):
+    X, y, _ = rows(1500)
+    model = fitted(AESVC(gamma=3000.0, subset_size=100, verbose=1), X, y)
+    assert model.certificate_.n_vectors is None
+    assert "auto: not in a span" in capsys.readouterr().out
+
+
+def test_auto_makes_rounds_where_the_exact_svm_is_no_longer_than_a_span(
+    eager_auto, monkeypatch, capsys
+):
+    monkeypatch.setattr(training, "_AUTO_LEAST", np.inf)
+    X, y, _ = rows(1500)
+    model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
+    assert model.certificate_.n_vectors is None
+    assert "too few to gain by it" in capsys.readouterr().out

@@ -157,14 +157,16 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         warn_of_scales(data)
     spec = kernel_spec(estimator, estimator.gamma_)
     rows, formulation, refine = learner.rows, learner.formulation, estimator.refine
-    with fitting(estimator, data, y, n_tasks=2) as (run, progress):
+    may_be_in_span = limits is None and refine == "auto" and may_pay(rows, spec)
+    n_tasks = None if may_be_in_span else 2  # what comes of a pilot is not known before
+    with fitting(estimator, data, y, n_tasks=n_tasks) as (run, progress):
         kernel = _kernel(estimator, spec, data, learner)
         options = solver_options(estimator)
         first_tol = 0.0
         if limits is None:
             first_tol = fit.first_tol(rows, kernel, settings, formulation, refine, run)
         trained = None
-        if limits is not None or (refine == "auto" and first_tol > 0 and may_pay(rows, spec)):
+        if limits is not None or (may_be_in_span and first_tol > 0):
             within = (
                 BasisLimits.for_auto(float(estimator.gap_tol), bytes_of_values(estimator))
                 if limits is None
