@@ -12,7 +12,7 @@ problem, of which all objectives are sums; one number is of the worst pair alone
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import inf, isinf, sqrt
 from typing import Any
 
@@ -287,6 +287,18 @@ class Account:
     n_vectors: int | None = None  #: that w was restricted to the span of
     estimated_dual: float | None = None  #: from a sample of the rows
     estimated_error: float = 0.0  #: what that may be off by, two standard errors
+
+    def without_dual(self) -> Account:
+        """The same where no multipliers of all rows are known, and nothing is proven."""
+        return replace(
+            self,
+            dual_objective=None,
+            violators=None,
+            proof_rounding=0.0,
+            proven=False,
+            estimated_dual=None,
+            estimated_error=0.0,
+        )
 
     @property
     def relative_gap(self) -> float | None:

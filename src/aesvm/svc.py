@@ -75,11 +75,11 @@ class AESVC(
         while they change over a thousandth of the labels and the next takes no more than that;
         none where the first alone would take over 3e11.
     max_vectors : int, default=None
-        Train the SVM of all rows with w in the span of at most so many of them, chosen as training
-        goes: a small model, in a time that grows with the number of rows. ``refine`` must be
-        "auto". None: as ``refine`` says. Of a source that can be read again, and of rows on a
-        cluster, the vectors are chosen by their set, and passes over all rows follow;
-        ``partial_fit``, and a source that is read once, train on the set alone.
+        The most support vectors of the model: it is the SVM of all rows with w in the span of
+        these, which are chosen as training goes: a small model, in a time that grows with the
+        number of rows. ``refine`` must be "auto". None: as ``refine`` says. Of a source that can be
+        read again, and of rows on a cluster, the vectors are chosen by their set, and passes over
+        all rows follow; ``partial_fit``, and a source that is read once, train on the set alone.
     gap_tol : float, default=1e-3
         With ``max_vectors``, and where "auto" trains so: no more vectors are added where the
         relative duality gap is estimated to be smaller.

@@ -20,7 +20,7 @@ from aesvm.runtime.progress import Progress
 #: Candidates for each vector that is to be kept, and at least.
 _CANDIDATES, _LEAST_CANDIDATES = 5, 5000
 
-#: Where a tolerance is given, it is looked at whenever so many vectors have been chosen.
+#: Vectors that are chosen between two looks at whether a tolerance is kept.
 _STEP = 64
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -84,8 +84,9 @@ class SpanMachine:
         """Rows of the kernel matrix."""
         return self.values.basis
 
-    def add(self, rows: NDArray[np.intp]) -> None:
-        """More vectors of the basis."""
+    def add(self, rows: NDArray[np.intp], n_kept: int) -> None:
+        """More vectors of the basis; values of the first ``n_kept`` rows may be held."""
+        self.values.n_kept = n_kept
         self.values.add(rows)
         self.within = np.asarray(self.around.double.square(self.basis), dtype=np.float64)
         coefs = np.append(self.point.coefs, np.zeros(len(rows)))
@@ -123,7 +124,7 @@ class SpanMachine:
         return solve(self.factor(), values)
 
     def n_fit(self, n_vectors: int) -> int:
-        """The first rows whose kernel values with so many vectors can all be held."""
+        """The first rows whose kernel values with ``n_vectors`` vectors can all be held."""
         n_rows = len(self.problem.rows)
         if self.around.kernel.spec.kernel == "precomputed":
             return n_rows
@@ -277,8 +278,11 @@ class SpanMachine:
         """Of the multipliers that rounded kinks of several widths imply, keep the best.
 
         Narrow ones are nearer to the SVM with kinks, but lumpy: wide ones have less outside of the
-        span. Each dual is estimated from at most so many rows with a multiplier.
+        span. Each dual is estimated from at most ``n_most`` of the rows with a multiplier. Where
+        the exact machine is known, its own are better than any of these.
         """
+        if self.known is not None:
+            return
         found = []
         for multipliers in (self.last_solve.multipliers, *self.last_solve.wider):
             self.solved = self.last_solve._replace(multipliers=multipliers)
@@ -286,10 +290,9 @@ class SpanMachine:
             if len(active) > n_most:
                 active = np.random.default_rng(0).choice(active, n_most, replace=False)
             self.gradient_outside(np.sort(active))
-            found.append((self.dual() or (nan, nan), multipliers, self.squared_norm))
-        best = max(found, key=lambda one: one[0][0])
-        self.solved = self.last_solve._replace(multipliers=best[1], wider=())
-        self.squared_norm = best[2]
+            found.append((self.dual() or (-inf, 0.0), multipliers, self.squared_norm))
+        _, multipliers, self.squared_norm = max(found, key=lambda one: one[0])
+        self.solved = self.last_solve._replace(multipliers=multipliers, wider=())
 
     def multipliers(self) -> Array:
         """Feasible for the dual: those of the exact machine where there is one, or implied."""

@@ -35,9 +35,9 @@ _FIRST, _ADDED = (0.1, 0.03, 0.01, 0.003, 0.001), 0.05
 #: with a width that others follow, and with the last.
 _GAIN = {False: 3e-4, True: 1e-4}
 
-#: The half-width at least that curvature is seen with, and no more than so many times the first:
-#: the losses of rows so near to a kink will be curved sooner or later, and with a small width those
-#: that are now are too few to tell.
+#: Curvature is seen with this half-width, or ``_TIMES`` the first width where that is less: rows so
+#: near to a kink will be curved sooner or later, and those that are within a small width now are
+#: too few to tell.
 _BENT, _TIMES = 0.1, 3.0
 
 #: What a full step may change scores of vectors and offsets by, in the formulation's unit: where
@@ -191,7 +191,7 @@ class _Descent:
         self.along, self.shift = np.zeros(len(self.coefs)), np.zeros(len(self.offsets))
 
     def _sample_from(self, n_curved: float) -> None:
-        """See curvature from one of so many rows."""
+        """Choose the share of the ``n_curved`` rows that curvature is seen from."""
         self.one_in = max(1, int(n_curved) // (_SAMPLED * max(1, len(self.coefs))))
 
     def _begin_with(self, share: float) -> None:

@@ -56,7 +56,7 @@ class Question(NamedTuple):
     shift: Array  #: and of offsets
     looks: tuple[PointOnLine, ...]
     curved: int  #: the look whose curvature is wanted, by number
-    one_in: int = 1  #: of so many rows that are curved, the sums are taken over one
+    one_in: int = 1  #: curvature is summed over every row that is curved, or every ``one_in``-th
 
 
 class Losses(NamedTuple):

@@ -67,8 +67,9 @@ _MEMORY_SHARE = 0.25
 #: SVM of all rows wants others than the pilot does.)
 _ENOUGH, _STEP = 0.01, 250
 
-#: "auto": the most vectors that may carry a pilot, and the share that these may leave; it is given
-#: up early where they would leave so many times as much. The basis may become twice as large.
+#: "auto": the most vectors that may carry a pilot, and the share that these may leave. A span is
+#: given up early where they would leave ``_AUTO_HOPELESS`` times that share. The basis may become
+#: twice as large as what carries the pilot.
 #: (`python -m benchmarks basis`: covtype and flights are carried, covtype at C=16, gamma=4 is not.)
 _AUTO_MOST, _AUTO_LEFT, _AUTO_HOPELESS = 2000, 0.06, 3.0
 
@@ -125,16 +126,13 @@ def train_in_basis(
             f"{_LARGEST_COST:g}, which max_vectors={limits.max_vectors} cannot compute with: lower "
             "them."
         )
-    found: list[Trained] = []
-    for problem in problems:
+    found: dict[int, Trained] = {}
+    for number, problem in enumerate(problems):
         offsets = formulation.constant(problem.targets)
-        machine = constant_machine((0.0,) if offsets is None else offsets)
-        found.append(Trained(machine, 0, Account.of_nothing(), None))
-    learning = [
-        number
-        for number, problem in enumerate(problems)
-        if formulation.constant(problem.targets) is None
-    ]
+        if offsets is not None:
+            machine = constant_machine(offsets)
+            found[number] = Trained(machine, 0, Account.of_nothing(), None)
+    learning = [number for number in range(len(problems)) if number not in found]
     if learning:
         own = [problems[number] for number in learning]
         with trainer.progress.task("basis", None) as task:
@@ -143,7 +141,7 @@ def train_in_basis(
                 return None
         for number, trained in zip(learning, training.machines, strict=True):
             found[number] = trained.trained(trainer.n_iter[number])
-    return found
+    return [found[number] for number in range(len(problems))]
 
 
 class _Training:
@@ -192,6 +190,8 @@ class _Training:
         """
         most = self.most
         pilots = self._pilots(progress)
+        if self.limits.only_if_it_pays and not self._is_long(pilots):
+            return False
         n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
         pursuit = self._pursuit_of_pilots(pilots, n_first)
         if self.limits.only_if_it_pays:
@@ -264,16 +264,25 @@ class _Training:
             pilots.append(self.trainer.train(number, self.around.kernel, sample, progress))
         return pilots
 
-    def _chosen_if_it_pays(self, pursuit: Pursuit, pilots: list[Machine]) -> NDArray[np.intp]:
-        """As many vectors as carry the pilots; none where there would be too many."""
+    def _n_support(self, pilots: list[Machine]) -> float:
+        """The support vectors that the exact SVMs of all rows would have, by the pilots."""
+        return sum(pilot.n_support for pilot in pilots) / self.share
+
+    def _is_long(self, pilots: list[Machine]) -> bool:
+        """Whether the exact SVMs would take longer than a span, by the pilots."""
         n_rows = sum(len(machine.problem.rows) for machine in self.machines)
-        n_support = sum(pilot.n_support for pilot in pilots) / self.share
-        if n_rows * n_support <= _AUTO_LEAST:
+        n_support = self._n_support(pilots)
+        is_long = n_rows * n_support > _AUTO_LEAST
+        if not is_long:
             self.trainer.progress.say(
                 f"auto: not in a span, for some {n_support:,.0f} support vectors of {n_rows:,} rows"
                 " are too few to gain by it"
             )
-            return np.empty(0, dtype=np.intp)
+        return is_long
+
+    def _chosen_if_it_pays(self, pursuit: Pursuit, pilots: list[Machine]) -> NDArray[np.intp]:
+        """As many vectors as carry the pilots; none where there would be too many."""
+        n_support = self._n_support(pilots)
         chosen, left = self._carrying(pursuit, pilots, _AUTO_MOST, _AUTO_HOPELESS * _AUTO_LEFT)
         pays = left <= _AUTO_LEFT and 4 * len(chosen) <= n_support
         what = "the SVM of all rows in a span" if pays else "not in a span, but rounds"
@@ -331,8 +340,7 @@ class _Training:
     def _add(self, pursuit: Pursuit) -> None:
         """More vectors of the basis, for the machines that use them."""
         for machine, rows in zip(self.machines, pursuit.bases, strict=True):
-            machine.values.n_kept = machine.n_fit(self.most)
-            machine.add(rows[len(machine.basis) :])
+            machine.add(rows[len(machine.basis) :], machine.n_fit(self.most))
         self.basis = np.unique(np.concatenate([machine.basis for machine in self.machines]))
 
     def _enriched(self, n_most: int) -> Pursuit | None:

@@ -157,27 +157,25 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         warn_of_scales(data)
     spec = kernel_spec(estimator, estimator.gamma_)
     rows, formulation, refine = learner.rows, learner.formulation, estimator.refine
-    may_be_in_span = limits is None and refine == "auto" and may_pay(rows, spec)
-    n_tasks = None if may_be_in_span else 2  # what comes of a pilot is not known before
+    if limits is None and refine == "auto" and may_pay(rows, spec):
+        limits = BasisLimits.for_auto(float(estimator.gap_tol), bytes_of_values(estimator))
+    # what comes of asking whether a span pays is not known before
+    n_tasks = None if limits is not None and limits.only_if_it_pays else 2
     with fitting(estimator, data, y, n_tasks=n_tasks) as (run, progress):
         kernel = _kernel(estimator, spec, data, learner)
-        options = solver_options(estimator)
-        first_tol = 0.0
-        if limits is None:
+        first_tol = 0.0  # max_vectors is for every row as it is
+        if limits is None or limits.only_if_it_pays:
             first_tol = fit.first_tol(rows, kernel, settings, formulation, refine, run)
-        trained = None
-        if limits is not None or (may_be_in_span and first_tol > 0):
-            within = (
-                BasisLimits.for_auto(float(estimator.gap_tol), bytes_of_values(estimator))
-                if limits is None
-                else limits
-            )
+        options = solver_options(estimator)
+        first, trained, in_span = None, None, False
+        if limits is not None and (first_tol > 0 or not limits.only_if_it_pays):
             first = fit.first_set(rows, kernel, settings, 0.0, run, progress)
             trainer = Trainer(formulation, options, rows.n_machines, run, progress)
-            trained = train_in_basis(rows, kernel, first.prepared, within, trainer)
-        in_basis = trained is not None
-        if trained is None:
-            first = fit.first_set(rows, kernel, settings, first_tol, run, progress)
+            trained = train_in_basis(rows, kernel, first.prepared, limits, trainer)
+            in_span = trained is not None
+        if first is None or trained is None:
+            prepared = None if first is None else first.prepared
+            first = fit.first_set(rows, kernel, settings, first_tol, run, progress, prepared)
             trained = fit.train(
                 rows, kernel, first, settings, formulation, options, refine, run, progress
             )
@@ -192,11 +190,11 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         trained_with(estimator),
         estimator.hull_tol,
         len(first.prepared.rows),
-        len(first.prepared.rows) if in_basis else n_solved,
+        len(first.prepared.rows) if in_span else n_solved,
         [one.account for one in trained],
         [one.multipliers for one in trained],
         spec.definiteness,
-        n_solved if in_basis else None,
+        n_solved if in_span else None,
     )
     for before in ("n_seen_", "compression_"):  # of a stream, or of a model that was compressed
         vars(estimator).pop(before, None)

@@ -30,7 +30,7 @@ from aesvm.machines.training import (
     train_in_memory,
 )
 from aesvm.runtime.progress import Progress
-from aesvm.sets.derive import ReductionSettings, Representatives, derive, prepare
+from aesvm.sets.derive import Prepared, ReductionSettings, Representatives, derive, prepare
 from aesvm.sets.represent import Represented, represent
 
 
@@ -41,6 +41,7 @@ def first_set(
     first_tol: float,
     run: Callable,
     progress: Progress,
+    prepared: Prepared | None = None,
 ) -> Represented:
     """The set that all machines are trained on first.
 
@@ -56,6 +57,8 @@ def first_set(
     run : callable
         ``map`` or a parallel one.
     progress : Progress
+    prepared : Prepared, default=None
+        These rows prepared, where that was done before.
     """
     kernel.check_bounded(np.flatnonzero(data.weights))
     with progress.task("represent", 2) as task:
@@ -68,6 +71,7 @@ def first_set(
             task,
             keep_combinations=first_tol > 0,
             finest_tol=settings.hull_tol,
+            prepared=prepared,
         )
 
 

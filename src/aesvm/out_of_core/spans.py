@@ -200,18 +200,12 @@ def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trai
         ),
     )
     account = replace(
-        one.account,
+        one.account.without_dual(),
         n_rows=own.n_rows,
         squared_norm=machine.squared_norm,
         loss_reduced=loss,
         loss=loss,
         offsets=offsets,
-        dual_objective=None,
-        violators=None,
-        proof_rounding=0.0,
-        proven=False,
-        estimated_dual=None,
-        estimated_error=0.0,
     )
     return Trained(machine, n_iter, account, None)
 
@@ -224,16 +218,10 @@ def _of_the_set(one: Trained, own: TrainingSet) -> Trained:
     account = replace(one.account, n_rows=covered.n_rows)
     if not covered.exact:
         account = replace(
-            account,
+            account.without_dual(),
             max_residual=covered.max_residual,
             total_residual=covered.total_residual,
             weighted_distances=covered.weighted_distances,
             loss=None,
-            dual_objective=None,
-            violators=None,
-            proof_rounding=0.0,
-            proven=False,
-            estimated_dual=None,
-            estimated_error=0.0,
         )
     return one._replace(account=account, multipliers=None)
