@@ -246,10 +246,15 @@ class _Training:
         to_the_end: bool = False,
     ) -> None:
         for machine in self.machines:
-            fit = machine.n_fit(self.most)
+            fit = self._n_fit(machine, len(machine.basis))
             machine.solve(widths, progress, int(min(n_rows, fit)), to_the_end)
             if to_the_end and fit < len(machine.problem.rows) and not progress.is_over():
                 machine.solve_in_passes(progress)
+
+    def _n_fit(self, machine: SpanMachine, n_vectors: int) -> int:
+        """The rows that a machine is solved for at once: all, or those that will always fit."""
+        now = machine.n_fit(n_vectors)
+        return now if now == len(machine.problem.rows) else machine.n_fit(self.most)
 
     # --- the pilots
 
@@ -340,7 +345,7 @@ class _Training:
     def _add(self, pursuit: Pursuit) -> None:
         """More vectors of the basis, for the machines that use them."""
         for machine, rows in zip(self.machines, pursuit.bases, strict=True):
-            machine.add(rows[len(machine.basis) :], machine.n_fit(self.most))
+            machine.add(rows[len(machine.basis) :], self._n_fit(machine, len(rows)))
         self.basis = np.unique(np.concatenate([machine.basis for machine in self.machines]))
 
     def _enriched(self, n_most: int) -> Pursuit | None:

@@ -200,14 +200,21 @@ def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     array([[1., 2.],
            [2., 7.]])
     """
-    scaled = lines * np.sqrt(weights)[:, None]  # in double precision: tiny parts of it matter
-    n = lines.shape[1]
+    n_lines, n = lines.shape
+    scaled, roots = np.empty(lines.shape), np.sqrt(weights)
     out = np.empty((n, n))
 
-    def panel(first: int) -> None:
-        last = min(first + _PANEL, n)
-        out[:last, first:last] = scaled[:, :last].T @ scaled[:, first:last]
-        out[first:last, :first] = out[:first, first:last].T
+    def scale(first: int) -> None:
+        here = slice(first, first + _PANEL)  # in double precision: tiny parts of it matter
+        np.multiply(lines[here], roots[here, None], out=scaled[here])
 
-    list(run(panel, range(0, n, _PANEL)))
+    def tile(corner: tuple[int, int]) -> None:
+        one, other = (slice(first, first + _PANEL) for first in corner)
+        out[one, other] = scaled[:, one].T @ scaled[:, other]
+        if one != other:
+            out[other, one] = out[one, other].T
+
+    list(run(scale, range(0, n_lines, _PANEL)))
+    corners = range(0, n, _PANEL)
+    list(run(tile, [(one, other) for one in corners for other in corners if one <= other]))
     return out

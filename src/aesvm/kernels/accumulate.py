@@ -20,6 +20,11 @@ class KeptRows(NamedTuple):
     coefs: NDArray[np.float64]  #: of these
     free: NDArray[np.intp]  #: slots to keep the first of the new lines in
 
+    @classmethod
+    def none(cls, dtype: np.dtype) -> KeptRows:
+        nowhere = np.empty(0, dtype=np.intp)
+        return cls(np.empty((0, 0), dtype=dtype), nowhere, np.empty(0), nowhere)
+
 
 class Scratch:
     """A block of kernel values for each thread that asks, used again and again.
@@ -31,11 +36,14 @@ class Scratch:
         self.thread = threading.local()
 
     def block(self, n_lines: int, width: int, dtype: np.dtype) -> NDArray:
-        size = n_lines * width
+        return self.buffer(n_lines * width, dtype)[: n_lines * width].reshape(n_lines, width)
+
+    def buffer(self, size: int, dtype: np.dtype) -> NDArray:
+        """Room for so many values, or more."""
         buffer = getattr(self.thread, "buffer", None)
-        if buffer is None or buffer.size < size:
+        if buffer is None or buffer.size < size or buffer.dtype != dtype:
             buffer = self.thread.buffer = np.empty(max(blocks.TILE_VALUES, size), dtype=dtype)
-        return buffer[:size].reshape(n_lines, width)
+        return buffer
 
 
 @jit
@@ -71,3 +79,14 @@ def store_rows(block, slots, start, rows):
         row, line = rows[slots[w], start : start + n], block[w]
         for k in range(n):
             row[k] = line[k]
+
+
+@jit
+def add_products(values, coefs, sums):
+    """Sums += values @ coefs, added up in double precision whatever the values are in."""
+    for i in range(sums.size):
+        line = values[i]
+        total = 0.0
+        for k in range(coefs.size):
+            total += coefs[k] * np.float64(line[k])
+        sums[i] += total

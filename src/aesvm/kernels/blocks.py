@@ -17,11 +17,14 @@ TILE_VALUES, TILE_LINES = 1 << 19, 1024
 #: Smallest and largest number of columns of such a tile.
 TILE_COLUMNS = (256, 2048)
 
+#: Lines and columns of the tiles of score updates in compiled code.
+COMPILED_LINES, COMPILED_COLUMNS = 256, 256
+
+#: Lines of a working set's kernel block that a thread computes at a time.
+SQUARE_LINES = 128
+
 #: Lines and columns of the blocks that an expansion is summed up from.
 EXPANSION_LINES, EXPANSION_COLUMNS = 256, 512
-
-#: Lines of a working set's kernel block that a thread fills at a time.
-WORKING_SET_LINES = 128
 
 #: Lines of a symmetric block that are computed together; the other half of it is mirrored.
 SYMMETRIC_LINES = 512

@@ -7,6 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.kernels import blocks, compiled, expansion
+from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.points import DensePoints, Points
@@ -99,11 +101,112 @@ class _Products(Columns):
         gamma = self.kernel.parameters.gamma
         if not self.kernel.kernel.of_distances:
             return scaled(X_new.astype(self.right.dtype, copy=False), gamma)
-        factor = self.kernel.factor(X_new, self.right.dtype)
-        left = factor * factor.dtype.type(2.0 * gamma)
+        return self._left(self.kernel.factor(X_new, self.right.dtype))
+
+    def own_lines(self, positions, rows):
+        if not self.kernel.kernel.of_distances:
+            return scaled(self.right[positions], self.kernel.parameters.gamma)
+        return self._left(self.right[positions])
+
+    def _left(self, factor: NDArray) -> NDArray:
+        """[2g x, -g|x|^2, 1], of [x, 1, -g|x|^2]."""
+        left = factor * factor.dtype.type(2.0 * self.kernel.parameters.gamma)
         left[:, -2] = factor[:, -1]
         left[:, -1] = 1.0
         return left
+
+    @property
+    def _compiled(self) -> bool:
+        """Whether compiled code has the kernel's map, and values of the products' precision."""
+        return self.kernel.kernel.compiled and self.right.dtype == self.dtype
+
+    @property
+    def _is_exponential(self) -> bool:
+        return self.kernel.kernel.of_distances
+
+    def accumulate(self, lines, coefs, scores, kept, run, scratch):
+        if not self._compiled:
+            super().accumulate(lines, coefs, scores, kept, run, scratch)
+            return
+        n, height, width = len(self), blocks.COMPILED_LINES, blocks.COMPILED_COLUMNS
+
+        def some(counter: NDArray, most: int) -> None:
+            buffer = scratch.buffer(height * width, self.dtype)
+            compiled.add_tiles(
+                counter,
+                most,
+                width,
+                height,
+                lines,
+                self.right,
+                self._is_exponential,
+                coefs,
+                scores,
+                kept,
+                buffer,
+            )
+
+        products = float(len(coefs) + len(kept.slots)) * width * self.right.shape[1]
+        compiled.on_threads(some, -(-n // width), products, run)
+
+    def write_square(self, rows, out, run, scratch):
+        if not self._compiled:
+            super().write_square(rows, out, run, scratch)
+            return
+        n, height = len(self), blocks.SQUARE_LINES
+        lines = self.own_lines(np.arange(n), rows)
+
+        def some(counter: NDArray, most: int) -> None:
+            buffer = scratch.buffer(height * height, self.dtype)
+            compiled.write_square(
+                counter, most, height, lines, self.right, self._is_exponential, out, buffer
+            )
+
+        n_bands = -(-n // height)
+        products = float(height) ** 2 * lines.shape[1]
+        compiled.on_threads(some, n_bands * (n_bands + 1) // 2, products, run)
+
+    def sums(self, lines, n_lines, edges, coefs, run=map):
+        if not self._compiled:
+            return super().sums(lines, n_lines, edges, coefs, run)
+        n_features = self.right.shape[1]
+        height, width = blocks.EXPANSION_LINES, blocks.EXPANSION_COLUMNS
+        found = np.zeros((n_lines, len(edges) - 1, len(coefs)))
+        scratch = Scratch()
+        for part in expansion.parts(n_lines, n_features):
+            ready = np.empty((part.stop - part.start, n_features), dtype=self.dtype)
+
+            def prepare(first: int, part: slice = part, ready: NDArray = ready) -> None:
+                last = min(first + height, len(ready))
+                with np.errstate(over="ignore"):
+                    new = lines(slice(part.start + first, part.start + last))
+                if self._is_exponential:
+                    _hold_back(new)
+                ready[first:last] = new
+
+            def some(
+                counter: NDArray, most: int, part: slice = part, ready: NDArray = ready
+            ) -> None:
+                buffer = scratch.buffer(height * width, self.dtype)
+                compiled.expand_tiles(
+                    counter,
+                    most,
+                    height,
+                    width,
+                    ready,
+                    self.right,
+                    self._is_exponential,
+                    edges,
+                    coefs,
+                    found[part],
+                    buffer,
+                )
+
+            for _ in run(prepare, range(0, len(ready), height)):
+                pass
+            products = float(height) * len(self) * n_features
+            compiled.on_threads(some, -(-len(ready) // height), products, run)
+        return found
 
     def write(self, lines, start, stop, out):
         columns = self.right[start:stop].T
@@ -114,3 +217,10 @@ class _Products(Columns):
             values = np.matmul(lines, columns)
             self.kernel.kernel.map(values, self.kernel.parameters)
             out[...] = values
+
+
+def _hold_back(left: NDArray) -> None:
+    """Rows whose squared lengths overflow, moved to where their kernel values are zero as well."""
+    farthest = -0.25 * np.finfo(left.dtype).max
+    far = ~(left[:, -2] > farthest)
+    left[far, :-2], left[far, -2] = 0.0, farthest

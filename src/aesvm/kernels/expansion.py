@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
-from aesvm.runtime.jit import jit
+from aesvm.kernels.accumulate import add_products
 
 if TYPE_CHECKING:
     from aesvm.kernels.matrix import Columns
@@ -44,25 +44,65 @@ def expand(
     run : callable, default=map
         ``map`` or a parallel one.
     """
-    n_segments, n_outputs = len(edges) - 1, coefs.shape[1]
-
-    def piece(first: int) -> Any:
-        n_lines = min(blocks.EXPANSION_LINES, X_new.shape[0] - first)
-        sums = np.zeros((n_lines, n_segments, n_outputs))
-        with np.errstate(over="ignore", invalid="ignore"):
-            lines = columns.new_lines(X_new[first : first + blocks.EXPANSION_LINES])
-            for segment in range(n_segments):
-                for part, values in _blocks(columns, lines, n_lines, *edges[segment : segment + 2]):
-                    sums[:, segment] += values @ coefs[part]
-        _check_finite(sums)
-        return combine(sums)
-
     if sp.issparse(X_new):
         X_new = sp.csr_array(X_new)
-    return np.concatenate(list(run(piece, range(0, X_new.shape[0], blocks.EXPANSION_LINES))))
+    outputs = np.ascontiguousarray(coefs.T)
+    found = []
+    for part in parts(X_new.shape[0], (len(edges) - 1) * len(outputs)):
+        rows = X_new[part]
+        sums = columns.sums(
+            lambda here, rows=rows: columns.new_lines(rows[here]),  # type: ignore[misc]
+            rows.shape[0],
+            edges,
+            outputs,
+            run,
+        )
+        check_finite(sums)
+        pieces = range(0, len(sums), blocks.EXPANSION_LINES)
+        found += list(
+            run(
+                lambda first, sums=sums: combine(sums[first : first + blocks.EXPANSION_LINES]),
+                pieces,
+            )
+        )
+    return np.concatenate(found)
 
 
-def _check_finite(values: NDArray) -> None:
+def parts(n_rows: int, values_per_row: int) -> Iterator[slice]:
+    """Rows that are taken together, so that what is computed of them takes little memory."""
+    step = blocks.copied_rows(8 * values_per_row)
+    step = max(1, step // blocks.EXPANSION_LINES) * blocks.EXPANSION_LINES
+    for first in range(0, n_rows, step):
+        yield slice(first, min(first + step, n_rows))
+
+
+def sums(
+    columns: Columns,
+    lines: Callable[[slice], Any],
+    n_lines: int,
+    edges: NDArray[np.intp],
+    coefs: NDArray[np.float64],
+    run: Callable = map,
+) -> NDArray[np.float64]:
+    """Expansions of lines over segments of any columns; see ``Columns.sums``."""
+    found = np.zeros((n_lines, len(edges) - 1, len(coefs)))
+
+    def piece(first: int) -> None:
+        part = slice(first, min(first + blocks.EXPANSION_LINES, n_lines))
+        with np.errstate(over="ignore", invalid="ignore"):
+            here = lines(part)
+            for segment in range(len(edges) - 1):
+                for at, values in _blocks(
+                    columns, here, part.stop - first, *edges[segment : segment + 2]
+                ):
+                    found[part, segment] += values @ coefs[:, at].T
+
+    for _ in run(piece, range(0, n_lines, blocks.EXPANSION_LINES)):
+        pass
+    return found
+
+
+def check_finite(values: NDArray) -> None:
     """Refuse rows whose decision values overflow."""
     if not np.isfinite(values).all():
         raise ValueError(
@@ -75,20 +115,12 @@ def scores(
     columns: Columns, coefs: NDArray[np.float64], rows: NDArray[np.intp], run: Callable = map
 ) -> NDArray[np.float64]:
     """The expansion over the columns, of some training rows."""
-
-    def piece(first: int) -> NDArray[np.float64]:
-        part = rows[first : first + blocks.EXPANSION_LINES]
-        sums = np.zeros(len(part))
-        for columns_here, values in _blocks(
-            columns, columns.lines(part), len(part), 0, len(columns)
-        ):
-            _add_products(values, coefs[columns_here], sums)
-        return sums
-
     if not len(columns):
         return np.zeros(len(rows))
-    pieces = list(run(piece, range(0, len(rows), blocks.EXPANSION_LINES)))
-    return np.concatenate(pieces) if pieces else np.empty(0)
+    edges = np.array([0, len(columns)])
+    return columns.sums(lambda part: columns.lines(rows[part]), len(rows), edges, coefs[None], run)[
+        :, 0, 0
+    ]
 
 
 def squared_norm(
@@ -102,9 +134,9 @@ def squared_norm(
         lines = columns.lines(rows[first:last])
         here, right = np.zeros(n_lines), np.zeros(n_lines)
         for part, values in _blocks(columns, lines, n_lines, first, last):
-            _add_products(values, coefs[part], here)
+            add_products(values, coefs[part], here)
         for part, values in _blocks(columns, lines, n_lines, last, len(rows)):
-            _add_products(values, coefs[part], right)
+            add_products(values, coefs[part], right)
         return float(coefs[first:last] @ (here + 2.0 * right))
 
     return float(sum(run(piece, range(0, len(rows), blocks.EXPANSION_LINES))))
@@ -120,14 +152,3 @@ def _blocks(
         values = block[: n_lines * (stop - start)].reshape(n_lines, stop - start)
         columns.write(lines, start, stop, values)
         yield slice(start, stop), values
-
-
-@jit
-def _add_products(values, coefs, sums):
-    """Sums += values @ coefs, added up in double precision whatever the values are in."""
-    for i in range(sums.size):
-        line = values[i]
-        total = 0.0
-        for k in range(coefs.size):
-            total += coefs[k] * np.float64(line[k])
-        sums[i] += total

@@ -33,6 +33,7 @@ class Kernel(NamedTuple):
     of_distances: bool  #: products are -gamma |x - y|^2, not gamma x.y
     euclidean: bool  #: distances in kernel space rank as those between the input vectors
     map: Callable[[NDArray, Parameters], None]  #: in place
+    compiled: bool = False  #: whether compiled code has it: the exponential, or nothing to do
 
 
 def _exp(products: NDArray, parameters: Parameters) -> None:
@@ -63,8 +64,8 @@ def _identity(products: NDArray, parameters: Parameters) -> None:
 
 
 KERNELS: dict[str, Kernel] = {
-    "rbf": Kernel(of_distances=True, euclidean=True, map=_exp),
+    "rbf": Kernel(of_distances=True, euclidean=True, map=_exp, compiled=True),
     "poly": Kernel(of_distances=False, euclidean=False, map=_polynomial),
     "sigmoid": Kernel(of_distances=False, euclidean=False, map=_tanh),
-    "linear": Kernel(of_distances=False, euclidean=True, map=_identity),
+    "linear": Kernel(of_distances=False, euclidean=True, map=_identity, compiled=True),
 }

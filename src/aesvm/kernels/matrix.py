@@ -141,6 +141,10 @@ class Columns(ABC):
     def lines(self, rows: NDArray[np.intp]) -> Any:
         """Training rows made ready to be the lines of a block: for ``write``."""
 
+    def own_lines(self, positions: NDArray[np.intp], rows: NDArray[np.intp]) -> Any:
+        """The same of columns at the given positions, which are these training rows."""
+        return self.lines(rows)
+
     @abstractmethod
     def new_lines(self, X_new) -> Any:
         """The same for rows that are not training rows."""
@@ -157,9 +161,9 @@ class Columns(ABC):
         lines: Any,
         coefs: NDArray[np.float64],
         scores: NDArray[np.float64],
-        each: Callable[[Callable, range], None],
+        kept: KeptRows,
+        run: Callable,
         scratch: Scratch,
-        kept: KeptRows | None = None,
     ) -> None:
         """Add ``coefs @ (lines of the kernel matrix)`` to scores, tile by tile.
 
@@ -170,11 +174,11 @@ class Columns(ABC):
         coefs : ndarray of shape (n_lines,)
         scores : ndarray of shape (n_columns,)
             Changed in place.
-        each : callable
-            Calls a function for every item of a range, on threads.
-        scratch : Scratch
-        kept : KeptRows, default=None
+        kept : KeptRows
             Rows to add as well, and room for some of the lines.
+        run : callable
+            ``map`` or a parallel one.
+        scratch : Scratch
         """
         n_lines, n = len(coefs), len(self)
         narrow, wide = blocks.TILE_COLUMNS
@@ -188,12 +192,50 @@ class Columns(ABC):
                 block = scratch.block(n_lines, last - first, self.dtype)
                 self.write(lines, first, last, block)
                 add_rows(block, every, coefs, 0, part)
-                if kept is not None and len(kept.free):
-                    store_rows(block, kept.free, first, kept.rows)
-            if kept is not None and len(kept.slots):
-                add_rows(kept.rows, kept.slots, kept.coefs, first, part)
+                store_rows(block, kept.free, first, kept.rows)
+            add_rows(kept.rows, kept.slots, kept.coefs, first, part)
 
-        each(tile, range(0, n, step))
+        for _ in run(tile, range(0, n, step)):
+            pass
+
+    def write_square(
+        self, rows: NDArray[np.intp], out: NDArray, run: Callable, scratch: Scratch
+    ) -> None:
+        """Kernel values of the columns, which are the given training rows, with each other.
+
+        They are symmetric, if need be but for rounding.
+        """
+
+        def some(first: int) -> None:
+            here = slice(first, min(first + blocks.SQUARE_LINES, len(self)))
+            lines = self.own_lines(np.arange(here.start, here.stop), rows[here])
+            self.write(lines, 0, len(self), out[here])
+
+        for _ in run(some, range(0, len(self), blocks.SQUARE_LINES)):
+            pass
+
+    def sums(
+        self,
+        lines: Callable[[slice], Any],
+        n_lines: int,
+        edges: NDArray[np.intp],
+        coefs: NDArray[np.float64],
+        run: Callable = map,
+    ) -> NDArray[np.float64]:
+        """Expansions of lines over segments of the columns, shape (n_lines, n_segments, n_outputs).
+
+        Parameters
+        ----------
+        lines : callable
+            Takes a slice of the lines to these lines, as ``lines`` or ``new_lines`` gives them.
+        n_lines : int
+        edges : ndarray of shape (n_segments + 1,)
+            Segment s consists of columns ``edges[s]`` to ``edges[s + 1]``.
+        coefs : ndarray of shape (n_outputs, n_columns)
+        run : callable, default=map
+            ``map`` or a parallel one.
+        """
+        return expansion.sums(self, lines, n_lines, edges, coefs, run)
 
     def expand(
         self,

@@ -15,7 +15,8 @@ import numba as nb
 from llvmlite import ir
 from numba.extending import intrinsic
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
+#: How functions are compiled, but for the cache.
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
 
 _warned = False
 
@@ -24,7 +25,7 @@ def jit(function: Callable) -> Callable:
     """Compile a function of arrays and scalars when it is first called."""
     global _warned
     try:
-        return nb.njit(function, cache=True, **_OPTIONS)
+        return nb.njit(function, cache=True, **OPTIONS)
     except RuntimeError as error:
         if not _warned:
             _warned = True
@@ -34,7 +35,7 @@ def jit(function: Callable) -> Callable:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return nb.njit(function, **_OPTIONS)
+        return nb.njit(function, **OPTIONS)
 
 
 def _minnum(typingctx, a, b):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -16,33 +17,95 @@ class Threads:
     """A ``map`` over ``n_jobs`` threads: in order, and stopped by an exception.
 
     How many threads ``n_jobs`` means is joblib's to say, contexts and nesting included. Its
-    own threads are not used: they hand results over by polling, every ten milliseconds.
+    own threads are not used: they hand results over by polling, every ten milliseconds; nor are
+    those of ``concurrent.futures``, which spend ten times as long as these on handing over a task,
+    all of it under the interpreter's lock.
     A context: the threads, and what they keep for themselves, last as long as it does.
     """
 
     def __init__(self, n_jobs: int | None) -> None:
         self.n_threads = effective_n_jobs(n_jobs)
-        self.pool = ThreadPoolExecutor(self.n_threads) if self.n_threads > 1 else None
+        self.maps: SimpleQueue[_Map | None] = SimpleQueue()
+        self.n_started = 0
 
     def __call__(self, function: Callable, items: Iterable) -> Generator:
-        if self.pool is None:
-            yield from map(function, items)
+        todo = list(items)
+        n_workers = min(self.n_threads, len(todo))
+        if n_workers <= 1:
+            yield from map(function, todo)
             return
-        futures = [self.pool.submit(function, item) for item in items]
+        self._start()
+        one = _Map(function, todo)
+        for _ in range(n_workers):
+            self.maps.put(one)
         try:
-            for future in futures:
-                yield future.result()
+            yield from one.in_order()
         finally:
-            for future in futures:
-                future.cancel()
+            one.is_over = True
+
+    def _start(self) -> None:
+        while self.n_started < self.n_threads:
+            Thread(target=_work, args=(self.maps,), daemon=True).start()
+            self.n_started += 1
 
     def __enter__(self) -> Threads:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.pool is not None:
-            # after an interrupt, do not wait for what is running: its result is dropped
-            self.pool.shutdown(wait=False, cancel_futures=True)
+        # after an interrupt, what is running is not waited for: its result is dropped
+        for _ in range(self.n_started):
+            self.maps.put(None)
+        self.n_started = 0
+
+
+class _Map:
+    """A function and its arguments, which threads take one after another."""
+
+    def __init__(self, function: Callable, items: list) -> None:
+        self.function = function
+        self.items = items
+        self.numbers = iter(range(len(items)))  # next() is atomic
+        self.results: SimpleQueue[tuple[int, Any, BaseException | None]] = SimpleQueue()
+        self.is_over = False
+
+    def work(self) -> None:
+        for number in self.numbers:
+            if self.is_over:
+                return
+            try:
+                result = self.function(self.items[number])
+            except BaseException as error:  # it is raised where the result is waited for
+                self.results.put((number, None, error))
+                return
+            self.results.put((number, result, None))
+
+    def in_order(self) -> Generator:
+        early: dict[int, Any] = {}
+        for number in range(len(self.items)):
+            while number not in early:
+                at, result, error = self.results.get()
+                if error is not None:
+                    raise error
+                early[at] = result
+            yield early.pop(number)
+
+
+def _work(maps: SimpleQueue[_Map | None]) -> None:
+    while (one := maps.get()) is not None:
+        one.work()
+        del one  # and with it what its function holds
+
+
+def n_threads(run: Callable) -> int:
+    """How many threads a ``map`` has.
+
+    Examples
+    --------
+    >>> from aesvm.runtime.threads import Threads, n_threads
+    >>> n_threads(map), n_threads(Threads(3))
+    (1, 3)
+    """
+    return getattr(run, "n_threads", 1)
 
 
 class _OneBlasThread:

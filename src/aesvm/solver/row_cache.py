@@ -7,10 +7,15 @@ not kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.runtime.jit import jit
+
+#: Values that a thread moves at a time.
+_MOVED = 1 << 19
 
 
 class RowCache:
@@ -57,13 +62,28 @@ class RowCache:
         self.used[slots] = self.round
         return slots
 
-    def keep(self, positions: NDArray[np.intp]) -> None:
-        """Only the given columns, ascending, remain, and of the rows those that are among them."""
+    def keep(self, positions: NDArray[np.intp], run: Callable = map) -> None:
+        """Only the given columns, ascending, remain, and of the rows those that are among them.
+
+        Rows are moved to the front, many at a time: those whose new places lie before all of
+        their old ones.
+        """
         place = np.full(self.rows.shape[1], -1)
         place[positions] = np.arange(len(positions))
         slots = np.flatnonzero((self.owner >= 0) & (place[self.owner] >= 0))
         owners, used = place[self.owner[slots]], self.used[slots]
-        _compact(self.values, slots, self.rows.shape[1], positions)
+        width, narrower = self.rows.shape[1], max(1, len(positions))
+        first = 0
+        while first < len(slots):
+            last = max(first + 1, min(len(slots), slots[first] * width // narrower))
+            step = max(1, _MOVED // width)
+
+            def some(at: int, last: int = last, step: int = step) -> None:
+                _compact(self.values, slots, width, positions, at, min(at + step, last))
+
+            for _ in run(some, range(first, last, step)):
+                pass
+            first = last
         self.clear(len(positions))
         here = slice(len(slots))
         self.slot[owners] = np.arange(len(slots))
@@ -71,21 +91,11 @@ class RowCache:
 
 
 @jit
-def _compact(values, slots, width, positions):
+def _compact(values, slots, width, positions, first, last):
     """Some columns of some rows, moved to the front: never further back than they were."""
-    to = 0
-    for slot in slots:
-        row = values[slot * width : (slot + 1) * width]
+    to = first * positions.size
+    for w in range(first, last):
+        row = values[slots[w] * width : (slots[w] + 1) * width]
         for position in positions:
             values[to] = row[position]
             to += 1
-
-
-@jit
-def gather_rows(rows, slots, columns, block):
-    """The given columns of the rows that are kept; a negative slot is a row that is not."""
-    for w in range(slots.size):
-        if slots[w] >= 0:
-            row, line = rows[slots[w]], block[w]
-            for k in range(columns.size):
-                line[k] = row[columns[k]]

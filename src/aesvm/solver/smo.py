@@ -32,10 +32,9 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelMatrix
 from aesvm.kernels.accumulate import KeptRows, add_rows
-from aesvm.kernels.blocks import WORKING_SET_LINES
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import update_pairs
-from aesvm.solver.row_cache import RowCache, gather_rows
+from aesvm.solver.row_cache import RowCache
 from aesvm.solver.state import DualState, Edge, Solution
 
 #: Variables solved for together.
@@ -191,6 +190,7 @@ class _Active:
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
         self._enter(variables)
         self.cache = RowCache(len(self.points), cache_bytes, self.columns.dtype)
+        self.square = np.empty(WORKING_SET**2, dtype=self.columns.dtype)
         self._hold()
 
     def _enter(self, variables: NDArray[np.intp]) -> None:
@@ -298,22 +298,11 @@ class _Active:
     def _block(self, chosen: NDArray[np.intp]) -> NDArray:
         """The kernel values of a working set against itself."""
         at = self.at[chosen]
-        columns = self.columns.take(at)
-        rows = self.problem.rows[self.points[at]]
-        block = np.empty((len(at), len(at)), dtype=columns.dtype)
-        slots = self.cache.slot[at]
-
-        def fill(first: int) -> None:
-            part = slice(first, first + WORKING_SET_LINES)
-            gather_rows(self.cache.rows, slots[part], at, block[part])
-            missing = first + np.flatnonzero(slots[part] < 0)
-            if len(missing):
-                values = self.problem.scratch.block(len(missing), len(at), columns.dtype)
-                columns.write(columns.lines(rows[missing]), 0, len(at), values)
-                block[missing] = values
-
-        self.problem.each(fill, range(0, len(at), WORKING_SET_LINES))
-        self.problem.n_evaluations += int(np.count_nonzero(slots < 0)) * len(at)
+        problem = self.problem
+        problem.n_evaluations += len(at) ** 2 // 2
+        block = self.square[: len(at) ** 2].reshape(len(at), len(at))
+        rows = problem.rows[self.points[at]]
+        self.columns.take(at).write_square(rows, block, problem.run, problem.scratch)
         return block
 
     def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
@@ -324,7 +313,7 @@ class _Active:
         rows = self.cache.rows
         self.problem.add_lines(
             self.columns,
-            self.columns.lines(self.problem.rows[self.points[missing]]),
+            self.columns.own_lines(missing, self.problem.rows[self.points[missing]]),
             changes[~here],
             self.scores,
             KeptRows(rows, slots[here], changes[here], free),
@@ -362,7 +351,7 @@ class _Active:
         elif len(kept) <= 2 * WORKING_SET:
             self._hold()
         else:
-            self.cache.keep(kept)
+            self.cache.keep(kept, self.problem.run)
         return [e._replace(part=part) for e, part in zip(edges, self.spans, strict=True)]
 
     def rejoin(self) -> bool:

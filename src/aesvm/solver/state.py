@@ -6,7 +6,6 @@ training row, and ``slopes`` are ``Kb + q``, one for each variable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -127,20 +126,12 @@ class DualState:
         ends = np.searchsorted(self.groups[variables], np.unique(self.groups), side="right")
         return [slice(a, b) for a, b in pairwise([0, *ends.tolist()])]
 
-    def each(self, function: Callable, items: range) -> None:
-        if len(items) <= 1:
-            for item in items:
-                function(item)
-            return
-        for _ in self.run(function, items):
-            pass
-
     def add(self, columns: Columns, scores: NDArray, changes: NDArray) -> None:
         """Add ``K[columns] @ changes`` to scores, changes given by point; rows are used once."""
         changed = np.flatnonzero(changes)
         for first in range(0, len(changed), TILE_LINES):
             part = changed[first : first + TILE_LINES]
-            lines = columns.lines(self.rows[part])
+            lines = self.columns.own_lines(part, self.rows[part])
             self.add_lines(columns, lines, changes[part], scores)
 
     def add_lines(
@@ -152,7 +143,8 @@ class DualState:
         kept: KeptRows | None = None,
     ) -> None:
         """Add ``changes @ (lines of the kernel matrix)`` to scores; see ``Columns.accumulate``."""
-        columns.accumulate(lines, changes, scores, self.each, self.scratch, kept)
+        kept = KeptRows.none(columns.dtype) if kept is None else kept
+        columns.accumulate(lines, changes, scores, kept, self.run, self.scratch)
         self.n_evaluations += len(changes) * len(columns)
 
     def is_short_of(self, duality_tol: float | None) -> bool:

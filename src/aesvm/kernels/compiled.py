@@ -1,0 +1,236 @@
+"""Kernel values of dense rows in compiled code, which needs no lock of the interpreter's.
+
+Products are BLAS's, which Numba calls without that lock; the kernel's map and the sums follow while
+a tile of values is in the core's cache. A thread makes one call for many tiles, and takes each from
+a counter that all threads share. Tiles do not depend on who computes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from aesvm.kernels.accumulate import add_products, add_rows, store_rows
+from aesvm.runtime.jit import OPTIONS, jit
+from aesvm.runtime.threads import n_threads
+
+#: Multiplications that a call does at most, in which an interrupt has to wait: some tenths of a
+#: second; and at least, for to wake a thread takes a while.
+_MOST_PRODUCTS, _LEAST_PRODUCTS = 1e10, 5e6
+
+_LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453
+
+#: Below these the exponential is taken to be zero: it would be no normal number.
+_LEAST_SINGLE, _LEAST_DOUBLE = -87.0, -708.0
+
+
+def _power_of_two(typingctx, n):
+    """2 to a whole number that is given as a float, by its bits."""
+    size, mantissa, bias = (32, 23, 127) if n == types.float32 else (64, 52, 1023)
+
+    def codegen(context, builder, signature, args):
+        whole = ir.IntType(size)
+        exponent = builder.add(builder.fptosi(args[0], whole), ir.Constant(whole, bias))
+        bits = builder.shl(exponent, ir.Constant(whole, mantissa))
+        return builder.bitcast(bits, args[0].type)
+
+    return n(n), codegen
+
+
+def _nearest(typingctx, x):
+    """The nearest whole number, as a float."""
+
+    def codegen(context, builder, signature, args):
+        real = args[0].type
+        rint = builder.module.declare_intrinsic("llvm.rint", [real], ir.FunctionType(real, [real]))
+        return builder.call(rint, args)
+
+    return x(x), codegen
+
+
+def _count(typingctx, counter):
+    """The number in an array of one, which then is one more; threads may share the array."""
+
+    def codegen(context, builder, signature, args):
+        (array,) = signature.args
+        data = context.make_array(array)(context, builder, args[0]).data
+        return builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "monotonic")
+
+    return types.int64(counter), codegen
+
+
+power_of_two: Any = intrinsic(_power_of_two)
+nearest: Any = intrinsic(_nearest)
+count: Any = intrinsic(_count)
+
+
+def exponential(values):
+    """The exponential of contiguous floats, in place: right to a few units of rounding.
+
+    ``exp(x) = 2^n exp(r)``, n whole and r within ln(2)/2 of zero, where Taylor's series is short.
+    Loops over this are vectorised, unlike those over NumPy's function.
+    """
+    raise NotImplementedError("for jitted code")
+
+
+def _single(values):
+    one = np.float32(1.0)
+    for k in range(values.size):
+        x = values[k]
+        n = nearest(max(x, np.float32(_LEAST_SINGLE)) * np.float32(_LOG2_E))
+        r = x - n * np.float32(_LN_2)
+        p = one + r * np.float32(1 / 7)
+        p = one + r * np.float32(1 / 6) * p
+        p = one + r * np.float32(1 / 5) * p
+        p = one + r * np.float32(1 / 4) * p
+        p = one + r * np.float32(1 / 3) * p
+        p = one + r * np.float32(1 / 2) * p
+        p = one + r * p
+        values[k] = power_of_two(n) * p if x > np.float32(_LEAST_SINGLE) else np.float32(0.0)
+
+
+def _double(values):
+    for k in range(values.size):
+        x = values[k]
+        n = nearest(max(x, _LEAST_DOUBLE) * _LOG2_E)
+        r = x - n * _LN_2
+        p = 1.0 + r * (1 / 13)
+        p = 1.0 + r * (1 / 12) * p
+        p = 1.0 + r * (1 / 11) * p
+        p = 1.0 + r * (1 / 10) * p
+        p = 1.0 + r * (1 / 9) * p
+        p = 1.0 + r * (1 / 8) * p
+        p = 1.0 + r * (1 / 7) * p
+        p = 1.0 + r * (1 / 6) * p
+        p = 1.0 + r * (1 / 5) * p
+        p = 1.0 + r * (1 / 4) * p
+        p = 1.0 + r * (1 / 3) * p
+        p = 1.0 + r * (1 / 2) * p
+        p = 1.0 + r * p
+        values[k] = power_of_two(n) * p if x > _LEAST_DOUBLE else 0.0
+
+
+@overload(exponential, jit_options=OPTIONS)  # type: ignore[arg-type]
+def _exponential(values):
+    return _single if values.dtype == types.float32 else _double
+
+
+@jit
+def _write(lines, columns, is_exponential, buffer):
+    """Kernel values of lines and columns, into the buffer's first places."""
+    size = lines.shape[0] * columns.shape[0]
+    values = buffer[:size]
+    block = values.reshape(lines.shape[0], columns.shape[0])
+    np.dot(lines, columns.T, block)
+    if is_exponential:
+        exponential(values)
+    return size
+
+
+@jit
+def add_tiles(
+    counter, most, width, height, lines, right, is_exponential, coefs, scores, kept, buffer
+):
+    """``scores += coefs @ K(lines, right)``, in tiles of ``width`` columns; and rows that are kept.
+
+    ``kept`` is a ``KeptRows``. At most ``most`` tiles are done by this call.
+    """
+    n_lines, n = lines.shape[0], right.shape[0]
+    every = np.arange(height)
+    for _ in range(most):
+        first = count(counter) * width
+        if first >= n:
+            break
+        last = min(first + width, n)
+        part = scores[first:last]
+        for top in range(0, n_lines, height):
+            bottom = min(top + height, n_lines)
+            size = _write(lines[top:bottom], right[first:last], is_exponential, buffer)
+            block = buffer[:size].reshape(bottom - top, last - first)
+            add_rows(block, every[: bottom - top], coefs[top:bottom], 0, part)
+            store_rows(block, kept.free[top:bottom], first, kept.rows)
+        add_rows(kept.rows, kept.slots, kept.coefs, first, part)
+
+
+@jit
+def write_square(counter, most, height, lines, right, is_exponential, square, buffer):
+    """Kernel values of rows with each other, which are lines and columns both, in square tiles.
+
+    Those below the diagonal are computed, and mirrored.
+    """
+    n = right.shape[0]
+    band = 0
+    begin = 0  # tiles before this band
+    for _ in range(most):
+        tile = count(counter)
+        while tile >= begin + band + 1:
+            begin += band + 1
+            band += 1
+        top, first = band * height, (tile - begin) * height
+        if top >= n:
+            break
+        bottom, last = min(top + height, n), min(first + height, n)
+        size = _write(lines[top:bottom], right[first:last], is_exponential, buffer)
+        block = buffer[:size].reshape(bottom - top, last - first)
+        for i in range(bottom - top):
+            line, row = block[i], square[top + i, first:last]
+            for k in range(last - first):
+                row[k] = line[k]
+        if top == first:
+            continue
+        for k in range(last - first):
+            row = square[first + k, top:bottom]
+            for i in range(bottom - top):
+                row[i] = block[i, k]
+
+
+@jit
+def expand_tiles(
+    counter, most, height, width, lines, right, is_exponential, edges, coefs, sums, buffer
+):
+    """``sums[i, s, o] = sum_k K_ik coefs[o, k]`` over the columns k of each segment s.
+
+    ``height`` lines are done at a time, at most ``most`` times, and ``width`` columns.
+    """
+    for _ in range(most):
+        top = count(counter) * height
+        if top >= lines.shape[0]:
+            break
+        bottom = min(top + height, lines.shape[0])
+        for s in range(edges.size - 1):
+            for first in range(edges[s], edges[s + 1], width):
+                last = min(first + width, edges[s + 1])
+                size = _write(lines[top:bottom], right[first:last], is_exponential, buffer)
+                block = buffer[:size].reshape(bottom - top, last - first)
+                for o in range(coefs.shape[0]):
+                    add_products(block, coefs[o, first:last], sums[top:bottom, s, o])
+
+
+def on_threads(call: Callable[..., None], n_tiles: int, products: float, run: Callable) -> None:
+    """Have threads do tiles until all are done.
+
+    Parameters
+    ----------
+    call : callable
+        ``call(counter, most)`` does at most so many of them.
+    n_tiles : int
+    products : float
+        Multiplications of a tile.
+    run : callable
+        ``map`` or a parallel one.
+    """
+    counter = np.zeros(1, dtype=np.int64)
+    total = n_tiles * products
+    most = max(1, int(_MOST_PRODUCTS / max(products, 1.0)))
+    worth = min(n_threads(run), n_tiles, max(1, int(total / _LEAST_PRODUCTS)))
+    n_calls = max(worth, -(-n_tiles // most))
+    try:
+        for _ in run(lambda _: call(counter, most), range(n_calls)):
+            pass
+    finally:
+        counter[0] = n_tiles  # after an interrupt, those that still run end

@@ -1,0 +1,106 @@
+"""Kernel values in compiled code, beside NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from aesvm.kernels import kernel_matrix
+from aesvm.kernels.accumulate import KeptRows, Scratch
+from aesvm.kernels.compiled import exponential
+from aesvm.runtime.jit import jit
+from aesvm.runtime.threads import Threads
+
+DTYPES = [np.float32, np.float64]
+
+
+@jit
+def _exponential(values):
+    exponential(values)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_exponential_is_right_to_a_few_units_of_rounding(dtype):
+    least = -86.9 if dtype == np.float32 else -700.0
+    x = np.concatenate([np.linspace(least, 3.0, 100_001), -np.geomspace(1e-30, 1.0, 1000), [0.0]])
+    x = x.astype(dtype)
+    found = x.copy()
+    _exponential(found)
+    exact = np.exp(x.astype(np.longdouble))
+    unit = np.finfo(dtype).eps
+    # n ln(2) is rounded, as x itself was
+    assert np.all(np.abs(found - exact) <= unit * exact * (4.0 + np.abs(x)))
+    assert found[-1] == 1.0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_exponential_of_what_is_far_below_zero_is_zero(dtype):
+    values = np.array([-1e3, -1e30, -np.finfo(dtype).max], dtype=dtype)
+    _exponential(values)
+    assert_array_equal(values, 0.0)
+
+
+def accumulated(columns, lines, coefs, start, kept, run):
+    scores = start.copy()
+    columns.accumulate(lines, coefs, scores, kept, run, Scratch())
+    return scores
+
+
+@given(st.integers(0, 2**31), st.sampled_from(["rbf", "linear", "poly"]), st.sampled_from(DTYPES))
+def test_lines_are_added_and_kept(seed, kernel, dtype):
+    rng = np.random.default_rng(seed)
+    n, n_lines = int(rng.integers(1, 700)), int(rng.integers(0, 300))
+    X = rng.standard_normal((n, 3))
+    matrix = kernel_matrix(X, kernel=kernel, gamma=0.3, dtype=dtype)
+    columns = matrix.columns(np.arange(n))
+    rows = rng.integers(0, n, n_lines)
+    values = matrix.block(rows, np.arange(n)).astype(np.float64)
+    coefs, start = rng.standard_normal(n_lines), rng.standard_normal(n)
+    store = rng.standard_normal((5, n)).astype(dtype)
+    before, free = store.astype(np.float64), np.array([3, 0, 4])[: min(3, n_lines)]
+    kept = KeptRows(store, np.array([1, 2]), np.array([2.0, -1.0]), free)
+    expected = start + coefs @ values + 2.0 * before[1] - before[2]
+    scale = np.abs(values).max(initial=1.0) * (1.0 + np.abs(coefs).sum())
+    found = accumulated(columns, columns.own_lines(rows, rows), coefs, start, kept, map)
+    assert_allclose(found, expected, atol=50 * np.finfo(dtype).eps * scale)
+    assert_allclose(store[free], values[: len(free)], atol=50 * np.finfo(dtype).eps * scale)
+    assert_array_equal(store[[1, 2]], before[[1, 2]].astype(dtype))
+    with Threads(3) as run:
+        again = accumulated(columns, columns.own_lines(rows, rows), coefs, start, kept, run)
+    assert_array_equal(again, found)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 400])
+def test_a_square_has_all_kernel_values(n, dtype, kernel):
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((500, 4))
+    matrix = kernel_matrix(X, kernel=kernel, gamma=0.5, dtype=dtype)
+    rows = rng.permutation(500)[:n]
+    columns = matrix.columns(rows)
+    squares = []
+    for n_jobs in (1, 3):
+        out = np.full((n, n), np.nan, dtype=dtype)
+        with Threads(n_jobs) as run:
+            columns.write_square(rows, out, run, Scratch())
+        squares.append(out)
+    assert_array_equal(*squares)
+    exact = matrix.block(rows, rows)
+    scale = np.abs(exact).max()
+    assert_allclose(squares[0], exact, atol=50 * np.finfo(dtype).eps * scale)
+    if kernel != "poly":
+        lower = np.tril_indices(n, -1)
+        far = np.abs(np.subtract(*lower)) >= 128  # of other tiles: mirrored
+        assert_array_equal(squares[0][lower][far], squares[0].T[lower][far])
+
+
+def test_rows_too_far_for_a_squared_distance_have_kernel_values_of_zero():
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    columns = kernel_matrix(X, gamma=1.0, dtype=np.float64).columns(np.arange(20))
+    new = np.array([[1e200, 0.0], [-1e308, 1e308], X[3]])
+    found = columns.expand(new, np.array([0, 20]), np.eye(20)[:, 3:4], lambda sums: sums[:, 0, 0])
+    assert_allclose(found, [0.0, 0.0, 1.0])

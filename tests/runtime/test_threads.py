@@ -1,0 +1,80 @@
+"""A map on threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from aesvm.runtime.threads import Threads, n_threads
+
+
+def square(x):
+    return x * x
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+@pytest.mark.parametrize("n", [0, 1, 2, 100])
+def test_results_come_in_order(n, n_jobs):
+    with Threads(n_jobs) as run:
+        assert list(run(square, range(n))) == [x * x for x in range(n)]
+        assert list(run(square, iter(range(n)))) == [x * x for x in range(n)]
+
+
+def test_items_are_done_at_the_same_time():
+    barrier = threading.Barrier(3, timeout=30)
+    with Threads(3) as run:
+        assert sorted(run(lambda _: barrier.wait(), range(3))) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_an_exception_is_raised_where_its_result_is_waited_for(n_jobs):
+    def fails(x):
+        if x == 5:
+            raise KeyError("five")
+        return x
+
+    with Threads(n_jobs) as run:
+        with pytest.raises(KeyError, match="five"):
+            list(run(fails, range(1000)))
+        assert list(run(square, range(4))) == [0, 1, 4, 9]
+
+
+def test_what_nobody_waits_for_is_not_begun():
+    begun = []
+
+    def slow(x):
+        begun.append(x)
+        time.sleep(0.002)
+        return x
+
+    with Threads(2) as run:
+        results = run(slow, range(1000))
+        assert next(results) == 0
+        results.close()
+    time.sleep(0.05)
+    assert len(begun) < 500
+
+
+def test_threads_end_with_the_context():
+    before = set(threading.enumerate())
+    with Threads(4) as run:
+        list(run(square, range(10)))
+        ours = set(threading.enumerate()) - before
+        assert len(ours) == 4
+    for thread in ours:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_no_thread_is_started_for_one_item():
+    before = threading.active_count()
+    with Threads(4) as run:
+        assert list(run(lambda _: threading.current_thread(), [0])) == [threading.current_thread()]
+    assert threading.active_count() == before
+
+
+def test_a_map_has_one_thread():
+    assert n_threads(map) == 1
+    assert n_threads(Threads(3)) == 3
