@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aesvm.bases.factor import cholesky_with_jitter, solve
-from aesvm.bases.values import Array
+from aesvm.bases.values import Array, gram
 
 #: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
 _JITTER = 16
@@ -17,6 +18,8 @@ _JITTER = 16
 #: An offset that no row near a kink holds is held by this share of what all rows could.
 _HELD = 1e-6
 
+#: Rows whose kernel values are copied at a time.
+_ROWS = 1024
 
 #: Steps, what the gradient changed by, and the product of both.
 History = deque[tuple[Array, Array, float]]
@@ -33,6 +36,21 @@ class Curvature(NamedTuple):
     def of_nothing(cls, n_vectors: int, n_offsets: int) -> Curvature:
         shapes = (n_vectors, n_vectors), (n_offsets, n_vectors), (n_offsets,)
         return cls(*(np.zeros(shape) for shape in shapes))
+
+    @classmethod
+    def of_rows(
+        cls, lines: NDArray, curvatures: Array, crossed: Array, run: Callable = map
+    ) -> Curvature:
+        """Of some rows: their kernel values with the basis, and what ``Implied`` has of them."""
+
+        def some(first: int) -> Array:
+            here = slice(first, first + _ROWS)
+            return crossed[:, here] @ lines[here].astype(np.float64)
+
+        across = np.zeros((len(crossed), lines.shape[1]))
+        for part in run(some, range(0, len(lines), _ROWS)):
+            across += part
+        return cls(gram(lines, curvatures, run), across, np.abs(crossed).sum(axis=1))
 
     def plus(self, other: Curvature) -> Curvature:
         return Curvature(*(one + more for one, more in zip(self, other, strict=True)))

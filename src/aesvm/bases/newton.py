@@ -20,7 +20,7 @@ import numpy as np
 from aesvm.bases.factor import kernel_factor, product, solve
 from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
-from aesvm.bases.values import Array, BasisValues, gram
+from aesvm.bases.values import Array, BasisValues
 from aesvm.machines.formulation import Formulation, Offsets, best_offsets, total_loss
 from aesvm.runtime.progress import Progress
 
@@ -234,8 +234,9 @@ class _Solver:
 
     def _look(self) -> Implied:
         """The losses at the present point, and the multipliers they imply."""
-        self.heights = self.ramps.heights(self.scores, self.offsets)
-        seen = implied(self.ramps, self.heights, self.width, len(self.scores), len(self.offsets))
+        self.heights = self.ramps.heights(self.scores, self.offsets, self.run)
+        n, n_offsets = len(self.scores), len(self.offsets)
+        seen = implied(self.ramps, self.heights, self.width, n, n_offsets, self.run)
         self.sums = self.sums + self.values.sums(seen.coefs - self.multipliers)
         self.multipliers = seen.coefs
         self.objective = float(
@@ -251,11 +252,17 @@ class _Solver:
         n = len(self.coefs)
         along, shift = direction[:n], direction[n:]
         change = self.values.products(along)
-        changes = self.ramps.changes(change, shift)
+        changes = self.ramps.changes(change, shift, self.run)
         pulled = product(self.within, along, self.run)
         slope = float(self.coefs @ pulled + self.slopes @ shift)
         step = best_step(
-            self.heights, changes, self.ramps.costs, self.width, slope, float(along @ pulled)
+            self.heights,
+            changes,
+            self.ramps.costs,
+            self.width,
+            slope,
+            float(along @ pulled),
+            self.run,
         )
         if step == 0.0:
             return False
@@ -279,11 +286,10 @@ class _Solver:
         n, n_offsets = len(self.coefs), len(self.offsets)
         curvature = Curvature.of_nothing(n, n_offsets)
         if len(at):
-            lines = self.values.lines(at)
-            crossed = scale * seen.crossed[:, at]
-            curvature = Curvature(
-                gram(lines, scale * seen.curvatures[at], self.run),
-                crossed @ lines.astype(np.float64),
-                np.abs(crossed).sum(axis=1),
+            curvature = Curvature.of_rows(
+                self.values.lines(at),
+                scale * seen.curvatures[at],
+                scale * seen.crossed[:, at],
+                self.run,
             )
         return factor_of(self.within, curvature, float(self.bounds.sum()) / self.width, self.run)

@@ -7,6 +7,7 @@ the cost of a row is a multiplier that its position implies.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,9 @@ from numpy.typing import NDArray
 
 from aesvm.machines.formulation import Array, Formulation
 from aesvm.runtime.jit import jit
+
+#: Rows that a thread looks at, at a time.
+_ROWS = 1 << 16
 
 #: Points of a line that are tried, and the slope to come to along it, as a share of the first.
 _TRIED, _FLAT = 30, 1e-2
@@ -31,17 +35,29 @@ class ScoreRamps(NamedTuple):
     by_offset: Array  #: 1 or -1
     which: NDArray[np.intp]  #: the offset b, by number
 
-    def heights(self, scores: Array, offsets: Array) -> Array:
+    def heights(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
         """The t of all ramps."""
         heights = np.empty(len(self.rest))
-        _write_heights(
-            self.rest, self.by_score, self.by_offset, self.which, scores, offsets, heights
-        )
+
+        def some(first: int) -> None:
+            _write_heights(
+                self.rest,
+                self.by_score,
+                self.by_offset,
+                self.which,
+                scores,
+                offsets,
+                first,
+                min(first + _ROWS, len(scores)),
+                heights,
+            )
+
+        list(run(some, range(0, len(scores), _ROWS)))
         return heights
 
-    def changes(self, scores: Array, offsets: Array) -> Array:
+    def changes(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
         """What t changes by, where scores and offsets change by these."""
-        return self._replace(rest=np.zeros(len(self.rest))).heights(scores, offsets)
+        return self._replace(rest=np.zeros(len(self.rest))).heights(scores, offsets, run)
 
 
 class Implied(NamedTuple):
@@ -73,60 +89,94 @@ def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> ScoreRa
 
 
 def implied(
-    ramps: ScoreRamps, heights: Array, width: float, n_rows: int, n_offsets: int
+    ramps: ScoreRamps,
+    heights: Array,
+    width: float,
+    n_rows: int,
+    n_offsets: int,
+    run: Callable = map,
 ) -> Implied:
     """Losses smoothed with a half-width, and what follows from them."""
     coefs, curvatures = np.zeros(n_rows), np.zeros(n_rows)
-    by_offset, crossed = np.zeros(n_offsets), np.zeros((n_offsets, n_rows))
-    loss = _implied(
-        heights,
-        ramps.costs,
-        ramps.by_score,
-        ramps.by_offset,
-        ramps.which,
-        width,
-        coefs,
-        curvatures,
-        by_offset,
-        crossed,
-    )
+    crossed = np.zeros((n_offsets, n_rows))
+
+    def some(first: int) -> tuple[float, Array]:
+        by_offset = np.zeros(n_offsets)
+        loss = _implied(
+            heights,
+            ramps.costs,
+            ramps.by_score,
+            ramps.by_offset,
+            ramps.which,
+            width,
+            first,
+            min(first + _ROWS, n_rows),
+            coefs,
+            curvatures,
+            by_offset,
+            crossed,
+        )
+        return loss, by_offset
+
+    loss, by_offset = 0.0, np.zeros(n_offsets)
+    for own, slopes in run(some, range(0, n_rows, _ROWS)):
+        loss, by_offset = loss + own, by_offset + slopes
     return Implied(loss, coefs, curvatures, by_offset, crossed)
 
 
 @jit
-def _write_heights(rest, by_score, by_offset, which, scores, offsets, heights):
+def _write_heights(rest, by_score, by_offset, which, scores, offsets, first, last, heights):
     n_rows = scores.size
-    for r in range(rest.size):
-        heights[r] = rest[r] + by_score[r] * scores[r % n_rows] + by_offset[r] * offsets[which[r]]
+    for start in range(0, rest.size, n_rows):
+        for row in range(first, last):
+            r = start + row
+            heights[r] = rest[r] + by_score[r] * scores[row] + by_offset[r] * offsets[which[r]]
 
 
 @jit
 def _implied(
-    heights, costs, by_score, by_offset, which, width, coefs, curvatures, by_offsets, crossed
+    heights,
+    costs,
+    by_score,
+    by_offset,
+    which,
+    width,
+    first,
+    last,
+    coefs,
+    curvatures,
+    by_offsets,
+    crossed,
 ):
-    n_rows = coefs.size
     loss = 0.0
-    for r in range(heights.size):
-        t = heights[r]
-        if t <= -width:
-            continue
-        row = r % n_rows
-        if t >= width:
-            slope = costs[r]
-            loss += costs[r] * t
-        else:
-            slope = costs[r] * (t + width) / (2.0 * width)
-            loss += slope * (t + width) / 2.0
-            curvature = costs[r] / (2.0 * width)
-            curvatures[row] += curvature
-            crossed[which[r], row] += by_score[r] * by_offset[r] * curvature
-        coefs[row] -= by_score[r] * slope
-        by_offsets[which[r]] += by_offset[r] * slope
+    for start in range(0, heights.size, coefs.size):
+        for row in range(first, last):
+            r = start + row
+            t = heights[r]
+            if t <= -width:
+                continue
+            if t >= width:
+                slope = costs[r]
+                loss += costs[r] * t
+            else:
+                slope = costs[r] * (t + width) / (2.0 * width)
+                loss += slope * (t + width) / 2.0
+                curvature = costs[r] / (2.0 * width)
+                curvatures[row] += curvature
+                crossed[which[r], row] += by_score[r] * by_offset[r] * curvature
+            coefs[row] -= by_score[r] * slope
+            by_offsets[which[r]] += by_offset[r] * slope
     return loss
 
 
 def best_step(
-    heights: Array, changes: Array, costs: Array, width: float, slope: float, curvature: float
+    heights: Array,
+    changes: Array,
+    costs: Array,
+    width: float,
+    slope: float,
+    curvature: float,
+    run: Callable = map,
 ) -> float:
     """The step s that minimises ``slope s + curvature s^2 / 2`` and the losses along changes.
 
@@ -134,7 +184,13 @@ def best_step(
     """
 
     def at(step: float) -> tuple[float, float]:
-        own, bend = _line(heights, changes, costs, step, width)
+        def some(first: int) -> tuple[float, float]:
+            part = slice(first, first + _ROWS)
+            return _line(heights[part], changes[part], costs[part], step, width)
+
+        own, bend = 0.0, 0.0
+        for one, other in run(some, range(0, len(heights), _ROWS)):
+            own, bend = own + one, bend + other
         return slope + curvature * step + own, curvature + bend
 
     begin, _ = at(0.0)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aesvm.bases.hessian import Curvature
 from aesvm.bases.smoothing import implied, ramps_of
-from aesvm.bases.values import Array, gram
+from aesvm.bases.values import Array
 from aesvm.kernels import KernelSpec
 from aesvm.machines.formulation import Formulation
 from aesvm.machines.problem import RowSelection
@@ -270,7 +270,6 @@ class _Total:
         curvatures = np.concatenate([tile.curvatures for tile in self.waiting])
         crossed = np.concatenate([tile.crossed for tile in self.waiting], axis=1)
         self.waiting, self.n_waiting = [], 0
-        within, across, corner = self.curvature
-        within += gram(lines, curvatures, self.run)
-        across += crossed @ lines.astype(np.float64)
-        corner += np.abs(crossed).sum(axis=1)
+        self.curvature = self.curvature.plus(
+            Curvature.of_rows(lines, curvatures, crossed, self.run)
+        )

@@ -70,7 +70,7 @@ count: Any = intrinsic(_count)
 
 
 def exponential(values):
-    """The exponential of contiguous floats, in place: right to a few units of rounding.
+    """For jitted code: the exponential of contiguous floats, in place, off by a few roundings.
 
     ``exp(x) = 2^n exp(r)``, n whole and r within ln(2)/2 of zero, where Taylor's series is short.
     Loops over this are vectorised, unlike those over NumPy's function.
@@ -121,6 +121,12 @@ def _exponential(values):
 
 
 @jit
+def take_exponential(values):
+    """The exponential of contiguous floats, in place."""
+    exponential(values)
+
+
+@jit
 def _write(lines, columns, is_exponential, buffer):
     """Kernel values of lines and columns, into the buffer's first places."""
     size = lines.shape[0] * columns.shape[0]
@@ -128,7 +134,7 @@ def _write(lines, columns, is_exponential, buffer):
     block = values.reshape(lines.shape[0], columns.shape[0])
     np.dot(lines, columns.T, block)
     if is_exponential:
-        exponential(values)
+        take_exponential(values)
     return size
 
 

@@ -210,7 +210,11 @@ class _Products(Columns):
 
     def write(self, lines, start, stop, out):
         columns = self.right[start:stop].T
-        if self.right.dtype == self.dtype:
+        if self._compiled:
+            np.matmul(lines, columns, out=out)
+            if self._is_exponential:
+                compiled.take_exponential(out.reshape(-1))
+        elif self.right.dtype == self.dtype:
             values = np.matmul(lines, columns, out=out)
             self.kernel.kernel.map(values, self.kernel.parameters)
         else:  # products that need more digits than the values
