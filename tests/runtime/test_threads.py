@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from aesvm.runtime.threads import Threads, n_threads
+from aesvm.runtime.threads import Threads, together
 
 
 def square(x):
@@ -75,6 +75,31 @@ def test_no_thread_is_started_for_one_item():
     assert threading.active_count() == before
 
 
-def test_a_map_has_one_thread():
-    assert n_threads(map) == 1
-    assert n_threads(Threads(3)) == 3
+@pytest.mark.parametrize("n_calls", [0, 1, 3, 9])
+def test_a_function_is_called_together(n_calls):
+    barrier = threading.Barrier(max(1, min(n_calls, 3)), timeout=30)
+    callers = []
+
+    def wait():
+        barrier.wait()
+        callers.append(threading.current_thread())
+
+    with Threads(3) as run:
+        together(run, wait, n_calls)
+    assert len(set(callers)) == len(callers) == max(1, min(n_calls, 3))
+    assert threading.current_thread() in callers
+
+
+def test_an_exception_of_any_call_is_raised():
+    def fails():
+        if threading.current_thread() is not threading.main_thread():
+            raise KeyError("elsewhere")
+
+    with Threads(2) as run, pytest.raises(KeyError, match="elsewhere"):
+        together(run, fails, 2)
+
+
+def test_a_map_calls_once():
+    calls = []
+    together(map, lambda: calls.append(1), 5)
+    assert len(calls) == 1

@@ -17,7 +17,7 @@ from numba.extending import intrinsic, overload
 
 from aesvm.kernels.accumulate import add_products, add_rows, store_rows
 from aesvm.runtime.jit import OPTIONS, jit
-from aesvm.runtime.threads import n_threads
+from aesvm.runtime.threads import together
 
 #: Multiplications that a call does at most, in which an interrupt has to wait: some tenths of a
 #: second; and at least, for to wake a thread takes a while.
@@ -231,12 +231,13 @@ def on_threads(call: Callable[..., None], n_tiles: int, products: float, run: Ca
         ``map`` or a parallel one.
     """
     counter = np.zeros(1, dtype=np.int64)
-    total = n_tiles * products
     most = max(1, int(_MOST_PRODUCTS / max(products, 1.0)))
-    worth = min(n_threads(run), n_tiles, max(1, int(total / _LEAST_PRODUCTS)))
-    n_calls = max(worth, -(-n_tiles // most))
+
+    def some() -> None:
+        while counter[0] < n_tiles:
+            call(counter, most)
+
     try:
-        for _ in run(lambda _: call(counter, most), range(n_calls)):
-            pass
+        together(run, some, min(n_tiles, int(n_tiles * products / _LEAST_PRODUCTS)))
     finally:
         counter[0] = n_tiles  # after an interrupt, those that still run end

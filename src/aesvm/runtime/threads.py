@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -28,20 +28,35 @@ class Threads:
         self.maps: SimpleQueue[_Map | None] = SimpleQueue()
         self.n_started = 0
 
-    def __call__(self, function: Callable, items: Iterable) -> Generator:
+    def __call__(self, function: Callable, items: Iterable) -> Iterator:
+        """Threads begin at once, and not when the first result is asked for."""
         todo = list(items)
         n_workers = min(self.n_threads, len(todo))
         if n_workers <= 1:
-            yield from map(function, todo)
-            return
-        self._start()
+            return map(function, todo)
         one = _Map(function, todo)
+        self._hand_out(one, n_workers)
+        return one.in_order()
+
+    def together(self, function: Callable[[], None], n_calls: int) -> None:
+        """Have a function called so many times at the same time, once of them by this thread.
+
+        What it does is found out by its calls themselves: those that come late find it done.
+        """
+        others = _Map(lambda _: function(), list(range(min(n_calls, self.n_threads) - 1)))
+        if others.items:
+            self._hand_out(others, len(others.items))
+        try:
+            function()
+            for _ in others.in_order():
+                pass
+        finally:
+            others.is_over = True
+
+    def _hand_out(self, one: _Map, n_workers: int) -> None:
+        self._start()
         for _ in range(n_workers):
             self.maps.put(one)
-        try:
-            yield from one.in_order()
-        finally:
-            one.is_over = True
 
     def _start(self) -> None:
         while self.n_started < self.n_threads:
@@ -81,13 +96,16 @@ class _Map:
 
     def in_order(self) -> Generator:
         early: dict[int, Any] = {}
-        for number in range(len(self.items)):
-            while number not in early:
-                at, result, error = self.results.get()
-                if error is not None:
-                    raise error
-                early[at] = result
-            yield early.pop(number)
+        try:
+            for number in range(len(self.items)):
+                while number not in early:
+                    at, result, error = self.results.get()
+                    if error is not None:
+                        raise error
+                    early[at] = result
+                yield early.pop(number)
+        finally:
+            self.is_over = True
 
 
 def _work(maps: SimpleQueue[_Map | None]) -> None:
@@ -96,16 +114,22 @@ def _work(maps: SimpleQueue[_Map | None]) -> None:
         del one  # and with it what its function holds
 
 
-def n_threads(run: Callable) -> int:
-    """How many threads a ``map`` has.
+def together(run: Callable, function: Callable[[], None], n_calls: int) -> None:
+    """``run.together`` where ``run`` has threads, and a single call where it does not.
 
     Examples
     --------
-    >>> from aesvm.runtime.threads import Threads, n_threads
-    >>> n_threads(map), n_threads(Threads(3))
-    (1, 3)
+    >>> from aesvm.runtime.threads import Threads, together
+    >>> calls = []
+    >>> together(Threads(3), lambda: calls.append(1), 2)
+    >>> together(map, lambda: calls.append(1), 2)
+    >>> len(calls)
+    3
     """
-    return getattr(run, "n_threads", 1)
+    if isinstance(run, Threads):
+        run.together(function, n_calls)
+    else:
+        function()
 
 
 class _OneBlasThread:
