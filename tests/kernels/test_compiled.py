@@ -8,10 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm.kernels import kernel_matrix
+from aesvm.kernels import blocks, kernel_matrix
 from aesvm.kernels.accumulate import KeptRows, Scratch
 from aesvm.kernels.compiled import take_exponential
 from aesvm.runtime.threads import Threads
+
+
+@pytest.fixture(autouse=True)
+def every_size_is_compiled(monkeypatch):
+    monkeypatch.setattr(blocks, "COMPILED_PRODUCTS", -1.0)
+
 
 DTYPES = [np.float32, np.float64]
 
@@ -86,10 +92,6 @@ def test_a_square_has_all_kernel_values(n, dtype, kernel):
     exact = matrix.block(rows, rows)
     scale = np.abs(exact).max()
     assert_allclose(squares[0], exact, atol=50 * np.finfo(dtype).eps * scale)
-    if kernel != "poly":
-        lower = np.tril_indices(n, -1)
-        far = np.abs(np.subtract(*lower)) >= 128  # of other tiles: mirrored
-        assert_array_equal(squares[0][lower][far], squares[0].T[lower][far])
 
 
 def test_rows_too_far_for_a_squared_distance_have_kernel_values_of_zero():

@@ -79,14 +79,3 @@ def store_rows(block, slots, start, rows):
         row, line = rows[slots[w], start : start + n], block[w]
         for k in range(n):
             row[k] = line[k]
-
-
-@jit
-def add_products(values, coefs, sums):
-    """Sums += values @ coefs, added up in double precision whatever the values are in."""
-    for i in range(sums.size):
-        line = values[i]
-        total = 0.0
-        for k in range(coefs.size):
-            total += coefs[k] * np.float64(line[k])
-        sums[i] += total

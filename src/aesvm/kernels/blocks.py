@@ -20,8 +20,11 @@ TILE_COLUMNS = (256, 2048)
 #: Lines and columns of the tiles of score updates in compiled code.
 COMPILED_LINES, COMPILED_COLUMNS = 256, 256
 
-#: Lines of a working set's kernel block that a thread computes at a time.
-SQUARE_LINES = 128
+#: Lines of a working set's kernel block that a thread computes at a time; columns in compiled code.
+SQUARE_LINES, SQUARE_COLUMNS = 128, 64
+
+#: Multiplications that are worth compiled code, which takes a second to compile once.
+COMPILED_PRODUCTS = 1e8
 
 #: Lines and columns of the blocks that an expansion is summed up from.
 EXPANSION_LINES, EXPANSION_COLUMNS = 256, 512

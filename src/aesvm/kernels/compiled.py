@@ -8,14 +8,16 @@ a counter that all threads share. Tiles do not depend on who computes them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
 
-from aesvm.kernels.accumulate import add_products, add_rows, store_rows
+from aesvm.kernels import blocks
+from aesvm.kernels.accumulate import KeptRows, Scratch, add_rows, store_rows
 from aesvm.runtime.jit import OPTIONS, jit
 from aesvm.runtime.threads import together
 
@@ -127,25 +129,10 @@ def take_exponential(values):
 
 
 @jit
-def _write(lines, columns, is_exponential, buffer):
-    """Kernel values of lines and columns, into the buffer's first places."""
-    size = lines.shape[0] * columns.shape[0]
-    values = buffer[:size]
-    block = values.reshape(lines.shape[0], columns.shape[0])
-    np.dot(lines, columns.T, block)
-    if is_exponential:
-        take_exponential(values)
-    return size
-
-
-@jit
-def add_tiles(
+def _add_tiles(
     counter, most, width, height, lines, right, is_exponential, coefs, scores, kept, buffer
 ):
-    """``scores += coefs @ K(lines, right)``, in tiles of ``width`` columns; and rows that are kept.
-
-    ``kept`` is a ``KeptRows``. At most ``most`` tiles are done by this call.
-    """
+    """At most ``most`` tiles of an ``Addition``."""
     n_lines, n = lines.shape[0], right.shape[0]
     every = np.arange(height)
     for _ in range(most):
@@ -153,91 +140,67 @@ def add_tiles(
         if first >= n:
             break
         last = min(first + width, n)
-        part = scores[first:last]
         for top in range(0, n_lines, height):
             bottom = min(top + height, n_lines)
-            size = _write(lines[top:bottom], right[first:last], is_exponential, buffer)
-            block = buffer[:size].reshape(bottom - top, last - first)
-            add_rows(block, every[: bottom - top], coefs[top:bottom], 0, part)
+            values = buffer[: (bottom - top) * (last - first)]
+            block = values.reshape(bottom - top, last - first)
+            np.dot(lines[top:bottom], right[first:last].T, block)
+            if is_exponential:
+                take_exponential(values)
+            for o in range(scores.shape[0]):
+                own = coefs[o, top:bottom]
+                add_rows(block, every[: bottom - top], own, 0, scores[o, first:last])
             store_rows(block, kept.free[top:bottom], first, kept.rows)
-        add_rows(kept.rows, kept.slots, kept.coefs, first, part)
+        if kept.slots.size:
+            add_rows(kept.rows, kept.slots, kept.coefs, first, scores[0, first:last])
 
 
-@jit
-def write_square(counter, most, height, lines, right, is_exponential, square, buffer):
-    """Kernel values of rows with each other, which are lines and columns both, in square tiles.
+class Addition(NamedTuple):
+    """``scores += coefs @ K``, K the kernel values of lines and columns.
 
-    Those below the diagonal are computed, and mirrored.
+    They are ``lines @ right.T``, or the exponential of that. A tile has some columns and all lines.
     """
-    n = right.shape[0]
-    band = 0
-    begin = 0  # tiles before this band
-    for _ in range(most):
-        tile = count(counter)
-        while tile >= begin + band + 1:
-            begin += band + 1
-            band += 1
-        top, first = band * height, (tile - begin) * height
-        if top >= n:
-            break
-        bottom, last = min(top + height, n), min(first + height, n)
-        size = _write(lines[top:bottom], right[first:last], is_exponential, buffer)
-        block = buffer[:size].reshape(bottom - top, last - first)
-        for i in range(bottom - top):
-            line, row = block[i], square[top + i, first:last]
-            for k in range(last - first):
-                row[k] = line[k]
-        if top == first:
-            continue
-        for k in range(last - first):
-            row = square[first + k, top:bottom]
-            for i in range(bottom - top):
-                row[i] = block[i, k]
 
+    lines: NDArray
+    right: NDArray
+    is_exponential: bool
 
-@jit
-def expand_tiles(
-    counter, most, height, width, lines, right, is_exponential, edges, coefs, sums, buffer
-):
-    """``sums[i, s, o] = sum_k K_ik coefs[o, k]`` over the columns k of each segment s.
+    def __call__(
+        self,
+        coefs: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        kept: KeptRows,
+        width: int,
+        run: Callable,
+        scratch: Scratch,
+    ) -> None:
+        """Add up.
 
-    ``height`` lines are done at a time, at most ``most`` times, and ``width`` columns.
-    """
-    for _ in range(most):
-        top = count(counter) * height
-        if top >= lines.shape[0]:
-            break
-        bottom = min(top + height, lines.shape[0])
-        for s in range(edges.size - 1):
-            for first in range(edges[s], edges[s + 1], width):
-                last = min(first + width, edges[s + 1])
-                size = _write(lines[top:bottom], right[first:last], is_exponential, buffer)
-                block = buffer[:size].reshape(bottom - top, last - first)
-                for o in range(coefs.shape[0]):
-                    add_products(block, coefs[o, first:last], sums[top:bottom, s, o])
+        Parameters
+        ----------
+        coefs : ndarray of shape (n_outputs, n_lines)
+        scores : ndarray of shape (n_outputs, n_columns)
+        kept : KeptRows
+            Rows of kernel values, to be added to the first output, and room for some lines.
+        width : int
+            Columns of a tile.
+        run : callable
+            ``map`` or a parallel one.
+        scratch : Scratch
+        """
+        n_columns, n_features = self.right.shape
+        height = blocks.COMPILED_LINES
+        n_tiles = -(-n_columns // width)
+        products = float(max(1, len(self.lines) + len(kept.slots))) * width * n_features
+        most = max(1, int(_MOST_PRODUCTS / products))
+        counter = np.zeros(1, dtype=np.int64)
 
+        def some() -> None:
+            buffer = scratch.buffer(height * width, self.right.dtype)
+            while counter[0] < n_tiles:
+                _add_tiles(counter, most, width, height, *self, coefs, scores, kept, buffer)
 
-def on_threads(call: Callable[..., None], n_tiles: int, products: float, run: Callable) -> None:
-    """Have threads do tiles until all are done.
-
-    Parameters
-    ----------
-    call : callable
-        ``call(counter, most)`` does at most so many of them.
-    n_tiles : int
-    products : float
-        Multiplications of a tile.
-    run : callable
-        ``map`` or a parallel one.
-    """
-    counter = np.zeros(1, dtype=np.int64)
-    most = max(1, int(_MOST_PRODUCTS / max(products, 1.0)))
-
-    def some() -> None:
-        while counter[0] < n_tiles:
-            call(counter, most)
-
-    try:
-        together(run, some, min(n_tiles, int(n_tiles * products / _LEAST_PRODUCTS)))
-    finally:
-        counter[0] = n_tiles  # after an interrupt, those that still run end
+        try:
+            together(run, some, min(n_tiles, int(n_tiles * products / _LEAST_PRODUCTS)))
+        finally:
+            counter[0] = n_tiles  # after an interrupt, those that still run end

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks, compiled, expansion
-from aesvm.kernels.accumulate import Scratch
+from aesvm.kernels.accumulate import KeptRows, Scratch
 from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.points import DensePoints, Points
@@ -115,106 +117,74 @@ class _Products(Columns):
         left[:, -1] = 1.0
         return left
 
-    @property
-    def _compiled(self) -> bool:
-        """Whether compiled code has the kernel's map, and values of the products' precision."""
-        return self.kernel.kernel.compiled and self.right.dtype == self.dtype
-
-    @property
-    def _is_exponential(self) -> bool:
-        return self.kernel.kernel.of_distances
-
     def accumulate(self, lines, coefs, scores, kept, run, scratch):
-        if not self._compiled:
+        if not self._is_compiled(len(coefs) + len(kept.slots), len(self)):
             super().accumulate(lines, coefs, scores, kept, run, scratch)
             return
-        n, height, width = len(self), blocks.COMPILED_LINES, blocks.COMPILED_COLUMNS
-
-        def some(counter: NDArray, most: int) -> None:
-            buffer = scratch.buffer(height * width, self.dtype)
-            compiled.add_tiles(
-                counter,
-                most,
-                width,
-                height,
-                lines,
-                self.right,
-                self._is_exponential,
-                coefs,
-                scores,
-                kept,
-                buffer,
-            )
-
-        products = float(len(coefs) + len(kept.slots)) * width * self.right.shape[1]
-        compiled.on_threads(some, -(-n // width), products, run)
+        add = compiled.Addition(lines, self.right, self.kernel.kernel.of_distances)
+        add(coefs[None], scores[None], kept, blocks.COMPILED_COLUMNS, run, scratch)
 
     def write_square(self, rows, out, run, scratch):
-        if not self._compiled:
+        n = len(self)
+        if not self._is_compiled(n, n):
             super().write_square(rows, out, run, scratch)
             return
-        n, height = len(self), blocks.SQUARE_LINES
-        lines = self.own_lines(np.arange(n), rows)
-
-        def some(counter: NDArray, most: int) -> None:
-            buffer = scratch.buffer(height * height, self.dtype)
-            compiled.write_square(
-                counter, most, height, lines, self.right, self._is_exponential, out, buffer
-            )
-
-        n_bands = -(-n // height)
-        products = float(height) ** 2 * lines.shape[1]
-        compiled.on_threads(some, n_bands * (n_bands + 1) // 2, products, run)
+        every = np.arange(n)
+        lines = self.own_lines(every, rows)
+        # rows that are kept, and nothing is added up
+        kept = KeptRows.none(self.dtype)._replace(rows=out, free=every)
+        add = compiled.Addition(lines, self.right, self.kernel.kernel.of_distances)
+        add(np.empty((0, n)), np.empty((0, n)), kept, blocks.SQUARE_COLUMNS, run, scratch)
 
     def sums(self, lines, n_lines, edges, coefs, run=map):
-        if not self._compiled:
+        if not self._is_compiled(n_lines, len(self)):
             return super().sums(lines, n_lines, edges, coefs, run)
-        n_features = self.right.shape[1]
-        height, width = blocks.EXPANSION_LINES, blocks.EXPANSION_COLUMNS
-        found = np.zeros((n_lines, len(edges) - 1, len(coefs)))
-        scratch = Scratch()
-        for part in expansion.parts(n_lines, n_features):
-            ready = np.empty((part.stop - part.start, n_features), dtype=self.dtype)
-
-            def prepare(first: int, part: slice = part, ready: NDArray = ready) -> None:
-                last = min(first + height, len(ready))
-                with np.errstate(over="ignore"):
-                    new = lines(slice(part.start + first, part.start + last))
-                if self._is_exponential:
-                    _hold_back(new)
-                ready[first:last] = new
-
-            def some(
-                counter: NDArray, most: int, part: slice = part, ready: NDArray = ready
-            ) -> None:
-                buffer = scratch.buffer(height * width, self.dtype)
-                compiled.expand_tiles(
-                    counter,
-                    most,
-                    height,
-                    width,
-                    ready,
-                    self.right,
-                    self._is_exponential,
-                    edges,
-                    coefs,
-                    found[part],
-                    buffer,
+        found = np.zeros((len(edges) - 1, len(coefs), n_lines))
+        kept, scratch = KeptRows.none(self.dtype), Scratch()
+        for part in expansion.parts(n_lines, self.right.shape[1]):
+            ready = self._prepared(lines, part, run)
+            for own, (first, last) in zip(found, pairwise(edges.tolist()), strict=True):
+                add = compiled.Addition(
+                    self.right[first:last], ready, self.kernel.kernel.of_distances
                 )
+                sums = np.zeros((len(coefs), len(ready)))
+                add(
+                    np.ascontiguousarray(coefs[:, first:last]),
+                    sums,
+                    kept,
+                    blocks.COMPILED_COLUMNS,
+                    run,
+                    scratch,
+                )
+                own[:, part] = sums
+        return found.transpose(2, 0, 1)
 
-            for _ in run(prepare, range(0, len(ready), height)):
-                pass
-            products = float(height) * len(self) * n_features
-            compiled.on_threads(some, -(-len(ready) // height), products, run)
-        return found
+    def _is_compiled(self, n_lines: int, n_columns: int) -> bool:
+        """Whether compiled code has the kernel's map, and is worth compiling."""
+        products = float(n_lines) * n_columns * self.right.shape[1]
+        has_map = self.kernel.kernel.compiled and self.right.dtype == self.dtype
+        return has_map and products > blocks.COMPILED_PRODUCTS
+
+    def _prepared(self, lines: Callable, part: slice, run: Callable) -> NDArray:
+        """Lines of an expansion, a few thousand at a time."""
+        shape = part.stop - part.start, self.right.shape[1]
+        ready = np.empty(shape, dtype=self.dtype)
+
+        def some(first: int) -> None:
+            last = min(first + blocks.EXPANSION_LINES, len(ready))
+            with np.errstate(over="ignore"):
+                new = lines(slice(part.start + first, part.start + last))
+            if self.kernel.kernel.of_distances:
+                _hold_back(new)
+            ready[first:last] = new
+
+        for _ in run(some, range(0, len(ready), blocks.EXPANSION_LINES)):
+            pass
+        return ready
 
     def write(self, lines, start, stop, out):
         columns = self.right[start:stop].T
-        if self._compiled:
-            np.matmul(lines, columns, out=out)
-            if self._is_exponential:
-                compiled.take_exponential(out.reshape(-1))
-        elif self.right.dtype == self.dtype:
+        if self.right.dtype == self.dtype:
             values = np.matmul(lines, columns, out=out)
             self.kernel.kernel.map(values, self.kernel.parameters)
         else:  # products that need more digits than the values

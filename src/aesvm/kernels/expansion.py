@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
-from aesvm.kernels.accumulate import add_products
+from aesvm.runtime.jit import jit
 
 if TYPE_CHECKING:
     from aesvm.kernels.matrix import Columns
@@ -134,9 +134,9 @@ def squared_norm(
         lines = columns.lines(rows[first:last])
         here, right = np.zeros(n_lines), np.zeros(n_lines)
         for part, values in _blocks(columns, lines, n_lines, first, last):
-            add_products(values, coefs[part], here)
+            _add_products(values, coefs[part], here)
         for part, values in _blocks(columns, lines, n_lines, last, len(rows)):
-            add_products(values, coefs[part], right)
+            _add_products(values, coefs[part], right)
         return float(coefs[first:last] @ (here + 2.0 * right))
 
     return float(sum(run(piece, range(0, len(rows), blocks.EXPANSION_LINES))))
@@ -152,3 +152,14 @@ def _blocks(
         values = block[: n_lines * (stop - start)].reshape(n_lines, stop - start)
         columns.write(lines, start, stop, values)
         yield slice(start, stop), values
+
+
+@jit
+def _add_products(values, coefs, sums):
+    """Sums += values @ coefs, added up in double precision whatever the values are in."""
+    for i in range(sums.size):
+        line = values[i]
+        total = 0.0
+        for k in range(coefs.size):
+            total += coefs[k] * np.float64(line[k])
+        sums[i] += total

@@ -207,9 +207,12 @@ class Columns(ABC):
         """
 
         def some(first: int) -> None:
-            here = slice(first, min(first + blocks.SQUARE_LINES, len(self)))
-            lines = self.own_lines(np.arange(here.start, here.stop), rows[here])
-            self.write(lines, 0, len(self), out[here])
+            last = min(first + blocks.SQUARE_LINES, len(self))
+            lines = self.own_lines(np.arange(first, last), rows[first:last])
+            block = scratch.block(last - first, last, self.dtype)
+            self.write(lines, 0, last, block)
+            out[first:last, :last] = block
+            out[:first, first:last] = block[:, :first].T
 
         for _ in run(some, range(0, len(self), blocks.SQUARE_LINES)):
             pass
