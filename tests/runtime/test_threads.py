@@ -41,7 +41,8 @@ def test_an_exception_is_raised_where_its_result_is_waited_for(n_jobs):
         assert list(run(square, range(4))) == [0, 1, 4, 9]
 
 
-def test_what_nobody_waits_for_is_not_begun():
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_what_nobody_waits_for_is_not_begun(n_jobs):
     begun = []
 
     def slow(x):
@@ -49,7 +50,7 @@ def test_what_nobody_waits_for_is_not_begun():
         time.sleep(0.002)
         return x
 
-    with Threads(2) as run:
+    with Threads(n_jobs) as run:
         results = run(slow, range(1000))
         assert next(results) == 0
         results.close()

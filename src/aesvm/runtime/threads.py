@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -28,12 +28,12 @@ class Threads:
         self.maps: SimpleQueue[_Map | None] = SimpleQueue()
         self.n_started = 0
 
-    def __call__(self, function: Callable, items: Iterable) -> Iterator:
+    def __call__(self, function: Callable, items: Iterable) -> Generator:
         """Threads begin at once, and not when the first result is asked for."""
         todo = list(items)
         n_workers = min(self.n_threads, len(todo))
         if n_workers <= 1:
-            return map(function, todo)
+            return (function(item) for item in todo)
         one = _Map(function, todo)
         self._hand_out(one, n_workers)
         return one.in_order()
