@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
-from aesvm.kernels import kernel_matrix
+from aesvm.kernels import blocks, kernel_matrix
 from aesvm.runtime.threads import Threads
 from aesvm.solver import smo
 from tests import oracles
@@ -174,8 +174,13 @@ def test_shrinking_leaves_variables_out_and_takes_them_up_again(small_sets, monk
     assert gap(K, found, *arguments[2:]) <= 2e-6
 
 
+@pytest.fixture
+def rows_are_kept(monkeypatch):
+    monkeypatch.setattr(blocks, "CHEAP_FEATURES", 0)
+
+
 @pytest.mark.parametrize("cache_bytes", [0, 10_000, 100_000, 10**9])
-def test_any_size_of_cache_gives_the_same_model(small_sets, cache_bytes):
+def test_any_size_of_cache_gives_the_same_model(small_sets, rows_are_kept, cache_bytes):
     arguments, _ = classification()
     everything = smo.minimize(*arguments, tol=1e-6, shrinking=False)
     found = smo.minimize(*arguments, tol=1e-6, cache_bytes=cache_bytes, shrinking=False)
@@ -183,7 +188,16 @@ def test_any_size_of_cache_gives_the_same_model(small_sets, cache_bytes):
     assert_allclose(found.alpha, everything.alpha, atol=1e-4)
 
 
-def test_a_cache_saves_kernel_evaluations_without_a_cliff(small_sets):
+def test_no_rows_are_kept_of_few_features(small_sets):
+    arguments, _ = classification()
+    spent = {
+        smo.minimize(*arguments, cache_bytes=size, shrinking=False).n_evaluations
+        for size in (0, 10**9)
+    }
+    assert len(spent) == 1
+
+
+def test_a_cache_saves_kernel_evaluations_without_a_cliff(small_sets, rows_are_kept):
     arguments, _ = classification()
     sizes = (0, 4 * 400 * 8, 40 * 400 * 8, 200 * 400 * 8, 400 * 400 * 8)
     spent = [

@@ -26,6 +26,9 @@ SQUARE_LINES, SQUARE_COLUMNS = 128, 64
 #: Multiplications that are worth compiled code, which takes a second to compile once.
 COMPILED_PRODUCTS = 1e8
 
+#: Kernel values of dense rows with no more features are computed anew rather than kept.
+CHEAP_FEATURES = 130
+
 #: Lines and columns of the blocks that an expansion is summed up from.
 EXPANSION_LINES, EXPANSION_COLUMNS = 256, 512
 

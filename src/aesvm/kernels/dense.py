@@ -89,6 +89,7 @@ class _Products(Columns):
         self.kernel = kernel
         self.right = right
         self.dtype = kernel.dtype
+        self.worth_keeping = right.shape[1] > blocks.CHEAP_FEATURES
 
     def __len__(self):
         return len(self.right)

@@ -129,6 +129,9 @@ class Columns(ABC):
 
     dtype: np.dtype
 
+    #: Whether values take longer to compute than to read from memory.
+    worth_keeping: bool = True
+
     @abstractmethod
     def __len__(self) -> int:
         """How many columns there are."""

@@ -14,7 +14,7 @@ such difference is the gap, and ``tol`` bounds it, as in LIBSVM.
 Each round takes the variables that violate this most, half of them the newest of the last
 round; solves the problem in these alone, on their kernel block (``pair_updates``); and then brings
 the scores ``Kb`` of all others up to date, by blocks of kernel rows which are used as soon as they
-are computed, and kept as long as the cache has room. Variables that have rested at a bound for
+are computed, and kept as long as the cache has room (where computing them anew is no faster). Variables that have rested at a bound for
 some rounds are left out (shrinking); before the end all are looked at again. Where few are left,
 or were few from the start, the working set is all of them.
 
@@ -98,7 +98,7 @@ def minimize(
     max_iter : int, default=-1
         Most pair updates, LIBSVM's iterations; -1 stands for ``max(10_000_000, 100 * n)``.
     cache_bytes : int, default=200_000_000
-        For rows of the kernel matrix.
+        For rows of the kernel matrix; none are kept of dense rows with few features.
     shrinking : bool, default=True
     run : callable, default=map
         ``map`` or a parallel one.
@@ -189,7 +189,8 @@ class _Active:
         self.problem = problem
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
         self._enter(variables)
-        self.cache = RowCache(len(self.points), cache_bytes, self.columns.dtype)
+        room = cache_bytes if self.columns.worth_keeping else 0
+        self.cache = RowCache(len(self.points), room, self.columns.dtype)
         self.square = np.empty(WORKING_SET**2, dtype=self.columns.dtype)
         self._hold()
 
