@@ -82,9 +82,7 @@ def _first_equal(
 
 def hash_keys(size: int) -> NDArray[np.uint64]:
     """The keys of the first ``size`` numbers, which are odd."""
-    keys = np.empty(size, dtype=np.uint64)
-    _write_keys(keys)
-    return keys
+    return _key.py_func(np.arange(size))  # as jitted code computes one
 
 
 def row_hashes(X, run: Callable) -> NDArray[np.uint64]:
@@ -125,12 +123,6 @@ def _hash_sparse(bits, indices, indptr, hashes):
         for e in range(indptr[i], indptr[i + 1]):
             total += _mix(bits[e], _key(indices[e]))
         hashes[i] = total
-
-
-@jit
-def _write_keys(keys):
-    for f in range(keys.size):
-        keys[f] = _key(f)
 
 
 @jit

@@ -131,9 +131,15 @@ def fine_subsets(kernel: HullKernel, rows: Rows, size: int) -> list[Rows]:
 def _nearest(distances: NDArray, names: Rows, count: int) -> tuple[Rows, int]:
     """Positions of the ``count`` least (distance, name) pairs, ascending, and of the next."""
     bound = np.partition(distances, count)[count]
-    below, ties = _survey(distances, bound)
-    taken, tied = np.empty(count, dtype=np.intp), np.empty(ties, dtype=np.intp)
-    return taken, _up_to(distances, bound, names, count - below, taken, tied)
+    taken = np.empty(count + 1, dtype=np.intp)
+    below, ties, following = _below(distances, bound, taken)
+    if ties > 1:
+        tied = np.flatnonzero(distances == bound)
+        tied = tied[np.argsort(names[tied])]
+        following = int(tied[count - below])
+        taken[below:count] = tied[: count - below]
+        taken[:count].sort()
+    return taken[:count], following
 
 
 # Jitted functions called from Python fill arrays and return numbers: to return an array, Numba
@@ -141,35 +147,18 @@ def _nearest(distances: NDArray, names: Rows, count: int) -> tuple[Rows, int]:
 
 
 @jit
-def _survey(distances, bound):
-    """How many are below the bound, and how many at it."""
+def _below(distances, bound, taken):
+    """Positions below the bound; how many, how many are at it, and the last of those.
+
+    There is room for one position more: every one is written, and those below it are kept.
+    """
     below = 0
     ties = 0
+    last = -1
     for i in range(distances.size):
+        taken[below] = i
         below += distances[i] < bound
-        ties += distances[i] == bound
-    return below, ties
-
-
-@jit
-def _up_to(distances, bound, names, rank, taken, tied):
-    """Positions below the bound, and of those at it the first ``rank`` by name.
-
-    Returns the position of the next one at it; ``tied`` has room for their names.
-    """
-    at = 0
-    for i in range(distances.size):
         if distances[i] == bound:
-            tied[at] = names[i]
-            at += 1
-    tied.sort()
-    next_name = tied[rank]
-    following = -1
-    at = 0
-    for i in range(distances.size):
-        if distances[i] < bound or (distances[i] == bound and names[i] < next_name):
-            taken[at] = i
-            at += 1
-        elif distances[i] == bound and names[i] == next_name:
-            following = i
-    return following
+            ties += 1
+            last = i
+    return below, ties, last

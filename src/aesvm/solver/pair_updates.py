@@ -52,7 +52,8 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
     decrease = 0.0
     while updates < limit:
         gap = tol
-        i, first, last = -1, 0, 0
+        # no literals: _partner would be compiled for those, too
+        i, first, last = np.intp(-1), np.intp(0), np.intp(0)
         for g in range(ends.size):
             begin = 0 if g == 0 else ends[g - 1]
             end = ends[g]
