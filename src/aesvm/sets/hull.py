@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.runtime.jit import jit, minimum
+from aesvm.runtime.jit import first_at, jit, minimum
 from aesvm.sets.ball import enclosing_ball
 from aesvm.sets.workspace import (
     LANE,
@@ -351,19 +351,7 @@ def _nearest(g, diag, distance, lanes):
     for t in range(lanes):
         distance[t] = half * diag[t] + g[t]
         least = minimum(least, distance[t])
-    return _first(distance, lanes, least)
-
-
-@jit
-def _first(values, size, least):
-    """Where the least of the values is first; positions are counted in floats, as vectors are."""
-    real = values.dtype.type
-    one, here, last = real(1.0), real(0.0), real(size - 1)
-    at = last
-    for t in range(size):
-        at = minimum(at, here if values[t] == least else last)
-        here += one
-    return int(at)
+    return first_at(distance, lanes, least)
 
 
 @jit
@@ -385,7 +373,7 @@ def _shift(g, gain, packed, diag, lanes, step, to, from_, top, source):
         curvature = minimum(two * packed[source, t] - diag[t] - source_diag, -tiny)
         gain[t] = slope * slope / curvature
         best = minimum(best, gain[t])
-    return least, _first(gain, lanes, best)
+    return least, first_at(gain, lanes, best)
 
 
 @jit
