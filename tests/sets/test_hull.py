@@ -64,7 +64,7 @@ def test_checkpoint_answers_as_scipy(tol, seed, n, d, name, gamma):
     for i in members:
         join(K, packed, diag, names, place, count, i)
     for i in others:
-        size, inside = hull_module._check(
+        size, inside, _ = hull_module._check(
             K, packed, diag, names, *work, *scratch, 0, len(members), i, -1, tol, 10_000, 1e30
         )
         support = scratch.support[:size]

@@ -44,7 +44,6 @@ from aesvm.sets.workspace import (
     LANE,
     Ledger,
     Members,
-    Scratch,
     Workspace,
     join,
     leave,
@@ -127,7 +126,7 @@ def approximate_extreme_points(
         members, ledger, scratch = workspace.members, workspace.ledger, workspace.scratch
         answer = _derive(gram, order, center, members, ledger, scratch, progress, tol, _BUDGET)
         if answer == _DONE:
-            return _hull(gram, members, ledger, scratch, int(progress[2]))
+            return _hull(len(gram), members, ledger, int(progress[2]))
         if answer == _BLOCK_FULL:
             workspace.enlarge_block()
         elif answer == _LEDGER_FULL:
@@ -139,8 +138,7 @@ def _search_precision(gram: NDArray, tol: float) -> np.dtype:
     return np.dtype(np.float32) if single else gram.dtype
 
 
-def _hull(gram: NDArray, members: Members, ledger: Ledger, scratch: Scratch, entries: int) -> Hull:
-    n = len(gram)
+def _hull(n: int, members: Members, ledger: Ledger, entries: int) -> Hull:
     hull = Hull(
         selected=np.empty(members.size[0], dtype=np.intp),
         indptr=np.empty(n + 1, dtype=np.intp),
@@ -148,7 +146,7 @@ def _hull(gram: NDArray, members: Members, ledger: Ledger, scratch: Scratch, ent
         coefs=np.empty(entries),
         residuals=np.empty(n),
     )
-    _write_out(gram, members, ledger, scratch, *hull)
+    _write_out(members, ledger, *hull)
     return hull
 
 
@@ -161,7 +159,7 @@ def _derive(gram, order, center, members, ledger, scratch, progress, tol, budget
     """
     # unpacked once: each use of a tuple's array counts a reference to it, with a locked bus
     packed, diag, rows, place, count, work = members
-    start, length, leans_on, coefs, used = ledger
+    start, length, leans_on, coefs, reached, used = ledger
     mu, support = scratch
     g, gains = work[0], work[1]
     if progress[0] == _SEED and progress[1] == 0:
@@ -196,12 +194,13 @@ def _derive(gram, order, center, members, ledger, scratch, progress, tol, budget
             moves, patience = _CHECK_MOVES, _CHECK_PATIENCE
             if phase == _ABSORB:
                 moves, patience = _ABSORB_MOVES, _ABSORB_PATIENCE
-            size, inside = _check(
+            size, inside, p = _check(
                 gram, packed, diag, rows, g, gains, mu, support, size, count[0], i, place[i], tol,
                 moves, patience,
             )  # fmt: skip
             if inside or phase == _ABSORB:
                 record(rows, start, length, leans_on, coefs, used, mu, support, size, i)
+                reached[i] = p
             if inside and phase == _PRUNE:
                 leave(packed, diag, rows, place, count, i)
             elif not inside and phase != _PRUNE:
@@ -222,8 +221,9 @@ def _check(
 
     On entry ``mu`` and ``support`` hold a combination of ``size`` members to start from (none:
     start at the nearest member); on return the one reached after at most ``moves`` moves. ``at`` is
-    the row's own place among the members, or negative. Returns the size, and the answer. In ``g``
-    is half the gradient, sum_s mu_s K_ts - K_it.
+    the row's own place among the members, or negative. In ``g`` is half the
+    gradient, sum_s mu_s K_ts - K_it. Returns the size, the answer, and the residual: where the
+    answer is yes, as it was computed afresh.
     """
     real = g.dtype.type
     lanes = (m + LANE - 1) // LANE * LANE
@@ -302,7 +302,7 @@ def _check(
                 support[high] = support[size]
             else:
                 mu[source] -= step
-    return size, inside
+    return size, inside, p
 
 
 @jit
@@ -385,11 +385,10 @@ def _largest_diagonal(gram):
 
 
 @jit
-def _write_out(gram, members, ledger, scratch, selected, indptr, indices, coefs, residuals):
-    """Copy the combinations out, normalised, with their residuals computed afresh."""
-    packed, _, rows, place, _, _ = members
-    start, length, leans_on, entries, _ = ledger
-    mu, support = scratch
+def _write_out(members, ledger, selected, indptr, indices, coefs, residuals):
+    """Copy the combinations out, normalised."""
+    place = members.place
+    start, length, leans_on, entries, reached, _ = ledger
     at = 0
     found = 0
     for i in range(residuals.size):
@@ -402,16 +401,12 @@ def _write_out(gram, members, ledger, scratch, selected, indptr, indices, coefs,
             found += 1
             at += 1
             continue
-        size = length[i]
         total = 0.0
-        for e in range(start[i], start[i] + size):
+        for e in range(start[i], start[i] + length[i]):
             total += entries[e]
-        for a in range(size):
-            s = leans_on[start[i] + a]
-            indices[at + a] = s
-            coefs[at + a] = entries[start[i] + a] / total
-            support[a] = place[s]
-            mu[support[a]] = coefs[at + a]
-        residuals[i] = _residual(gram, packed, rows, mu, support, size, i)
-        at += size
+        for e in range(start[i], start[i] + length[i]):
+            indices[at] = leans_on[e]
+            coefs[at] = entries[e] / total
+            at += 1
+        residuals[i] = reached[i]
     indptr[residuals.size] = at

@@ -35,6 +35,7 @@ class Ledger(NamedTuple):
     length: NDArray[np.intp]
     rows: NDArray[np.intp]
     coefs: NDArray[np.float64]
+    residuals: NDArray[np.float64]  # squared distance of every row to its combination
     used: NDArray[np.intp]  # entries, in an array of one
 
 
@@ -83,6 +84,7 @@ class Workspace:
                 length=np.empty(n, dtype=np.intp),
                 rows=np.empty(16 * n, dtype=np.intp),
                 coefs=np.empty(16 * n),
+                residuals=np.empty(n),
                 used=np.zeros(1, dtype=np.intp),
             )
             self.scratch = Scratch(np.empty(n), np.empty(n, dtype=np.intp))
