@@ -58,12 +58,15 @@ def test_checkpoint_answers_as_scipy(tol, seed, n, d, name, gamma):
         return
     workspace = Workspace()
     workspace.fit(n, K.dtype)
-    state, scratch = workspace.members, workspace.scratch
-    state.place.fill(-1)
+    packed, diag, names, place, count, work = workspace.members
+    scratch = workspace.scratch
+    place.fill(-1)
     for i in members:
-        join(K, state, i)
+        join(K, packed, diag, names, place, count, i)
     for i in others:
-        size, inside = hull_module._check(K, state, scratch, 0, i, tol, 10_000, 1e30)
+        size, inside, _ = hull_module._check(
+            K, packed, diag, names, *work, *scratch, 0, len(members), i, -1, tol, 10_000, 1e30
+        )
         support = scratch.support[:size]
         mu = scratch.mu[support]
         rows = members[support]

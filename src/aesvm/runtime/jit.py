@@ -52,3 +52,18 @@ def _minnum(typingctx, a, b):
 
 #: For jitted code: ``minimum(a, b)`` of two floats of one type.
 minimum: Any = intrinsic(_minnum)
+
+
+@jit
+def first_at(values, size, value):
+    """Where a value is first, of the first ``size``; the last of these where it is not.
+
+    Positions are counted in floats of the values' width, which makes vectors of both.
+    """
+    real = values.dtype.type
+    one, here, last = real(1.0), real(0.0), real(size - 1)
+    at = last
+    for t in range(size):
+        at = minimum(at, here if values[t] == value else last)
+        here += one
+    return int(at)

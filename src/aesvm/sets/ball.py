@@ -12,10 +12,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.runtime.jit import jit
+from aesvm.runtime.jit import first_at, jit, minimum
 
 # Entries of the gradient moved by one jitted call: some ten milliseconds.
 _WORK = 10_000_000
+
+# More than any gradient; finite, since the jitted code assumes finite numbers.
+_FAR = 1e300
 
 
 def enclosing_ball(
@@ -88,12 +91,12 @@ def _move(gram, diag, coefs, slopes, support, size, moves, tol, distances):
     """
     if size == 0:
         size = _start(gram, diag, coefs, slopes, support)
+    least = _FAR
+    for i in range(slopes.size):
+        least = minimum(least, slopes[i])
     done = False
     for _ in range(moves):
-        farthest = 0
-        for i in range(1, slopes.size):
-            if slopes[i] < slopes[farthest]:
-                farthest = i
+        farthest = first_at(slopes, slopes.size, least)
         high = 0
         radius2 = 0.0
         for k in range(size):
@@ -120,8 +123,10 @@ def _move(gram, diag, coefs, slopes, support, size, moves, tol, distances):
             support[high] = support[size]
         else:
             coefs[source] -= step
+        least = _FAR
         for i in range(slopes.size):
             slopes[i] += step * (gram[farthest, i] - gram[source, i])
+            least = minimum(least, slopes[i])
     center2 = 0.0
     for k in range(size):
         center2 += coefs[support[k]] * (slopes[support[k]] + 0.5 * diag[support[k]])

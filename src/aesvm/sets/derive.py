@@ -286,8 +286,9 @@ class SubsetReducer:
         if not hasattr(self.thread, "workspace"):
             self.thread.workspace = Workspace()
         hull = approximate_extreme_points(self._gram(rows), self.tol, self.thread.workspace)
-        beta = np.empty(len(hull.selected))
-        _weigh(self.weights, rows, hull.selected, hull.indptr, hull.indices, hull.coefs, beta)
+        total = np.zeros(len(rows))
+        _weigh(self.weights, rows, hull.indptr, hull.indices, hull.coefs, total)
+        beta = total[hull.selected]
         combinations = None
         if self.keep_combinations:
             combinations = (np.diff(hull.indptr), rows[hull.indices], hull.coefs)
@@ -310,14 +311,11 @@ class SubsetReducer:
 
 
 @jit
-def _weigh(weights, rows, selected, indptr, indices, coefs, beta):
+def _weigh(weights, rows, indptr, indices, coefs, total):
     """beta_t = sum_i w_i gamma_it: each row hands its weight on to those it leans on."""
-    total = np.zeros(rows.size)
     for i in range(rows.size):
         for e in range(indptr[i], indptr[i + 1]):
             total[indices[e]] += weights[rows[i]] * coefs[e]
-    for t in range(selected.size):
-        beta[t] = total[selected[t]]
 
 
 class Representatives(NamedTuple):

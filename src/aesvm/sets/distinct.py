@@ -82,9 +82,7 @@ def _first_equal(
 
 def hash_keys(size: int) -> NDArray[np.uint64]:
     """The keys of the first ``size`` numbers, which are odd."""
-    keys = np.empty(size, dtype=np.uint64)
-    _write_keys(keys)
-    return keys
+    return _key_of(np.arange(size))
 
 
 def row_hashes(X, run: Callable) -> NDArray[np.uint64]:
@@ -127,19 +125,15 @@ def _hash_sparse(bits, indices, indptr, hashes):
         hashes[i] = total
 
 
-@jit
-def _write_keys(keys):
-    for f in range(keys.size):
-        keys[f] = _key(f)
-
-
-@jit
-def _key(feature):
+def _key_of(feature):
     """An odd number that depends on all bits of another: of SplitMix64, which has no table."""
     key = np.uint64(feature + 1) * np.uint64(0x9E3779B97F4A7C15)
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return (key ^ (key >> np.uint64(31))) | np.uint64(1)
+
+
+_key = jit(_key_of)
 
 
 @jit

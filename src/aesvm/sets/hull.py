@@ -38,9 +38,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.runtime.jit import jit, minimum
+from aesvm.runtime.jit import first_at, jit, minimum
 from aesvm.sets.ball import enclosing_ball
-from aesvm.sets.workspace import LANE, Ledger, Members, Workspace, join, leave, recall, record
+from aesvm.sets.workspace import (
+    LANE,
+    Ledger,
+    Members,
+    Workspace,
+    join,
+    leave,
+    recall,
+    record,
+)
 
 # Rows times members that one jitted call may look at: a tenth of a second's work. An
 # interrupt is answered between calls; a subset of a thousand rows is done in one.
@@ -117,7 +126,7 @@ def approximate_extreme_points(
         members, ledger, scratch = workspace.members, workspace.ledger, workspace.scratch
         answer = _derive(gram, order, center, members, ledger, scratch, progress, tol, _BUDGET)
         if answer == _DONE:
-            return _hull(gram, members, ledger, int(progress[2]))
+            return _hull(len(gram), members, ledger, int(progress[2]))
         if answer == _BLOCK_FULL:
             workspace.enlarge_block()
         elif answer == _LEDGER_FULL:
@@ -129,8 +138,7 @@ def _search_precision(gram: NDArray, tol: float) -> np.dtype:
     return np.dtype(np.float32) if single else gram.dtype
 
 
-def _hull(gram: NDArray, members: Members, ledger: Ledger, entries: int) -> Hull:
-    n = len(gram)
+def _hull(n: int, members: Members, ledger: Ledger, entries: int) -> Hull:
     hull = Hull(
         selected=np.empty(members.size[0], dtype=np.intp),
         indptr=np.empty(n + 1, dtype=np.intp),
@@ -138,7 +146,7 @@ def _hull(gram: NDArray, members: Members, ledger: Ledger, entries: int) -> Hull
         coefs=np.empty(entries),
         residuals=np.empty(n),
     )
-    _write_out(gram, members, ledger, *hull)
+    _write_out(members, ledger, *hull)
     return hull
 
 
@@ -149,157 +157,152 @@ def _derive(gram, order, center, members, ledger, scratch, progress, tol, budget
     Returns when done, when the budget is spent, or when there is no room for the next row.
     When done, ``progress[2]`` is the number of entries in all combinations.
     """
+    # unpacked once: each use of a tuple's array counts a reference to it, with a locked bus
+    packed, diag, rows, place, count, work = members
+    start, length, leans_on, coefs, reached, used = ledger
+    mu, support = scratch
+    g, gains = work[0], work[1]
     if progress[0] == _SEED and progress[1] == 0:
         for i in range(order.size):
-            members.place[i] = -1
-        members.size[0] = 0
-        ledger.used[0] = 0
+            place[i] = -1
+        count[0] = 0
+        used[0] = 0
     spent = 0
     while progress[0] < _PHASES:
         phase = progress[0]
         while progress[1] < order.size:
             if spent > budget:
                 return _PAUSED
-            if members.size[0] + 1 >= members.packed.shape[0]:
+            if count[0] + 1 >= packed.shape[0]:
                 return _BLOCK_FULL
-            if ledger.used[0] + members.size[0] > ledger.rows.size:
+            if used[0] + count[0] > leans_on.size:
                 return _LEDGER_FULL
             i = order[progress[1]]
             progress[1] += 1
-            spent += members.size[0]
-            if center[i] > 0.0:
+            if center[i] > 0.0:  # on the sphere: there from the start, and never asked
                 if phase == _SEED:
-                    join(gram, members, i)
-            elif phase == _ABSORB:
-                _absorb(gram, members, ledger, scratch, i, tol)
-            elif phase == _PRUNE and members.place[i] >= 0:
-                _prune(gram, members, ledger, scratch, i, tol)
-            elif phase == _COVER and members.place[i] < 0:
-                _cover(gram, members, ledger, scratch, i, tol)
+                    join(gram, packed, diag, rows, place, count, i)
+                continue
+            if phase == _SEED or (phase == _PRUNE) != (place[i] >= 0):
+                continue
+            size = np.intp(0)  # no literal: _check would be compiled for that, too
+            if phase != _ABSORB:
+                size, intact = recall(place, start, length, leans_on, coefs, mu, support, i)
+                if intact and phase != _PRUNE:
+                    continue
+            spent += count[0]
+            moves, patience = _CHECK_MOVES, _CHECK_PATIENCE
+            if phase == _ABSORB:
+                moves, patience = _ABSORB_MOVES, _ABSORB_PATIENCE
+            size, inside, p = _check(
+                gram, packed, diag, rows, g, gains, mu, support, size, count[0], i, place[i], tol,
+                moves, patience,
+            )  # fmt: skip
+            if inside or phase == _ABSORB:
+                record(rows, start, length, leans_on, coefs, used, mu, support, size, i)
+                reached[i] = p
+            if inside and phase == _PRUNE:
+                leave(packed, diag, rows, place, count, i)
+            elif not inside and phase != _PRUNE:
+                join(gram, packed, diag, rows, place, count, i)
         progress[0] += 1
         progress[1] = 0
     progress[2] = 0
     for i in range(order.size):
-        progress[2] += 1 if members.place[i] >= 0 else ledger.length[i]
+        progress[2] += 1 if place[i] >= 0 else length[i]
     return _DONE
 
 
 @jit
-def _absorb(gram, members, ledger, scratch, i, tol):
-    """A row outside the hull of the members joins them."""
-    size, inside = _check(gram, members, scratch, 0, i, tol, _ABSORB_MOVES, _ABSORB_PATIENCE)
-    record(members, ledger, scratch, size, i)
-    if not inside:
-        join(gram, members, i)
+def _check(
+    gram, packed, diag, rows, g, gains, mu, support, size, m, i, at, tol, moves, patience
+):  # fmt: skip
+    """CheckPoint: is row i within tol of the hull of the ``m`` members other than itself?
 
-
-@jit
-def _prune(gram, members, ledger, scratch, i, tol):
-    """A member inside the hull of the others leaves."""
-    size, _ = recall(members, ledger, scratch, i)
-    size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
-    if inside:
-        record(members, ledger, scratch, size, i)
-        leave(members, i)
-
-
-@jit
-def _cover(gram, members, ledger, scratch, i, tol):
-    """A row that leaned on one that left finds other members, or joins them."""
-    size, intact = recall(members, ledger, scratch, i)
-    if intact:
-        return
-    size, inside = _check(gram, members, scratch, size, i, tol, _CHECK_MOVES, _CHECK_PATIENCE)
-    if inside:
-        record(members, ledger, scratch, size, i)
-    else:
-        join(gram, members, i)
-
-
-@jit
-def _check(gram, members, scratch, size, i, tol, moves, patience):
-    """CheckPoint: is row i within tol of the hull of the members other than itself?
-
-    On entry ``scratch`` holds a combination of ``size`` members to start from (none: start
-    at the nearest member); on return the one reached after at most ``moves`` moves. Returns
-    its size, and the answer.
+    On entry ``mu`` and ``support`` hold a combination of ``size`` members to start from (none:
+    start at the nearest member); on return the one reached after at most ``moves`` moves. ``at`` is
+    the row's own place among the members, or negative. In ``g`` is half the
+    gradient, sum_s mu_s K_ts - K_it. Returns the size, the answer, and the residual: where the
+    answer is yes, as it was computed afresh.
     """
-    packed, diag, rows = members.packed, members.diag, members.rows
-    mu, support = scratch.mu, scratch.support
-    g, gains = members.work[0], members.work[1]  # half gradient: sum_s mu_s K_ts - K_it
     real = g.dtype.type
-    m = members.size[0]
     lanes = (m + LANE - 1) // LANE * LANE
     nowhere = packed.shape[0] - 1
-    k_ii = float(gram[i, i])
-    line = gram[i]
-    for t in range(m):
-        g[t] = -line[rows[t]]
-    for t in range(m, lanes):
-        g[t] = real(_FAR)
-    if members.place[i] >= 0:
-        g[members.place[i]] = real(_FAR)
-    # The start is a move too: from nowhere to the nearest member, or none at all.
-    step = 0.0
-    target = source = nowhere
-    if size == 0:
-        nearest = _nearest(g, diag, gains, lanes)
-        if g[nearest] >= 0.5 * _FAR:
-            return 0, False
-        support[0] = nearest
-        mu[nearest] = 1.0
-        size = 1
-        step = 1.0
-        target = nearest
-    else:
-        for a in range(size):
-            weight = real(mu[support[a]])
+    inside = False
+    p = 0.0
+    if size > 0:
+        p = _residual(gram, packed, rows, mu, support, size, i)
+        inside = p <= tol
+    # One way out: with several, Numba counts references to all arrays, with a locked bus.
+    if not inside:
+        if at >= 0:
             for t in range(m):
-                g[t] += weight * packed[support[a], t]
-    dot = 0.0  # <z_i, u>
-    for a in range(size):
-        dot += mu[support[a]] * gram[i, rows[support[a]]]
-    p = _residual(gram, rows, mu, support, size, i)
-
-    for _ in range(moves):
-        # The gradient on the support alone tells where weight is next taken from; one pass
-        # then moves the whole gradient and finds where that weight should go.
-        high = 0
-        top = -_FAR
-        for a in range(size):
-            s = support[a]
-            slope = g[s] + step * (packed[target, s] - packed[source, s])
-            if slope > top:
-                top = slope
-                high = a
-        least, target = _shift(
-            g, gains, packed, diag, lanes, step, target, source, top, support[high]
-        )
-        source = support[high]
-        if p <= tol:
-            p = _residual(gram, rows, mu, support, size, i)
-            if p <= tol:
-                return size, True
-        reach = k_ii - dot + least  # <v, z_i> - max_t <v, z_t>
-        if reach > 0.0 and reach * reach > tol * p:
-            return size, False
-        slope = float(g[source]) - float(g[target])
-        curvature = float(diag[source]) + float(diag[target]) - 2.0 * packed[source, target]
-        step = mu[source]
-        if slope < step * curvature:
-            step = slope / curvature
-        gain = step * (2.0 * slope - step * curvature)
-        if slope <= 0.0 or gain <= 1e-9 * p or p - tol > patience * gain:
-            return size, False
-        p -= gain
-        dot += step * (float(gram[i, rows[target]]) - float(gram[i, rows[source]]))
-        size = _add(mu, support, size, target, step)
-        if step == mu[source]:
-            size -= 1
-            support[high] = support[size]
+                g[t] = -packed[at, t]
+            g[at] = real(_FAR)
         else:
-            mu[source] -= step
-    return size, False
+            for t in range(m):
+                g[t] = -gram[i, np.uint64(rows[t])]
+        for t in range(m, lanes):
+            g[t] = real(_FAR)
+        # The start is a move too: from nowhere to the nearest member, or none at all.
+        step = 0.0
+        target = source = nowhere
+        if size == 0:
+            target = _nearest(g, diag, gains, lanes)
+            if g[target] >= 0.5 * _FAR:
+                moves = 0
+            else:
+                size = _add(mu, support, size, target, 1.0)
+                step = 1.0
+                p = _residual(gram, packed, rows, mu, support, size, i)
+        else:
+            for a in range(size):
+                _add_row(g, packed, support[a], real(mu[support[a]]), m)
+        dot = 0.0  # <z_i, u>
+        for a in range(size):
+            dot += mu[support[a]] * gram[i, rows[support[a]]]
+
+        for _ in range(moves):
+            # The gradient on the support alone tells where weight is next taken from; one pass
+            # then moves the whole gradient and finds where that weight should go.
+            high = 0
+            top = -_FAR
+            for a in range(size):
+                s = support[a]
+                slope = g[s] + step * (packed[target, s] - packed[source, s])
+                if slope > top:
+                    top = slope
+                    high = a
+            least, target = _shift(
+                g, gains, packed, diag, lanes, step, target, source, top, support[high]
+            )
+            source = support[high]
+            if p <= tol:
+                p = _residual(gram, packed, rows, mu, support, size, i)
+                if p <= tol:
+                    inside = True
+                    break
+            reach = np.float64(gram[i, i]) - dot + least  # <v, z_i> - max_t <v, z_t>
+            if reach > 0.0 and reach * reach > tol * p:
+                break
+            slope = np.float64(g[source]) - np.float64(g[target])
+            curvature = np.float64(diag[source]) + np.float64(diag[target])
+            curvature -= 2.0 * packed[source, target]
+            step = mu[source]
+            if slope < step * curvature:
+                step = slope / curvature
+            gain = step * (2.0 * slope - step * curvature)
+            if slope <= 0.0 or gain <= 1e-9 * p or p - tol > patience * gain:
+                break
+            p -= gain
+            dot += step * (np.float64(gram[i, rows[target]]) - np.float64(gram[i, rows[source]]))
+            size = _add(mu, support, size, target, step)
+            if step == mu[source]:
+                size -= 1
+                support[high] = support[size]
+            else:
+                mu[source] -= step
+    return size, inside, p
 
 
 @jit
@@ -314,15 +317,29 @@ def _add(mu, support, size, t, weight):
 
 
 @jit
-def _residual(gram, rows, mu, support, size, i):
-    """Squared distance of row i to its combination, from the Gram block itself."""
-    p = float(gram[i, i])
+def _add_row(g, packed, s, weight, m):
+    for t in range(m):
+        g[t] += weight * packed[s, t]
+
+
+@jit
+def _residual(gram, packed, rows, mu, support, size, i):
+    """Squared distance of row i to its combination, from the Gram block itself.
+
+    Where the members' own block has its very values, they are read from there.
+    """
+    same = packed.itemsize == gram.itemsize
+    p = np.float64(gram[i, i])
     for a in range(size):
-        s = rows[support[a]]
-        cross = -2.0 * gram[i, s]
-        for b in range(size):
-            cross += mu[support[b]] * gram[s, rows[support[b]]]
-        p += mu[support[a]] * cross
+        s = support[a]
+        row = rows[s]
+        cross = -2.0 * gram[i, row]
+        for b in range(a):
+            t = support[b]
+            k = np.float64(packed[s, t]) if same else np.float64(gram[row, rows[t]])
+            cross += 2.0 * mu[t] * k
+        k = np.float64(packed[s, s]) if same else np.float64(gram[row, row])
+        p += mu[s] * (cross + mu[s] * k)
     return p
 
 
@@ -330,23 +347,11 @@ def _residual(gram, rows, mu, support, size, i):
 def _nearest(g, diag, distance, lanes):
     """The member nearest to the row: where diag / 2 - K_it is least (g is -K_it)."""
     half = g.dtype.type(0.5)
-    far = g.dtype.type(2.0 * _FAR)
-    least = far
-    at = 0
-    for b in range(0, lanes, LANE):
-        g_b = g[b : b + LANE]
-        diag_b = diag[b : b + LANE]
-        distance_b = distance[b : b + LANE]
-        low = far
-        for c in range(LANE):
-            distance_b[c] = half * diag_b[c] + g_b[c]
-            low = minimum(low, distance_b[c])
-        if low < least:
-            least = low
-            at = b
-    while at < lanes - 1 and distance[at] != least:
-        at += 1
-    return at
+    least = g.dtype.type(2.0 * _FAR)
+    for t in range(lanes):
+        distance[t] = half * diag[t] + g[t]
+        least = minimum(least, distance[t])
+    return first_at(distance, lanes, least)
 
 
 @jit
@@ -361,30 +366,14 @@ def _shift(g, gain, packed, diag, lanes, step, to, from_, top, source):
     zero, two, tiny = real(0.0), real(2.0), real(_TINY)
     least = real(_FAR)
     best = zero
-    at = 0
-    for b in range(0, lanes, LANE):
-        g_b = g[b : b + LANE]
-        to_b = packed[to, b : b + LANE]
-        from_b = packed[from_, b : b + LANE]
-        row_b = packed[source, b : b + LANE]
-        diag_b = diag[b : b + LANE]
-        gain_b = gain[b : b + LANE]
-        low = real(_FAR)
-        lowest_gain = zero
-        for c in range(LANE):
-            g_b[c] += move * (to_b[c] - from_b[c])
-            low = minimum(low, g_b[c])
-            slope = minimum(g_b[c] - top, zero)
-            curvature = minimum(two * row_b[c] - diag_b[c] - source_diag, -tiny)
-            gain_b[c] = slope * slope / curvature
-            lowest_gain = minimum(lowest_gain, gain_b[c])
-        least = min(least, low)
-        if lowest_gain < best:
-            best = lowest_gain
-            at = b
-    while at < lanes - 1 and gain[at] != best:
-        at += 1
-    return least, at
+    for t in range(lanes):
+        g[t] += move * (packed[to, t] - packed[from_, t])
+        least = minimum(least, g[t])
+        slope = minimum(g[t] - top, zero)
+        curvature = minimum(two * packed[source, t] - diag[t] - source_diag, -tiny)
+        gain[t] = slope * slope / curvature
+        best = minimum(best, gain[t])
+    return least, first_at(gain, lanes, best)
 
 
 @jit
@@ -396,13 +385,15 @@ def _largest_diagonal(gram):
 
 
 @jit
-def _write_out(gram, members, ledger, selected, indptr, indices, coefs, residuals):
-    """Copy the combinations out, normalised, with their residuals computed afresh."""
+def _write_out(members, ledger, selected, indptr, indices, coefs, residuals):
+    """Copy the combinations out, normalised."""
+    place = members.place
+    start, length, leans_on, entries, reached, _ = ledger
     at = 0
     found = 0
     for i in range(residuals.size):
         indptr[i] = at
-        if members.place[i] >= 0:
+        if place[i] >= 0:
             selected[found] = i
             indices[at] = i
             coefs[at] = 1.0
@@ -410,20 +401,12 @@ def _write_out(gram, members, ledger, selected, indptr, indices, coefs, residual
             found += 1
             at += 1
             continue
-        size = ledger.length[i]
         total = 0.0
-        for e in range(ledger.start[i], ledger.start[i] + size):
-            total += ledger.coefs[e]
-        for a in range(size):
-            indices[at + a] = ledger.rows[ledger.start[i] + a]
-            coefs[at + a] = ledger.coefs[ledger.start[i] + a] / total
-        p = float(gram[i, i])
-        for a in range(size):
-            s = indices[at + a]
-            cross = -2.0 * gram[i, s]
-            for b in range(size):
-                cross += coefs[at + b] * gram[s, indices[at + b]]
-            p += coefs[at + a] * cross
-        residuals[i] = p
-        at += size
+        for e in range(start[i], start[i] + length[i]):
+            total += entries[e]
+        for e in range(start[i], start[i] + length[i]):
+            indices[at] = leans_on[e]
+            coefs[at] = entries[e] / total
+            at += 1
+        residuals[i] = reached[i]
     indptr[residuals.size] = at

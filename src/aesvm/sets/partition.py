@@ -24,6 +24,8 @@ gamma = 1: 30.5 % of the rows kept instead of 22.8 %), and it takes no less time
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,9 @@ from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.jit import jit
 
 Rows = NDArray[np.intp]
+
+#: One value in this many is looked at to guess where others lie.
+_SAMPLED = 16
 
 
 def sequence_pieces(rows: Rows, size: int) -> list[Rows]:
@@ -130,10 +135,31 @@ def fine_subsets(kernel: HullKernel, rows: Rows, size: int) -> list[Rows]:
 
 def _nearest(distances: NDArray, names: Rows, count: int) -> tuple[Rows, int]:
     """Positions of the ``count`` least (distance, name) pairs, ascending, and of the next."""
-    bound = np.partition(distances, count)[count]
-    below, ties = _survey(distances, bound)
-    taken, tied = np.empty(count, dtype=np.intp), np.empty(ties, dtype=np.intp)
-    return taken, _up_to(distances, bound, names, count - below, taken, tied)
+    bound = _order_statistic(distances, count)
+    taken = np.empty(count + 1, dtype=np.intp)
+    below, ties, following = _below(distances, bound, taken)
+    if ties > 1:
+        tied = np.flatnonzero(distances == bound)
+        tied = tied[np.argsort(names[tied])]
+        following = int(tied[count - below])
+        taken[below:count] = tied[: count - below]
+        taken[:count].sort()
+    return taken[:count], following
+
+
+def _order_statistic(values: NDArray, rank: int) -> Any:
+    """The value that ``rank`` others are at most equal to.
+
+    It is among the values up to one that a sample says is a little larger, as a rule; where it is
+    not, or there are not many fewer of these, all are looked at.
+    """
+    expected = rank // _SAMPLED
+    guess = expected + 4 * isqrt(expected) + 4
+    if guess * _SAMPLED < len(values) // 2:
+        few = values[values <= np.partition(values[::_SAMPLED], guess)[guess]]
+        if len(few) > rank:
+            values = few
+    return np.partition(values, rank)[rank]
 
 
 # Jitted functions called from Python fill arrays and return numbers: to return an array, Numba
@@ -141,35 +167,18 @@ def _nearest(distances: NDArray, names: Rows, count: int) -> tuple[Rows, int]:
 
 
 @jit
-def _survey(distances, bound):
-    """How many are below the bound, and how many at it."""
+def _below(distances, bound, taken):
+    """Positions below the bound; how many, how many are at it, and the last of those.
+
+    There is room for one position more: every one is written, and those below it are kept.
+    """
     below = 0
     ties = 0
+    last = -1
     for i in range(distances.size):
+        taken[below] = i
         below += distances[i] < bound
-        ties += distances[i] == bound
-    return below, ties
-
-
-@jit
-def _up_to(distances, bound, names, rank, taken, tied):
-    """Positions below the bound, and of those at it the first ``rank`` by name.
-
-    Returns the position of the next one at it; ``tied`` has room for their names.
-    """
-    at = 0
-    for i in range(distances.size):
         if distances[i] == bound:
-            tied[at] = names[i]
-            at += 1
-    tied.sort()
-    next_name = tied[rank]
-    following = -1
-    at = 0
-    for i in range(distances.size):
-        if distances[i] < bound or (distances[i] == bound and names[i] < next_name):
-            taken[at] = i
-            at += 1
-        elif distances[i] == bound and names[i] == next_name:
-            following = i
-    return following
+            ties += 1
+            last = i
+    return below, ties, last

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from aesvm.runtime.jit import jit
 
-#: Vectors over the members are padded to a multiple of this, and scanned in pieces of it.
-LANE = 64
+#: Vectors over the members are padded to a multiple of this.
+LANE = 32
 
 
 class Members(NamedTuple):
@@ -35,6 +35,7 @@ class Ledger(NamedTuple):
     length: NDArray[np.intp]
     rows: NDArray[np.intp]
     coefs: NDArray[np.float64]
+    residuals: NDArray[np.float64]  # squared distance of every row to its combination
     used: NDArray[np.intp]  # entries, in an array of one
 
 
@@ -71,7 +72,7 @@ class Workspace:
             self.rows = n
             padded = -(-n // LANE) * LANE
             self.members = Members(
-                packed=empty_block(min(padded, 5 * LANE), dtype),
+                packed=empty_block(min(padded, 10 * LANE), dtype),
                 diag=np.ones(padded, dtype=dtype),
                 rows=np.empty(n, dtype=np.intp),
                 place=np.empty(n, dtype=np.intp),
@@ -83,6 +84,7 @@ class Workspace:
                 length=np.empty(n, dtype=np.intp),
                 rows=np.empty(16 * n, dtype=np.intp),
                 coefs=np.empty(16 * n),
+                residuals=np.empty(n),
                 used=np.zeros(1, dtype=np.intp),
             )
             self.scratch = Scratch(np.empty(n), np.empty(n, dtype=np.intp))
@@ -112,59 +114,58 @@ def empty_block(side: int, dtype: np.dtype) -> NDArray:
 
 
 @jit
-def join(gram, members, i):
-    last = members.size[0]
+def join(gram, packed, diag, rows, place, count, i):
+    last = count[0]
     for t in range(last):
-        k = gram[i, members.rows[t]]
-        members.packed[last, t] = k
-        members.packed[t, last] = k
-    members.packed[last, last] = gram[i, i]
-    members.diag[last] = gram[i, i]
-    members.rows[last] = i
-    members.place[i] = last
-    members.size[0] = last + 1
+        k = gram[i, rows[t]]
+        packed[last, t] = k
+        packed[t, last] = k
+    packed[last, last] = gram[i, i]
+    diag[last] = gram[i, i]
+    rows[last] = i
+    place[i] = last
+    count[0] = last + 1
 
 
 @jit
-def leave(members, i):
+def leave(packed, diag, rows, place, count, i):
     """The last member takes the place of the one that leaves."""
-    last = members.size[0] - 1
-    at = members.place[i]
+    last = count[0] - 1
+    at = place[i]
     for t in range(last + 1):
-        members.packed[at, t] = members.packed[last, t]
+        packed[at, t] = packed[last, t]
     for t in range(last + 1):
-        members.packed[t, at] = members.packed[t, last]
-    members.diag[at] = members.diag[last]
-    members.rows[at] = members.rows[last]
-    members.place[members.rows[at]] = at
-    members.place[i] = -1
-    members.size[0] = last
+        packed[t, at] = packed[t, last]
+    diag[at] = diag[last]
+    rows[at] = rows[last]
+    place[rows[at]] = at
+    place[i] = -1
+    count[0] = last
 
 
 @jit
-def record(members, ledger, scratch, size, i):
-    used = ledger.used[0]
-    ledger.start[i] = used
-    ledger.length[i] = size
+def record(rows, start, length, leans_on, coefs, used, mu, support, size, i):
+    first = used[0]
+    start[i] = first
+    length[i] = size
     for a in range(size):
-        ledger.rows[used + a] = members.rows[scratch.support[a]]
-        ledger.coefs[used + a] = scratch.mu[scratch.support[a]]
-    ledger.used[0] = used + size
+        leans_on[first + a] = rows[support[a]]
+        coefs[first + a] = mu[support[a]]
+    used[0] = first + size
 
 
 @jit
-def recall(members, ledger, scratch, i):
+def recall(place, start, length, leans_on, coefs, mu, support, i):
     """Row i's recorded combination, without the rows that have left: size, and if intact."""
-    mu, support = scratch.mu, scratch.support
     size = 0
     total = 0.0
-    for e in range(ledger.start[i], ledger.start[i] + ledger.length[i]):
-        t = members.place[ledger.rows[e]]
+    for e in range(start[i], start[i] + length[i]):
+        t = place[leans_on[e]]
         if t >= 0:
             support[size] = t
-            mu[t] = ledger.coefs[e]
-            total += ledger.coefs[e]
+            mu[t] = coefs[e]
+            total += coefs[e]
             size += 1
     for a in range(size):
         mu[support[a]] /= total
-    return size, size == ledger.length[i]
+    return size, size == length[i]

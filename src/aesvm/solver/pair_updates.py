@@ -9,6 +9,8 @@ of one group.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from aesvm.runtime.jit import jit, minimum
@@ -48,11 +50,12 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
     for i in range(n):
         no_rise[i] = 0.0 if coefs[i] < upper[i] else HUGE
         no_fall[i] = 0.0 if coefs[i] > lower[i] else HUGE
+    nothing: Any = np.intp(-1)  # no literal: _partner would be compiled for that, too
     updates = 0
     decrease = 0.0
     while updates < limit:
         gap = tol
-        i, first, last = -1, 0, 0
+        i = first = last = nothing
         for g in range(ends.size):
             begin = 0 if g == 0 else ends[g - 1]
             end = ends[g]
