@@ -23,7 +23,7 @@ from aesvm.baselines.ball_kernel import (
 )
 from aesvm.baselines.base import Expansion, Pair
 from aesvm.baselines.growing_gram import GrowingGram
-from aesvm.solver.pair_updates import update_pairs
+from aesvm.solver.pair_updates import update_pairs, whole
 
 #: Members to begin with.
 _FIRST = 20
@@ -180,7 +180,7 @@ class _CoreSet:
         tol = _INNER * epsilon * (self.ball.diagonal - self.norm())
         while True:
             update_pairs(
-                self.gram.values,
+                whole(self.gram.values),
                 self.alpha,
                 self.slopes,
                 np.zeros(capacity),

@@ -23,6 +23,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.solver.small import TwoClasses
+
 Array = NDArray[np.float64]
 
 #: The numbers of a machine beside w.
@@ -146,6 +148,13 @@ class Formulation(Protocol):
 
     def constant(self, targets: Array) -> Offsets | None:
         """The offsets where the rows leave nothing to learn and w is zero, otherwise None."""
+
+
+class PairFormulation(Formulation, Protocol):
+    """One that tells two classes apart."""
+
+    def two_classes(self) -> TwoClasses:
+        """The loss as numbers, which solve many small pairs at once."""
 
 
 def best_offsets(formulation: Formulation, scores: Array, targets: Array, bounds: Array) -> Offsets:

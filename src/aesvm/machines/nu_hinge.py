@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.machines.formulation import AT_BOUND, Array, Decision, Offsets, Ramps, Variables
+from aesvm.solver.small import TwoClasses
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,10 @@ class NuHinge:
 
     def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float | None:
         return None
+
+    def two_classes(self) -> TwoClasses:
+        targets, falling = np.array([1.0, -1.0]), np.zeros(2, dtype=bool)
+        return TwoClasses(True, 0.0, 0.5 * self.nu, np.zeros(2), targets, falling)
 
     def constant(self, targets: Array) -> Offsets | None:
         """Those that decide 1 or -1 where there is one class, 0 where there is no row."""

@@ -1,0 +1,315 @@
+"""Pairs of classes of few rows, trained many at a time in compiled code (``solver.small``).
+
+With many classes there are very many pairs, and most are small: what Python does for one by one
+would take longer than the solves. Classes are put into groups of a few hundred rows. The kernel
+values of two groups are computed in blocks, those within a group once where the cache has room for
+them, and all pairs of a class of the one and a class of the other are solved in one call, which
+also returns what certificates say. Two groups are the work of one thread, and of a pair nothing is
+kept but its numbers and its support vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import TrainingKernel
+from aesvm.kernels.accumulate import Scratch
+from aesvm.machines.accounts import Accounts
+from aesvm.machines.formulation import AT_BOUND, Array, PairFormulation
+from aesvm.machines.one_vs_one import pair_classes, pair_number
+from aesvm.machines.results import Terms, TrainedMachines
+from aesvm.solver.small import COLUMNS, Accuracy, Blocks, TwoClasses, solve_small
+
+#: A pair of more rows is trained by itself, and groups have this many rows where classes are small.
+MOST_ROWS, GROUP_ROWS = 3072, 512
+
+#: Kernel values times costs that come to more are left to the solver that checks its sums.
+_LARGEST_SUM = 1e150
+
+
+class ClassMembers(NamedTuple):
+    """Distinct rows of several classes, class by class."""
+
+    rows: NDArray[np.intp]
+    ends: NDArray[np.intp]  #: where each class ends
+    bounds: Array  #: of the rows, costs times weights
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        return np.diff(self.ends, prepend=0)
+
+
+class Tile(NamedTuple):
+    """Pairs of two groups of classes, whose kernel values are computed together."""
+
+    groups: tuple[int, int]
+    pairs: NDArray[np.intp]  #: (n_pairs, 2), the classes
+
+
+class _Found(NamedTuple):
+    """The pairs of a tile, solved."""
+
+    numbers: NDArray[np.intp]  #: of the pairs
+    columns: Array  #: of ``COLUMNS``
+    counts: NDArray[np.intp]  #: support vectors of each
+    rows: NDArray[np.int32]  #: these, one pair after another
+    coefs: Array
+
+
+class SmallPairs:
+    """The pairs that are small, and those that leave nothing to learn; the others are left.
+
+    Parameters
+    ----------
+    classes : ClassMembers
+    kernel : TrainingKernel
+    formulation : PairFormulation
+    cache_bytes : int
+        For kernel values within groups.
+
+    Attributes
+    ----------
+    numbers : ndarray
+        Of these pairs, ascending.
+    tiles : list of Tile
+        Of those that there is something to learn of.
+    """
+
+    def __init__(
+        self,
+        classes: ClassMembers,
+        kernel: TrainingKernel,
+        formulation: PairFormulation,
+        cache_bytes: int,
+    ) -> None:
+        self.classes = classes
+        self.formulation = formulation
+        self.cache_bytes = cache_bytes
+        self.definite = kernel.spec.is_definite
+        self.values = kernel.in_double()  # which certificates can be computed from
+        sizes = classes.sizes
+        first, second = pair_classes(len(sizes))
+        rows = sizes[first] + sizes[second]
+        nothing = (sizes[first] == 0) | (sizes[second] == 0)
+        is_small = ~nothing & (rows <= MOST_ROWS)
+        if is_small.any():
+            largest = self.values.bound(classes.rows) * float(classes.bounds.sum())
+            is_small &= largest < _LARGEST_SUM
+        self.nothing = np.flatnonzero(nothing)
+        self.numbers = np.flatnonzero(nothing | is_small)
+        self.groups = _groups(sizes)
+        self.tiles = _tiles(self.groups, is_small, len(sizes))
+
+    def train(
+        self,
+        tol: float,
+        duality_tol: float,
+        max_iter: int,
+        run: Callable,
+        is_over: Callable[[], bool],
+        done: Callable[[], None],
+    ) -> TrainedMachines:
+        """Train them.
+
+        Parameters
+        ----------
+        tol, duality_tol, max_iter
+            As ``minimize`` has them; an infinite ``duality_tol`` is none.
+        run : callable
+            ``map`` or a parallel one.
+        is_over : callable
+            Whether to leave it at one round for each pair.
+        done : callable
+            Called after every tile.
+        """
+        loss, scratch = self.formulation.two_classes(), Scratch()
+        within = self._within(run)
+
+        def solve(tile: Tile) -> _Found:
+            return self._solve(tile, loss, within, tol, duality_tol, max_iter, is_over(), scratch)
+
+        found = []
+        for one in run(solve, self.tiles):
+            found.append(one)
+            done()
+        return self._put_together(found)
+
+    def _rows_of(self, group: int) -> slice:
+        """Where the rows of a group are, class by class."""
+        ends, own = self.classes.ends, self.groups[group]
+        return slice(int(ends[own[0]] - self.classes.sizes[own[0]]), int(ends[own[-1]]))
+
+    def _block(self, first: int, second: int) -> Array:
+        rows = self.classes.rows
+        return self.values.block(rows[self._rows_of(first)], rows[self._rows_of(second)])
+
+    def _within(self, run: Callable) -> dict[int, Array]:
+        """The kernel values within the first groups, as many as there is room for."""
+        used = sorted({group for tile in self.tiles for group in tile.groups})
+        n_rows = np.array([len(self.classes.rows[self._rows_of(group)]) for group in used])
+        n_held = np.count_nonzero(np.cumsum(8.0 * n_rows**2) <= self.cache_bytes)
+        held = used[:n_held]
+        return dict(zip(held, run(lambda group: self._block(group, group), held), strict=True))
+
+    def _solve(
+        self,
+        tile: Tile,
+        loss: TwoClasses,
+        within: dict[int, Array],
+        tol: float,
+        duality_tol: float,
+        max_iter: int,
+        one_round: bool,
+        scratch: Scratch,
+    ) -> _Found:
+        classes = self.classes
+        one, other = tile.groups
+        blocks = [within.get(group) for group in tile.groups]
+        first = self._block(one, one) if blocks[0] is None else blocks[0]
+        second, cross = first, first
+        if one != other:
+            second = self._block(other, other) if blocks[1] is None else blocks[1]
+            cross = self._block(one, other)
+        here, there = self._rows_of(one), self._rows_of(other)
+        rows = np.concatenate([classes.rows[here], classes.rows[there]])
+        sizes = classes.sizes[tile.pairs]
+        n_rows = sizes.sum(axis=1)
+        values = scratch.block(1, int(n_rows.max()) ** 2, np.dtype(np.float64))[0]
+        coefs, columns = np.empty(n_rows.sum()), np.empty((len(n_rows), len(COLUMNS)))
+        solve_small(
+            Blocks(
+                first,
+                cross,
+                second,
+                classes.ends[self.groups[one]] - here.start,
+                classes.ends[self.groups[other]] - there.start,
+                classes.bounds[here],
+                classes.bounds[there],
+            ),
+            tile.pairs - np.array([self.groups[one][0], self.groups[other][0]]),
+            loss,
+            Accuracy(
+                tol,
+                duality_tol,
+                AT_BOUND,
+                int(max(10_000_000, 100 * n_rows.max())) if max_iter == -1 else max_iter,
+                one_round,
+                self.values.rounding(rows),
+                0.5 * float(np.finfo(np.float64).eps) * self.values.bound(rows),
+            ),
+            values,
+            coefs,
+            columns,
+        )
+        held = np.flatnonzero(coefs)
+        # the rows of a pair are two stretches of all rows
+        begins = (classes.ends - classes.sizes)[tile.pairs].ravel()
+        ends = np.cumsum(sizes)
+        stretch = np.searchsorted(ends, held, side="right")
+        at = held - (ends - sizes.ravel())[stretch] + begins[stretch]
+        counts = np.bincount(stretch // 2, minlength=len(n_rows))
+        numbers = pair_number(*tile.pairs.T, len(classes.ends))
+        return _Found(numbers, columns, counts, classes.rows[at].astype(np.int32), coefs[held])
+
+    def _put_together(self, found: list[_Found]) -> TrainedMachines:
+        """All of them, and those that leave nothing to learn, in the order of their numbers."""
+        formulation, sizes = self.formulation, self.classes.sizes
+        columns = np.zeros((len(self.numbers), len(COLUMNS)))
+        counts = np.zeros(len(self.numbers), dtype=np.intp)
+        empty = _Found(np.empty(0, np.intp), columns[:0], counts[:0], np.empty(0, np.int32), _NONE)
+        every = [np.concatenate(parts) for parts in zip(empty, *found, strict=True)]
+        numbers, own, n_support, rows, coefs = every
+        at = np.searchsorted(self.numbers, numbers)
+        columns[at], counts[at] = own, n_support
+        order = np.argsort(np.repeat(at, n_support), kind="stable")
+        multipliers = Terms(np.cumsum(counts), rows[order], coefs[order])
+        of = dict(zip(COLUMNS, columns.T, strict=True))
+        offsets = columns[:, -2:] if formulation.two_classes().apart else columns[:, -2:-1]
+        first, second = pair_classes(len(sizes))
+        n_rows = (sizes[first] + sizes[second])[self.numbers]
+        nothing = np.searchsorted(self.numbers, self.nothing)
+        n_rows[nothing] = 0
+        decisions = [formulation.decision(tuple(own)) for own in offsets.tolist()]
+        intercept = np.array([one.intercept for one in decisions])
+        intercept[nothing] = self._constants(first[self.nothing], second[self.nothing])
+        scales = np.array([one.scale for one in decisions])
+        scales[nothing] = 1.0
+        decided = multipliers
+        if (scales != 1.0).any():
+            decided = multipliers._replace(coefs=multipliers.coefs / np.repeat(scales, counts))
+        of["converged"][nothing] = 1.0
+        bound = formulation.squared_norm_bound(np.ones(1), 1.0)
+        accounts = Accounts.of_numbers(
+            len(self.numbers),
+            {
+                "n_rows": n_rows,
+                "squared_norm": of["squared_norm"],
+                "rounding": of["norm_rounding"],
+                "loss_reduced": of["loss"],
+                "loss": of["loss"],
+                "total_cost": of["total_cost"],
+                "worst_optimum": of["worst_optimum"],
+                "squared_norm_bound": of["total_cost"] if bound else np.where(n_rows, np.nan, 0.0),
+                "offsets": offsets,
+                "dual_objective": of["dual"] if self.definite else np.where(n_rows, np.nan, 0.0),
+                "violators": of["violators"].astype(np.int64),
+                "proof_rounding": of["rounding"],
+            },
+        )
+        solved = np.zeros(len(sizes), dtype=bool)
+        learned = self.numbers[n_rows > 0]
+        solved[first[learned]] = solved[second[learned]] = True
+        return TrainedMachines(
+            of["n_iter"].astype(np.int32),
+            of["objective"].copy(),
+            of["gap"].copy(),
+            of["converged"] > 0,
+            decided,
+            intercept,
+            multipliers,
+            accounts,
+            np.sort(self.classes.rows[np.repeat(solved, sizes)]),
+        )
+
+    def _constants(self, first: NDArray[np.intp], second: NDArray[np.intp]) -> Array:
+        """What pairs decide that have rows of one class, or of none."""
+
+        def decided(*targets: float) -> float:
+            offsets = self.formulation.constant(np.array(targets))
+            assert offsets is not None
+            return self.formulation.decision(offsets).intercept
+
+        sizes = self.classes.sizes
+        one = np.where(sizes[second] > 0, decided(-1.0), decided())
+        return np.where(sizes[first] > 0, decided(1.0), one)
+
+
+_NONE: Array = np.empty(0)
+
+
+def _groups(sizes: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Classes in groups of ``GROUP_ROWS`` at most; one that has more is a group by itself."""
+    groups, begin, n_rows = [], 0, 0
+    for number, size in enumerate(sizes.tolist()):
+        if n_rows and n_rows + size > GROUP_ROWS:
+            groups.append(np.arange(begin, number))
+            begin, n_rows = number, 0
+        n_rows += size
+    return [*groups, np.arange(begin, len(sizes))]
+
+
+def _tiles(groups: list[NDArray[np.intp]], wanted: NDArray[np.bool_], n_classes: int) -> list[Tile]:
+    """The pairs that are wanted, by the groups of their classes."""
+    tiles = []
+    for one, first in enumerate(groups):
+        for other, second in enumerate(groups[one:], start=one):
+            pairs = np.stack([np.repeat(first, len(second)), np.tile(second, len(first))], axis=1)
+            pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+            pairs = pairs[wanted[pair_number(*pairs.T, n_classes)]]
+            if len(pairs):
+                tiles.append(Tile((one, other), pairs))
+    return tiles
