@@ -139,7 +139,9 @@ class Accounts:
         columns = {name: column.tolist() for name, column in self.columns.items()}
         known = {name: self.known(name).tolist() for name in columns if name != "offsets"}
         for k in range(len(self)):
-            values = {name: columns[name][k] if known[name][k] else None for name in known}
+            values: dict[str, Any] = {
+                name: columns[name][k] if known[name][k] else None for name in known
+            }
             offsets = tuple(offset for offset in columns["offsets"][k] if offset == offset)
             yield Account(offsets=offsets, **values)
 

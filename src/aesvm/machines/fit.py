@@ -121,7 +121,7 @@ def certify(
     run: Callable,
     say: Callable[[str], None],
 ) -> Accounts:
-    """The accounts of machines with all rows seen; ``multipliers`` as ``TrainedMachines`` has them."""
+    """The accounts of machines with all rows seen, given their lifted coefficients."""
     prepared = prepare(data.X, data.groups, data.weights, run, kernel.joint_targets)
     problems = data.problems(prepared.rows, prepared.weights)
     return certified(

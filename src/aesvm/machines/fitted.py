@@ -42,7 +42,9 @@ def fitted_pairs(
 def fitted_machine(X: Any, trained: TrainedMachines, spec: KernelSpec) -> Fitted:
     """The only machine, in SVR's layout."""
     rows, coefs = trained.decisions.one(0)
-    layout = one_vs_one.of_one_machine(Expansion(rows, coefs, float(trained.intercept[0])))
+    layout = one_vs_one.of_one_machine(
+        Expansion(rows.astype(np.intp), coefs, float(trained.intercept[0]))
+    )
     return _fitted(X, layout, int(trained.n_iter[0]), trained, spec)
 
 

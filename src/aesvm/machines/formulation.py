@@ -130,7 +130,7 @@ class Formulation(Protocol):
         """Feasible coefficients that agree with the positions: a start for the solver."""
 
     def decision(self, offsets: Offsets) -> Decision:
-        """What a model with these offsets decides by."""
+        """What a model with these offsets decides by; of several models where they are arrays."""
 
     def changed(
         self, before: Array, now: Array, then: Offsets, offsets: Offsets

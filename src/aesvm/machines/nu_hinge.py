@@ -89,7 +89,8 @@ class NuHinge:
     def decision(self, offsets: Offsets) -> Decision:
         first, second = offsets
         margin = -0.5 * (first + second)
-        scale = margin if margin > 0.0 else 1.0
+        is_one = margin > 0.0
+        scale = is_one * margin + (1 - is_one)  # of numbers, and of arrays
         return Decision(0.5 * (first - second) / scale, scale)
 
     def changed(

@@ -111,8 +111,9 @@ def pairs_of_classes(
     ends = np.cumsum(np.bincount(labels, minlength=len(costs)))
     members = np.split(order, ends[:-1])
     first, second = pair_classes(len(costs))
-    numbers = np.arange(len(first))
-    for number in numbers if without is None else np.setdiff1d(numbers, without):
+    wanted = np.ones(len(first), dtype=bool)
+    wanted[[] if without is None else without] = False
+    for number in np.flatnonzero(wanted).tolist():
         i, j = first[number], second[number]
         both = np.sort(np.concatenate([members[i], members[j]]))
         own = labels[both]
@@ -149,8 +150,10 @@ def layout_of(labels: NDArray[np.intp], terms: Terms, intercept: NDArray[np.floa
     n_classes = round((1 + sqrt(1 + 8 * len(intercept))) / 2)
     held = np.flatnonzero(terms.coefs)
     rows, coefs, pairs = terms.rows[held], terms.coefs[held], terms.machines[held]
-    used = np.unique(rows)
-    order = used[np.argsort(labels[used], kind="stable")].astype(np.intp)
+    is_used = np.zeros(len(labels), dtype=bool)
+    is_used[rows] = True
+    used = np.flatnonzero(is_used)
+    order = used[np.argsort(labels[used], kind="stable")]
     place = np.empty(len(labels), dtype=np.intp)
     place[order] = np.arange(len(order))
     i, j = pair_classes(n_classes)

@@ -10,14 +10,16 @@ kept but its numbers and its support vectors.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.accumulate import Scratch
+from aesvm.kernels.blocks import WORKING_SET_LINES
 from aesvm.machines.accounts import Accounts
 from aesvm.machines.formulation import AT_BOUND, Array, PairFormulation
 from aesvm.machines.one_vs_one import pair_classes, pair_number
@@ -126,11 +128,13 @@ class SmallPairs:
         done : callable
             Called after every tile.
         """
-        loss, scratch = self.formulation.two_classes(), Scratch()
-        within = self._within(run)
+        loss, within = self.formulation.two_classes(), _Within(self._block)
+        within.hold(self._held(), run)
+        cross, values = Scratch(), Scratch()
 
         def solve(tile: Tile) -> _Found:
-            return self._solve(tile, loss, within, tol, duality_tol, max_iter, is_over(), scratch)
+            asked = tol, duality_tol, max_iter, is_over()
+            return self._solve(tile, loss, asked, within, cross, values)
 
         found = []
         for one in run(solve, self.tiles):
@@ -141,39 +145,43 @@ class SmallPairs:
     def _rows_of(self, group: int) -> slice:
         """Where the rows of a group are, class by class."""
         ends, own = self.classes.ends, self.groups[group]
-        return slice(int(ends[own[0]] - self.classes.sizes[own[0]]), int(ends[own[-1]]))
+        return slice(int(ends[own[0] - 1]) if own[0] else 0, int(ends[own[-1]]))
 
-    def _block(self, first: int, second: int) -> Array:
+    def _block(self, first: int, second: int, scratch: Scratch) -> Array:
+        """The kernel values of two groups, some lines at a time: these stay in the core's cache."""
         rows = self.classes.rows
-        return self.values.block(rows[self._rows_of(first)], rows[self._rows_of(second)])
+        lines, columns = (
+            rows[self._rows_of(first)],
+            self.values.columns(rows[self._rows_of(second)]),
+        )
+        block = scratch.block(len(lines), len(columns), self.values.dtype)
+        for begin in range(0, len(lines), WORKING_SET_LINES):
+            part = slice(begin, begin + WORKING_SET_LINES)
+            columns.write(columns.lines(lines[part]), 0, len(columns), block[part])
+        return block
 
-    def _within(self, run: Callable) -> dict[int, Array]:
-        """The kernel values within the first groups, as many as there is room for."""
+    def _held(self) -> list[int]:
+        """The first groups, as many as the cache has room for."""
         used = sorted({group for tile in self.tiles for group in tile.groups})
-        n_rows = np.array([len(self.classes.rows[self._rows_of(group)]) for group in used])
-        n_held = np.count_nonzero(np.cumsum(8.0 * n_rows**2) <= self.cache_bytes)
-        held = used[:n_held]
-        return dict(zip(held, run(lambda group: self._block(group, group), held), strict=True))
+        n_rows = [len(self.classes.rows[self._rows_of(group)]) for group in used]
+        n_held = np.count_nonzero(np.cumsum(8.0 * np.square(n_rows)) <= self.cache_bytes)
+        return used[:n_held]
 
     def _solve(
         self,
         tile: Tile,
         loss: TwoClasses,
-        within: dict[int, Array],
-        tol: float,
-        duality_tol: float,
-        max_iter: int,
-        one_round: bool,
+        asked: tuple[float, float, int, bool],
+        within: _Within,
+        between: Scratch,
         scratch: Scratch,
     ) -> _Found:
         classes = self.classes
+        tol, duality_tol, max_iter, one_round = asked
         one, other = tile.groups
-        blocks = [within.get(group) for group in tile.groups]
-        first = self._block(one, one) if blocks[0] is None else blocks[0]
-        second, cross = first, first
-        if one != other:
-            second = self._block(other, other) if blocks[1] is None else blocks[1]
-            cross = self._block(one, other)
+        second = within.values(other, 1)
+        first = second if one == other else within.values(one, 0)
+        cross = second if one == other else self._block(one, other, between)
         here, there = self._rows_of(one), self._rows_of(other)
         rows = np.concatenate([classes.rows[here], classes.rows[there]])
         sizes = classes.sizes[tile.pairs]
@@ -212,7 +220,7 @@ class SmallPairs:
         stretch = np.searchsorted(ends, held, side="right")
         at = held - (ends - sizes.ravel())[stretch] + begins[stretch]
         counts = np.bincount(stretch // 2, minlength=len(n_rows))
-        numbers = pair_number(*tile.pairs.T, len(classes.ends))
+        numbers = pair_number(tile.pairs[:, 0], tile.pairs[:, 1], len(classes.ends))
         return _Found(numbers, columns, counts, classes.rows[at].astype(np.int32), coefs[held])
 
     def _put_together(self, found: list[_Found]) -> TrainedMachines:
@@ -233,14 +241,14 @@ class SmallPairs:
         n_rows = (sizes[first] + sizes[second])[self.numbers]
         nothing = np.searchsorted(self.numbers, self.nothing)
         n_rows[nothing] = 0
-        decisions = [formulation.decision(tuple(own)) for own in offsets.tolist()]
-        intercept = np.array([one.intercept for one in decisions])
+        each: Any = tuple(offsets.T)
+        decision: Any = formulation.decision(each)
+        intercept = decision.intercept.copy()
         intercept[nothing] = self._constants(first[self.nothing], second[self.nothing])
-        scales = np.array([one.scale for one in decisions])
-        scales[nothing] = 1.0
         decided = multipliers
-        if (scales != 1.0).any():
-            decided = multipliers._replace(coefs=multipliers.coefs / np.repeat(scales, counts))
+        if not isinstance(decision.scale, float):
+            scales = np.repeat(decision.scale, counts)
+            decided = multipliers._replace(coefs=multipliers.coefs / scales)
         of["converged"][nothing] = 1.0
         bound = formulation.squared_norm_bound(np.ones(1), 1.0)
         accounts = Accounts.of_numbers(
@@ -288,6 +296,29 @@ class SmallPairs:
         return np.where(sizes[first] > 0, decided(1.0), one)
 
 
+class _Within:
+    """Kernel values within groups: those held, and those that a thread computed last."""
+
+    def __init__(self, block: Callable[[int, int, Scratch], Array]) -> None:
+        self.block = block
+        self.held: dict[int, Array] = {}
+        self.thread = threading.local()
+
+    def hold(self, groups: list[int], run: Callable) -> None:
+        found = run(lambda group: self.block(group, group, Scratch()), groups)
+        self.held = dict(zip(groups, found, strict=True))
+
+    def values(self, group: int, place: int) -> Array:
+        """Those of a group; a thread remembers one in each of two places."""
+        if group in self.held:
+            return self.held[group]
+        last: dict[int, tuple[int, Scratch, Array]] = self.thread.__dict__
+        if place not in last or last[place][0] != group:
+            scratch = last[place][1] if place in last else Scratch()
+            last[place] = group, scratch, self.block(group, group, scratch)
+        return last[place][2]
+
+
 _NONE: Array = np.empty(0)
 
 
@@ -303,13 +334,15 @@ def _groups(sizes: NDArray[np.intp]) -> list[NDArray[np.intp]]:
 
 
 def _tiles(groups: list[NDArray[np.intp]], wanted: NDArray[np.bool_], n_classes: int) -> list[Tile]:
-    """The pairs that are wanted, by the groups of their classes."""
+    """The pairs that are wanted, by the groups of their classes; those of one second group follow
+    each other.
+    """
     tiles = []
-    for one, first in enumerate(groups):
-        for other, second in enumerate(groups[one:], start=one):
+    for other, second in enumerate(groups):
+        for one, first in enumerate(groups[: other + 1]):
             pairs = np.stack([np.repeat(first, len(second)), np.tile(second, len(first))], axis=1)
             pairs = pairs[pairs[:, 0] < pairs[:, 1]]
-            pairs = pairs[wanted[pair_number(*pairs.T, n_classes)]]
+            pairs = pairs[wanted[pair_number(pairs[:, 0], pairs[:, 1], n_classes)]]
             if len(pairs):
                 tiles.append(Tile((one, other), pairs))
     return tiles

@@ -258,7 +258,7 @@ def train_in_memory(
     numbers = np.arange(len(trainer.n_iter))
     steps = None if trainer.alone else len(numbers)
     if small is not None:
-        numbers = np.setdiff1d(numbers, small.numbers)
+        numbers = np.delete(numbers, small.numbers)
         steps = len(numbers) + len(small.tiles)
     with trainer.progress.task("solve", steps, quiet=not trainer.alone) as task:
         together = None if small is None else _train_together(small, trainer, task)

@@ -42,9 +42,9 @@ COLUMNS = (
     "second_offset",  # zero where there is one
 )
 
-#: As in ``smo``: pair updates of a round for each variable; how much smaller a gap is aimed at where
-#: the duality gap is too large, and the smallest share; rounds without a smaller gap, the share that
-#: the objective must still fall by in them, and the number that is enough whatever it says.
+#: As in ``smo``: pair updates of a round for each variable; how much smaller a gap is aimed at
+#: where the duality gap is too large, and the smallest share; rounds without a smaller gap, the
+#: share that the objective must still fall by in them, and how many are enough whatever it says.
 _UPDATES, _TIGHTER, _TIGHTEST = 50, 0.25, 1e-4
 _PATIENCE, _PROGRESS, _LONGEST_PATIENCE = 200, 1e-12, 5000
 
