@@ -308,11 +308,17 @@ class _Within:
         found = run(lambda group: self.block(group, group, Scratch()), groups)
         self.held = dict(zip(groups, found, strict=True))
 
+    def _last(self) -> dict[int, tuple[int, Scratch, Array]]:
+        """By place: a group, the memory that its values are in, and these."""
+        if not hasattr(self.thread, "last"):
+            self.thread.last = {}
+        return self.thread.last
+
     def values(self, group: int, place: int) -> Array:
         """Those of a group; a thread remembers one in each of two places."""
         if group in self.held:
             return self.held[group]
-        last: dict[int, tuple[int, Scratch, Array]] = self.thread.__dict__
+        last = self._last()
         if place not in last or last[place][0] != group:
             scratch = last[place][1] if place in last else Scratch()
             last[place] = group, scratch, self.block(group, group, scratch)
