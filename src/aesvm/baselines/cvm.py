@@ -23,7 +23,7 @@ from aesvm.baselines.ball_kernel import (
 )
 from aesvm.baselines.base import Expansion, Pair
 from aesvm.baselines.growing_gram import GrowingGram
-from aesvm.solver.pair_updates import update_pairs, whole
+from aesvm.solver.pair_updates import update_pairs
 
 #: Members to begin with.
 _FIRST = 20
@@ -175,12 +175,13 @@ class _CoreSet:
         capacity = len(self.alpha)
         upper = np.zeros(capacity)
         upper[: self.size] = 1.0
-        account = np.empty(2)
+        account = np.empty(3)
         limit = max(1, _MOVED // capacity)
         tol = _INNER * epsilon * (self.ball.diagonal - self.norm())
         while True:
             update_pairs(
-                whole(self.gram.values),
+                self.gram.values,
+                np.ones(capacity, dtype=bool),
                 self.alpha,
                 self.slopes,
                 np.zeros(capacity),

@@ -125,7 +125,7 @@ class Hinge:
 
     def two_classes(self) -> TwoClasses:
         targets = np.array([1.0, -1.0])
-        return TwoClasses(False, -1.0, 0.0, targets, np.ones(2), targets < 0)
+        return TwoClasses(False, -1.0, 0.0, targets, np.ones(2), targets)
 
     def constant(self, targets: Array) -> Offsets | None:
         """1 or -1 where there is one class, 0 where there is no row."""

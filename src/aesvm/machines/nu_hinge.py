@@ -113,8 +113,8 @@ class NuHinge:
         return None
 
     def two_classes(self) -> TwoClasses:
-        targets, falling = np.array([1.0, -1.0]), np.zeros(2, dtype=bool)
-        return TwoClasses(True, 0.0, 0.5 * self.nu, np.zeros(2), targets, falling)
+        targets = np.array([1.0, -1.0])
+        return TwoClasses(True, 0.0, 0.5 * self.nu, np.zeros(2), targets, np.ones(2))
 
     def constant(self, targets: Array) -> Offsets | None:
         """Those that decide 1 or -1 where there is one class, 0 where there is no row."""

@@ -241,6 +241,11 @@ class SmallPairs:
         n_rows = (sizes[first] + sizes[second])[self.numbers]
         nothing = np.searchsorted(self.numbers, self.nothing)
         n_rows[nothing] = 0
+        costs = np.bincount(
+            np.repeat(np.arange(len(sizes)), sizes), self.classes.bounds, len(sizes)
+        )
+        total = np.where(n_rows > 0, costs[first[self.numbers]] + costs[second[self.numbers]], 0.0)
+        worst = _worst(formulation.two_classes(), costs[first], costs[second])[self.numbers]
         each: Any = tuple(offsets.T)
         decision: Any = formulation.decision(each)
         intercept = decision.intercept.copy()
@@ -259,9 +264,9 @@ class SmallPairs:
                 "rounding": of["norm_rounding"],
                 "loss_reduced": of["loss"],
                 "loss": of["loss"],
-                "total_cost": of["total_cost"],
-                "worst_optimum": of["worst_optimum"],
-                "squared_norm_bound": of["total_cost"] if bound else np.where(n_rows, np.nan, 0.0),
+                "total_cost": total,
+                "worst_optimum": np.where(n_rows > 0, worst, 0.0),
+                "squared_norm_bound": total if bound else np.where(n_rows, np.nan, 0.0),
                 "offsets": offsets,
                 "dual_objective": of["dual"] if self.definite else np.where(n_rows, np.nan, 0.0),
                 "violators": of["violators"].astype(np.int64),
@@ -294,6 +299,17 @@ class SmallPairs:
         sizes = self.classes.sizes
         one = np.where(sizes[second] > 0, decided(-1.0), decided())
         return np.where(sizes[first] > 0, decided(1.0), one)
+
+
+def _worst(loss: TwoClasses, first: Array, second: Array) -> Array:
+    """F at w = 0, of pairs whose classes have such costs: the best offset is at a kink."""
+    if loss.apart:
+        return loss.slope * (first + second) * loss.kinks.sum()
+    one, other = loss.kinks
+    return np.minimum(
+        second * max(0.0, (other - one) * loss.ways[1]),
+        first * max(0.0, (one - other) * loss.ways[0]),
+    )
 
 
 class _Within:

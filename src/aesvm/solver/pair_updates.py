@@ -4,16 +4,12 @@
 
 Of the two variables one rises, that of the smallest slope that can, and one falls by as much:
 that which lowers the objective most (pairs by second order, Fan, Chen and Lin 2005). A pair is
-of one group. Rows of K are written where they are first needed: of the two classes of a pair, whose
-kernel values are there in blocks, few rows ever are.
+of one group.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from aesvm.runtime.jit import jit, minimum
 
@@ -21,70 +17,18 @@ from aesvm.runtime.jit import jit, minimum
 HUGE = 1e300
 
 
-class Gram(NamedTuple):
-    """The matrix K, row by row: what is not written yet is in the blocks of two classes."""
-
-    values: NDArray  #: (n, n)
-    written: NDArray[np.bool_]  #: of each row
-    first: NDArray  #: the first class and others against themselves
-    cross: NDArray  #: the first class and others against the second and others
-    second: NDArray  #: the second class and others against themselves
-    n_first: int  #: rows of the first class
-    at: tuple[int, int]  #: where each class begins in its blocks
-
-
-def whole(values: NDArray) -> Gram:
-    """A matrix that is all there."""
-    return Gram(values, np.ones(len(values), dtype=bool), values, values, values, 0, (0, 0))
-
-
 @jit
-def row_of(K, i):
-    """Row i of a Gram, written where it was not."""
-    row = K.values[i]
-    if K.written[i]:
-        return row
-    K.written[i] = True
-    n_first, n_second = K.n_first, K.values.shape[0] - K.n_first
-    begin, other = K.at
-    left, right = row[:n_first], row[n_first:]
-    if i < n_first:
-        line = K.first[begin + i][begin : begin + n_first]
-        for k in range(n_first):
-            left[k] = line[k]
-        line = K.cross[begin + i][other : other + n_second]
-        for k in range(n_second):
-            right[k] = line[k]
-    else:
-        at = other + i - n_first
-        for k in range(n_first):
-            left[k] = K.cross[begin + k, at]
-        line = K.second[at][other : other + n_second]
-        for k in range(n_second):
-            right[k] = line[k]
-    return row
-
-
-@jit
-def _diagonal(K, diag):
-    n_first = K.n_first
-    begin, other = K.at
-    for i in range(diag.size):
-        if K.written[i]:
-            diag[i] = K.values[i, i]
-        elif i < n_first:
-            diag[i] = K.first[begin + i, begin + i]
-        else:
-            diag[i] = K.second[other + i - n_first, other + i - n_first]
-
-
-@jit
-def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
+def update_pairs(K, written, coefs, slopes, lower, upper, ends, tol, limit, account):
     """Minimise until slopes in no group differ the wrong way by more than ``tol``.
+
+    It ends early where it comes to a row of K that is not written: to be called again.
 
     Parameters
     ----------
-    K : Gram
+    K : ndarray of shape (n, n)
+        Of rows that are not written, the diagonal.
+    written : ndarray of shape (n,)
+        Whether each row of K is.
     coefs, slopes : ndarray of shape (n,)
         A feasible b and its ``Kb + q``; both are brought up to date.
     lower, upper : ndarray of shape (n,)
@@ -93,15 +37,16 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
     tol : float
     limit : int
         Most updates.
-    account : ndarray of shape (2,)
-        Receives the number of updates, and the decrease of the objective.
+    account : ndarray of shape (3,)
+        Receives the number of updates, the decrease of the objective, and the row that is to be
+        written, -1 where there is none.
     """
     # Numba vectorises loops over slices that begin at zero, and no others
     n = coefs.size
     diag = np.empty(n)
-    _diagonal(K, diag)
     largest = 0.0
     for i in range(n):
+        diag[i] = K[i, i]
         largest = max(largest, abs(diag[i]))
     flat = 1e-12 * largest + 1e-300
     # added to a slope, these take those out of the running that cannot rise, or fall
@@ -111,6 +56,7 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
         no_fall[i] = 0.0 if coefs[i] > lower[i] else HUGE
     updates = 0
     decrease = 0.0
+    wanted = -1
     while updates < limit:
         gap = tol
         i, first, last = -1, 0, 0
@@ -137,8 +83,14 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
                         break
         if i < 0:
             break
-        j, eta = _partner(row_of(K, i), diag, slopes, no_fall, i, first, last, flat)
+        if not written[i]:
+            wanted = i
+            break
+        j, eta = _partner(K[i], diag, slopes, no_fall, i, first, last, flat)
         if j < 0:
+            break
+        if not written[j]:
+            wanted = j
             break
         difference = slopes[j] - slopes[i]
         step = difference / max(eta, flat)
@@ -149,13 +101,14 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
         no_rise[i] = HUGE if step == room_i else 0.0
         no_fall[j] = HUGE if step == room_j else 0.0
         no_fall[i] = no_rise[j] = 0.0
-        row_i, row_j = row_of(K, i), row_of(K, j)
+        row_i, row_j = K[i], K[j]
         for k in range(n):
             slopes[k] += step * (np.float64(row_i[k]) - np.float64(row_j[k]))
         decrease += step * (difference - 0.5 * eta * step)
         updates += 1
     account[0] = updates
     account[1] = decrease
+    account[2] = wanted
 
 
 @jit

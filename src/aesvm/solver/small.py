@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.runtime.jit import jit
-from aesvm.solver.pair_updates import HUGE, Gram, row_of, update_pairs
+from aesvm.solver.pair_updates import HUGE, update_pairs
 from aesvm.solver.state import find_edges
 
 #: What is told of each solution, by column.
@@ -36,11 +36,11 @@ COLUMNS = (
     "dual",  # a lower bound on the primal
     "violators",
     "rounding",  # what the primal is off by, at most
-    "total_cost",
-    "worst_optimum",  # the primal at w = 0
     "first_offset",
     "second_offset",  # zero where there is one
 )
+
+_OFFSETS = len(COLUMNS) - 2
 
 #: As in ``smo``: pair updates of a round for each variable; how much smaller a gap is aimed at
 #: where the duality gap is too large, and the smallest share; rounds without a smaller gap, the
@@ -63,7 +63,7 @@ class TwoClasses(NamedTuple):
     slope: float  #: of the primal in each offset, for a total cost of one; the sums held
     kinks: NDArray[np.float64]  #: of each class, where the loss begins, of a score of zero
     signs: NDArray[np.float64]  #: by how much that falls where the score rises by one
-    rising: NDArray[np.bool_]  #: whether the loss rises with the offset
+    ways: NDArray[np.float64]  #: 1 where the loss falls as the offset rises, and -1 where it rises
 
 
 class Blocks(NamedTuple):
@@ -90,8 +90,15 @@ class Accuracy(NamedTuple):
     unit: float  #: the same, of an addition
 
 
-@jit
-def solve_small(blocks, pairs, loss, accuracy, values, coefs, numbers):
+def solve_small(
+    blocks: Blocks,
+    pairs: NDArray[np.intp],
+    loss: TwoClasses,
+    accuracy: Accuracy,
+    values: NDArray[np.float64],
+    coefs: NDArray[np.float64],
+    numbers: NDArray[np.float64],
+) -> None:
     """Solve for several pairs of classes.
 
     Parameters
@@ -107,176 +114,240 @@ def solve_small(blocks, pairs, loss, accuracy, values, coefs, numbers):
         Receives the coefficients of the rows of each pair, first and second class, one pair after
         another.
     numbers : ndarray of shape (n_pairs, len(COLUMNS))
+        Receives what is told of each solution.
     """
-    begin = 0
+    numbers[:, _OFFSETS:] = 0.0
+    # numbers one by one: to take tuples apart would take longer to compile
+    _solve_small(*blocks, pairs, *loss, *accuracy, values, coefs, numbers)
+
+
+@jit
+def _solve_small(
+    first,
+    cross,
+    second,
+    first_ends,
+    second_ends,
+    first_bounds,
+    second_bounds,
+    pairs,
+    apart,
+    linear,
+    slope,
+    kinks,
+    signs,
+    ways,
+    tol,
+    duality_tol,
+    at_bound,
+    limit,
+    one_round,
+    rounding,
+    unit,
+    values,
+    coefs,
+    numbers,
+):
+    done = 0
     for number in range(pairs.shape[0]):
-        a, b = pairs[number]
-        first = blocks.first_ends[a - 1] if a else 0
-        second = blocks.second_ends[b - 1] if b else 0
-        n_first, n_second = blocks.first_ends[a] - first, blocks.second_ends[b] - second
-        n = n_first + n_second
-        K = Gram(
-            values[: n * n].reshape(n, n),
-            np.zeros(n, dtype=np.bool_),
-            blocks.first,
-            blocks.cross,
-            blocks.second,
-            n_first,
-            (first, second),
-        )
-        bounds = np.empty(n)
-        bounds[:n_first] = blocks.first_bounds[first : first + n_first]
-        bounds[n_first:] = blocks.second_bounds[second : second + n_second]
-        _solve(K, bounds, loss, accuracy, coefs[begin : begin + n], numbers[number])
-        begin += n
+        a, b = pairs[number, 0], pairs[number, 1]
+        begin = first_ends[a - 1] if a else 0
+        other = second_ends[b - 1] if b else 0
+        n_first = first_ends[a] - begin
+        n = n_first + second_ends[b] - other
+        K, own = values[: n * n].reshape(n, n), coefs[done : done + n]
+        done += n
+        written = np.zeros(n, dtype=np.bool_)
+        bounds, lower, upper, linears = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+        total = 0.0
+        for i in range(n):
+            if i < n_first:
+                bounds[i] = upper[i] = first_bounds[begin + i]
+                lower[i], linears[i] = 0.0, linear
+                K[i, i] = first[begin + i, begin + i]
+            else:
+                at = other + i - n_first
+                bounds[i] = second_bounds[at]
+                lower[i], upper[i], linears[i] = -bounds[i], 0.0, -linear
+                K[i, i] = second[at, at]
+            total += bounds[i]
+        held = slope * total
+        _begin(bounds, n_first, held, own)
+        ends = np.empty(2 if apart else 1, dtype=np.intp)
+        ends[0], ends[-1] = n_first, n
+        slopes, account = np.empty(n), np.empty(3)
+        tell = numbers[number]
+        n_iter, n_round, aim = 0, 0, tol
+        least, waited, fallen, then = HUGE, 0, 0.0, 0.0
+        anew, ended = True, False
+        while not ended:
+            if anew:
+                _balance(own, bounds, n_first, held)
+                _add_up(first, cross, second, begin, other, n_first, own, linears, slopes)
+                n_round = 0
+                gap, start = 0.0, 0
+                for end in ends:
+                    lowest, highest = find_edges(
+                        slopes[start:end], own[start:end], lower[start:end], upper[start:end]
+                    )
+                    gap, start = max(gap, highest - lowest), end
+                if gap < least:
+                    least, waited, then = gap, 0, fallen
+                over = n_iter >= limit or (one_round and n_iter > 0) or waited >= _LONGEST_PATIENCE
+                over |= waited >= _PATIENCE and fallen - then <= _PROGRESS * fallen
+                if gap <= aim or over:
+                    _account(
+                        K, n_first, bounds, linears, held, ends, kinks, signs, ways,
+                        tol, at_bound, rounding, unit, own, slopes, tell,
+                    )  # fmt: skip
+                    primal = 0.5 * tell[4] + tell[6]
+                    short = primal + tell[1] > duality_tol * abs(tell[1])
+                    aim *= _TIGHTER
+                    ended = over or not short or aim < _TIGHTEST * tol
+                    tell[0], tell[2] = n_iter, gap
+                    tell[3] = 1.0 if gap <= tol and not short else 0.0
+                    least, waited = HUGE, 0
+                    continue
+            most = min(limit - n_iter, _UPDATES * n - n_round)
+            update_pairs(K, written, own, slopes, lower, upper, ends, 0.5 * aim, most, account)
+            n_iter += int(account[0])
+            n_round += int(account[0])
+            fallen += account[1]
+            anew = account[2] < 0
+            if anew:
+                waited += 1
+                if n_round == 0:  # no pair can move
+                    limit = n_iter
+            else:
+                i = int(account[2])
+                _write_row(first, cross, second, begin, other, n_first, i, K[i])
+                written[i] = True
 
 
 @jit
-def _solve(K, bounds, loss, accuracy, coefs, numbers):
-    n, n_first = bounds.size, K.n_first
-    lower, upper, linear = np.empty(n), np.empty(n), np.empty(n)
-    for i in range(n):
-        of_first = i < n_first
-        lower[i] = 0.0 if of_first else -bounds[i]
-        upper[i] = bounds[i] if of_first else 0.0
-        linear[i] = loss.linear if of_first else -loss.linear
-    total = bounds.sum()
-    held = loss.slope * total
-    _start(bounds, n_first, held, coefs)
-    ends = np.array([n_first, n]) if loss.apart else np.array([n])
-    slopes, account = np.empty(n), np.empty(2)
-    n_iter, aim = 0, accuracy.tol
-    least, waited, fallen, then = HUGE, 0, 0.0, 0.0
-    stalled = over = False
-    while True:
-        _balance(coefs, bounds, n_first, held)
-        _add_up(K, coefs, linear, slopes)
-        gap, begin = -HUGE, 0
-        for end in ends:
-            lowest, highest = find_edges(
-                slopes[begin:end], coefs[begin:end], lower[begin:end], upper[begin:end]
-            )
-            gap, begin = max(gap, highest - lowest), end
-        if gap < least:
-            least, waited, then = gap, 0, fallen
-        patient = waited < _LONGEST_PATIENCE and (
-            waited < _PATIENCE or fallen - then > _PROGRESS * fallen
-        )
-        over = n_iter >= accuracy.limit or (accuracy.one_round and n_iter > 0)
-        if gap <= aim or over or stalled or not patient:
-            _account(K, bounds, linear, loss, accuracy, coefs, slopes, ends, held, numbers)
-            short = _duality_gap(numbers) > accuracy.duality_tol * abs(numbers[1])
-            aim *= _TIGHTER
-            if over or stalled or not patient or not short or aim < _TIGHTEST * accuracy.tol:
-                numbers[0], numbers[2] = n_iter, max(gap, 0.0)
-                numbers[3] = 1.0 if gap <= accuracy.tol and not short else 0.0
-                return
-            least, waited = HUGE, 0
-            continue
-        limit = min(accuracy.limit - n_iter, _UPDATES * n)
-        update_pairs(K, coefs, slopes, lower, upper, ends, 0.5 * aim, limit, account)
-        n_iter += int(account[0])
-        fallen += account[1]
-        waited += 1
-        stalled = account[0] == 0
-
-
-@jit
-def _duality_gap(numbers):
-    return 0.5 * numbers[4] + numbers[6] + numbers[1]
-
-
-@jit
-def _start(bounds, n_first, held, coefs):
+def _begin(bounds, n_first, held, coefs):
     """The first rows of each class at their bounds, until what is held is reached."""
-    for side in range(2):
-        begin, end = (0, n_first) if side == 0 else (n_first, bounds.size)
-        left, sign = held, 1.0 if side == 0 else -1.0
-        for i in range(begin, end):
-            here = min(left, bounds[i])
-            coefs[i] = sign * here
-            left -= here
+    left = held
+    for i in range(bounds.size):
+        if i == n_first:
+            left = held
+        here = min(left, bounds[i])
+        coefs[i] = here if i < n_first else -here
+        left -= here
 
 
 @jit
 def _balance(coefs, bounds, n_first, held):
-    """Move sums, which rounding has moved, back to what is held."""
-    above, below = coefs[:n_first].sum(), -coefs[n_first:].sum()
-    for side in range(2):
-        begin, end = (0, n_first) if side == 0 else (n_first, coefs.size)
-        reached = above if side == 0 else below
-        wanted = held if held > 0.0 else min(above, below)
-        if abs(reached - wanted) > _ROUNDING * reached and reached > 0.0:
-            for i in range(begin, end):
-                bound = bounds[i]
-                coefs[i] = min(max(coefs[i] * (wanted / reached), -bound), bound)
-
-
-@jit
-def _add_up(K, coefs, linear, slopes):
-    """``slopes = K coefs + linear``."""
-    for k in range(slopes.size):
-        slopes[k] = linear[k]
+    """Move the sums of classes, which rounding has moved, back to what is held."""
+    above = below = 0.0
     for i in range(coefs.size):
-        if coefs[i] != 0.0:
-            row, coef = row_of(K, i), coefs[i]
-            for k in range(slopes.size):
-                slopes[k] += coef * row[k]
+        if i < n_first:
+            above += coefs[i]
+        else:
+            below -= coefs[i]
+    wanted = held if held > 0.0 else min(above, below)
+    for i in range(coefs.size):
+        reached = above if i < n_first else below
+        if abs(reached - wanted) > _ROUNDING * reached and reached > 0.0:
+            coefs[i] = min(max(coefs[i] * (wanted / reached), -bounds[i]), bounds[i])
 
 
 @jit
-def _account(K, bounds, linear, loss, accuracy, coefs, slopes, ends, held, numbers):
+def _write_row(first, cross, second, begin, other, n_first, i, row):
+    """A row of the matrix of a pair, from the blocks of its groups."""
+    n_second = row.size - n_first
+    left, right = row[:n_first], row[n_first:]
+    if i < n_first:
+        own, across = first[begin + i][begin:], cross[begin + i][other:]
+        for k in range(n_first):
+            left[k] = own[k]
+        for k in range(n_second):
+            right[k] = across[k]
+    else:
+        at = other + i - n_first
+        own = second[at][other:]
+        for k in range(n_first):
+            left[k] = cross[begin + k, at]
+        for k in range(n_second):
+            right[k] = own[k]
+
+
+@jit
+def _add_up(first, cross, second, begin, other, n_first, coefs, linear, slopes):
+    """``slopes = K coefs + linear``, from the blocks."""
+    n_second = coefs.size - n_first
+    own, others = coefs[:n_first], coefs[n_first:]
+    right = slopes[n_first:]
+    for k in range(n_second):
+        right[k] = linear[n_first + k]
+    for i in range(n_first):
+        line, across = first[begin + i][begin:], cross[begin + i][other:]
+        total, coef = linear[i], own[i]
+        for k in range(n_first):
+            total += own[k] * line[k]
+        for k in range(n_second):
+            total += others[k] * across[k]
+        slopes[i] = total
+        if coef != 0.0:
+            for k in range(n_second):
+                right[k] += coef * across[k]
+    for i in range(n_second):
+        line, total = second[other + i][other:], 0.0
+        for k in range(n_second):
+            total += others[k] * line[k]
+        right[i] += total
+
+
+@jit
+def _account(
+    K,
+    n_first,
+    bounds,
+    linear,
+    held,
+    ends,
+    kinks,
+    signs,
+    ways,
+    tol,
+    at_bound,
+    rounding,
+    unit,
+    coefs,
+    slopes,
+    numbers,
+):
     """All that a solution is told by, but how it was found."""
-    n, n_first = bounds.size, K.n_first
-    begin, other = K.at
-    norm = size = largest = 0.0
-    kinks, costs = np.empty(n), np.empty(n)
+    n = bounds.size
+    norm = size = largest = gain = 0.0
+    own, costs = np.empty(n), np.empty(n)
     for i in range(n):
         side = 0 if i < n_first else 1
         score = slopes[i] - linear[i]
         norm += coefs[i] * score
         size += abs(coefs[i])
-        kinks[i] = loss.kinks[side] - loss.signs[side] * score
-        costs[i] = -bounds[i] if loss.rising[side] else bounds[i]
-        at = begin + i if side == 0 else other + i - n_first
-        corner = K.first[at, at] if side == 0 else K.second[at, at]
-        largest = max(largest, abs(corner))
-    off = size * (accuracy.rounding + n * accuracy.unit)
-    paid = may_pay = worst = 0.0
-    violators = 0
-    start, number = 0, 0
-    zeros, sums = loss.kinks.copy(), np.empty(2)
-    sums[0], sums[1] = bounds[:n_first].sum(), bounds[n_first:].sum()
-    total = sums[0] + sums[1]
-    for side in range(2):
-        sums[side] = -sums[side] if loss.rising[side] else sums[side]
-    numbers[13] = 0.0
+        gain -= coefs[i] * linear[i]
+        own[i] = kinks[side] - signs[side] * score
+        costs[i] = ways[side] * bounds[i]
+        largest = max(largest, abs(K[i, i]))
+    off = size * (rounding + n * unit)
+    paid = may_pay = 0.0
+    violators = start = number = 0
     for end in ends:
-        offset = best_offset(kinks[start:end], costs[start:end], held)
-        numbers[12 + number] = offset
+        offset = best_offset(own[start:end], costs[start:end], held)
+        numbers[_OFFSETS + number] = offset
         paid += held * offset
         for i in range(start, end):
             bound, alpha = bounds[i], abs(coefs[i])
-            inside = kinks[i] - offset if costs[i] >= 0.0 else offset - kinks[i]
+            inside = (own[i] - offset) * ways[0 if i < n_first else 1]
             paid += bound * max(inside, 0.0)
             may_pay += bound if inside > -off else 0.0
-            can_rise = alpha < (1.0 - accuracy.at_bound) * bound
-            can_fall = alpha > accuracy.at_bound * bound
-            if (can_rise and inside > accuracy.tol) or (can_fall and inside < -accuracy.tol):
+            can_rise = alpha < (1.0 - at_bound) * bound and inside > tol
+            if can_rise or (alpha > at_bound * bound and inside < -tol):
                 violators += 1
-        here = slice(number, number + 1) if loss.apart else slice(0, 2)
-        offset = best_offset(zeros[here], sums[here], held)
-        worst += held * offset
-        for side in range(2):
-            if side == number or not loss.apart:
-                inside = zeros[side] - offset if sums[side] >= 0.0 else offset - zeros[side]
-                worst += abs(sums[side]) * max(inside, 0.0)
         start, number = end, number + 1
-    gain = -loss.linear * size
     longest = norm + off * size  # a norm that is larger makes the dual smaller: it stays a bound
-    share = 1.0
-    if held == 0.0 and longest > 0.0:
-        share = min(1.0, gain / longest)
+    share = min(1.0, gain / longest) if held == 0.0 and longest > 0.0 else 1.0
     numbers[1] = 0.5 * norm - gain
     numbers[4] = norm
     numbers[5] = 0.0 if norm >= 0.0 else _NINE_DIGITS * size * size * largest
@@ -284,8 +355,6 @@ def _account(K, bounds, linear, loss, accuracy, coefs, slopes, ends, held, numbe
     numbers[7] = share * (gain - 0.5 * share * longest)
     numbers[8] = violators
     numbers[9] = off * (may_pay + 0.5 * size)
-    numbers[10] = total
-    numbers[11] = worst
 
 
 @jit
@@ -294,39 +363,35 @@ def best_offset(kinks, costs, linear):
 
     A negative cost is that of a ramp that rises, ``|c_i| max(0, b - k_i)``. The middle where there
     are several such b; slopes of F that are zero to within rounding are zero.
+
+    The first kink right of which F does not fall is looked for, and the first right of which it
+    rises: of the kinks between two, one that is among them is tried, until there is none.
     """
-    low = _first_kink(kinks, costs, linear, -_FLAT)
-    return 0.5 * (low + _first_kink(kinks, costs, linear, _FLAT))
-
-
-@jit
-def _first_kink(kinks, costs, linear, hair):
-    """The first kink right of which F rises, by more than ``hair`` of the sums; else the last.
-
-    Of those between two kinks, one is tried that is among them, until there is none.
-    """
-    low, high = -HUGE, HUGE
+    middle = 0.0
     last = -HUGE
     for k in range(kinks.size):
         last = max(last, kinks[k])
-    while True:
-        pivot, seen = 0.0, 0
-        for k in range(kinks.size):
-            if low < kinks[k] < high:
-                seen += 1
-                if seen & (seen - 1) == 0:  # neither end of kinks that are in order
-                    pivot = kinks[k]
-        if seen == 0:
-            return high if high < HUGE else last
-        below, above = linear, 0.0
-        for k in range(kinks.size):
-            cost = costs[k]
-            if cost < 0.0:
-                below -= cost if kinks[k] <= pivot else 0.0
+    for rises in range(2):
+        low, high = -HUGE, HUGE
+        while True:
+            pivot, seen = 0.0, 0
+            for k in range(kinks.size):
+                if low < kinks[k] < high:
+                    seen += 1
+                    if seen & (seen - 1) == 0:  # neither end of kinks that are in order
+                        pivot = kinks[k]
+            if seen == 0:
+                break
+            below, above = linear, 0.0
+            for k in range(kinks.size):
+                if costs[k] < 0.0:
+                    below -= costs[k] if kinks[k] <= pivot else 0.0
+                else:
+                    above += costs[k] if kinks[k] > pivot else 0.0
+            hair = _FLAT * (below + above)
+            if below - above > hair or (rises == 0 and below - above >= -hair):
+                high = pivot
             else:
-                above += cost if kinks[k] > pivot else 0.0
-        slope, sums = below - above, below + above
-        if slope > hair * sums or (hair < 0.0 and slope >= hair * sums):
-            high = pivot
-        else:
-            low = pivot
+                low = pivot
+        middle += 0.5 * (high if high < HUGE else last)
+    return middle

@@ -34,7 +34,7 @@ from aesvm.kernels import KernelMatrix
 from aesvm.kernels.accumulate import KeptRows, add_rows
 from aesvm.kernels.blocks import WORKING_SET_LINES
 from aesvm.runtime.jit import jit
-from aesvm.solver.pair_updates import update_pairs, whole
+from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.row_cache import RowCache, gather_rows
 from aesvm.solver.state import DualState, Edge, Solution
 
@@ -258,10 +258,11 @@ class _Active:
                 block = block[np.ix_(self.at, self.at)]
         coefs, slopes = self.coefs[chosen], self.slopes[chosen]
         ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in edges])
-        account = np.empty(2)
+        account = np.empty(3)
         limit = min(limit, _UPDATES * len(chosen))
         lower, upper = self.lower[chosen], self.upper[chosen]
-        update_pairs(whole(block), coefs, slopes, lower, upper, ends, tol, limit, account)
+        written = np.ones(len(chosen), dtype=bool)
+        update_pairs(block, written, coefs, slopes, lower, upper, ends, tol, limit, account)
         changes = coefs - self.coefs[chosen]
         self.coefs[chosen] = coefs
         moved = np.flatnonzero(changes)
