@@ -21,6 +21,11 @@ from aesvm.solver.small import best_offset
 from tests import oracles
 
 
+@pytest.fixture(autouse=True)
+def few_are_enough(monkeypatch):
+    monkeypatch.setattr(small_pairs, "FEWEST_PAIRS", 2)
+
+
 def classes(n_classes=12, n_features=3, seed=0):
     """Overlapping classes of one row to a dozen, and weights."""
     rng = np.random.default_rng(seed)

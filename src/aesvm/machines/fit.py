@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import TrainingKernel
-from aesvm.machines import rounds
+from aesvm.machines import rounds, small_pairs
 from aesvm.machines.accounts import Accounts
 from aesvm.machines.formulation import Formulation, PairFormulation
 from aesvm.machines.problem import Expansion
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.machines.rows import ClassRows, Rows
-from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.training import (
     SolverOptions,
     Trainer,
@@ -94,9 +93,10 @@ def train(
         formulation, options, data.n_machines, run, progress, aim_at_duality_gap=exact
     )
     small, problems = None, data.problems(rows, weights)
-    if isinstance(data, ClassRows) and data.n_machines > 1 and not first.derived.reduced:
+    many = data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced
+    if many and isinstance(data, ClassRows):
         classes, of_pairs = data.by_class(rows, weights), cast(PairFormulation, formulation)
-        small = SmallPairs(classes, kernel, of_pairs, int(options.cache_size * 1e6))
+        small = small_pairs.SmallPairs(classes, kernel, of_pairs, int(options.cache_size * 1e6))
         problems = data.problems(rows, weights, without=small.numbers)
     return train_in_memory(
         problems,

@@ -29,6 +29,9 @@ from aesvm.solver.small import COLUMNS, Accuracy, Blocks, TwoClasses, solve_smal
 #: A pair of more rows is trained by itself, and groups have this many rows where classes are small.
 MOST_ROWS, GROUP_ROWS = 3072, 512
 
+#: Fewer pairs are trained one by one: that takes less time than to compile what trains many.
+FEWEST_PAIRS = 45
+
 #: Kernel values times costs that come to more are left to the solver that checks its sums.
 _LARGEST_SUM = 1e150
 
