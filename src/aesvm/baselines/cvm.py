@@ -181,6 +181,7 @@ class _CoreSet:
         while True:
             update_pairs(
                 self.gram.values,
+                self.gram.values.diagonal().astype(np.float64),
                 np.ones(capacity, dtype=bool),
                 self.alpha,
                 self.slopes,

@@ -244,9 +244,8 @@ class SmallPairs:
         n_rows = (sizes[first] + sizes[second])[self.numbers]
         nothing = np.searchsorted(self.numbers, self.nothing)
         n_rows[nothing] = 0
-        costs = np.bincount(
-            np.repeat(np.arange(len(sizes)), sizes), self.classes.bounds, len(sizes)
-        )
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        costs = np.bincount(labels, self.classes.bounds, len(sizes)).astype(np.float64, copy=False)
         total = np.where(n_rows > 0, costs[first[self.numbers]] + costs[second[self.numbers]], 0.0)
         worst = _worst(formulation.two_classes(), costs[first], costs[second])[self.numbers]
         each: Any = tuple(offsets.T)

@@ -18,7 +18,7 @@ HUGE = 1e300
 
 
 @jit
-def update_pairs(K, written, coefs, slopes, lower, upper, ends, tol, limit, account):
+def update_pairs(K, diag, written, coefs, slopes, lower, upper, ends, tol, limit, account):
     """Minimise until slopes in no group differ the wrong way by more than ``tol``.
 
     It ends early where it comes to a row of K that is not written: to be called again.
@@ -26,7 +26,8 @@ def update_pairs(K, written, coefs, slopes, lower, upper, ends, tol, limit, acco
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Of rows that are not written, the diagonal.
+    diag : ndarray of shape (n,)
+        Its diagonal.
     written : ndarray of shape (n,)
         Whether each row of K is.
     coefs, slopes : ndarray of shape (n,)
@@ -43,10 +44,8 @@ def update_pairs(K, written, coefs, slopes, lower, upper, ends, tol, limit, acco
     """
     # Numba vectorises loops over slices that begin at zero, and no others
     n = coefs.size
-    diag = np.empty(n)
     largest = 0.0
     for i in range(n):
-        diag[i] = K[i, i]
         largest = max(largest, abs(diag[i]))
     flat = 1e-12 * largest + 1e-300
     # added to a slope, these take those out of the running that cannot rise, or fall

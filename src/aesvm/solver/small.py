@@ -156,20 +156,21 @@ def _solve_small(
         n_first = first_ends[a] - begin
         n = n_first + second_ends[b] - other
         K, own = values[: n * n].reshape(n, n), coefs[done : done + n]
-        done += n
+        done = done + n
         written = np.zeros(n, dtype=np.bool_)
-        bounds, lower, upper, linears = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+        bounds, lower, upper = np.empty(n), np.empty(n), np.empty(n)
+        linears, diag = np.empty(n), np.empty(n)
         total = 0.0
         for i in range(n):
             if i < n_first:
                 bounds[i] = upper[i] = first_bounds[begin + i]
                 lower[i], linears[i] = 0.0, linear
-                K[i, i] = first[begin + i, begin + i]
+                diag[i] = first[begin + i, begin + i]
             else:
                 at = other + i - n_first
                 bounds[i] = second_bounds[at]
                 lower[i], upper[i], linears[i] = -bounds[i], 0.0, -linear
-                K[i, i] = second[at, at]
+                diag[i] = second[at, at]
             total += bounds[i]
         held = slope * total
         _begin(bounds, n_first, held, own)
@@ -183,21 +184,25 @@ def _solve_small(
         while not ended:
             if anew:
                 _balance(own, bounds, n_first, held)
-                _add_up(first, cross, second, begin, other, n_first, own, linears, slopes)
+                for i in range(n):
+                    if own[i] != 0.0 and not written[i]:
+                        _write_row(first, cross, second, begin, other, n_first, i, K[i])
+                        written[i] = True
+                _add_up(K, own, linears, slopes)
                 n_round = 0
                 gap, start = 0.0, 0
                 for end in ends:
                     lowest, highest = find_edges(
                         slopes[start:end], own[start:end], lower[start:end], upper[start:end]
                     )
-                    gap, start = max(gap, highest - lowest), end
+                    gap, start = max(gap, highest - lowest), int(end)
                 if gap < least:
                     least, waited, then = gap, 0, fallen
                 over = n_iter >= limit or (one_round and n_iter > 0) or waited >= _LONGEST_PATIENCE
                 over |= waited >= _PATIENCE and fallen - then <= _PROGRESS * fallen
                 if gap <= aim or over:
                     _account(
-                        K, n_first, bounds, linears, held, ends, kinks, signs, ways,
+                        diag, n_first, bounds, linears, held, ends, kinks, signs, ways,
                         tol, at_bound, rounding, unit, own, slopes, tell,
                     )  # fmt: skip
                     primal = 0.5 * tell[4] + tell[6]
@@ -209,7 +214,9 @@ def _solve_small(
                     least, waited = HUGE, 0
                     continue
             most = min(limit - n_iter, _UPDATES * n - n_round)
-            update_pairs(K, written, own, slopes, lower, upper, ends, 0.5 * aim, most, account)
+            update_pairs(
+                K, diag, written, own, slopes, lower, upper, ends, 0.5 * aim, most, account
+            )
             n_iter += int(account[0])
             n_round += int(account[0])
             fallen += account[1]
@@ -273,34 +280,20 @@ def _write_row(first, cross, second, begin, other, n_first, i, row):
 
 
 @jit
-def _add_up(first, cross, second, begin, other, n_first, coefs, linear, slopes):
-    """``slopes = K coefs + linear``, from the blocks."""
-    n_second = coefs.size - n_first
-    own, others = coefs[:n_first], coefs[n_first:]
-    right = slopes[n_first:]
-    for k in range(n_second):
-        right[k] = linear[n_first + k]
-    for i in range(n_first):
-        line, across = first[begin + i][begin:], cross[begin + i][other:]
-        total, coef = linear[i], own[i]
-        for k in range(n_first):
-            total += own[k] * line[k]
-        for k in range(n_second):
-            total += others[k] * across[k]
-        slopes[i] = total
-        if coef != 0.0:
-            for k in range(n_second):
-                right[k] += coef * across[k]
-    for i in range(n_second):
-        line, total = second[other + i][other:], 0.0
-        for k in range(n_second):
-            total += others[k] * line[k]
-        right[i] += total
+def _add_up(K, coefs, linear, slopes):
+    """``slopes = K coefs + linear``, of rows that are written where coefficients are not zero."""
+    for k in range(slopes.size):
+        slopes[k] = linear[k]
+    for i in range(coefs.size):
+        if coefs[i] != 0.0:
+            row, coef = K[i], coefs[i]
+            for k in range(slopes.size):
+                slopes[k] += coef * row[k]
 
 
 @jit
 def _account(
-    K,
+    diag,
     n_first,
     bounds,
     linear,
@@ -329,7 +322,7 @@ def _account(
         gain -= coefs[i] * linear[i]
         own[i] = kinks[side] - signs[side] * score
         costs[i] = ways[side] * bounds[i]
-        largest = max(largest, abs(K[i, i]))
+        largest = max(largest, abs(diag[i]))
     off = size * (rounding + n * unit)
     paid = may_pay = 0.0
     violators = start = number = 0

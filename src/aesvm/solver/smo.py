@@ -261,8 +261,8 @@ class _Active:
         account = np.empty(3)
         limit = min(limit, _UPDATES * len(chosen))
         lower, upper = self.lower[chosen], self.upper[chosen]
-        written = np.ones(len(chosen), dtype=bool)
-        update_pairs(block, written, coefs, slopes, lower, upper, ends, tol, limit, account)
+        diag, written = block.diagonal().astype(np.float64), np.ones(len(chosen), dtype=bool)
+        update_pairs(block, diag, written, coefs, slopes, lower, upper, ends, tol, limit, account)
         changes = coefs - self.coefs[chosen]
         self.coefs[chosen] = coefs
         moved = np.flatnonzero(changes)
