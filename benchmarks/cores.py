@@ -68,9 +68,7 @@ def works(data: Dataset, count: int) -> dict[str, Callable[[], object]]:
         )
     representatives = RepresentativeSet(gamma=1.0, n_jobs=count)
     representatives.fit(data.X[:WARM_UP], data.y[:WARM_UP])
-    found[f"representatives of {len(data.y):,} rows"] = partial(
-        representatives.fit, data.X, data.y
-    )
+    found[f"representatives of {len(data.y):,} rows"] = partial(representatives.fit, data.X, data.y)
     part = data.split(SOLVES[0][0], PREDICTED)
     model: Any = AESVC(gamma=1.0, refine="exact").fit(part.X[:20_000], part.y[:20_000])
     model.set_params(n_jobs=count)

@@ -12,13 +12,14 @@ problem, of which all objectives are sums; one number is of the worst pair alone
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from math import inf, isinf, sqrt
+from dataclasses import asdict, dataclass, field
+from math import isinf, sqrt
 from typing import Any
 
 import numpy as np
 
 from aesvm.kernels import NOT_DEFINITE, TAKEN
+from aesvm.machines.accounts import Accounts
 
 #: Why a number is missing.
 NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was given"
@@ -260,84 +261,8 @@ _OF_REPRESENTATIVES = {
 }
 
 
-@dataclass(frozen=True)
-class Account:
-    """The numbers of one pair of classes that a certificate is made of."""
-
-    exact: bool
-    rounds: int
-    n_rows: int
-    max_residual: float
-    total_residual: float | None  #: None where no more than a bound on the largest is known
-    squared_norm: float
-    rounding: float  #: of it, in kernel values that are right to nine digits
-    loss_reduced: float | None  #: the losses of F2
-    total_cost: float  #: sum_i c_i
-    worst_optimum: float  #: what w = 0 can do
-    squared_norm_bound: float | None  #: what |w|^2 is at most, of an optimum
-    target_reach: float  #: how far targets are apart for a unit of distance
-    offsets: tuple[float, ...]  #: of the machine
-    weighted_distances: float  #: sum_i c_i |tau_i|
-    loss: float | None = None  #: the losses of F1
-    dual_objective: float | None = None
-    violators: int | None = None
-    changed: float | None = None  #: share of the rows whose prediction the last round changed
-    proof_rounding: float = 0.0  #: what F1 is off by, at most, where that was proven
-    proven: bool = False  #: whether F1 and the dual were computed anew, in double precision
-    n_vectors: int | None = None  #: that w was restricted to the span of
-    estimated_dual: float | None = None  #: from a sample of the rows
-    estimated_error: float = 0.0  #: what that may be off by, two standard errors
-
-    def without_dual(self) -> Account:
-        """The same where no multipliers of all rows are known, and nothing is proven."""
-        return replace(
-            self,
-            dual_objective=None,
-            violators=None,
-            proof_rounding=0.0,
-            proven=False,
-            estimated_dual=None,
-            estimated_error=0.0,
-        )
-
-    @property
-    def relative_gap(self) -> float | None:
-        """The gap of this pair, as a share of its own objective; see ``Certificate``."""
-        if self.loss is None or self.dual_objective is None:
-            return None
-        objective = 0.5 * max(self.squared_norm, 0.0) + self.loss
-        gap = max(0.0, objective - self.dual_objective)
-        if max(gap, abs(objective)) <= self.proof_rounding:
-            return 0.0
-        return (gap + self.proof_rounding) / abs(objective) if objective else inf
-
-    @classmethod
-    def of_nothing(cls) -> Account:
-        """Of a pair of classes one of which has no rows: nothing is lost, nothing was solved."""
-        return cls(
-            exact=True,
-            rounds=0,
-            n_rows=0,
-            max_residual=0.0,
-            total_residual=0.0,
-            squared_norm=0.0,
-            rounding=0.0,
-            loss_reduced=0.0,
-            total_cost=0.0,
-            worst_optimum=0.0,
-            squared_norm_bound=0.0,
-            target_reach=0.0,
-            offsets=(0.0,),
-            weighted_distances=0.0,
-            loss=0.0,
-            dual_objective=0.0,
-            violators=0,
-            proven=True,
-        )
-
-
 def certificate_of(
-    accounts: list[Account],
+    accounts: Accounts,
     n_rows: int,
     n_solved: int,
     hull_tol: float,
@@ -352,34 +277,30 @@ def certificate_of(
     ``in_memory``: whether the training rows are in one place; a number that is missing can then be
     had by another call.
     """
-
-    def total(name: str) -> Any:
-        values = [getattr(account, name) for account in accounts]
-        return None if None in values else sum(values)
-
+    total = accounts.total
     squared_norm = max(total("squared_norm"), 0.0)
-    negative = any(account.squared_norm < -account.rounding for account in accounts)
+    negative = bool((accounts["squared_norm"] < -accounts["rounding"]).any())
     if definiteness == TAKEN and negative:
         definiteness = NOT_DEFINITE
     half = 0.5 * squared_norm
     loss, dual = total("loss"), total("dual_objective")
     objective = None if loss is None else half + loss
-    exact = all(account.exact for account in accounts)
-    max_residual = max(account.max_residual for account in accounts)
+    exact = bool(accounts["exact"].all())
+    max_residual = float(accounts["max_residual"].max())
     paper_bound = None
     if not max_residual:
         paper_bound = 0.0
     elif (largest := total("squared_norm_bound")) is not None:
         # the norm as long as it can be, and the farthest that targets can be
-        reach = sqrt(largest + max(account.target_reach for account in accounts) ** 2)
+        reach = sqrt(largest + float(accounts["target_reach"].max()) ** 2)
         with np.errstate(over="ignore"):
             paper_bound = float(np.float64(total("total_cost")) * reach * sqrt(max_residual))
     gap = None
     if objective is not None and dual is not None:
         gap = max(0.0, objective - dual) + total("proof_rounding")
-    vectors = [one.n_vectors for one in accounts if one.n_vectors is not None]
+    vectors = bool(accounts.known("n_vectors").any())
     # in the span of few vectors, rows are represented where not all of them could be asked
-    all_seen = bool(vectors) and not max_residual
+    all_seen = vectors and not max_residual
     reduced = objective if all_seen else total("loss_reduced")
     if reduced is not None and not all_seen:
         reduced += half
@@ -396,12 +317,7 @@ def certificate_of(
         "paper_bound_is_vacuous": None
         if paper_bound is None or reduced is None
         else paper_bound > 0 and reduced + paper_bound >= total("worst_optimum"),
-        "theorem_2_bound": sum(
-            sqrt(max(account.squared_norm, 0.0) + account.target_reach**2)
-            * account.weighted_distances
-            for account in accounts
-            if account.weighted_distances < inf
-        ),
+        "theorem_2_bound": _theorem_2(accounts),
         "violators": total("violators"),
     }
     numbers["worst_pair_gap"] = _worst_gap(accounts, numbers["relative_gap"])
@@ -428,38 +344,46 @@ def certificate_of(
         n_vectors=n_vectors if vectors else None,
         estimated_gap=estimate,
         estimated_gap_error=error,
-        rounds=max(account.rounds for account in accounts),
+        rounds=int(accounts["rounds"].max()),
         n_rows=n_rows,
         n_solved=n_solved,
         hull_tol=float(hull_tol),
         max_residual=max_residual,
         changed=None if exact else _mean_change(accounts),
-        proven=all(account.proven for account in accounts),
+        proven=bool(accounts["proven"].all()),
         missing=missing,
         **numbers,
     )
 
 
-def _mean_change(accounts: list[Account]) -> float | None:
+def _theorem_2(accounts: Accounts) -> float:
+    norms = np.maximum(accounts["squared_norm"], 0.0) + accounts["target_reach"] ** 2
+    distances = accounts["weighted_distances"]
+    return float(np.sqrt(norms) @ np.where(distances < np.inf, distances, 0.0))
+
+
+def _mean_change(accounts: Accounts) -> float | None:
     """The share of predictions that last rounds changed, of the pairs that made any."""
-    made = [(one.changed, one.n_rows) for one in accounts if one.changed is not None]
-    return sum(share * n for share, n in made) / sum(n for _, n in made) if made else None
+    made = accounts.known("changed")
+    shares, n_rows = accounts["changed"][made], accounts["n_rows"][made]
+    return float(shares @ n_rows / n_rows.sum()) if made.any() else None
 
 
 def _estimated_gap(
-    accounts: list[Account], objective: float | None
+    accounts: Accounts, objective: float | None
 ) -> tuple[float | None, float | None]:
     """The relative gap as a sample has it, and two standard errors of that."""
-    duals = [one.dual_objective if one.n_rows == 0 else one.estimated_dual for one in accounts]
-    if objective is None or not objective or None in duals:
+    nothing = accounts["n_rows"] == 0
+    duals = np.where(nothing, accounts["dual_objective"], accounts["estimated_dual"])
+    if objective is None or not objective or np.isnan(duals).any():
         return None, None
-    gap = objective - sum(dual for dual in duals if dual is not None)
-    error = sqrt(sum(one.estimated_error**2 for one in accounts))
+    gap = objective - float(duals.sum())
+    error = float(np.linalg.norm(accounts["estimated_error"]))
     return max(gap, 0.0) / abs(objective), error / abs(objective)
 
 
-def _worst_gap(accounts: list[Account], of_all: float | None) -> float | None:
+def _worst_gap(accounts: Accounts, of_all: float | None) -> float | None:
     """The largest relative gap of any pair; ``of_all``: that of the sums."""
     if of_all is None or len(accounts) == 1:
         return of_all
-    return max(account.relative_gap or 0.0 for account in accounts)
+    return float(np.nan_to_num(accounts.relative_gaps(), nan=0.0, posinf=np.inf).max())

@@ -15,6 +15,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.bases import training
+from aesvm.estimators.trained import TrainedOn
 from aesvm.machines.formulation import best_offsets, total_loss
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.nu_hinge import NuHinge
@@ -77,12 +78,12 @@ def signed(model, y):
 
 def objective_of(model, formulation, X, y, weights=None):
     """F1 of a model with one machine, in double precision, from the formulas."""
-    (account,), (one,) = model._trained_on_["accounts"], model._model().expansions()
-    coefs = one.coefs * formulation.decision(account["offsets"]).scale
+    (account,), (one,) = TrainedOn.of(model).accounts, model._model().expansions()
+    coefs = one.coefs * formulation.decision(account.offsets).scale
     norm = coefs @ oracles.kernel(X[one.rows], gamma=model.gamma_) @ coefs
     scores = oracles.kernel(X, X[one.rows], gamma=model.gamma_) @ coefs
     targets, bounds = signed(model, y), costs_of(model, len(y), weights)
-    return 0.5 * norm + loss(model, scores, targets, bounds, account["offsets"])
+    return 0.5 * norm + loss(model, scores, targets, bounds, account.offsets)
 
 
 def loss(model, scores, targets, bounds, offsets):
@@ -226,16 +227,16 @@ def test_every_pair_of_classes_is_an_exact_svm_in_its_span(
     formulation = Hinge() if isinstance(estimator, AESVC) else NuHinge(0.5)
     total = 0.0
     for (first, second), one, account in zip(
-        pairs, expansions, model._trained_on_["accounts"], strict=True
+        pairs, expansions, TrainedOn.of(model).accounts, strict=True
     ):
         assert len(one.rows) > 0
         at = np.flatnonzero((y == first) | (y == second))
         K = oracles.kernel(X[at], X[one.rows], kernel=kernel, gamma=0.5)
         within = oracles.kernel(X[one.rows], kernel=kernel, gamma=0.5)
         signs = np.where(y[at] == first, 1.0, -1.0)
-        coefs = one.coefs * formulation.decision(account["offsets"]).scale
+        coefs = one.coefs * formulation.decision(account.offsets).scale
         reached = 0.5 * coefs @ within @ coefs + loss(
-            model, K @ coefs, signs, weights[at], account["offsets"]
+            model, K @ coefs, signs, weights[at], account.offsets
         )
         total += reached
         L = K @ np.linalg.lstsq(within, K.T, rcond=1e-13)[0]
@@ -273,7 +274,7 @@ def test_what_is_estimated_from_all_rows_is_what_is_proven(name, small_steps):
         assert certificate.estimated_gap_error == 0.0
         assert certificate.estimated_gap == pytest.approx(certificate.relative_gap, abs=2e-5)
         # no more rows have multipliers than positions imply
-        assert len(model._trained_on_["multipliers"][0][0]) < 450
+        assert len(TrainedOn.of(model).multipliers.rows) < 450
 
 
 @EACH
@@ -398,7 +399,7 @@ def test_the_number_of_threads_changes_nothing(name, small_steps):
 def test_the_gap_is_half_of_what_the_span_lacks_and_rounding_off(C, n_vectors, small_steps):
     X, y, _ = rows()
     model = fitted(AESVC(C=C, gamma=1.0, max_vectors=n_vectors), X, y)
-    ((at, coefs),) = model._trained_on_["multipliers"]
+    _, at, coefs = TrainedOn.of(model).multipliers
     assert (np.abs(coefs) <= C * (1 + 1e-12)).all()
     assert abs(coefs.sum()) <= 1e-9 * np.abs(coefs).sum()
     K = oracles.kernel(X, gamma=1.0)

@@ -14,8 +14,9 @@ from sklearn.datasets import make_moons
 from sklearn.svm import SVC
 
 from aesvm import AESVC, AENuSVC
-from aesvm.certificate import Account, certificate_of
+from aesvm.certificate import certificate_of
 from aesvm.kernels import DEFINITE, kernel_matrix
+from aesvm.machines.accounts import Account, Accounts
 from aesvm.machines.formulation import best_offsets
 from aesvm.machines.hinge import Hinge
 from aesvm.solver.smo import minimize
@@ -106,7 +107,7 @@ def test_the_dual_is_nowhere_above_an_attained_objective(seed, C, decades, kerne
     assert certificate.dual_objective <= min(attained) * slack
     assert attained[0] - certificate.gap <= min(attained) * slack
     # of sums that cancel, no order of summation gives the digits of another
-    rounding = model._trained_on_["accounts"][0]["proof_rounding"]
+    rounding = model._trained_on_["accounts"]["proof_rounding"][0]
     assert abs(certificate.objective - attained[0]) <= 1e-6 * attained[0] + 2.0 * rounding
     assert certificate.gap >= rounding
 
@@ -204,7 +205,7 @@ def account(objective, dual, rounding=0.0):
 
 
 def certificate_of_pairs(*accounts):
-    return certificate_of(list(accounts), 10, 10, 1e-3, DEFINITE)
+    return certificate_of(Accounts.of(accounts), 10, 10, 1e-3, DEFINITE)
 
 
 def test_a_bad_pair_does_not_hide_among_good_ones():

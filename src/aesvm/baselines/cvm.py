@@ -175,12 +175,14 @@ class _CoreSet:
         capacity = len(self.alpha)
         upper = np.zeros(capacity)
         upper[: self.size] = 1.0
-        account = np.empty(2)
+        account = np.empty(3)
         limit = max(1, _MOVED // capacity)
         tol = _INNER * epsilon * (self.ball.diagonal - self.norm())
         while True:
             update_pairs(
                 self.gram.values,
+                self.gram.values.diagonal().astype(np.float64),
+                np.ones(capacity, dtype=bool),
                 self.alpha,
                 self.slopes,
                 np.zeros(capacity),

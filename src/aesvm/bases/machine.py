@@ -15,8 +15,8 @@ from aesvm.bases.newton import Point, Solved, seen_in_span, solve_in_span
 from aesvm.bases.passes import Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines, add_up
 from aesvm.bases.values import Array, BasisValues
-from aesvm.certificate import Account
 from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.machines.accounts import Account
 from aesvm.machines.formulation import (
     Formulation,
     Offsets,
@@ -26,9 +26,10 @@ from aesvm.machines.formulation import (
 )
 from aesvm.machines.memory import prove
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
+from aesvm.machines.results import Trained
 from aesvm.machines.rounds import FREE
 from aesvm.machines.rows import EveryRow
-from aesvm.machines.training import Trained, proven
+from aesvm.machines.training import proven
 from aesvm.runtime.progress import Progress
 from aesvm.solver.state import Solution
 

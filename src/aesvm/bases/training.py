@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.values import Array
-from aesvm.certificate import Account
 from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.machines.accounts import Account
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
+from aesvm.machines.results import Trained
 from aesvm.machines.rows import Rows
-from aesvm.machines.training import Trained, Trainer, constant_machine
+from aesvm.machines.training import Trainer, constant_machine
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Prepared
 

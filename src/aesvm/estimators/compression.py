@@ -15,6 +15,7 @@ from aesvm.estimators.fitting import fitting
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.trained import TrainedOn
 from aesvm.estimators.validation import validated_rows
+from aesvm.machines.accounts import Accounts
 
 
 def check_compress(n_vectors: int | None, tol: float | None) -> None:
@@ -130,7 +131,7 @@ def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None
                 estimated_dual=None,
             )
         )
-    known._replace(accounts=accounts, n_vectors=len(now.support_)).keep(now)
+    known._replace(accounts=Accounts.of(accounts), n_vectors=len(now.support_)).keep(now)
 
 
 def _scale(estimator: Any, account: Any) -> float:

@@ -19,6 +19,7 @@ from aesvm.estimators.streams import reducer_of
 from aesvm.estimators.trained import TrainedOn, set_trained
 from aesvm.estimators.validation import check_labels
 from aesvm.kernels.joint import TargetScale
+from aesvm.machines.results import Terms
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.out_of_core.elsewhere import Answers, GatheredRows
 from aesvm.out_of_core.merge_tree import bytes_of
@@ -43,7 +44,7 @@ def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: Digest) 
         n_rows,
         fit.n_solved,
         fit.accounts,
-        [],
+        Terms.of([]),
         kernel_spec(estimator, estimator.gamma_).definiteness,
         fit.n_vectors,
     )

@@ -29,8 +29,8 @@ from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
 from aesvm.machines.formulation import Array, Decision, Formulation, Offsets
 from aesvm.machines.one_vs_one import class_pairs
 from aesvm.machines.problem import total_of_costs
+from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rows import ClassRows, EveryRow, Rows, TargetRows
-from aesvm.machines.training import Trained
 from aesvm.machines.tube import Tube
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
@@ -84,7 +84,9 @@ class Learning(Protocol):
     ) -> Learner:
         """Valid rows as they are learned from; of an estimator that is ``fitted``, as they were."""
 
-    def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
+    def fitted(
+        self, X: Any, learner: Learner, trained: TrainedMachines, spec: KernelSpec
+    ) -> Fitted:
         """The fitted attributes of trained machines."""
 
     def decision(self, estimator: Any, offsets: Offsets) -> Decision:
@@ -151,8 +153,10 @@ class Classes:
         rows = ClassRows(X, labels, weights, costs)
         return Learner(rows, self.formulation(estimator))
 
-    def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
-        return fitted_pairs(X, learner.rows.groups, trained, spec, learner.formulation)
+    def fitted(
+        self, X: Any, learner: Learner, trained: TrainedMachines, spec: KernelSpec
+    ) -> Fitted:
+        return fitted_pairs(X, learner.rows.groups, trained, spec)
 
     def decision(self, estimator: Any, offsets: Offsets) -> Decision:
         return self.formulation(estimator).decision(offsets)
@@ -190,9 +194,9 @@ class Classes:
     ) -> GatheredLearner:
         formulation = self.formulation(estimator)
 
-        def assemble(X: Any, given: NDArray, trained: list[Trained]) -> Fitted:
+        def assemble(X: Any, given: NDArray, trained: TrainedMachines) -> Fitted:
             labels = np.searchsorted(counts.classes, given)
-            return fitted_pairs(X, labels, trained, spec, formulation)
+            return fitted_pairs(X, labels, trained, spec)
 
         if fitted:
             costs = cost_of(estimator) * estimator.class_weight_
@@ -231,7 +235,9 @@ class Values:
         rows = TargetRows(X, y, weights, cost_of(estimator))
         return Learner(rows, self._formulation(estimator, scale), scale)
 
-    def fitted(self, X: Any, learner: Learner, trained: list[Trained], spec: KernelSpec) -> Fitted:
+    def fitted(
+        self, X: Any, learner: Learner, trained: TrainedMachines, spec: KernelSpec
+    ) -> Fitted:
         return _fitted_machine(X, trained, spec, learner.formulation)
 
     def decision(self, estimator: Any, offsets: Offsets) -> Decision:
@@ -288,7 +294,7 @@ def _check_some_row(tally: Tally, what: str) -> None:
 def _one_machine(
     estimator: Any, counts: ClassCounts, formulation: Formulation, spec: KernelSpec
 ) -> GatheredLearner:
-    def assemble(X: Any, given: NDArray, trained: list[Trained]) -> Fitted:
+    def assemble(X: Any, given: NDArray, trained: TrainedMachines) -> Fitted:
         return _fitted_machine(X, trained, spec, formulation)
 
     every = EveryRow(int(counts.counts.sum()), cost_of(estimator))
@@ -296,12 +302,12 @@ def _one_machine(
 
 
 def _fitted_machine(
-    X: Any, trained: list[Trained], spec: KernelSpec, formulation: Formulation
+    X: Any, trained: TrainedMachines, spec: KernelSpec, formulation: Formulation
 ) -> Fitted:
     """The only machine as fitted attributes; of a regression that C holds back, with a warning."""
-    if isinstance(formulation, Tube):
-        warn_of_targets(trained[0].machine, formulation)
-    return fitted_machine(X, trained, spec, formulation)
+    if isinstance(formulation, Tube) and trained.only is not None:
+        warn_of_targets(trained.only, formulation)
+    return fitted_machine(X, trained, spec)
 
 
 def cost_of(estimator: Any) -> float:

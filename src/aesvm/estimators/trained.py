@@ -5,7 +5,6 @@ Also what a fitted estimator keeps of all that, for its certificate.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from math import isinf
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.bases.training import BasisLimits, may_pay, train_in_basis
-from aesvm.certificate import Account, Certificate, certificate_of
+from aesvm.certificate import Certificate, certificate_of
 from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.estimators.fitting import fitting, set_fitted
 from aesvm.estimators.learning import Learner, Learning
@@ -31,7 +30,9 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import valid_weights, validated_rows
 from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import fit
-from aesvm.machines.fitted import Fitted, count_solved, warn_of_solver
+from aesvm.machines.accounts import Accounts
+from aesvm.machines.fitted import Fitted, warn_of_solver
+from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.training import Trainer
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
@@ -49,8 +50,8 @@ class TrainedOn(NamedTuple):
     hull_tol: float
     n_rows: int  #: distinct rows in memory, or all of a stream
     n_solved: int  #: rows that were solved for
-    accounts: list[Account]  #: of every machine
-    multipliers: list[Any]  #: rows and coefficients lifted to them; of rows in memory
+    accounts: Accounts  #: of every machine
+    multipliers: Terms  #: coefficients lifted to all rows; of rows in memory
     definiteness: str  #: of the kernel
     n_vectors: int | None = None  #: of all machines together, where they are few by design
 
@@ -59,15 +60,19 @@ class TrainedOn(NamedTuple):
         """What a fitted estimator keeps."""
         check_is_fitted(estimator)
         kept = estimator._trained_on_
-        return cls(**{**kept, "accounts": [Account(**account) for account in kept["accounts"]]})
+        accounts, multipliers = Accounts(kept["accounts"]), Terms(**kept["multipliers"])
+        return cls(**{**kept, "accounts": accounts, "multipliers": multipliers})
 
     def keep(self, estimator: Any) -> Certificate:
         """Have an estimator keep it, and its certificate.
 
         It is kept as plain values: a file of them needs no type of ours.
         """
-        accounts = [asdict(account) for account in self.accounts]
-        estimator._trained_on_ = {**self._asdict(), "accounts": accounts}
+        estimator._trained_on_ = {
+            **self._asdict(),
+            "accounts": self.accounts.columns,
+            "multipliers": self.multipliers._asdict(),
+        }
         return self.certificate()
 
     def certificate(self) -> Certificate:
@@ -171,8 +176,9 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         if limits is not None and (first_tol > 0 or not limits.only_if_it_pays):
             first = fit.first_set(rows, kernel, settings, 0.0, run, progress)
             trainer = Trainer(formulation, options, rows.n_machines, run, progress)
-            trained = train_in_basis(rows, kernel, first.prepared, limits, trainer)
-            in_span = trained is not None
+            found = train_in_basis(rows, kernel, first.prepared, limits, trainer)
+            in_span = found is not None
+            trained = None if found is None else TrainedMachines.of(found, formulation)
         if first is None or trained is None:
             prepared = None if first is None else first.prepared
             first = fit.first_set(rows, kernel, settings, first_tol, run, progress, prepared)
@@ -183,7 +189,7 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
     warn_given_up(estimator, first)
     chosen = set_of(estimator, first.settings.hull_tol)
     set_represented(chosen, first, estimator.gamma_)
-    n_solved = count_solved([one.machine for one in trained])
+    n_solved = len(trained.solved)
     trained_on = TrainedOn(
         True,
         known,
@@ -191,8 +197,8 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         estimator.hull_tol,
         len(first.prepared.rows),
         len(first.prepared.rows) if in_span else n_solved,
-        [one.account for one in trained],
-        [one.multipliers for one in trained],
+        trained.accounts,
+        trained.multipliers,
         spec.definiteness,
         n_solved if in_span else None,
     )

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.certificate import Account
 from aesvm.kernels import TrainingKernel
-from aesvm.machines import rounds
-from aesvm.machines.formulation import Formulation
+from aesvm.machines import rounds, small_pairs
+from aesvm.machines.accounts import Accounts
+from aesvm.machines.formulation import Formulation, PairFormulation
 from aesvm.machines.problem import Expansion
+from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.rounds import COARSER, Policy
-from aesvm.machines.rows import Rows
+from aesvm.machines.rows import ClassRows, Rows
 from aesvm.machines.training import (
     SolverOptions,
-    Trained,
     Trainer,
     certified,
     expected_effort,
@@ -85,21 +85,28 @@ def train(
     refine: int | str,
     run: Callable,
     progress: Progress,
-) -> list[Trained]:
+) -> TrainedMachines:
     """Train every machine on a first set, and refine it; see ``first_set``."""
-    rows = first.prepared.rows
+    rows, weights = first.prepared.rows, first.prepared.weights
     exact = refine == "exact" and kernel.spec.is_definite
     trainer = Trainer(
         formulation, options, data.n_machines, run, progress, aim_at_duality_gap=exact
     )
+    small, problems = None, data.problems(rows, weights)
+    many = data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced
+    if many and isinstance(data, ClassRows):
+        classes, of_pairs = data.by_class(rows, weights), cast(PairFormulation, formulation)
+        small = small_pairs.SmallPairs(classes, kernel, of_pairs, int(options.cache_size * 1e6))
+        problems = data.problems(rows, weights, without=small.numbers)
     return train_in_memory(
-        data.problems(rows, first.prepared.weights),
+        problems,
         data.effort(rows),
         kernel,
         first.derived.found if first.derived.reduced else None,
         partial(represent_anew, first, settings, run),
         Policy(refine),
         trainer,
+        small,
     )
 
 
@@ -107,14 +114,14 @@ def certify(
     data: Rows,
     kernel: TrainingKernel,
     formulation: Formulation,
-    accounts: list[Account],
+    accounts: Accounts,
     expansions: list[Expansion],
-    multipliers: list[Any],
+    multipliers: Terms,
     tol: float,
     run: Callable,
     say: Callable[[str], None],
-) -> list[Account]:
-    """The accounts of machines with all rows seen; ``multipliers`` as ``Trained`` has them."""
+) -> Accounts:
+    """The accounts of machines with all rows seen, given their lifted coefficients."""
     prepared = prepare(data.X, data.groups, data.weights, run, kernel.joint_targets)
     problems = data.problems(prepared.rows, prepared.weights)
     return certified(

@@ -12,9 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from aesvm.certificate import Certificate
 from aesvm.kernels import KernelSpec
 from aesvm.machines import one_vs_one
-from aesvm.machines.formulation import Formulation
-from aesvm.machines.problem import Machine
-from aesvm.machines.training import Trained
+from aesvm.machines.problem import Expansion
+from aesvm.machines.results import TrainedMachines
 from aesvm.runtime.warn import warn
 
 
@@ -33,36 +32,30 @@ class Fitted(NamedTuple):
 
 
 def fitted_pairs(
-    X: Any,
-    labels: NDArray[np.intp],
-    trained: list[Trained],
-    spec: KernelSpec,
-    formulation: Formulation,
+    X: Any, labels: NDArray[np.intp], trained: TrainedMachines, spec: KernelSpec
 ) -> Fitted:
     """All pairs in SVC's layout; ``labels`` are the classes of the rows of X, by number."""
-    layout = one_vs_one.assemble(labels, [one.machine.expansion(formulation) for one in trained])
-    n_iter = np.array([one.n_iter for one in trained], dtype=np.int32)
-    return _fitted(X, layout, n_iter, trained, spec)
+    layout = one_vs_one.layout_of(labels, trained.decisions, trained.intercept)
+    return _fitted(X, layout, trained.n_iter, trained, spec)
 
 
-def fitted_machine(
-    X: Any, trained: list[Trained], spec: KernelSpec, formulation: Formulation
-) -> Fitted:
+def fitted_machine(X: Any, trained: TrainedMachines, spec: KernelSpec) -> Fitted:
     """The only machine, in SVR's layout."""
-    (one,) = trained
-    layout = one_vs_one.of_one_machine(one.machine.expansion(formulation))
-    return _fitted(X, layout, one.n_iter, trained, spec)
+    rows, coefs = trained.decisions.one(0)
+    layout = one_vs_one.of_one_machine(
+        Expansion(rows.astype(np.intp), coefs, float(trained.intercept[0]))
+    )
+    return _fitted(X, layout, int(trained.n_iter[0]), trained, spec)
 
 
 def _fitted(
     X: Any,
     layout: one_vs_one.Layout,
     n_iter: NDArray[np.int32] | int,
-    trained: list[Trained],
+    trained: TrainedMachines,
     spec: KernelSpec,
 ) -> Fitted:
     support = layout.support.astype(np.int32)
-    solutions = [one.machine.solution for one in trained]
     return Fitted(
         support=support,
         support_vectors=np.empty((0, 0)) if spec.kernel == "precomputed" else X[support],
@@ -70,15 +63,10 @@ def _fitted(
         dual_coef=type(X)(layout.dual_coef) if sp.issparse(X) else layout.dual_coef,
         intercept=layout.intercept,
         n_iter=n_iter,
-        objective=np.array([one.objective if one else 0.0 for one in solutions]),
-        gap=np.array([one.gap if one else 0.0 for one in solutions]),
-        fit_status=int(not all(one.converged for one in solutions if one)),
+        objective=trained.objective,
+        gap=trained.gap,
+        fit_status=int(not trained.converged.all()),
     )
-
-
-def count_solved(machines: list[Machine]) -> int:
-    """How many distinct rows some machines were solved for."""
-    return len(np.unique(np.concatenate([machine.set.rows for machine in machines])))
 
 
 def warn_of_solver(

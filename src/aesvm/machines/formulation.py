@@ -23,6 +23,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.solver.small import TwoClasses
+
 Array = NDArray[np.float64]
 
 #: The numbers of a machine beside w.
@@ -128,7 +130,7 @@ class Formulation(Protocol):
         """Feasible coefficients that agree with the positions: a start for the solver."""
 
     def decision(self, offsets: Offsets) -> Decision:
-        """What a model with these offsets decides by."""
+        """What a model with these offsets decides by; of several models where they are arrays."""
 
     def changed(
         self, before: Array, now: Array, then: Offsets, offsets: Offsets
@@ -146,6 +148,13 @@ class Formulation(Protocol):
 
     def constant(self, targets: Array) -> Offsets | None:
         """The offsets where the rows leave nothing to learn and w is zero, otherwise None."""
+
+
+class PairFormulation(Formulation, Protocol):
+    """One that tells two classes apart."""
+
+    def two_classes(self) -> TwoClasses:
+        """The loss as numbers, which solve many small pairs at once."""
 
 
 def best_offsets(formulation: Formulation, scores: Array, targets: Array, bounds: Array) -> Offsets:

@@ -21,6 +21,7 @@ from aesvm.machines.formulation import (
     Variables,
     balanced,
 )
+from aesvm.solver.small import TwoClasses
 
 
 class Hinge:
@@ -121,6 +122,10 @@ class Hinge:
     def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float:
         """The sum of all costs: ``|w|^2`` is that of the multipliers, less the losses."""
         return float(bounds.sum())
+
+    def two_classes(self) -> TwoClasses:
+        targets = np.array([1.0, -1.0])
+        return TwoClasses(False, -1.0, 0.0, targets, np.ones(2), targets)
 
     def constant(self, targets: Array) -> Offsets | None:
         """1 or -1 where there is one class, 0 where there is no row."""

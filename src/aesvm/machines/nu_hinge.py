@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.machines.formulation import AT_BOUND, Array, Decision, Offsets, Ramps, Variables
+from aesvm.solver.small import TwoClasses
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class NuHinge:
     def decision(self, offsets: Offsets) -> Decision:
         first, second = offsets
         margin = -0.5 * (first + second)
-        scale = margin if margin > 0.0 else 1.0
+        is_one = margin > 0.0
+        scale = is_one * margin + (1 - is_one)  # of numbers, and of arrays
         return Decision(0.5 * (first - second) / scale, scale)
 
     def changed(
@@ -109,6 +111,10 @@ class NuHinge:
 
     def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float | None:
         return None
+
+    def two_classes(self) -> TwoClasses:
+        targets = np.array([1.0, -1.0])
+        return TwoClasses(True, 0.0, 0.5 * self.nu, np.zeros(2), targets, np.ones(2))
 
     def constant(self, targets: Array) -> Offsets | None:
         """Those that decide 1 or -1 where there is one class, 0 where there is no row."""

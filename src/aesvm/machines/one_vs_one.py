@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels.csr import narrowed
 from aesvm.machines.problem import Expansion, Problem
+from aesvm.machines.results import Terms
 
 
 class ClassPair(NamedTuple):
@@ -50,6 +51,33 @@ def class_pairs(
     ]
 
 
+def pair_classes(n_classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first and the second class of every pair.
+
+    Examples
+    --------
+    >>> from aesvm.machines.one_vs_one import pair_classes
+    >>> pair_classes(3)
+    (array([0, 0, 1]), array([1, 2, 2]))
+    """
+    return np.triu_indices(n_classes, 1)
+
+
+def pair_number(
+    first: NDArray[np.intp], second: NDArray[np.intp], n_classes: int
+) -> NDArray[np.intp]:
+    """The number of the pair of some classes, the first of which is the smaller.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.one_vs_one import pair_number
+    >>> pair_number(np.array([0, 1]), np.array([2, 2]), 3)
+    array([1, 2])
+    """
+    return first * n_classes - first * (first + 1) // 2 + second - first - 1
+
+
 class Layout(NamedTuple):
     """All pairs of classes, as SVC's attributes have them."""
 
@@ -64,6 +92,7 @@ def pairs_of_classes(
     labels: NDArray[np.intp],
     weights: NDArray[np.float64],
     costs: NDArray[np.float64],
+    without: NDArray[np.intp] | None = None,
 ) -> Iterator[Problem]:
     """The problem of every pair of classes.
 
@@ -75,11 +104,17 @@ def pairs_of_classes(
         Class of each of them, by number, and its weight.
     costs : ndarray of shape (n_classes,)
         C times the class weight.
+    without : ndarray, default=None
+        The numbers of pairs that are left out.
     """
     order = np.argsort(labels, kind="stable")
     ends = np.cumsum(np.bincount(labels, minlength=len(costs)))
     members = np.split(order, ends[:-1])
-    for i, j in combinations(range(len(costs)), 2):
+    first, second = pair_classes(len(costs))
+    wanted = np.ones(len(first), dtype=bool)
+    wanted[[] if without is None else without] = False
+    for number in np.flatnonzero(wanted).tolist():
+        i, j = first[number], second[number]
         both = np.sort(np.concatenate([members[i], members[j]]))
         own = labels[both]
         signs = np.where(own == i, 1.0, -1.0)
@@ -88,37 +123,46 @@ def pairs_of_classes(
 
 def squared_sizes(labels: NDArray[np.intp], n_classes: int) -> float:
     """The squared sizes of all pairs of classes together: what they compare in effort."""
-    sizes = np.bincount(labels, minlength=n_classes).astype(float).tolist()
-    return sum((a + b) ** 2 for a, b in combinations(sizes, 2) if a and b)
+    sizes = np.bincount(labels, minlength=n_classes).astype(float)
+    sizes = sizes[sizes > 0]
+    squares = float(sizes @ sizes)
+    return (len(sizes) - 2) * squares + float(sizes.sum()) ** 2 if len(sizes) > 1 else 0.0
 
 
 def assemble(labels: NDArray[np.intp], trained: list[Expansion]) -> Layout:
+    """The layout of machines that are given one by one; see ``layout_of``."""
+    terms = Terms.of((one.rows, one.coefs) for one in trained)
+    return layout_of(labels, terms, np.array([one.offset for one in trained]))
+
+
+def layout_of(labels: NDArray[np.intp], terms: Terms, intercept: NDArray[np.float64]) -> Layout:
     """Support vectors, their number in each class, dual coefficients and intercepts.
 
     Parameters
     ----------
     labels : ndarray of shape (n_samples,)
         Class of each training row, by number.
-    trained : list of Expansion
+    terms : Terms
         Of every pair.
+    intercept : ndarray
+        The same.
     """
-    n_classes = round((1 + sqrt(1 + 8 * len(trained))) / 2)
-    used = np.unique(np.concatenate([t.rows[t.coefs != 0] for t in trained]))
+    n_classes = round((1 + sqrt(1 + 8 * len(intercept))) / 2)
+    held = np.flatnonzero(terms.coefs)
+    rows, coefs, pairs = terms.rows[held], terms.coefs[held], terms.machines[held]
+    is_used = np.zeros(len(labels), dtype=bool)
+    is_used[rows] = True
+    used = np.flatnonzero(is_used)
     order = used[np.argsort(labels[used], kind="stable")]
     place = np.empty(len(labels), dtype=np.intp)
     place[order] = np.arange(len(order))
-    coefs = np.zeros((n_classes - 1, len(order)))
-    intercept = np.empty(len(trained))
-    for pair, ((i, j), t) in enumerate(
-        zip(combinations(range(n_classes), 2), trained, strict=True)
-    ):
-        own = np.where(t.coefs != 0, labels[t.rows], -1)
-        for line, part in ((j - 1, own == i), (i, own == j)):
-            coefs[line, place[t.rows[part]]] = t.coefs[part]
-        intercept[pair] = t.offset
+    i, j = pair_classes(n_classes)
+    i, j = i[pairs], j[pairs]
+    dual = np.zeros((n_classes - 1, len(order)))
+    dual[np.where(labels[rows] == i, j - 1, i), place[rows]] = coefs
     sign = -1.0 if n_classes == 2 else 1.0
     n_support = np.bincount(labels[order], minlength=n_classes).astype(np.int32)
-    return Layout(order, n_support, sign * coefs, sign * intercept)
+    return Layout(order, n_support, sign * dual, sign * intercept)
 
 
 def of_one_machine(expansion: Expansion) -> Layout:
@@ -152,19 +196,35 @@ def pair_values(sums: NDArray[np.float64], intercept: NDArray[np.float64]) -> ND
     coefficients.
     """
     n_classes = sums.shape[1]
-    i, j = np.array(list(combinations(range(n_classes), 2))).T
+    i, j = pair_classes(n_classes)
     sign = -1.0 if n_classes == 2 else 1.0
     return sign * (sums[:, i, j - 1] + sums[:, j, i] + intercept)
 
 
 def winners(values: NDArray[np.float64], n_classes: int) -> NDArray[np.intp]:
     """The class with most votes in each row; the first of them where votes are equal."""
-    votes = np.zeros((len(values), n_classes), dtype=np.intp)
-    for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        first = values[:, pair] > 0
-        votes[:, i] += first
-        votes[:, j] += ~first
-    return votes.argmax(axis=1)
+    return _added_up((values > 0).astype(np.float64), n_classes, 1.0).argmax(axis=1)
+
+
+def one_vs_rest(values: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
+    """Votes, and less than half a vote by the sum of a class's values, as in scikit-learn."""
+    votes = _added_up((values >= 0).astype(np.float64), n_classes, 1.0)
+    sums = _added_up(values, n_classes, 0.0)
+    return votes + sums / (3.0 * (np.abs(sums) + 1.0))
+
+
+def _added_up(values: NDArray[np.float64], n_classes: int, whole: float) -> NDArray[np.float64]:
+    """The value of every pair added up for its first class; what is left of ``whole``, for its
+    second.
+    """
+    sums = np.zeros((len(values), n_classes))
+    end = 0
+    for first in range(n_classes - 1):
+        begin, end = end, end + n_classes - 1 - first
+        own = values[:, begin:end]
+        sums[:, first] += own.sum(axis=1)
+        sums[:, first + 1 :] += whole - own
+    return sums
 
 
 def feature_weights(dual: Any, vectors: Any, n_support: NDArray[np.int32]) -> Any:

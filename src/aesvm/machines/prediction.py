@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import _ovr_decision_function
 
 from aesvm.kernels import Columns, KernelSpec
 from aesvm.machines import one_vs_one
@@ -42,9 +40,7 @@ class PairwiseModel:
         if n_classes == 2:
             return self._decide(X, lambda values: -values[:, 0], n_jobs)
         if self.shape == "ovr":
-            return self._decide(
-                X, lambda values: _ovr_decision_function(values < 0, -values, n_classes), n_jobs
-            )
+            return self._decide(X, partial(one_vs_one.one_vs_rest, n_classes=n_classes), n_jobs)
         return self._decide(X, lambda values: values, n_jobs)
 
     def predict(self, X: Any, n_jobs: int | None = None) -> NDArray:
@@ -76,9 +72,10 @@ class PairwiseModel:
     @property
     def shares(self) -> NDArray[np.bool_]:
         """Of every pair, the classes whose support vectors it uses."""
-        pairs = list(combinations(range(len(self.classes)), 2))
-        shares = np.zeros((len(pairs), len(self.classes)), dtype=bool)
-        shares[np.arange(len(pairs))[:, None], pairs] = True
+        pairs = one_vs_one.pair_classes(len(self.classes))
+        shares = np.zeros((len(pairs[0]), len(self.classes)), dtype=bool)
+        for own in pairs:
+            shares[np.arange(len(own)), own] = True
         return shares
 
     def layout(self, expansions: list[Expansion]) -> one_vs_one.Layout:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from aesvm.machines.formulation import Array
 from aesvm.machines.one_vs_one import pairs_of_classes, squared_sizes
 from aesvm.machines.problem import Problem
+from aesvm.machines.small_pairs import ClassMembers
 
 
 class Rows(Protocol):
@@ -53,8 +54,18 @@ class ClassRows:
     def n_machines(self) -> int:
         return len(self.costs) * (len(self.costs) - 1) // 2
 
-    def problems(self, rows: NDArray[np.intp], weights: Array) -> Iterator[Problem]:
-        return pairs_of_classes(rows, self.groups[rows], weights[rows], self.costs)
+    def problems(
+        self, rows: NDArray[np.intp], weights: Array, without: NDArray[np.intp] | None = None
+    ) -> Iterator[Problem]:
+        """That of every pair, but for those of some numbers."""
+        return pairs_of_classes(rows, self.groups[rows], weights[rows], self.costs, without)
+
+    def by_class(self, rows: NDArray[np.intp], weights: Array) -> ClassMembers:
+        """Some rows, with weights of all, as ``SmallPairs`` wants them."""
+        own = rows[np.argsort(self.groups[rows], kind="stable")]
+        labels = self.groups[own]
+        ends = np.cumsum(np.bincount(labels, minlength=len(self.costs)))
+        return ClassMembers(own, ends, self.costs[labels] * weights[own])
 
     def effort(self, rows: NDArray[np.intp]) -> float:
         return squared_sizes(self.groups[rows], len(self.costs))

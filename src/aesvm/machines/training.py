@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.certificate import Account
 from aesvm.kernels import TrainingKernel
+from aesvm.machines.accounts import Account, Accounts
 from aesvm.machines.formulation import (
-    Array,
     Formulation,
     Offsets,
     Variables,
@@ -30,7 +30,9 @@ from aesvm.machines.problem import (
     TrainingSet,
     TrainingSets,
 )
+from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import Look, Policy, State, refine
+from aesvm.machines.small_pairs import SmallPairs
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Representatives
 from aesvm.solver.smo import minimize
@@ -56,15 +58,6 @@ class SolverOptions(NamedTuple):
     max_iter: int
     cache_size: float
     shrinking: bool
-
-
-class Trained(NamedTuple):
-    """A trained machine, and what is kept of it for a certificate."""
-
-    machine: Machine
-    n_iter: int
-    account: Account
-    multipliers: tuple[NDArray[np.int32], Array] | None  #: rows, and coefficients lifted to them
 
 
 class Trainer:
@@ -115,26 +108,34 @@ class Trainer:
                 else:
                     with task.task("pair", None) as part:
                         machines.append(self.train(number, sets.kernel, own, part))
-        self.say_solved(machines, None, started)
+        found = [machine for machine in machines if machine.solution is not None]
+        n_exact = sum(machine.set.coverage.exact for machine in found)
+        n_rows = sum(len(machine.set.rows) for machine in found)
+        gap = max((machine.solution.gap for machine in found if machine.solution), default=0.0)
+        self.say_solved(len(found), n_exact, "", n_rows, gap, sum(self.n_iter), started)
         return machines
 
-    def note_cut(self, machines: list[Machine]) -> None:
-        """Note which of the machines in the end a callback has cut short."""
-        for machine in machines:
-            solution = machine.solution
-            if solution is not None and not solution.converged and self.progress.is_over():
+    def note_cut(self, n_cut: int) -> None:
+        """Note how many of the machines in the end a callback has cut short."""
+        if n_cut and self.progress.is_over():
+            for _ in range(n_cut):
                 self.progress.cut_short(f"a solve ended before tol={self.options.tol:g}")
 
-    def say_solved(self, machines: list[Machine], rounds: int | None, started: float) -> None:
+    def say_solved(
+        self,
+        n_machines: int,
+        n_exact: int,
+        rounds: str,
+        n_rows: int,
+        gap: float,
+        n_iter: int,
+        started: float,
+    ) -> None:
         """Print a line about all solves."""
-        found = [machine for machine in machines if machine.solution is not None]
-        after = "" if rounds is None else f", rounds {rounds}"
         self.progress.say(
-            f"solve: {len(found):,} SVM{'' if len(found) == 1 else 's'} "
-            f"({sum(machine.set.coverage.exact for machine in found):,} on all rows given{after}), "
-            f"{sum(len(machine.set.rows) for machine in found):,} rows, largest gap "
-            f"{max((m.solution.gap for m in found if m.solution), default=0.0):.3g}, "
-            f"{sum(self.n_iter):,} iterations, {time.perf_counter() - started:.1f} s"
+            f"solve: {n_machines:,} SVM{'' if n_machines == 1 else 's'} "
+            f"({n_exact:,} on all rows given{rounds}), {n_rows:,} rows, largest gap {gap:.3g}, "
+            f"{n_iter:,} iterations, {time.perf_counter() - started:.1f} s"
         )
 
     def train(
@@ -232,12 +233,14 @@ def train_in_memory(
     represent: Represent,
     policy: Policy,
     trainer: Trainer,
-) -> list[Trained]:
+    small: SmallPairs | None = None,
+) -> TrainedMachines:
     """Train the machine of every problem, all rows of which are in memory.
 
     Parameters
     ----------
     problems : iterable of Problem
+        Those of small pairs left out.
     total_effort : float
         The squared numbers of their rows, added up.
     kernel : TrainingKernel
@@ -247,12 +250,19 @@ def train_in_memory(
         As ``RowsInMemory`` wants it.
     policy : Policy
     trainer : Trainer
+    small : SmallPairs, default=None
+        Machines that are trained many at a time, where every row stands for itself.
     """
     started = time.perf_counter()
     results: list[Trained] = []
-    steps = None if trainer.alone else len(trainer.n_iter)
+    numbers = np.arange(len(trainer.n_iter))
+    steps = None if trainer.alone else len(numbers)
+    if small is not None:
+        numbers = np.delete(numbers, small.numbers)
+        steps = len(numbers) + len(small.tiles)
     with trainer.progress.task("solve", steps, quiet=not trainer.alone) as task:
-        for number, problem in enumerate(problems):
+        together = None if small is None else _train_together(small, trainer, task)
+        for number, problem in zip(numbers.tolist(), problems, strict=True):
             own = replace(policy, effort=len(problem.rows) ** 2 / max(total_effort, 1.0))
             with nullcontext(task) if trainer.alone else task.task("pair", None) as progress:
                 place = RowsInMemory(
@@ -265,11 +275,46 @@ def train_in_memory(
                     progress,
                 )
                 results.append(_train_in_place(number, place, first, own, trainer))
-    rounds = max(result.account.rounds for result in results)
-    machines = [result.machine for result in results]
-    trainer.say_solved(machines, rounds, started)
-    trainer.note_cut(machines)
-    return results
+    trained = TrainedMachines.of(results, trainer.formulation)
+    n_rows = sum(len(one.machine.set.rows) for one in results)
+    if small is not None and together is not None:
+        n_rows += together.accounts.total("n_rows")
+        trained = together.put_together(small.numbers, trained, numbers)
+    accounts = trained.accounts
+    learned = accounts["n_rows"] > 0
+    trainer.say_solved(
+        int(np.count_nonzero(learned)),
+        int(np.count_nonzero(learned & accounts["exact"])),
+        f", rounds {accounts['rounds'].max()}",
+        n_rows,
+        float(trained.gap.max()),
+        int(trained.n_iter.sum()),
+        started,
+    )
+    trainer.note_cut(int(np.count_nonzero(~trained.converged)))
+    return trained
+
+
+def _train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> TrainedMachines:
+    options = trainer.options
+    n_done = 0
+
+    def done() -> None:
+        nonlocal n_done
+        n_done += 1
+        task.step("pairs")
+        trainer.progress.say_now_and_then(
+            f"solve: {n_done:,} of {len(small.tiles):,} groups of small pairs"
+        )
+
+    return small.train(
+        options.tol,
+        DUALITY_TOL if trainer.aim_at_duality_gap else inf,
+        options.max_iter,
+        trainer.run,
+        task.is_over,
+        done,
+    )
 
 
 def _train_in_place(
@@ -363,28 +408,30 @@ def proven(account: Account, proof: Proof) -> Account:
 
 
 def certified(
-    accounts: list[Account],
+    accounts: Accounts,
     problems: Iterable[Problem],
     expansions: Iterable[Expansion],
-    multipliers: list[tuple[NDArray[np.int32], Array] | None],
+    multipliers: Terms,
     kernel: TrainingKernel,
     formulation: Formulation,
     *,
     tol: float,
     run: Callable,
     say: Callable[[str], None],
-) -> list[Account]:
+) -> Accounts:
     """The accounts of trained machines with all rows seen, given their lifted coefficients."""
+    if accounts["proven"].all():
+        return accounts
     found: list[Account] = []
     coefs = np.zeros(kernel.X.shape[0])
-    for account, problem, expansion, held in zip(
-        accounts, problems, expansions, multipliers, strict=True
+    for number, (account, problem, expansion) in enumerate(
+        zip(accounts, problems, expansions, strict=True)
     ):
-        if account.proven or held is None:
+        if account.proven or not account.n_rows:
             found.append(account)
             continue
         say(f"certify: looking at {len(problem.rows):,} rows")
-        rows, values = held
+        rows, values = multipliers.one(number)
         coefs[rows] = values
         own = coefs[problem.rows]
         coefs[rows] = 0.0
@@ -401,7 +448,7 @@ def certified(
             run,
         )
         found.append(proven(account, proof))
-    return found
+    return Accounts.of(found)
 
 
 def expected_effort(

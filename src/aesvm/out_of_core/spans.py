@@ -21,7 +21,8 @@ from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.bases.training import BasisLimits, train_in_basis
 from aesvm.machines.formulation import Array
 from aesvm.machines.problem import Problem, RowSelection, TrainingSet
-from aesvm.machines.training import Trained, Trainer
+from aesvm.machines.results import Trained
+from aesvm.machines.training import Trainer
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer
 from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows

@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.training import BasisLimits
-from aesvm.certificate import Account
 from aesvm.kernels import KernelSpec
-from aesvm.machines.fitted import Fitted, count_solved
+from aesvm.machines.accounts import Accounts
+from aesvm.machines.fitted import Fitted
 from aesvm.machines.formulation import Array, Formulation
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 from aesvm.machines.problem import RowSelection
+from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import Policy, State, refine
-from aesvm.machines.training import SolverOptions, Trained, Trainer, accounts_of
+from aesvm.machines.training import SolverOptions, Trainer, accounts_of
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf
 from aesvm.out_of_core.part import SentMachine, SentMachines
@@ -41,7 +42,7 @@ class GatheredFit(NamedTuple):
     """Trained machines of rows that are elsewhere."""
 
     fitted: Fitted
-    accounts: list[Account]
+    accounts: Accounts
     refined: bool  #: whether all rows were asked again
     n_solved: int  #: rows that were solved for
     hull_tol: float  #: of the rows that the model was trained on
@@ -106,7 +107,7 @@ class StreamedModel:
 
 
 #: Makes fitted attributes of rows, the targets they were given with, and trained machines.
-Assemble = Callable[[Any, NDArray, list[Trained]], Fitted]
+Assemble = Callable[[Any, NDArray, TrainedMachines], Fitted]
 
 
 class GatheredLearner(NamedTuple):
@@ -184,12 +185,12 @@ class GatheredTrainer:
         """
         add_up = None if answers is None else answers.add_up
         found = train_in_span(rows, hull_tol, limits, self.gatherer, self.trainer, add_up)
-        machines = [one.machine for one in found.trained]
-        fitted = self.learner.assemble(found.sets.kernel.X, found.sets.given, found.trained)
-        self.trainer.note_cut(machines)
+        trained = TrainedMachines.of(found.trained, self.formulation)
+        fitted = self.learner.assemble(found.sets.kernel.X, found.sets.given, trained)
+        self.trainer.note_cut(int(np.count_nonzero(~trained.converged)))
         return GatheredFit(
             fitted._replace(support=found.sets.indices[fitted.support]),
-            [one.account for one in found.trained],
+            trained.accounts,
             found.of_all_rows,
             n_rows if found.of_all_rows else len(found.rows),
             hull_tol,
@@ -197,31 +198,32 @@ class GatheredTrainer:
             hull_tol,
             None,
             self.progress.ending.message(),
-            count_solved(machines),
+            len(trained.solved),
         )
 
     def _fit(self, state: State, first: WeightedRows, first_tol: float) -> GatheredFit:
         sets = state.sets
         assert isinstance(sets, GatheredSets)
         accounts = accounts_of(state, self.formulation)
-        trained = [
+        each = [
             Trained(machine, n_iter, account, None)
             for machine, n_iter, account in zip(
                 state.machines, self.trainer.n_iter, accounts, strict=True
             )
         ]
+        trained = TrainedMachines.of(each, self.formulation)
         fitted = self.learner.assemble(sets.kernel.X, sets.given, trained)
         starts = [
             (sets.indices[machine.set.rows[machine.support]], machine.coefs[machine.support])
             for machine in state.machines
         ]
         support = sets.indices[fitted.support]
-        self.trainer.note_cut(state.machines)
+        self.trainer.note_cut(int(np.count_nonzero(~trained.converged)))
         return GatheredFit(
             fitted._replace(support=support),
-            accounts,
+            trained.accounts,
             state.rounds > 0,
-            count_solved(state.machines),
+            len(trained.solved),
             sets.hull_tol,
             first,
             first_tol,
@@ -231,12 +233,12 @@ class GatheredTrainer:
 
 
 def certify(
-    accounts: list[Account],
+    accounts: Accounts,
     model: PairwiseModel | MachineModel,
     learner: GatheredLearner,
     answers: Answers,
     tol: float,
-) -> list[Account]:
+) -> Accounts:
     """The accounts of a trained model with all rows seen, wherever they are."""
     spec, formulation = model.spec, learner.formulation
     model = replace(model, support=np.arange(model.vectors.shape[0], dtype=np.int32))
@@ -259,10 +261,11 @@ def certify(
         tol,
     )
     seen = answers.look(sent)
-    return [
+    found = [
         replace(account, loss=seen[number].here(account.offsets)) if number in seen else account
         for number, account in enumerate(accounts)
     ]
+    return Accounts.of(found)
 
 
 def check_not_exact(refine: int | str) -> None:

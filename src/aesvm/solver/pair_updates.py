@@ -20,12 +20,18 @@ HUGE = 1e300
 
 
 @jit
-def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
+def update_pairs(K, diag, written, coefs, slopes, lower, upper, ends, tol, limit, account):
     """Minimise until slopes in no group differ the wrong way by more than ``tol``.
+
+    It ends early where it comes to a row of K that is not written: to be called again.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
+    diag : ndarray of shape (n,)
+        Its diagonal.
+    written : ndarray of shape (n,)
+        Whether each row of K is.
     coefs, slopes : ndarray of shape (n,)
         A feasible b and its ``Kb + q``; both are brought up to date.
     lower, upper : ndarray of shape (n,)
@@ -34,15 +40,14 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
     tol : float
     limit : int
         Most updates.
-    account : ndarray of shape (2,)
-        Receives the number of updates, and the decrease of the objective.
+    account : ndarray of shape (3,)
+        Receives the number of updates, the decrease of the objective, and the row that is to be
+        written, -1 where there is none.
     """
     # Numba vectorises loops over slices that begin at zero, and no others
     n = coefs.size
-    diag = np.empty(n)
     largest = 0.0
     for i in range(n):
-        diag[i] = K[i, i]
         largest = max(largest, abs(diag[i]))
     flat = 1e-12 * largest + 1e-300
     # added to a slope, these take those out of the running that cannot rise, or fall
@@ -53,6 +58,7 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
     nothing: Any = np.intp(-1)  # no literal: _partner would be compiled for that, too
     updates = 0
     decrease = 0.0
+    wanted = -1
     while updates < limit:
         gap = tol
         i = first = last = nothing
@@ -79,8 +85,14 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
                         break
         if i < 0:
             break
+        if not written[i]:
+            wanted = i
+            break
         j, eta = _partner(K[i], diag, slopes, no_fall, i, first, last, flat)
         if j < 0:
+            break
+        if not written[j]:
+            wanted = j
             break
         difference = slopes[j] - slopes[i]
         step = difference / max(eta, flat)
@@ -98,6 +110,7 @@ def update_pairs(K, coefs, slopes, lower, upper, ends, tol, limit, account):
         updates += 1
     account[0] = updates
     account[1] = decrease
+    account[2] = wanted
 
 
 @jit

@@ -14,9 +14,9 @@ such difference is the gap, and ``tol`` bounds it, as in LIBSVM.
 Each round takes the variables that violate this most, half of them the newest of the last
 round; solves the problem in these alone, on their kernel block (``pair_updates``); and then brings
 the scores ``Kb`` of all others up to date, by blocks of kernel rows which are used as soon as they
-are computed, and kept as long as the cache has room (where computing them anew is no faster). Variables that have rested at a bound for
-some rounds are left out (shrinking); before the end all are looked at again. Where few are left,
-or were few from the start, the working set is all of them.
+are computed, and kept as long as the cache has room (where computing them anew is no faster).
+Variables that have rested at a bound for some rounds are left out (shrinking); before the end all
+are looked at again. Where few are left, or were few from the start, the working set is all of them.
 
 Scores are brought up to date, not computed anew, so what rounding leaves of coefficients that were
 once large stays in them. Where all that was ever added may have left more than a tenth of ``tol``,
@@ -259,10 +259,11 @@ class _Active:
                 block = block[np.ix_(self.at, self.at)]
         coefs, slopes = self.coefs[chosen], self.slopes[chosen]
         ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in edges])
-        account = np.empty(2)
+        account = np.empty(3)
         limit = min(limit, _UPDATES * len(chosen))
         lower, upper = self.lower[chosen], self.upper[chosen]
-        update_pairs(block, coefs, slopes, lower, upper, ends, tol, limit, account)
+        diag, written = block.diagonal().astype(np.float64), np.ones(len(chosen), dtype=bool)
+        update_pairs(block, diag, written, coefs, slopes, lower, upper, ends, tol, limit, account)
         changes = coefs - self.coefs[chosen]
         self.coefs[chosen] = coefs
         moved = np.flatnonzero(changes)

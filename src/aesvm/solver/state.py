@@ -52,7 +52,7 @@ class Edge(NamedTuple):
 
     @classmethod
     def of(cls, part: slice, slopes, coefs, lower, upper) -> Edge:
-        return cls(part, *_edges(slopes[part], coefs[part], lower[part], upper[part]))
+        return cls(part, *find_edges(slopes[part], coefs[part], lower[part], upper[part]))
 
     def violated(self, slopes, coefs, lower, upper) -> NDArray[np.bool_]:
         """Which of the group's variables, seen against these edges, want to move and can."""
@@ -215,7 +215,7 @@ def _by_appearance(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np
 
 
 @jit
-def _edges(slopes, coefs, lower, upper):
+def find_edges(slopes, coefs, lower, upper):
     """Smallest slope of those that can rise, largest of those that can fall."""
     lowest = highest = HUGE
     for k in range(slopes.size):

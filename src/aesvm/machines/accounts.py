@@ -1,0 +1,175 @@
+"""What a certificate is made of: the numbers of each machine, and of many as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Account:
+    """The numbers of one machine that a certificate is made of."""
+
+    exact: bool
+    rounds: int
+    n_rows: int
+    max_residual: float
+    total_residual: float | None  #: None where no more than a bound on the largest is known
+    squared_norm: float
+    rounding: float  #: of it, in kernel values that are right to nine digits
+    loss_reduced: float | None  #: the losses of F2
+    total_cost: float  #: sum_i c_i
+    worst_optimum: float  #: what w = 0 can do
+    squared_norm_bound: float | None  #: what |w|^2 is at most, of an optimum
+    target_reach: float  #: how far targets are apart for a unit of distance
+    offsets: tuple[float, ...]  #: of the machine
+    weighted_distances: float  #: sum_i c_i |tau_i|
+    loss: float | None = None  #: the losses of F1
+    dual_objective: float | None = None
+    violators: int | None = None
+    changed: float | None = None  #: share of the rows whose prediction the last round changed
+    proof_rounding: float = 0.0  #: what F1 is off by, at most, where that was proven
+    proven: bool = False  #: whether F1 and the dual were computed anew, in double precision
+    n_vectors: int | None = None  #: that w was restricted to the span of
+    estimated_dual: float | None = None  #: from a sample of the rows
+    estimated_error: float = 0.0  #: what that may be off by, two standard errors
+
+    def without_dual(self) -> Account:
+        """The same where no multipliers of all rows are known, and nothing is proven."""
+        return replace(
+            self,
+            dual_objective=None,
+            violators=None,
+            proof_rounding=0.0,
+            proven=False,
+            estimated_dual=None,
+            estimated_error=0.0,
+        )
+
+    @classmethod
+    def of_nothing(cls) -> Account:
+        """Of a pair of classes one of which has no rows: nothing is lost, nothing was solved."""
+        return cls(
+            exact=True,
+            rounds=0,
+            n_rows=0,
+            max_residual=0.0,
+            total_residual=0.0,
+            squared_norm=0.0,
+            rounding=0.0,
+            loss_reduced=0.0,
+            total_cost=0.0,
+            worst_optimum=0.0,
+            squared_norm_bound=0.0,
+            target_reach=0.0,
+            offsets=(0.0,),
+            weighted_distances=0.0,
+            loss=0.0,
+            dual_objective=0.0,
+            violators=0,
+            proven=True,
+        )
+
+
+#: Numbers of an account that are counts, where -1 stands for None, and those that are true or not;
+#: of the others NaN does.
+_COUNTS, _FLAGS = ("rounds", "n_rows", "violators", "n_vectors"), ("exact", "proven")
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The accounts of several machines, a column for each number: with many classes there are
+    very many pairs.
+
+    Examples
+    --------
+    >>> from aesvm.machines.accounts import Account, Accounts
+    >>> accounts = Accounts.of([Account.of_nothing(), Account.of_nothing()])
+    >>> len(accounts), accounts.total("loss"), accounts.total("changed")
+    (2, 0.0, None)
+    """
+
+    columns: dict[str, NDArray]
+
+    @classmethod
+    def of(cls, accounts: Sequence[Account]) -> Accounts:
+        found = [vars(account) for account in accounts]
+        columns = {}
+        for one in fields(Account):
+            values: list[Any] = [account[one.name] for account in found]
+            if one.name == "offsets":
+                width = max(map(len, values), default=1)
+                values = [(*offsets, *(width - len(offsets)) * [None]) for offsets in values]
+            columns[one.name] = _column(one.name, values)
+        return cls(columns)
+
+    @classmethod
+    def of_numbers(cls, n: int, known: dict[str, NDArray]) -> Accounts:
+        """Columns of some numbers; the others are those of nothing."""
+        nothing = vars(Account.of_nothing())
+        columns = {
+            one.name: known.get(one.name, np.repeat(_column(one.name, [nothing[one.name]]), n, 0))
+            for one in fields(Account)
+        }
+        return cls(columns)
+
+    def put_together(self, numbers: NDArray, others: Accounts, their: NDArray) -> Accounts:
+        """These and others, each at the numbers of its machines."""
+        order = np.argsort(np.concatenate([numbers, their]))
+        columns = {}
+        for name, column in self.columns.items():
+            both = [column, others.columns[name]]
+            if name == "offsets":
+                width = max(one.shape[1] for one in both)
+                both = [_padded(one, width) for one in both]
+            columns[name] = np.concatenate(both)[order]
+        return Accounts(columns)
+
+    def __len__(self) -> int:
+        return len(self.columns["exact"])
+
+    def __getitem__(self, name: str) -> NDArray:
+        return self.columns[name]
+
+    def __iter__(self) -> Iterator[Account]:
+        columns = {name: column.tolist() for name, column in self.columns.items()}
+        known = {name: self.known(name).tolist() for name in columns if name != "offsets"}
+        for k in range(len(self)):
+            values: dict[str, Any] = {
+                name: columns[name][k] if known[name][k] else None for name in known
+            }
+            offsets = tuple(offset for offset in columns["offsets"][k] if offset == offset)
+            yield Account(offsets=offsets, **values)
+
+    def known(self, name: str) -> NDArray[np.bool_]:
+        """Which machines have a number."""
+        column = self.columns[name]
+        return column >= 0 if name in _COUNTS else ~np.isnan(column)
+
+    def total(self, name: str) -> Any:
+        """The sum of a number; None where it is not known of all machines."""
+        return self.columns[name].sum().item() if self.known(name).all() else None
+
+    def relative_gaps(self) -> NDArray[np.float64]:
+        """That of each machine, NaN where it is not known; see ``Account``."""
+        objective = 0.5 * np.maximum(self["squared_norm"], 0.0) + self["loss"]
+        gap, rounding = np.maximum(objective - self["dual_objective"], 0.0), self["proof_rounding"]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = (gap + rounding) / np.abs(objective)
+        return np.where(np.maximum(gap, np.abs(objective)) <= rounding, 0.0, relative)
+
+
+def _column(name: str, values: list[Any]) -> NDArray:
+    if name in _FLAGS:
+        return np.array(values, dtype=bool)
+    if name in _COUNTS:
+        return np.array([-1 if value is None else value for value in values], dtype=np.int64)
+    return np.array(values, dtype=np.float64)  # which has NaN for None
+
+
+def _padded(offsets: NDArray, width: int) -> NDArray:
+    return np.pad(offsets, ((0, 0), (0, width - offsets.shape[1])), constant_values=np.nan)

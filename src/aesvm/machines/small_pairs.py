@@ -1,0 +1,372 @@
+"""Pairs of classes of few rows, trained many at a time in compiled code (``solver.small``).
+
+With many classes there are very many pairs, and most are small: what Python does for one by one
+would take longer than the solves. Classes are put into groups of a few hundred rows. The kernel
+values of two groups are computed in blocks, those within a group once where the cache has room for
+them, and all pairs of a class of the one and a class of the other are solved in one call, which
+also returns what certificates say. Two groups are the work of one thread, and of a pair nothing is
+kept but its numbers and its support vectors.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import TrainingKernel
+from aesvm.kernels.accumulate import Scratch
+from aesvm.kernels.blocks import WORKING_SET_LINES
+from aesvm.machines.accounts import Accounts
+from aesvm.machines.formulation import AT_BOUND, Array, PairFormulation
+from aesvm.machines.one_vs_one import pair_classes, pair_number
+from aesvm.machines.results import Terms, TrainedMachines
+from aesvm.solver.small import COLUMNS, Accuracy, Blocks, TwoClasses, solve_small
+
+#: A pair of more rows is trained by itself, and groups have this many rows where classes are small.
+MOST_ROWS, GROUP_ROWS = 3072, 512
+
+#: Fewer pairs are trained one by one: that takes less time than to compile what trains many.
+FEWEST_PAIRS = 45
+
+#: Kernel values times costs that come to more are left to the solver that checks its sums.
+_LARGEST_SUM = 1e150
+
+
+class ClassMembers(NamedTuple):
+    """Distinct rows of several classes, class by class."""
+
+    rows: NDArray[np.intp]
+    ends: NDArray[np.intp]  #: where each class ends
+    bounds: Array  #: of the rows, costs times weights
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        return np.diff(self.ends, prepend=0)
+
+
+class Tile(NamedTuple):
+    """Pairs of two groups of classes, whose kernel values are computed together."""
+
+    groups: tuple[int, int]
+    pairs: NDArray[np.intp]  #: (n_pairs, 2), the classes
+
+
+class _Found(NamedTuple):
+    """The pairs of a tile, solved."""
+
+    numbers: NDArray[np.intp]  #: of the pairs
+    columns: Array  #: of ``COLUMNS``
+    counts: NDArray[np.intp]  #: support vectors of each
+    rows: NDArray[np.int32]  #: these, one pair after another
+    coefs: Array
+
+
+class SmallPairs:
+    """The pairs that are small, and those that leave nothing to learn; the others are left.
+
+    Parameters
+    ----------
+    classes : ClassMembers
+    kernel : TrainingKernel
+    formulation : PairFormulation
+    cache_bytes : int
+        For kernel values within groups.
+
+    Attributes
+    ----------
+    numbers : ndarray
+        Of these pairs, ascending.
+    tiles : list of Tile
+        Of those that there is something to learn of.
+    """
+
+    def __init__(
+        self,
+        classes: ClassMembers,
+        kernel: TrainingKernel,
+        formulation: PairFormulation,
+        cache_bytes: int,
+    ) -> None:
+        self.classes = classes
+        self.formulation = formulation
+        self.cache_bytes = cache_bytes
+        self.definite = kernel.spec.is_definite
+        self.values = kernel.in_double()  # which certificates can be computed from
+        sizes = classes.sizes
+        first, second = pair_classes(len(sizes))
+        rows = sizes[first] + sizes[second]
+        nothing = (sizes[first] == 0) | (sizes[second] == 0)
+        is_small = ~nothing & (rows <= MOST_ROWS)
+        if is_small.any():
+            largest = self.values.bound(classes.rows) * float(classes.bounds.sum())
+            is_small &= largest < _LARGEST_SUM
+        self.nothing = np.flatnonzero(nothing)
+        self.numbers = np.flatnonzero(nothing | is_small)
+        self.groups = _groups(sizes)
+        self.tiles = _tiles(self.groups, is_small, len(sizes))
+
+    def train(
+        self,
+        tol: float,
+        duality_tol: float,
+        max_iter: int,
+        run: Callable,
+        is_over: Callable[[], bool],
+        done: Callable[[], None],
+    ) -> TrainedMachines:
+        """Train them.
+
+        Parameters
+        ----------
+        tol, duality_tol, max_iter
+            As ``minimize`` has them; an infinite ``duality_tol`` is none.
+        run : callable
+            ``map`` or a parallel one.
+        is_over : callable
+            Whether to leave it at one round for each pair.
+        done : callable
+            Called after every tile.
+        """
+        loss, within = self.formulation.two_classes(), _Within(self._block)
+        within.hold(self._held(), run)
+        cross, values = Scratch(), Scratch()
+
+        def solve(tile: Tile) -> _Found:
+            asked = tol, duality_tol, max_iter, is_over()
+            return self._solve(tile, loss, asked, within, cross, values)
+
+        found = []
+        for one in run(solve, self.tiles):
+            found.append(one)
+            done()
+        return self._put_together(found)
+
+    def _rows_of(self, group: int) -> slice:
+        """Where the rows of a group are, class by class."""
+        ends, own = self.classes.ends, self.groups[group]
+        return slice(int(ends[own[0] - 1]) if own[0] else 0, int(ends[own[-1]]))
+
+    def _block(self, first: int, second: int, scratch: Scratch) -> Array:
+        """The kernel values of two groups, some lines at a time: these stay in the core's cache."""
+        rows = self.classes.rows
+        lines, columns = (
+            rows[self._rows_of(first)],
+            self.values.columns(rows[self._rows_of(second)]),
+        )
+        block = scratch.block(len(lines), len(columns), self.values.dtype)
+        for begin in range(0, len(lines), WORKING_SET_LINES):
+            part = slice(begin, begin + WORKING_SET_LINES)
+            columns.write(columns.lines(lines[part]), 0, len(columns), block[part])
+        return block
+
+    def _held(self) -> list[int]:
+        """The first groups, as many as the cache has room for."""
+        used = sorted({group for tile in self.tiles for group in tile.groups})
+        n_rows = [len(self.classes.rows[self._rows_of(group)]) for group in used]
+        n_held = np.count_nonzero(np.cumsum(8.0 * np.square(n_rows)) <= self.cache_bytes)
+        return used[:n_held]
+
+    def _solve(
+        self,
+        tile: Tile,
+        loss: TwoClasses,
+        asked: tuple[float, float, int, bool],
+        within: _Within,
+        between: Scratch,
+        scratch: Scratch,
+    ) -> _Found:
+        classes = self.classes
+        tol, duality_tol, max_iter, one_round = asked
+        one, other = tile.groups
+        second = within.values(other, 1)
+        first = second if one == other else within.values(one, 0)
+        cross = second if one == other else self._block(one, other, between)
+        here, there = self._rows_of(one), self._rows_of(other)
+        rows = np.concatenate([classes.rows[here], classes.rows[there]])
+        sizes = classes.sizes[tile.pairs]
+        n_rows = sizes.sum(axis=1)
+        values = scratch.block(1, int(n_rows.max()) ** 2, np.dtype(np.float64))[0]
+        coefs, columns = np.empty(n_rows.sum()), np.empty((len(n_rows), len(COLUMNS)))
+        solve_small(
+            Blocks(
+                first,
+                cross,
+                second,
+                classes.ends[self.groups[one]] - here.start,
+                classes.ends[self.groups[other]] - there.start,
+                classes.bounds[here],
+                classes.bounds[there],
+            ),
+            tile.pairs - np.array([self.groups[one][0], self.groups[other][0]]),
+            loss,
+            Accuracy(
+                tol,
+                duality_tol,
+                AT_BOUND,
+                int(max(10_000_000, 100 * n_rows.max())) if max_iter == -1 else max_iter,
+                one_round,
+                self.values.rounding(rows),
+                0.5 * float(np.finfo(np.float64).eps) * self.values.bound(rows),
+            ),
+            values,
+            coefs,
+            columns,
+        )
+        held = np.flatnonzero(coefs)
+        # the rows of a pair are two stretches of all rows
+        begins = (classes.ends - classes.sizes)[tile.pairs].ravel()
+        ends = np.cumsum(sizes)
+        stretch = np.searchsorted(ends, held, side="right")
+        at = held - (ends - sizes.ravel())[stretch] + begins[stretch]
+        counts = np.bincount(stretch // 2, minlength=len(n_rows))
+        numbers = pair_number(tile.pairs[:, 0], tile.pairs[:, 1], len(classes.ends))
+        return _Found(numbers, columns, counts, classes.rows[at].astype(np.int32), coefs[held])
+
+    def _put_together(self, found: list[_Found]) -> TrainedMachines:
+        """All of them, and those that leave nothing to learn, in the order of their numbers."""
+        formulation, sizes = self.formulation, self.classes.sizes
+        columns = np.zeros((len(self.numbers), len(COLUMNS)))
+        counts = np.zeros(len(self.numbers), dtype=np.intp)
+        empty = _Found(np.empty(0, np.intp), columns[:0], counts[:0], np.empty(0, np.int32), _NONE)
+        every = [np.concatenate(parts) for parts in zip(empty, *found, strict=True)]
+        numbers, own, n_support, rows, coefs = every
+        at = np.searchsorted(self.numbers, numbers)
+        columns[at], counts[at] = own, n_support
+        order = np.argsort(np.repeat(at, n_support), kind="stable")
+        multipliers = Terms(np.cumsum(counts), rows[order], coefs[order])
+        of = dict(zip(COLUMNS, columns.T, strict=True))
+        offsets = columns[:, -2:] if formulation.two_classes().apart else columns[:, -2:-1]
+        first, second = pair_classes(len(sizes))
+        n_rows = (sizes[first] + sizes[second])[self.numbers]
+        nothing = np.searchsorted(self.numbers, self.nothing)
+        n_rows[nothing] = 0
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        costs = np.bincount(labels, self.classes.bounds, len(sizes)).astype(np.float64, copy=False)
+        total = np.where(n_rows > 0, costs[first[self.numbers]] + costs[second[self.numbers]], 0.0)
+        worst = _worst(formulation.two_classes(), costs[first], costs[second])[self.numbers]
+        each: Any = tuple(offsets.T)
+        decision: Any = formulation.decision(each)
+        intercept = decision.intercept.copy()
+        intercept[nothing] = self._constants(first[self.nothing], second[self.nothing])
+        decided = multipliers
+        if not isinstance(decision.scale, float):
+            scales = np.repeat(decision.scale, counts)
+            decided = multipliers._replace(coefs=multipliers.coefs / scales)
+        of["converged"][nothing] = 1.0
+        bound = formulation.squared_norm_bound(np.ones(1), 1.0)
+        accounts = Accounts.of_numbers(
+            len(self.numbers),
+            {
+                "n_rows": n_rows,
+                "squared_norm": of["squared_norm"],
+                "rounding": of["norm_rounding"],
+                "loss_reduced": of["loss"],
+                "loss": of["loss"],
+                "total_cost": total,
+                "worst_optimum": np.where(n_rows > 0, worst, 0.0),
+                "squared_norm_bound": total if bound else np.where(n_rows, np.nan, 0.0),
+                "offsets": offsets,
+                "dual_objective": of["dual"] if self.definite else np.where(n_rows, np.nan, 0.0),
+                "violators": of["violators"].astype(np.int64),
+                "proof_rounding": of["rounding"],
+            },
+        )
+        solved = np.zeros(len(sizes), dtype=bool)
+        learned = self.numbers[n_rows > 0]
+        solved[first[learned]] = solved[second[learned]] = True
+        return TrainedMachines(
+            of["n_iter"].astype(np.int32),
+            of["objective"].copy(),
+            of["gap"].copy(),
+            of["converged"] > 0,
+            decided,
+            intercept,
+            multipliers,
+            accounts,
+            np.sort(self.classes.rows[np.repeat(solved, sizes)]),
+        )
+
+    def _constants(self, first: NDArray[np.intp], second: NDArray[np.intp]) -> Array:
+        """What pairs decide that have rows of one class, or of none."""
+
+        def decided(*targets: float) -> float:
+            offsets = self.formulation.constant(np.array(targets))
+            assert offsets is not None
+            return self.formulation.decision(offsets).intercept
+
+        sizes = self.classes.sizes
+        one = np.where(sizes[second] > 0, decided(-1.0), decided())
+        return np.where(sizes[first] > 0, decided(1.0), one)
+
+
+def _worst(loss: TwoClasses, first: Array, second: Array) -> Array:
+    """F at w = 0, of pairs whose classes have such costs: the best offset is at a kink."""
+    if loss.apart:
+        return loss.slope * (first + second) * loss.kinks.sum()
+    one, other = loss.kinks
+    return np.minimum(
+        second * max(0.0, (other - one) * loss.ways[1]),
+        first * max(0.0, (one - other) * loss.ways[0]),
+    )
+
+
+class _Within:
+    """Kernel values within groups: those held, and those that a thread computed last."""
+
+    def __init__(self, block: Callable[[int, int, Scratch], Array]) -> None:
+        self.block = block
+        self.held: dict[int, Array] = {}
+        self.thread = threading.local()
+
+    def hold(self, groups: list[int], run: Callable) -> None:
+        found = run(lambda group: self.block(group, group, Scratch()), groups)
+        self.held = dict(zip(groups, found, strict=True))
+
+    def _last(self) -> dict[int, tuple[int, Scratch, Array]]:
+        """By place: a group, the memory that its values are in, and these."""
+        if not hasattr(self.thread, "last"):
+            self.thread.last = {}
+        return self.thread.last
+
+    def values(self, group: int, place: int) -> Array:
+        """Those of a group; a thread remembers one in each of two places."""
+        if group in self.held:
+            return self.held[group]
+        last = self._last()
+        if place not in last or last[place][0] != group:
+            scratch = last[place][1] if place in last else Scratch()
+            last[place] = group, scratch, self.block(group, group, scratch)
+        return last[place][2]
+
+
+_NONE: Array = np.empty(0)
+
+
+def _groups(sizes: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Classes in groups of ``GROUP_ROWS`` at most; one that has more is a group by itself."""
+    groups, begin, n_rows = [], 0, 0
+    for number, size in enumerate(sizes.tolist()):
+        if n_rows and n_rows + size > GROUP_ROWS:
+            groups.append(np.arange(begin, number))
+            begin, n_rows = number, 0
+        n_rows += size
+    return [*groups, np.arange(begin, len(sizes))]
+
+
+def _tiles(groups: list[NDArray[np.intp]], wanted: NDArray[np.bool_], n_classes: int) -> list[Tile]:
+    """The pairs that are wanted, by the groups of their classes; those of one second group follow
+    each other.
+    """
+    tiles = []
+    for other, second in enumerate(groups):
+        for one, first in enumerate(groups[: other + 1]):
+            pairs = np.stack([np.repeat(first, len(second)), np.tile(second, len(first))], axis=1)
+            pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+            pairs = pairs[wanted[pair_number(pairs[:, 0], pairs[:, 1], n_classes)]]
+            if len(pairs):
+                tiles.append(Tile((one, other), pairs))
+    return tiles
