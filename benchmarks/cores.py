@@ -1,8 +1,8 @@
 """How does the work speed up with the cores, and how do plain matrix products?
 
-Products of the shape that kernel values are made of are what the machine offers: where its cores are
-hardware threads of half as many, or share their clock and memory, these do not reach their number
-either.
+Products of the shape that kernel values are made of are what the machine offers: where its cores
+are hardware threads of half as many, or share their clock and memory, these do not reach their
+number either.
 """
 
 from __future__ import annotations

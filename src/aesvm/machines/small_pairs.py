@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.accumulate import Scratch
-from aesvm.kernels.blocks import WORKING_SET_LINES
+from aesvm.kernels.blocks import SQUARE_LINES
 from aesvm.machines.accounts import Accounts
 from aesvm.machines.formulation import AT_BOUND, Array, PairFormulation
 from aesvm.machines.one_vs_one import pair_classes, pair_number
@@ -158,8 +158,8 @@ class SmallPairs:
             self.values.columns(rows[self._rows_of(second)]),
         )
         block = scratch.block(len(lines), len(columns), self.values.dtype)
-        for begin in range(0, len(lines), WORKING_SET_LINES):
-            part = slice(begin, begin + WORKING_SET_LINES)
+        for begin in range(0, len(lines), SQUARE_LINES):
+            part = slice(begin, begin + SQUARE_LINES)
             columns.write(columns.lines(lines[part]), 0, len(columns), block[part])
         return block
 
