@@ -213,8 +213,11 @@ class _Active:
         """Hold all kernel values, where they are few."""
         self.gram = gram
         if gram is None and len(self.points) <= 2 * WORKING_SET:
-            self.gram = self.problem.kernel.square(self.problem.rows[self.points])
-            self.problem.n_evaluations += self.gram.size // 2
+            problem, n = self.problem, len(self.points)
+            self.gram = np.empty((n, n), dtype=self.columns.dtype)
+            rows = problem.rows[self.points]
+            self.columns.write_square(rows, self.gram, problem.run, problem.scratch)
+            problem.n_evaluations += n**2 // 2
         if self.gram is None:
             self.cache.clear(len(self.points))
 
