@@ -15,6 +15,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.bases import training
+from aesvm.machines.forecast import Forecast
 from aesvm.machines.formulation import best_offsets, total_loss
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.nu_hinge import NuHinge
@@ -461,23 +462,38 @@ def test_auto_trains_in_a_span_where_few_vectors_carry_a_sample(eager_auto, caps
     X, y, _ = rows(1500)
     model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors == len(model.support_) <= 90
-    assert "auto: the SVM of all rows in a span" in capsys.readouterr().out
+    assert "auto: the SVM of all rows on few vectors" in capsys.readouterr().out
     exact = fitted(AESVC(gamma=1.0, refine="exact"), X, y)
     assert np.mean(model.predict(X) == exact.predict(X)) > 0.98
 
 
-def test_auto_makes_rounds_where_every_vector_has_a_direction_of_its_own(eager_auto, capsys):
+def test_auto_trains_pairs_of_classes_in_a_span_too(eager_auto, capsys):
+    X, y, _ = rows(3000)
+    y = (y + (np.arange(3000) % 5 == 0)) % 3
+    model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
+    assert model.certificate_.n_vectors == len(model.support_) <= 90
+    assert "support vectors for each pair of classes" in capsys.readouterr().out
+    exact = fitted(AESVC(gamma=1.0, refine="exact"), X, y)
+    assert np.mean(model.predict(X) == exact.predict(X)) > 0.97
+
+
+def test_auto_does_not_where_every_vector_has_a_direction_of_its_own(eager_auto, capsys):
     X, y, _ = rows(1500)
     model = fitted(AESVC(gamma=3000.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors is None
-    assert "auto: not in a span" in capsys.readouterr().out
+    assert "auto: not on few vectors" in capsys.readouterr().out
 
 
-def test_auto_makes_rounds_where_the_exact_svm_is_no_longer_than_a_span(
-    eager_auto, monkeypatch, capsys
+@pytest.mark.parametrize("foreseen", [True, False])
+def test_auto_does_not_where_the_exact_svm_is_no_longer_than_a_span(
+    eager_auto, monkeypatch, capsys, foreseen
 ):
-    monkeypatch.setattr(training, "_AUTO_LEAST", np.inf)
+    """A small sample tells so at once, or the pilots."""
+    monkeypatch.setattr(training, "_AUTO_LEAST", 1e10)
+    if not foreseen:
+        many = Forecast(n_rows=1e6, n_support=1e5, n_distinct=1e6)
+        monkeypatch.setattr("aesvm.machines.fit.forecast", lambda *_: many)
     X, y, _ = rows(1500)
     model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors is None
-    assert "too few to gain by it" in capsys.readouterr().out
+    assert ("too few to gain by it" in capsys.readouterr().out) != foreseen

@@ -92,9 +92,13 @@ class BasisLimits(NamedTuple):
 
 
 def may_pay(data: Rows, spec: KernelSpec) -> bool:
-    """Whether "auto" is to ask a pilot: one machine, of many more rows than the pilot's."""
-    n_rows = np.count_nonzero(data.weights)
-    return bool(data.n_machines == 1 and spec.is_definite and n_rows > 2 * PILOT)
+    """Whether "auto" may ask pilots: there are many more rows than theirs."""
+    return bool(spec.is_definite and np.count_nonzero(data.weights) > 2 * PILOT)
+
+
+def is_long(effort: float) -> bool:
+    """Whether the exact SVMs, of so many rows times support vectors, take longer than a span."""
+    return effort > _AUTO_LEAST
 
 
 def train_in_basis(
@@ -140,7 +144,7 @@ def train_in_basis(
             if not training.run(task):
                 return None
         for number, trained in zip(learning, training.machines, strict=True):
-            found[number] = trained.trained(trainer.n_iter[number])
+            found[number] = trained.trained(trainer.n_iter[number], len(learning))
     return [found[number] for number in range(len(problems))]
 
 
@@ -265,30 +269,39 @@ class _Training:
         return pilots
 
     def _n_support(self, pilots: list[Machine]) -> float:
-        """The support vectors that the exact SVMs of all rows would have, by the pilots."""
-        return sum(pilot.n_support for pilot in pilots) / self.share
+        """The support vectors that the exact SVM of all rows would have, by the pilots.
+
+        Of several machines the mean, weighted by their rows.
+        """
+        n_rows = [len(machine.problem.rows) for machine in self.machines]
+        n_support = [pilot.n_support / self.share for pilot in pilots]
+        return float(np.average(n_support, weights=n_rows))
 
     def _is_long(self, pilots: list[Machine]) -> bool:
         """Whether the exact SVMs would take longer than a span, by the pilots."""
         n_rows = sum(len(machine.problem.rows) for machine in self.machines)
         n_support = self._n_support(pilots)
-        is_long = n_rows * n_support > _AUTO_LEAST
-        if not is_long:
+        if not is_long(n_rows * n_support):
             self.trainer.progress.say(
-                f"auto: not in a span, for some {n_support:,.0f} support vectors of {n_rows:,} rows"
-                " are too few to gain by it"
+                f"auto: not on few vectors, for some {n_support:,.0f} support "
+                f"vectors{self._each()} are too few to gain by it"
             )
-        return is_long
+            return False
+        return True
+
+    def _each(self) -> str:
+        return " for each pair of classes" if len(self.machines) > 1 else ""
 
     def _chosen_if_it_pays(self, pursuit: Pursuit, pilots: list[Machine]) -> NDArray[np.intp]:
         """As many vectors as carry the pilots; none where there would be too many."""
         n_support = self._n_support(pilots)
         chosen, left = self._carrying(pursuit, pilots, _AUTO_MOST, _AUTO_HOPELESS * _AUTO_LEFT)
-        pays = left <= _AUTO_LEFT and 4 * len(chosen) <= n_support
-        what = "the SVM of all rows in a span" if pays else "not in a span, but rounds"
+        used = float(np.mean([len(basis) for basis in pursuit.bases]))
+        pays = left <= _AUTO_LEFT and 4 * used <= n_support
+        what = "the SVM of all rows on few vectors" if pays else "not on few vectors"
         self.trainer.progress.say(
-            f"auto: {what}, for {len(chosen):,} vectors leave {left:.1%} of the SVM of a sample; "
-            f"some {n_support:,.0f} support vectors would be too many for the exact one"
+            f"auto: {what}, for {len(chosen):,} of them leave {left:.1%} of the SVM of a sample; "
+            f"the exact one would have some {n_support:,.0f} support vectors{self._each()}"
         )
         return chosen if pays else chosen[:0]
 

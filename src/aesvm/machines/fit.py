@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from aesvm.certificate import Account
 from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds
+from aesvm.machines.forecast import forecast
 from aesvm.machines.formulation import Formulation
 from aesvm.machines.problem import Expansion
 from aesvm.machines.rounds import COARSER, Policy
@@ -25,8 +27,6 @@ from aesvm.machines.training import (
     Trained,
     Trainer,
     certified,
-    expected_effort,
-    sample_of,
     train_in_memory,
 )
 from aesvm.runtime.progress import Progress
@@ -34,11 +34,18 @@ from aesvm.sets.derive import Prepared, ReductionSettings, Representatives, deri
 from aesvm.sets.represent import Represented, represent
 
 
+class Plan(NamedTuple):
+    """What is to be done with some rows."""
+
+    settings: ReductionSettings  #: of the first set: a tolerance of 0 where the SVM will be exact
+    effort: float = 0.0  #: expected rows times support vectors of an SVM that need not be exact
+
+
 def first_set(
     data: Rows,
     kernel: TrainingKernel,
     settings: ReductionSettings,
-    first_tol: float,
+    finest_tol: float,
     run: Callable,
     progress: Progress,
     prepared: Prepared | None = None,
@@ -51,9 +58,9 @@ def first_set(
     kernel : TrainingKernel
         Of these rows.
     settings : ReductionSettings
-        Its tolerance is that of ``refine=0``.
-    first_tol : float
-        The one of the first set, as the function of that name gives it.
+        Those of the first set, as ``plan`` gives them.
+    finest_tol : float
+        The tolerance of the finest set that may follow.
     run : callable
         ``map`` or a parallel one.
     progress : Progress
@@ -66,11 +73,11 @@ def first_set(
             kernel,
             data.groups,
             data.weights,
-            settings._replace(hull_tol=first_tol),
+            settings,
             run,
             task,
-            keep_combinations=first_tol > 0,
-            finest_tol=settings.hull_tol,
+            keep_combinations=settings.hull_tol > 0,
+            finest_tol=finest_tol,
             prepared=prepared,
         )
 
@@ -88,6 +95,8 @@ def train(
 ) -> list[Trained]:
     """Train every machine on a first set, and refine it; see ``first_set``."""
     rows = first.prepared.rows
+    if refine == "auto":
+        say_chosen(first, progress)
     exact = refine == "exact" and kernel.spec.is_definite
     trainer = Trainer(
         formulation, options, data.n_machines, run, progress, aim_at_duality_gap=exact
@@ -122,31 +131,66 @@ def certify(
     )
 
 
-def first_tol(
+def plan(
     data: Rows,
     kernel: TrainingKernel,
     settings: ReductionSettings,
     formulation: Formulation,
     refine: int | str,
     run: Callable,
-) -> float:
-    """The tolerance of the first set: 0 where the SVM will be exact.
+    progress: Progress,
+) -> Plan:
+    """How the first set is reduced, and what the exact SVM would take.
 
-    It depends on C with "auto" alone.
+    It depends on C with "auto" alone, which says how many rows the set may keep: where the first
+    subsets keep more, reducing ends with them, and the SVM is exact.
     """
     used = np.flatnonzero(data.weights)
+    exact = Plan(settings._replace(hull_tol=0.0))
     if refine == "exact" or settings.hull_tol == 0 or len(used) <= settings.subset_size:
-        return 0.0
-    if refine == "auto":
-        effort = data.effort(used)
-        if effort > rounds.EXACT_EFFORT:
-            sample = sample_of(used)
-            share = len(sample) / len(used)
-            problems = data.problems(sample, data.weights)
-            effort = expected_effort(problems, share, kernel, formulation, run)
-        if effort <= rounds.EXACT_EFFORT:
-            return 0.0
-    return settings.hull_tol * (COARSER if refine else 1.0)
+        return exact
+    first = settings._replace(hull_tol=settings.hull_tol * (COARSER if refine else 1.0))
+    if refine != "auto":
+        return Plan(first, inf)
+    most = rounds.EXACT_EFFORT
+    effort = data.effort(used)
+    if effort <= most:
+        progress.say(
+            f"auto: the exact SVM, for {len(used):,} rows take at most {effort:.1g} kernel values, "
+            f"and it may take {most:.1g}"
+        )
+        return exact
+    expected = forecast(data, used, kernel, formulation, run)
+    n_support = f"some {expected.n_support:,.0f} support vectors"
+    if data.n_machines > 1:
+        n_support += " for each pair of classes"
+    if expected.effort <= most:
+        progress.say(f"auto: the exact SVM, for {n_support} are few enough (by a sample)")
+        return exact
+    if expected.effort > rounds.ROUND_EFFORT:
+        # the exact SVM is out of reach, however little rounds gain
+        return Plan(first, expected.effort)
+    kept = expected.most_kept(data.n_machines, settings.subset_size)
+    if not kept:
+        progress.say(f"auto: the exact SVM, for {n_support} are too few for rounds to gain by it")
+        return exact
+    return Plan(first._replace(most_kept=kept), expected.effort)
+
+
+def say_chosen(first: Represented, progress: Progress) -> None:
+    """Print what "auto" makes of a first set."""
+    given_up, found = first.derived.given_up, first.derived.found
+    if given_up is not None:
+        progress.say(
+            f"auto: the exact SVM, for rounds would take about as long: of the first "
+            f"{given_up.n_rows:,} rows {given_up.n_kept / given_up.n_rows:.0%} would represent "
+            f"themselves, and {first.settings.most_kept:.0%} may"
+        )
+    elif first.derived.reduced:
+        progress.say(
+            f"auto: rounds, for {len(found.selected) / len(first.prepared.rows):.0%} of the rows "
+            "represent all of them, and the exact SVM would take far longer"
+        )
 
 
 def represent_anew(

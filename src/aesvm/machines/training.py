@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -41,9 +41,6 @@ DUALITY_TOL = 1e-3
 
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
-
-#: Rows of a sample that tells how many support vectors there will be, and how well it is solved.
-_SAMPLE, _SAMPLE_TOL = 4096, 0.1
 
 #: Kernel values are taken to be right to this share, where a squared norm came out negative.
 _ROUNDING = 1e-9
@@ -263,6 +260,7 @@ def train_in_memory(
                     trainer.options.tol,
                     trainer.run,
                     progress,
+                    own.effort,
                 )
                 results.append(_train_in_place(number, place, first, own, trainer))
     rounds = max(result.account.rounds for result in results)
@@ -402,40 +400,3 @@ def certified(
         )
         found.append(proven(account, proof))
     return found
-
-
-def expected_effort(
-    problems: Iterator[Problem],
-    share: float,
-    kernel: TrainingKernel,
-    formulation: Formulation,
-    run: Callable,
-) -> float:
-    """Rows times support vectors of the exact SVMs, as those of a sample of the rows have it.
-
-    Rather too many: of more rows, a smaller share are support vectors.
-
-    Parameters
-    ----------
-    problems : iterable of Problem
-        Of a sample of the rows.
-    share : float
-        The share of the rows that the sample has.
-    kernel, formulation, run
-        As ``RowsInMemory`` wants them.
-    """
-    effort = 0.0
-    for problem in problems:
-        if formulation.constant(problem.targets) is not None:
-            continue
-        variables = formulation.variables(problem.targets, problem.bounds)
-        rows = problem.rows[variables.rows]
-        limit = 100 * len(rows)
-        solution = solve(kernel, rows, variables, tol=_SAMPLE_TOL, max_iter=limit, run=run)
-        effort += len(problem.rows) * np.count_nonzero(solution.alpha) / share**2
-    return effort
-
-
-def sample_of(rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The rows that ``expected_effort`` is judged by, ascending."""
-    return np.sort(np.random.default_rng(0).permutation(rows)[:_SAMPLE])
