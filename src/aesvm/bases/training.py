@@ -51,6 +51,9 @@ _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 #: The share of the vectors that the pilot chooses, and the most that are added at a time.
 _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
 
+#: What pilots are expected to take of the whole, and how far it has come with the last vectors.
+_PILOTS_PART, _ENRICHED = 0.2, 0.7
+
 #: Enriching ends where it lowers the objective by less than this share of ``gap_tol``, and with
 #: "auto", or where fewer than a share of the vectors that were wanted are outside of the span.
 _SETTLED, _EXHAUSTED = 0.1, 0.5
@@ -139,10 +142,9 @@ def train_in_basis(
     learning = [number for number in range(len(problems)) if number not in found]
     if learning:
         own = [problems[number] for number in learning]
-        with trainer.progress.task("basis", None) as task:
-            training = _Training(own, learning, groups, kernel, limits, trainer)
-            if not training.run(task):
-                return None
+        training = _Training(own, learning, groups, kernel, limits, trainer)
+        if not training.run():
+            return None
         for number, trained in zip(learning, training.machines, strict=True):
             found[number] = trained.trained(trainer.n_iter[number], len(learning))
     return [found[number] for number in range(len(problems))]
@@ -187,27 +189,42 @@ class _Training:
         self.basis = np.empty(0, dtype=np.intp)
         self.most = limits.max_vectors
 
-    def run(self, progress: Progress) -> bool:
+    def run(self) -> bool:
         """All of it; where the fit is to end, no more than that there are machines to use.
 
         False where the pilots say that it does not pay.
         """
-        most = self.most
-        pilots = self._pilots(progress)
-        if self.limits.only_if_it_pays and not self._is_long(pilots):
+        with self.trainer.progress.share(_PILOTS_PART) as progress:
+            pilots = self._pilots(progress)
+            pursuit = self._begun(pilots)
+        if pursuit is None:
             return False
+        with self.trainer.progress.task("few vectors", None, share=1.0, bar=True) as progress:
+            self._train(pilots, pursuit, progress)
+        return True
+
+    def _begun(self, pilots: list[Machine]) -> Pursuit | None:
+        """The pursuit of the first vectors; None where the pilots say that it does not pay."""
+        most = self.most
+        if self.limits.only_if_it_pays and not self._is_long(pilots):
+            return None
         n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
         pursuit = self._pursuit_of_pilots(pilots, n_first)
         if self.limits.only_if_it_pays:
             chosen = self._chosen_if_it_pays(pursuit, pilots)
             if not len(chosen):
-                return False
-            most = self.most = min(most, 2 * len(chosen))
+                return None
+            self.most = min(most, 2 * len(chosen))
         elif self.share == 1.0:
             chosen = pursuit.choose(n_first)
         else:
             chosen, _ = self._carrying(pursuit, pilots, n_first)
         self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
+        return pursuit
+
+    def _train(self, pilots: list[Machine], pursuit: Pursuit, progress: Progress) -> None:
+        """The SVMs of all rows, with vectors of the pilots and more."""
+        most = self.most
         self._add(pursuit)
         for machine, pilot in zip(self.machines, pilots, strict=True):
             machine.start_from(pilot)
@@ -228,6 +245,7 @@ class _Training:
             if new is None:
                 break
             self._add(new)
+            progress.reach(_ENRICHED * len(self.basis) / most)
             exhausted = len(self.basis) - n_before < _EXHAUSTED * n_most
         if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
@@ -240,7 +258,6 @@ class _Training:
             for machine in self.machines:
                 machine.choose_multipliers(_LEAST_CANDIDATES)
             self._gap()
-        return True
 
     def _solve(
         self,

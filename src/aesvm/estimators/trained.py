@@ -160,9 +160,7 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
     rows, formulation, refine = learner.rows, learner.formulation, estimator.refine
     if limits is None and refine == "auto" and may_pay(rows, spec):
         limits = BasisLimits.for_auto(float(estimator.gap_tol), bytes_of_values(estimator))
-    # what comes of asking whether a span pays is not known before
-    n_tasks = None if limits is not None and limits.only_if_it_pays else 2
-    with fitting(estimator, data, y, n_tasks=n_tasks) as (run, progress):
+    with fitting(estimator, data, y, weighted=True) as (run, progress):
         kernel = _kernel(estimator, spec, data, learner)
         every_row = settings._replace(hull_tol=0.0)
         plan = fit.Plan(every_row)  # max_vectors is for every row as it is
@@ -181,7 +179,16 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
                 rows, kernel, plan.settings, settings.hull_tol, run, progress, prepared
             )
             trained = fit.train(
-                rows, kernel, first, settings, formulation, options, refine, run, progress
+                rows,
+                kernel,
+                first,
+                settings,
+                formulation,
+                options,
+                refine,
+                run,
+                progress,
+                plan.support_share,
             )
         known = digest(data, y, weights, run=run)
     if first.settings.most_kept == GIVE_UP_SHARE:  # else "auto" has chosen not to reduce

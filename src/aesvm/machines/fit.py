@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from aesvm.certificate import Account
 from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds
-from aesvm.machines.forecast import forecast
+from aesvm.machines.forecast import Forecast, forecast
 from aesvm.machines.formulation import Formulation
 from aesvm.machines.problem import Expansion
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import (
+    SUPPORT_SHARE,
     SolverOptions,
     Trained,
     Trainer,
@@ -33,12 +34,17 @@ from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Prepared, ReductionSettings, Representatives, derive, prepare
 from aesvm.sets.represent import Represented, represent
 
+#: For progress, kernel values that training is expected to take after a first set, for each of rows
+#: times rows: with rounds, and without. And those that reducing a row takes, times ``subset_size``.
+_ROUNDS_SOLVE, _PAPER_SOLVES, _REDUCED = 0.3, 0.03, 2.0
+
 
 class Plan(NamedTuple):
     """What is to be done with some rows."""
 
     settings: ReductionSettings  #: of the first set: a tolerance of 0 where the SVM will be exact
     effort: float = 0.0  #: expected rows times support vectors of an SVM that need not be exact
+    support_share: float = SUPPORT_SHARE  #: of the rows of each machine
 
 
 def first_set(
@@ -67,8 +73,14 @@ def first_set(
     prepared : Prepared, default=None
         These rows prepared, where that was done before.
     """
-    kernel.check_bounded(np.flatnonzero(data.weights))
-    with progress.task("represent", 2) as task:
+    used = np.flatnonzero(data.weights)
+    kernel.check_bounded(used)
+    share, shown = 0.0, settings.hull_tol > 0
+    if shown:
+        solved = _ROUNDS_SOLVE if settings.hull_tol > finest_tol else _PAPER_SOLVES
+        effort = _REDUCED * settings.subset_size * len(used)
+        share = effort / (effort + solved * data.effort(used))
+    with progress.task("representatives", 2, share=share, bar=shown) as task:
         return represent(
             kernel,
             data.groups,
@@ -92,14 +104,21 @@ def train(
     refine: int | str,
     run: Callable,
     progress: Progress,
+    support_share: float = SUPPORT_SHARE,
 ) -> list[Trained]:
-    """Train every machine on a first set, and refine it; see ``first_set``."""
+    """Train every machine on a first set, and refine it; see ``first_set`` and ``Plan``."""
     rows = first.prepared.rows
     if refine == "auto":
         say_chosen(first, progress)
     exact = refine == "exact" and kernel.spec.is_definite
     trainer = Trainer(
-        formulation, options, data.n_machines, run, progress, aim_at_duality_gap=exact
+        formulation,
+        options,
+        data.n_machines,
+        run,
+        progress,
+        aim_at_duality_gap=exact,
+        support_share=support_share,
     )
     return train_in_memory(
         data.problems(rows, first.prepared.weights),
@@ -148,7 +167,10 @@ def plan(
     used = np.flatnonzero(data.weights)
     exact = Plan(settings._replace(hull_tol=0.0))
     if refine == "exact" or settings.hull_tol == 0 or len(used) <= settings.subset_size:
-        return exact
+        if not progress.is_shown or data.effort(used) <= rounds.EXACT_EFFORT:
+            return exact
+        expected = forecast(data, used, kernel, formulation, run)  # it tells progress alone
+        return exact._replace(support_share=_share_of(expected, data))
     first = settings._replace(hull_tol=settings.hull_tol * (COARSER if refine else 1.0))
     if refine != "auto":
         return Plan(first, inf)
@@ -161,6 +183,8 @@ def plan(
         )
         return exact
     expected = forecast(data, used, kernel, formulation, run)
+    share = _share_of(expected, data)
+    exact = exact._replace(support_share=share)
     n_support = f"some {expected.n_support:,.0f} support vectors"
     if data.n_machines > 1:
         n_support += " for each pair of classes"
@@ -169,12 +193,17 @@ def plan(
         return exact
     if expected.effort > rounds.ROUND_EFFORT:
         # the exact SVM is out of reach, however little rounds gain
-        return Plan(first, expected.effort)
+        return Plan(first, expected.effort, share)
     kept = expected.most_kept(data.n_machines, settings.subset_size)
     if not kept:
         progress.say(f"auto: the exact SVM, for {n_support} are too few for rounds to gain by it")
         return exact
-    return Plan(first._replace(most_kept=kept), expected.effort)
+    return Plan(first._replace(most_kept=kept), expected.effort, share)
+
+
+def _share_of(expected: Forecast, data: Rows) -> float:
+    """The share of a machine's rows that are expected to be support vectors."""
+    return min(1.0, expected.n_support * data.n_machines / expected.n_rows)
 
 
 def say_chosen(first: Represented, progress: Progress) -> None:

@@ -229,7 +229,7 @@ class RowsInMemory:
             long = len(at) * len(rows) > _LONG
             if long:
                 self.progress.say(f"looking at the positions of {len(at):,} rows")
-            with self.progress.task("look", _STEPS) as task:
+            with self.progress.task("look", _STEPS, share=rounds.LOOK_SHARE) as task:
                 for part in np.array_split(at, min(_STEPS, -(-len(at) // _LOOK_ROWS))):
                     if long:
                         task.check()

@@ -67,6 +67,12 @@ WORTH = 0.8
 #: many as the one before.
 CHANGES = 1e-3
 
+#: What the first solve, and each look at all rows, is expected to take of a fit with rounds.
+_FIRST_SHARE, LOOK_SHARE = 0.1, 0.1
+
+#: What is expected of a round to be taken by the sets that it solves for.
+_STRATIFY_SHARE = 0.2
+
 #: Rounds in a row that may leave the objective as it was, or raise it, before they end.
 MOST_WORSE = 2
 
@@ -176,8 +182,9 @@ def refine(
     progress: Progress,
 ) -> State:
     """Train on a first set, and make the rounds that the policy asks for."""
-    state = State(train(first, progress), 0, first)
     rounds = policy.refine not in (0, "exact") and not first.exact
+    with progress.share(_FIRST_SHARE if rounds else 1.0) as task:
+        state = State(train(first, task), 0, first)
     if rounds and all(formulation.constant(own.targets) is not None for own in first.sets):
         progress.say("the set leaves nothing to learn: no rounds")
         state = without_rounds(place, state, train, progress)
@@ -313,10 +320,13 @@ class _Rounds:
         None where "auto" had better solve for all rows.
         """
         looks = state.looks or []
-        with self.progress.task("round", None, quiet=True) as task:
+        refine = self.policy.refine
+        share = (1.0 - _FIRST_SHARE) / (refine if isinstance(refine, int) else 1) - LOOK_SHARE
+        with self.progress.task("round", None, quiet=True, share=share) as task:
             task.check()
             cuts = [Cut(look.offsets, look.doubt) for look in looks]
-            sets = self.place.stratify(cuts, task)
+            with task.share(_STRATIFY_SHARE) as part:
+                sets = self.place.stratify(cuts, part)
             task.check()
             if self.policy.refine == "auto" and self._gains_little(sets, state):
                 return None
