@@ -203,7 +203,7 @@ def plan(
 
 def _share_of(expected: Forecast, data: Rows) -> float:
     """The share of a machine's rows that are expected to be support vectors."""
-    return min(1.0, expected.n_support * data.n_machines / expected.n_rows)
+    return min(1.0, expected.n_support * data.n_machines / max(expected.n_rows, 1.0))
 
 
 def say_chosen(first: Represented, progress: Progress) -> None:

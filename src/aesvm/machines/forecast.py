@@ -74,7 +74,7 @@ class Forecast(NamedTuple):
         >>> from aesvm.machines.forecast import Forecast
         >>> noisy = Forecast(n_rows=1e5, n_support=4e4, n_distinct=1e5)
         >>> [round(noisy.rounds(kept, 1, 1000), 2) for kept in (0.05, 0.2, 0.5)]
-        [0.3, 0.72, 1.49]
+        [0.29, 0.71, 1.5]
         """
         finer = min(1.0, _FINER_KEEPS * kept)
         share = min(1.0, self.n_support * n_machines / self.n_rows)
