@@ -15,7 +15,6 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.bases import training
-from aesvm.machines.forecast import Forecast
 from aesvm.machines.formulation import best_offsets, total_loss
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.nu_hinge import NuHinge
@@ -455,7 +454,6 @@ def eager_auto(small_steps, monkeypatch):
     monkeypatch.setattr("aesvm.machines.rounds.EXACT_EFFORT", 10.0)
     monkeypatch.setattr(training, "_STEP", 15)
     monkeypatch.setattr(training, "_AUTO_MOST", 45)
-    monkeypatch.setattr(training, "_AUTO_LEAST", 0.0)
 
 
 def test_auto_trains_in_a_span_where_few_vectors_carry_a_sample(eager_auto, capsys):
@@ -484,16 +482,12 @@ def test_auto_does_not_where_every_vector_has_a_direction_of_its_own(eager_auto,
     assert "auto: not on few vectors" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("foreseen", [True, False])
-def test_auto_does_not_where_the_exact_svm_is_no_longer_than_a_span(
-    eager_auto, monkeypatch, capsys, foreseen
+def test_auto_does_not_where_the_exact_svm_takes_less_time_than_a_span(
+    eager_auto, monkeypatch, capsys
 ):
-    """A small sample tells so at once, or the pilots."""
-    monkeypatch.setattr(training, "_AUTO_LEAST", 1e10)
-    if not foreseen:
-        many = Forecast(n_rows=1e6, n_support=1e5, n_distinct=1e6)
-        monkeypatch.setattr("aesvm.machines.fit.forecast", lambda *_: many)
     X, y, _ = rows(1500)
-    model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
-    assert model.certificate_.n_vectors is None
-    assert ("too few to gain by it" in capsys.readouterr().out) != foreseen
+    for pays in (20.0, 0.01):
+        monkeypatch.setattr(training, "_AUTO_PAYS", pays)
+        model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
+        assert (model.certificate_.n_vectors is None) == (pays < 1.0)
+        assert ("auto: not on few vectors" in capsys.readouterr().out) == (pays < 1.0)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from math import inf, nan
+from math import inf, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -76,8 +76,11 @@ _ENOUGH, _STEP = 0.01, 250
 #: (`python -m benchmarks basis`: covtype and flights are carried, covtype at C=16, gamma=4 is not.)
 _AUTO_MOST, _AUTO_LEFT, _AUTO_HOPELESS = 2000, 0.06, 3.0
 
-#: "auto": kernel values of the exact SVM, below which a span takes no less time.
-_AUTO_LEAST = 1e10
+#: "auto": a span pays where the square of the vectors that carry a pilot is at most this many times
+#: the support vectors of the exact SVM, of each machine. Newton's steps take the square of the
+#: vectors for each row, and the exact SVM its support vectors. (With twice as many vectors as carry
+#: the pilot, a thousand took as long as 10,000 to 15,000 support vectors, whatever the rows were.)
+_AUTO_PAYS = 20.0
 
 
 class BasisLimits(NamedTuple):
@@ -97,11 +100,6 @@ class BasisLimits(NamedTuple):
 def may_pay(data: Rows, spec: KernelSpec) -> bool:
     """Whether "auto" may ask pilots: there are many more rows than theirs."""
     return bool(spec.is_definite and np.count_nonzero(data.weights) > 2 * PILOT)
-
-
-def is_long(effort: float) -> bool:
-    """Whether the exact SVMs, of so many rows times support vectors, take longer than a span."""
-    return effort > _AUTO_LEAST
 
 
 def train_in_basis(
@@ -206,8 +204,6 @@ class _Training:
     def _begun(self, pilots: list[Machine]) -> Pursuit | None:
         """The pursuit of the first vectors; None where the pilots say that it does not pay."""
         most = self.most
-        if self.limits.only_if_it_pays and not self._is_long(pilots):
-            return None
         n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
         pursuit = self._pursuit_of_pilots(pilots, n_first)
         if self.limits.only_if_it_pays:
@@ -294,27 +290,16 @@ class _Training:
         n_support = [pilot.n_support / self.share for pilot in pilots]
         return float(np.average(n_support, weights=n_rows))
 
-    def _is_long(self, pilots: list[Machine]) -> bool:
-        """Whether the exact SVMs would take longer than a span, by the pilots."""
-        n_rows = sum(len(machine.problem.rows) for machine in self.machines)
-        n_support = self._n_support(pilots)
-        if not is_long(n_rows * n_support):
-            self.trainer.progress.say(
-                f"auto: not on few vectors, for some {n_support:,.0f} support "
-                f"vectors{self._each()} are too few to gain by it"
-            )
-            return False
-        return True
-
     def _each(self) -> str:
         return " for each pair of classes" if len(self.machines) > 1 else ""
 
     def _chosen_if_it_pays(self, pursuit: Pursuit, pilots: list[Machine]) -> NDArray[np.intp]:
         """As many vectors as carry the pilots; none where there would be too many."""
         n_support = self._n_support(pilots)
-        chosen, left = self._carrying(pursuit, pilots, _AUTO_MOST, _AUTO_HOPELESS * _AUTO_LEFT)
-        used = float(np.mean([len(basis) for basis in pursuit.bases]))
-        pays = left <= _AUTO_LEFT and 4 * used <= n_support
+        own_share = min(1.0, 2.0 / len(np.unique(self.groups)))  # of the vectors, in each machine
+        most = min(_AUTO_MOST, int(sqrt(_AUTO_PAYS * n_support) / own_share))
+        chosen, left = self._carrying(pursuit, pilots, most, _AUTO_HOPELESS * _AUTO_LEFT)
+        pays = left <= _AUTO_LEFT
         what = "the SVM of all rows on few vectors" if pays else "not on few vectors"
         self.trainer.progress.say(
             f"auto: {what}, for {len(chosen):,} of them leave {left:.1%} of the SVM of a sample; "

@@ -43,7 +43,7 @@ class Plan(NamedTuple):
     """What is to be done with some rows."""
 
     settings: ReductionSettings  #: of the first set: a tolerance of 0 where the SVM will be exact
-    effort: float = 0.0  #: expected rows times support vectors of an SVM that need not be exact
+    effort: float = 0.0  #: expected rows times support vectors; 0 of an SVM that is to be exact
     support_share: float = SUPPORT_SHARE  #: of the rows of each machine
 
 
