@@ -454,6 +454,7 @@ def eager_auto(small_steps, monkeypatch):
     monkeypatch.setattr("aesvm.machines.rounds.EXACT_EFFORT", 10.0)
     monkeypatch.setattr(training, "_STEP", 15)
     monkeypatch.setattr(training, "_AUTO_MOST", 45)
+    monkeypatch.setattr(training, "_AUTO_EACH", 0.0)
 
 
 def test_auto_trains_in_a_span_where_few_vectors_carry_a_sample(eager_auto, capsys):
@@ -480,6 +481,14 @@ def test_auto_does_not_where_every_vector_has_a_direction_of_its_own(eager_auto,
     model = fitted(AESVC(gamma=3000.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors is None
     assert "auto: not on few vectors" in capsys.readouterr().out
+
+
+def test_auto_does_not_ask_where_there_is_little_to_each_machine(eager_auto, monkeypatch, capsys):
+    X, y, _ = rows(1500)
+    monkeypatch.setattr(training, "_AUTO_EACH", 1e8)
+    model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
+    assert model.certificate_.n_vectors is None
+    assert "few vectors" not in capsys.readouterr().out
 
 
 def test_auto_does_not_where_the_exact_svm_takes_less_time_than_a_span(

@@ -82,6 +82,11 @@ _AUTO_MOST, _AUTO_LEFT, _AUTO_HOPELESS = 2000, 0.06, 3.0
 #: the pilot, a thousand took as long as 10,000 to 15,000 support vectors, whatever the rows were.)
 _AUTO_PAYS = 20.0
 
+#: "auto": rows times support vectors of a machine, on the mean, below which it is not even asked: a
+#: machine in a span takes some tenths of a second, however few rows it has. (22 classes of 60,000
+#: rows, 2e7: 1.2 times as long as the exact SVMs. Ten of 100,000 rows, 2e8: a third.)
+_AUTO_EACH = 1e8
+
 
 class BasisLimits(NamedTuple):
     """How large a basis may become."""
@@ -100,6 +105,11 @@ class BasisLimits(NamedTuple):
 def may_pay(data: Rows, spec: KernelSpec) -> bool:
     """Whether "auto" may ask pilots: there are many more rows than theirs."""
     return bool(spec.is_definite and np.count_nonzero(data.weights) > 2 * PILOT)
+
+
+def is_long(effort: float, n_machines: int) -> bool:
+    """Whether exact SVMs, of so many rows times support vectors, may take longer than a span."""
+    return effort > n_machines * _AUTO_EACH
 
 
 def train_in_basis(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.bases.training import BasisLimits, may_pay, train_in_basis
+from aesvm.bases.training import BasisLimits, is_long, may_pay, train_in_basis
 from aesvm.certificate import Account, Certificate, certificate_of
 from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.estimators.fitting import fitting, set_fitted
@@ -168,7 +168,8 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
             plan = fit.plan(rows, kernel, settings, formulation, refine, run, progress)
         options = solver_options(estimator)
         first, trained, in_span = None, None, False
-        if limits is not None and (plan.effort > 0 or not limits.only_if_it_pays):
+        asked = limits is not None and not limits.only_if_it_pays
+        if limits is not None and (asked or is_long(plan.effort, rows.n_machines)):
             first = fit.first_set(rows, kernel, every_row, settings.hull_tol, run, progress)
             trainer = Trainer(formulation, options, rows.n_machines, run, progress)
             trained = train_in_basis(rows, kernel, first.prepared, limits, trainer)
