@@ -46,8 +46,8 @@ _STEPS = 20
 #: Kernel values of a solve, expected for each row and support vector; and the share of its rows
 #: that are taken to be support vectors where nothing tells. (Progress is told by them and not by
 #: the gap: when half of the seconds had passed, the gap had come 3 to 20 % of its way to ``tol``,
-#: on a logarithmic scale, and 28 to 65 % of the expected values were there: on ijcnn1, covtype
-#: and generated noise.)
+#: on a logarithmic scale, and 28 to 65 % of the values were there that support vectors foreseen
+#: from a sample let expect: on ijcnn1, covtype and generated noise.)
 _EXPECTED, SUPPORT_SHARE = 2.0, 0.3
 
 #: From here on a solve that takes more kernel values than expected comes ever slower to its end.
