@@ -69,11 +69,12 @@ class AESVC(
         where a round did not lower the objective. "exact" gives every distinct row a multiplier
         of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
         exact where that takes at most 5e9 kernel values (some ten seconds on two cores), by the
-        number of rows or the support vectors of a sample of them. Otherwise, with two classes and
-        over 40,000 rows, the SVM of a sample tells whether few vectors carry it: then the SVM of
-        all rows is trained in the span of few, as with ``max_vectors``. Otherwise it makes rounds
-        while they change over a thousandth of the labels and the next takes no more than that;
-        none where the first alone would take over 3e11.
+        number of rows or the support vectors of a sample of them. Otherwise, with over 40,000
+        rows, the SVM of a sample tells whether few vectors carry it: then the SVM of all rows is
+        trained in the span of few, as with ``max_vectors``. Otherwise it makes rounds, where these
+        are expected to take less than the exact SVM, while they change over a thousandth of the
+        labels and the next takes no more than that; none where the first alone would take over
+        3e11. What it chose, and why, is a line of ``verbose=1``.
     max_vectors : int, default=None
         The most support vectors of the model: it is the SVM of all rows with w in the span of
         these, which are chosen as training goes: a small model, in a time that grows with the

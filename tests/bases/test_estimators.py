@@ -176,7 +176,7 @@ def test_tasks_that_begin_end(n_classes, small_steps):
     recorder = Recorder()
     model = fitted(AESVC(gamma=1.0, max_vectors=20).set_callbacks(recorder), X, y)
     assert recorder.begun == recorder.ended
-    assert recorder.begun["basis"] == 1
+    assert recorder.begun["few vectors"] == 1
     assert recorder.torn_down
     recorder = Recorder()
     model.set_callbacks(recorder).compress(5)

@@ -455,30 +455,49 @@ def eager_auto(small_steps, monkeypatch):
     monkeypatch.setattr("aesvm.machines.rounds.EXACT_EFFORT", 10.0)
     monkeypatch.setattr(training, "_STEP", 15)
     monkeypatch.setattr(training, "_AUTO_MOST", 45)
-    monkeypatch.setattr(training, "_AUTO_LEAST", 0.0)
+    monkeypatch.setattr(training, "_AUTO_EACH", 0.0)
 
 
 def test_auto_trains_in_a_span_where_few_vectors_carry_a_sample(eager_auto, capsys):
     X, y, _ = rows(1500)
     model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors == len(model.support_) <= 90
-    assert "auto: the SVM of all rows in a span" in capsys.readouterr().out
+    assert "auto: the SVM of all rows on few vectors" in capsys.readouterr().out
     exact = fitted(AESVC(gamma=1.0, refine="exact"), X, y)
     assert np.mean(model.predict(X) == exact.predict(X)) > 0.98
 
 
-def test_auto_makes_rounds_where_every_vector_has_a_direction_of_its_own(eager_auto, capsys):
+def test_auto_trains_pairs_of_classes_in_a_span_too(eager_auto, capsys):
+    X, y, _ = rows(3000)
+    y = (y + (np.arange(3000) % 5 == 0)) % 3
+    model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
+    assert model.certificate_.n_vectors == len(model.support_) <= 90
+    assert "support vectors for each pair of classes" in capsys.readouterr().out
+    exact = fitted(AESVC(gamma=1.0, refine="exact"), X, y)
+    assert np.mean(model.predict(X) == exact.predict(X)) > 0.97
+
+
+def test_auto_does_not_where_every_vector_has_a_direction_of_its_own(eager_auto, capsys):
     X, y, _ = rows(1500)
     model = fitted(AESVC(gamma=3000.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors is None
-    assert "auto: not in a span" in capsys.readouterr().out
+    assert "auto: not on few vectors" in capsys.readouterr().out
 
 
-def test_auto_makes_rounds_where_the_exact_svm_is_no_longer_than_a_span(
-    eager_auto, monkeypatch, capsys
-):
-    monkeypatch.setattr(training, "_AUTO_LEAST", np.inf)
+def test_auto_does_not_ask_where_there_is_little_to_each_machine(eager_auto, monkeypatch, capsys):
     X, y, _ = rows(1500)
+    monkeypatch.setattr(training, "_AUTO_EACH", 1e8)
     model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors is None
-    assert "too few to gain by it" in capsys.readouterr().out
+    assert "few vectors" not in capsys.readouterr().out
+
+
+def test_auto_does_not_where_the_exact_svm_takes_less_time_than_a_span(
+    eager_auto, monkeypatch, capsys
+):
+    X, y, _ = rows(1500)
+    for pays in (20.0, 0.01):
+        monkeypatch.setattr(training, "_AUTO_PAYS", pays)
+        model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
+        assert (model.certificate_.n_vectors is None) == (pays < 1.0)
+        assert ("auto: not on few vectors" in capsys.readouterr().out) == (pays < 1.0)

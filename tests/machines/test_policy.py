@@ -133,6 +133,19 @@ def test_auto_solves_for_all_rows_where_they_are_here_and_that_is_affordable(mon
     assert run(elsewhere, Policy("auto")) == (11.0, 1)
 
 
+def test_auto_solves_for_all_rows_where_a_round_would_take_about_as_long(monkeypatch):
+    monkeypatch.setattr(rounds, "EXACT_EFFORT", 4999.0)  # the exact SVM takes 5000, a round 2 * 2
+    looks = (9.0, 1), (8.0, 1)
+    for worth, found in ((3.9 / 5000, EVERYTHING), (4.1 / 5000, 11.0)):
+        monkeypatch.setattr(rounds, "WORTH", worth)
+        assert run(Scripted(*looks, all_here=True), Policy("auto"))[0] == found
+        assert run(Scripted(*looks, all_here=True), Policy(1))[0] == 11.0
+        assert run(Scripted(*looks), Policy("auto"))[0] == 11.0
+    monkeypatch.setattr(rounds, "WORTH", 0.0)
+    monkeypatch.setattr(rounds, "ROUND_EFFORT", 4999.0)  # all rows are out of reach
+    assert run(Scripted(*looks, all_here=True), Policy("auto"))[0] == 11.0
+
+
 @pytest.mark.parametrize("policy", [Policy(0), Policy("exact")])
 def test_there_are_no_rounds_where_none_are_asked_for(policy):
     assert run(Scripted(), policy) == (FIRST, 0)

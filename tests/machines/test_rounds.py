@@ -22,8 +22,8 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC, Certificate
 from aesvm.kernels import KernelMatrix, KernelSpec, TrainingKernel
+from aesvm.machines import forecast
 from aesvm.machines import rounds as rounds_module
-from aesvm.machines import training
 from aesvm.machines.fit import represent_anew
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.memory import RowsInMemory
@@ -319,6 +319,7 @@ def test_auto_makes_rounds_where_it_is_not(monkeypatch, capsys, n_classes):
     X, y = noisy(3000, n_classes=n_classes)
     exact = AESVC(gamma=5.0, refine="exact").fit(X, y)
     monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 1e6)
+    monkeypatch.setattr(rounds_module, "WORTH", np.inf)
     model = AESVC(gamma=5.0, verbose=1, subset_size=200).fit(X, y)
     assert not model.certificate_.exact
     assert 1 <= model.certificate_.rounds <= 6
@@ -333,7 +334,8 @@ def test_auto_is_exact_where_there_are_few_support_vectors(monkeypatch, sampled)
     X, y = make_moons(3000, noise=0.05, random_state=0)
     monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 1e6)
     if not sampled:
-        monkeypatch.setattr("aesvm.machines.fit.expected_effort", lambda *_: np.inf)
+        many = forecast.Forecast(n_rows=3000, n_support=3000, n_distinct=3000)
+        monkeypatch.setattr("aesvm.machines.fit.forecast", lambda *_: many)
     model = AESVC(gamma=5.0, subset_size=200).fit(X, y)
     assert model.representative_set_.reduced_ != sampled
     assert model.certificate_.exact
@@ -353,15 +355,14 @@ def test_the_effort_is_foreseen_from_a_sample(monkeypatch, n_classes):
         support = np.count_nonzero(dual[j - 1][label == i]) + np.count_nonzero(dual[i][label == j])
         true += ((y == i) | (y == j)).sum() * support
     found = []
-    foresee = training.expected_effort
-    monkeypatch.setattr(training, "_SAMPLE", 600)
+    foresee = forecast.forecast
+    monkeypatch.setattr(forecast, "_SAMPLE", 600)
     monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 10.0)
     monkeypatch.setattr(
-        "aesvm.machines.fit.expected_effort",
-        lambda *a: found.append(foresee(*a)) or found[0],
+        "aesvm.machines.fit.forecast", lambda *a: found.append(foresee(*a)) or found[0]
     )
     AESVC(gamma=5.0, subset_size=200).fit(X, y)
-    assert 0.7 * true < found[0] < 2.0 * true
+    assert 0.7 * true < found[0].effort < 1.6 * true
 
 
 def test_auto_makes_no_round_that_would_take_too_long(monkeypatch):

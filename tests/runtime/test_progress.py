@@ -15,6 +15,8 @@ import pytest
 from sklearn.callback import ProgressBar
 
 from aesvm import AESVC, RepresentativeSet
+from aesvm.estimators.fitting import fit_task
+from aesvm.machines import training
 from tests import children
 
 
@@ -79,34 +81,125 @@ def test_callbacks_are_torn_down_where_a_fit_fails():
     assert recorder.torn_down
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_a_classifier_reports_the_set_the_solve_and_the_rounds(n_classes):
+class Bars:
+    """What scikit-learn's bars show, by name, whenever that changes."""
+
+    def __init__(self):
+        self.shown, self.done, self.total = {}, {}, {}
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        if context.max_subtasks != 0:
+            assert context.task_name not in self.shown
+            self.shown[context.task_name] = [0.0]
+            self.done[context.task_name] = 0
+            self.total[context.task_name] = context.max_subtasks
+
+    def on_fit_task_end(self, estimator, context):
+        if context.max_subtasks != 0:
+            self.shown[context.task_name].append(1.0)
+        if context.parent is not None:
+            name = context.parent.task_name
+            self.done[name] += 1
+            self.shown[name].append(self.done[name] / self.total[name])
+
+
+def noisy_classes(n_classes, n_rows=3000):
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(3000, 2))
-    y = ((X[:, 0] + 0.2 * rng.normal(size=3000)).clip(0, 0.999) * n_classes).astype(int)
-    recorder = Recorder()
-    AESVC(gamma=1.0, refine=2, subset_size=200).set_callbacks(recorder).fit(X, y)
-    n_pairs = n_classes * (n_classes - 1) // 2
-    assert recorder.begun == recorder.ended
-    assert recorder.begun["fit"] == recorder.begun["represent"] == recorder.begun["solve"] == 1
-    assert recorder.expected["fit"] == 2
-    rounds = recorder.begun["round"]
-    assert n_pairs < rounds <= 2 * n_pairs  # fewer where nothing is left to do
-    assert recorder.begun["look"] >= rounds
-    assert recorder.begun["steps"] == n_pairs + rounds
-    if n_classes == 2:
-        assert recorder.begun["step"] > 0
-        assert recorder.expected["steps"] == 20
-    else:
-        assert recorder.begun["pair"] == recorder.expected["solve"] == 6
-    assert recorder.torn_down
+    X = rng.uniform(size=(n_rows, 2))
+    return X, ((X[:, 0] + 0.2 * rng.normal(size=n_rows)).clip(0, 0.999) * n_classes).astype(int)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize(
+    ("parameters", "names"),
+    [
+        ({"refine": 0}, ["fit", "representatives", "training"]),
+        ({"refine": 1}, ["fit", "representatives", "training"]),
+        ({"refine": 3}, ["fit", "representatives", "training"]),
+        ({"refine": "exact"}, ["fit", "training"]),
+        ({"max_vectors": 30}, ["fit", "few vectors"]),
+    ],
+    ids=str,
+)
+def test_three_bars_at_most_that_only_rise(n_classes, parameters, names):
+    X, y = noisy_classes(n_classes)
+    bars = Bars()
+    AESVC(gamma=1.0, subset_size=200, **parameters).set_callbacks(bars).fit(X, y)
+    assert list(bars.shown) == names
+    for shown in bars.shown.values():
+        assert (np.diff(shown) >= 0).all()
+        assert shown[-1] == 1.0
+        assert max(shown[:-1]) <= 1.0
+    assert len(bars.shown["fit"]) > 10
+
+
+def test_auto_that_does_not_train_on_few_vectors_has_three_bars_too(monkeypatch):
+    for name, value in (("PILOT", 200), ("_AUTO_EACH", 0.0), ("_AUTO_MOST", 2)):
+        monkeypatch.setattr(f"aesvm.bases.training.{name}", value)
+    monkeypatch.setattr("aesvm.machines.rounds.EXACT_EFFORT", 10.0)
+    monkeypatch.setattr("aesvm.machines.rounds.WORTH", np.inf)
+    X, y = noisy_classes(2)
+    bars = Bars()
+    model = AESVC(gamma=1.0, subset_size=200).set_callbacks(bars).fit(X, y)
+    assert model.certificate_.rounds
+    assert list(bars.shown) == ["fit", "representatives", "training"]
+
+
+def test_parts_of_the_work_have_the_shares_that_are_expected_of_them():
+    bars = Bars()
+    with fit_task(AESVC().set_callbacks(bars), weighted=True) as progress:
+        with progress.task("first", 4, share=0.2, bar=True) as task:
+            for step in range(1, 5):
+                task.step()
+                assert bars.shown["first"][-1] == step / 4
+                assert bars.shown["fit"][-1] == pytest.approx(0.2 * step / 4, abs=0.02)
+        with progress.task("second", None, share=1.0, bar=True) as task:
+            with task.share(0.5) as part, part.task("inner", 2, share=0.5) as inner:
+                inner.step()
+                assert bars.shown["second"][-1] == pytest.approx(0.125, abs=0.01)
+            assert bars.shown["second"][-1] == 0.5
+            task.reach(0.75)
+            task.reach(0.6)
+            assert bars.shown["second"][-1] == 0.75
+            for _ in range(6):  # more parts than there is room for
+                with task.task("more", share=0.05):
+                    pass
+            assert 0.9 < bars.shown["second"][-1] < 1.0
+            with task.task("no fourth", 3, bar=True) as inner:
+                inner.step()
+        assert bars.shown["fit"][-1] == pytest.approx(1.0, abs=0.03)
+    assert list(bars.shown) == ["fit", "first", "second"]
+
+
+def test_a_long_solve_is_told_by_its_kernel_values(monkeypatch):
+    """With half of the kernel values that it takes, the bar is about half way."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    y = X[:, 0] + rng.normal(size=6000) > 0
+    values, shown = [], []
+    bars, call = Bars(), training._Watch.__call__
+
+    def watched(watch, gap, n_iter, n_values):
+        values.append(n_values)
+        shown.append(bars.shown["training"][-1])
+        return call(watch, gap, n_iter, n_values)
+
+    monkeypatch.setattr(training._Watch, "__call__", watched)
+    AESVC(gamma=1.0, refine="exact").set_callbacks(bars).fit(X, y)
+    assert 0.25 < shown[np.searchsorted(values, values[-1] / 2)] < 0.8
 
 
 def test_the_progress_bar_shows_what_is_inside_a_classifier(capsys):
     X = np.random.default_rng(0).uniform(size=(5000, 2))
     AESVC(gamma=1.0, refine=1).set_callbacks(ProgressBar()).fit(X, X[:, 0] > 0.5)
     shown = capsys.readouterr().out
-    for name in ("subsets", "solve", "round", "look"):
+    for name in ("AESVC - fit", "AESVC - representatives #1", "AESVC - training #2"):
         assert name in shown
 
 
@@ -179,6 +272,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from aesvm import AESVC, RepresentativeSet
+from aesvm.estimators.fitting import fit_task
+from aesvm.machines import training
 {problem}
 model.fit(X[:2000], y[:2000])
 for _ in sys.stdin:

@@ -283,7 +283,7 @@ def test_every_fit_has_its_own_time():
 def test_any_callback_may_end_a_fit():
     class Impatient(Recorder):
         def on_fit_task_end(self, estimator, context):
-            return context.task_name == "batch"
+            return context.task_name == "step"
 
     X, y = rows()
     model = AESVC(gamma=1.0, refine=1, subset_size=200, hull_tol=1e-2)

@@ -131,7 +131,7 @@ class SubsampleSVM(PairwiseSVM):
             max_iter=self.max_iter,
             cache_bytes=cache_bytes(self),
             run=pair.run,
-            watch=lambda gap, n_iter: pair.progress.step("round"),
+            watch=lambda *_: pair.progress.step("round"),
         )
         offset = -float(solution.offsets[0])
         return Expansion(solution.alpha * pair.signs, offset, solution.n_iter, solution.converged)

@@ -311,8 +311,8 @@ class SpanMachine:
         other = self.around.formulation.dual_value(coefs, targets, norm + error)
         return value, abs(value - other)
 
-    def trained(self, n_iter: int) -> Trained:
-        """The machine, and what is kept of it for a certificate."""
+    def trained(self, n_iter: int, n_machines: int) -> Trained:
+        """The machine, one of so many, and what is kept of it for a certificate."""
         coefs, offsets, loss = self.point.coefs, self.best_offsets(), self.loss()
         scores = self.within @ coefs
         dual, error = self.dual() or (None, 0.0)
@@ -354,7 +354,8 @@ class SpanMachine:
             account = replace(account, loss=None, loss_reduced=None, estimated_dual=None)
         multipliers = self._multipliers_of_all()
         held = np.flatnonzero(multipliers)
-        if self.has_seen_all and len(held) ** 2 / 2 + covered.n_rows * len(coefs) <= FREE:
+        cost = len(held) ** 2 / 2 + covered.n_rows * len(coefs)
+        if self.has_seen_all and cost <= FREE / n_machines:
             account = self._proven(account, machine, multipliers)
         kept = self.problem.rows[held].astype(np.int32), multipliers[held]
         return Trained(machine, n_iter, account, kept)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from math import inf, nan
+from math import inf, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,9 @@ _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 #: The share of the vectors that the pilot chooses, and the most that are added at a time.
 _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
 
+#: What pilots are expected to take of the whole, and how far it has come with the last vectors.
+_PILOTS_PART, _ENRICHED = 0.2, 0.7
+
 #: Enriching ends where it lowers the objective by less than this share of ``gap_tol``, and with
 #: "auto", or where fewer than a share of the vectors that were wanted are outside of the span.
 _SETTLED, _EXHAUSTED = 0.1, 0.5
@@ -74,8 +77,16 @@ _ENOUGH, _STEP = 0.01, 250
 #: (`python -m benchmarks basis`: covtype and flights are carried, covtype at C=16, gamma=4 is not.)
 _AUTO_MOST, _AUTO_LEFT, _AUTO_HOPELESS = 2000, 0.06, 3.0
 
-#: "auto": kernel values of the exact SVM, below which a span takes no less time.
-_AUTO_LEAST = 1e10
+#: "auto": a span pays where the square of the vectors that carry a pilot is at most this many times
+#: the support vectors of the exact SVM, of each machine. Newton's steps take the square of the
+#: vectors for each row, and the exact SVM its support vectors. (With twice as many vectors as carry
+#: the pilot, a thousand took as long as 10,000 to 15,000 support vectors, whatever the rows were.)
+_AUTO_PAYS = 20.0
+
+#: "auto": rows times support vectors of a machine, on the mean, below which it is not even asked: a
+#: machine in a span takes some tenths of a second, however few rows it has. (22 classes of 60,000
+#: rows, 2e7: 1.1 to 1.4 times as long as exact SVMs. Ten of 100,000 rows, 2e8: a third.)
+_AUTO_EACH = 1e8
 
 
 class BasisLimits(NamedTuple):
@@ -93,9 +104,13 @@ class BasisLimits(NamedTuple):
 
 
 def may_pay(data: Rows, spec: KernelSpec) -> bool:
-    """Whether "auto" is to ask a pilot: one machine, of many more rows than the pilot's."""
-    n_rows = np.count_nonzero(data.weights)
-    return bool(data.n_machines == 1 and spec.is_definite and n_rows > 2 * PILOT)
+    """Whether "auto" may ask pilots: there are many more rows than theirs."""
+    return bool(spec.is_definite and np.count_nonzero(data.weights) > 2 * PILOT)
+
+
+def is_long(effort: float, n_machines: int) -> bool:
+    """Whether exact SVMs, of so many rows times support vectors, may take longer than a span."""
+    return effort > n_machines * _AUTO_EACH
 
 
 def train_in_basis(
@@ -136,12 +151,11 @@ def train_in_basis(
     learning = [number for number in range(len(problems)) if number not in found]
     if learning:
         own = [problems[number] for number in learning]
-        with trainer.progress.task("basis", None) as task:
-            training = _Training(own, learning, groups, kernel, limits, trainer)
-            if not training.run(task):
-                return None
+        training = _Training(own, learning, groups, kernel, limits, trainer)
+        if not training.run():
+            return None
         for number, trained in zip(learning, training.machines, strict=True):
-            found[number] = trained.trained(trainer.n_iter[number])
+            found[number] = trained.trained(trainer.n_iter[number], len(learning))
     return [found[number] for number in range(len(problems))]
 
 
@@ -184,27 +198,40 @@ class _Training:
         self.basis = np.empty(0, dtype=np.intp)
         self.most = limits.max_vectors
 
-    def run(self, progress: Progress) -> bool:
+    def run(self) -> bool:
         """All of it; where the fit is to end, no more than that there are machines to use.
 
         False where the pilots say that it does not pay.
         """
-        most = self.most
-        pilots = self._pilots(progress)
-        if self.limits.only_if_it_pays and not self._is_long(pilots):
+        with self.trainer.progress.share(_PILOTS_PART) as progress:
+            pilots = self._pilots(progress)
+            pursuit = self._begun(pilots)
+        if pursuit is None:
             return False
+        with self.trainer.progress.task("few vectors", None, share=1.0, bar=True) as progress:
+            self._train(pilots, pursuit, progress)
+        return True
+
+    def _begun(self, pilots: list[Machine]) -> Pursuit | None:
+        """The pursuit of the first vectors; None where the pilots say that it does not pay."""
+        most = self.most
         n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
         pursuit = self._pursuit_of_pilots(pilots, n_first)
         if self.limits.only_if_it_pays:
             chosen = self._chosen_if_it_pays(pursuit, pilots)
             if not len(chosen):
-                return False
-            most = self.most = min(most, 2 * len(chosen))
+                return None
+            self.most = min(most, 2 * len(chosen))
         elif self.share == 1.0:
             chosen = pursuit.choose(n_first)
         else:
             chosen, _ = self._carrying(pursuit, pilots, n_first)
         self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
+        return pursuit
+
+    def _train(self, pilots: list[Machine], pursuit: Pursuit, progress: Progress) -> None:
+        """The SVMs of all rows, with vectors of the pilots and more."""
+        most = self.most
         self._add(pursuit)
         for machine, pilot in zip(self.machines, pilots, strict=True):
             machine.start_from(pilot)
@@ -225,6 +252,7 @@ class _Training:
             if new is None:
                 break
             self._add(new)
+            progress.reach(_ENRICHED * len(self.basis) / most)
             exhausted = len(self.basis) - n_before < _EXHAUSTED * n_most
         if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
@@ -237,7 +265,6 @@ class _Training:
             for machine in self.machines:
                 machine.choose_multipliers(_LEAST_CANDIDATES)
             self._gap()
-        return True
 
     def _solve(
         self,
@@ -271,30 +298,28 @@ class _Training:
         return pilots
 
     def _n_support(self, pilots: list[Machine]) -> float:
-        """The support vectors that the exact SVMs of all rows would have, by the pilots."""
-        return sum(pilot.n_support for pilot in pilots) / self.share
+        """The support vectors that the exact SVM of all rows would have, by the pilots.
 
-    def _is_long(self, pilots: list[Machine]) -> bool:
-        """Whether the exact SVMs would take longer than a span, by the pilots."""
-        n_rows = sum(len(machine.problem.rows) for machine in self.machines)
-        n_support = self._n_support(pilots)
-        is_long = n_rows * n_support > _AUTO_LEAST
-        if not is_long:
-            self.trainer.progress.say(
-                f"auto: not in a span, for some {n_support:,.0f} support vectors of {n_rows:,} rows"
-                " are too few to gain by it"
-            )
-        return is_long
+        Of several machines the mean, weighted by their rows.
+        """
+        n_rows = [len(machine.problem.rows) for machine in self.machines]
+        n_support = [pilot.n_support / self.share for pilot in pilots]
+        return float(np.average(n_support, weights=n_rows))
+
+    def _each(self) -> str:
+        return " for each pair of classes" if len(self.machines) > 1 else ""
 
     def _chosen_if_it_pays(self, pursuit: Pursuit, pilots: list[Machine]) -> NDArray[np.intp]:
         """As many vectors as carry the pilots; none where there would be too many."""
         n_support = self._n_support(pilots)
-        chosen, left = self._carrying(pursuit, pilots, _AUTO_MOST, _AUTO_HOPELESS * _AUTO_LEFT)
-        pays = left <= _AUTO_LEFT and 4 * len(chosen) <= n_support
-        what = "the SVM of all rows in a span" if pays else "not in a span, but rounds"
+        own_share = min(1.0, 2.0 / len(np.unique(self.groups)))  # of the vectors, in each machine
+        most = min(_AUTO_MOST, int(sqrt(_AUTO_PAYS * n_support) / own_share))
+        chosen, left = self._carrying(pursuit, pilots, most, _AUTO_HOPELESS * _AUTO_LEFT)
+        pays = left <= _AUTO_LEFT
+        what = "the SVM of all rows on few vectors" if pays else "not on few vectors"
         self.trainer.progress.say(
-            f"auto: {what}, for {len(chosen):,} vectors leave {left:.1%} of the SVM of a sample; "
-            f"some {n_support:,.0f} support vectors would be too many for the exact one"
+            f"auto: {what}, for {len(chosen):,} of them leave {left:.1%} of the SVM of a sample; "
+            f"the exact one would have some {n_support:,.0f} support vectors{self._each()}"
         )
         return chosen if pays else chosen[:0]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sklearn.callback import with_callbacks
 
-from aesvm.runtime.progress import Ending, Progress
+from aesvm.runtime.progress import STEPS, Ending, Progress
 from aesvm.runtime.threads import Threads, one_blas_thread
 
 
@@ -69,16 +69,23 @@ def fit_task(
     y: Any = None,
     n_tasks: int | None = None,
     name: str = "fit",
+    weighted: bool = False,
 ) -> Iterator[Progress]:
     """The task that a fit is to scikit-learn's callbacks.
 
-    ``n_tasks``: its parts, where known; ``name``: what progress bars are titled.
+    ``n_tasks``: its parts, where known; ``name``: what progress bars are titled; ``weighted``:
+    whether its parts say which share of it they are.
     """
     data = {} if X is None else {"X": X, "y": y}
-    task = estimator._init_callback_context(task_name=name, max_subtasks=n_tasks)
+    task = estimator._init_callback_context(
+        task_name=name,
+        max_subtasks=STEPS if weighted else n_tasks,
+        sequential_subtasks=not weighted,
+    )
     task.call_on_fit_task_begin(estimator=estimator, **data)
     callbacks = getattr(estimator, "_skl_callbacks", ())
-    yield Progress(estimator, task, ending=Ending(callbacks))
+    progress = Progress(estimator, task, ending=Ending(callbacks))
+    yield progress.weighted() if weighted else progress
     task.call_on_fit_task_end(estimator=estimator, **data)
 
 
@@ -89,10 +96,11 @@ def fitting(
     y: Any = None,
     n_tasks: int | None = None,
     name: str = "fit",
+    weighted: bool = False,
 ) -> Iterator[Running]:
     """A ``fit_task``, threads to work on it, and BLAS held to one thread in each."""
     with (
-        fit_task(estimator, X, y, n_tasks, name) as progress,
+        fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
         one_blas_thread,
         Threads(estimator.n_jobs) as run,
     ):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.bases.training import BasisLimits, may_pay, train_in_basis
+from aesvm.bases.training import BasisLimits, is_long, may_pay, train_in_basis
 from aesvm.certificate import Certificate, certificate_of
 from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.estimators.fitting import fitting, set_fitted
@@ -38,6 +38,7 @@ from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
+from aesvm.sets.derive import GIVE_UP_SHARE
 from aesvm.sets.digest import Digest, differing, digest
 
 
@@ -164,29 +165,41 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
     rows, formulation, refine = learner.rows, learner.formulation, estimator.refine
     if limits is None and refine == "auto" and may_pay(rows, spec):
         limits = BasisLimits.for_auto(float(estimator.gap_tol), bytes_of_values(estimator))
-    # what comes of asking whether a span pays is not known before
-    n_tasks = None if limits is not None and limits.only_if_it_pays else 2
-    with fitting(estimator, data, y, n_tasks=n_tasks) as (run, progress):
+    with fitting(estimator, data, y, weighted=True) as (run, progress):
         kernel = _kernel(estimator, spec, data, learner)
-        first_tol = 0.0  # max_vectors is for every row as it is
+        every_row = settings._replace(hull_tol=0.0)
+        plan = fit.Plan(every_row)  # max_vectors is for every row as it is
         if limits is None or limits.only_if_it_pays:
-            first_tol = fit.first_tol(rows, kernel, settings, formulation, refine, run)
+            plan = fit.plan(rows, kernel, settings, formulation, refine, run, progress)
         options = solver_options(estimator)
         first, trained, in_span = None, None, False
-        if limits is not None and (first_tol > 0 or not limits.only_if_it_pays):
-            first = fit.first_set(rows, kernel, settings, 0.0, run, progress)
+        asked = limits is not None and not limits.only_if_it_pays
+        if limits is not None and (asked or is_long(plan.effort, rows.n_machines)):
+            first = fit.first_set(rows, kernel, every_row, settings.hull_tol, run, progress)
             trainer = Trainer(formulation, options, rows.n_machines, run, progress)
             found = train_in_basis(rows, kernel, first.prepared, limits, trainer)
             in_span = found is not None
             trained = None if found is None else TrainedMachines.of(found, formulation)
         if first is None or trained is None:
             prepared = None if first is None else first.prepared
-            first = fit.first_set(rows, kernel, settings, first_tol, run, progress, prepared)
+            first = fit.first_set(
+                rows, kernel, plan.settings, settings.hull_tol, run, progress, prepared
+            )
             trained = fit.train(
-                rows, kernel, first, settings, formulation, options, refine, run, progress
+                rows,
+                kernel,
+                first,
+                settings,
+                formulation,
+                options,
+                refine,
+                run,
+                progress,
+                plan.support_share,
             )
         known = digest(data, y, weights, run=run)
-    warn_given_up(estimator, first)
+    if first.settings.most_kept == GIVE_UP_SHARE:  # else "auto" has chosen not to reduce
+        warn_given_up(estimator, first)
     chosen = set_of(estimator, first.settings.hull_tol)
     set_represented(chosen, first, estimator.gamma_)
     n_solved = len(trained.solved)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from math import inf
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,29 +17,41 @@ from numpy.typing import NDArray
 from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds, small_pairs
 from aesvm.machines.accounts import Accounts
+from aesvm.machines.forecast import Forecast, forecast
 from aesvm.machines.formulation import Formulation, PairFormulation
 from aesvm.machines.problem import Expansion
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.machines.rows import ClassRows, Rows
 from aesvm.machines.training import (
+    SUPPORT_SHARE,
     SolverOptions,
     Trainer,
     certified,
-    expected_effort,
-    sample_of,
     train_in_memory,
 )
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Prepared, ReductionSettings, Representatives, derive, prepare
 from aesvm.sets.represent import Represented, represent
 
+#: For progress, kernel values that training is expected to take after a first set, for each of rows
+#: times rows: with rounds, and without. And those that reducing a row takes, times ``subset_size``.
+_ROUNDS_SOLVE, _PAPER_SOLVES, _REDUCED = 0.3, 0.03, 2.0
+
+
+class Plan(NamedTuple):
+    """What is to be done with some rows."""
+
+    settings: ReductionSettings  #: of the first set: a tolerance of 0 where the SVM will be exact
+    effort: float = 0.0  #: expected rows times support vectors; 0 of an SVM that is to be exact
+    support_share: float = SUPPORT_SHARE  #: of the rows of each machine
+
 
 def first_set(
     data: Rows,
     kernel: TrainingKernel,
     settings: ReductionSettings,
-    first_tol: float,
+    finest_tol: float,
     run: Callable,
     progress: Progress,
     prepared: Prepared | None = None,
@@ -51,26 +64,32 @@ def first_set(
     kernel : TrainingKernel
         Of these rows.
     settings : ReductionSettings
-        Its tolerance is that of ``refine=0``.
-    first_tol : float
-        The one of the first set, as the function of that name gives it.
+        Those of the first set, as ``plan`` gives them.
+    finest_tol : float
+        The tolerance of the finest set that may follow.
     run : callable
         ``map`` or a parallel one.
     progress : Progress
     prepared : Prepared, default=None
         These rows prepared, where that was done before.
     """
-    kernel.check_bounded(np.flatnonzero(data.weights))
-    with progress.task("represent", 2) as task:
+    used = np.flatnonzero(data.weights)
+    kernel.check_bounded(used)
+    share, shown = 0.0, settings.hull_tol > 0
+    if shown:
+        solved = _ROUNDS_SOLVE if settings.hull_tol > finest_tol else _PAPER_SOLVES
+        effort = _REDUCED * settings.subset_size * len(used)
+        share = effort / (effort + solved * data.effort(used))
+    with progress.task("representatives", 2, share=share, bar=shown) as task:
         return represent(
             kernel,
             data.groups,
             data.weights,
-            settings._replace(hull_tol=first_tol),
+            settings,
             run,
             task,
-            keep_combinations=first_tol > 0,
-            finest_tol=settings.hull_tol,
+            keep_combinations=settings.hull_tol > 0,
+            finest_tol=finest_tol,
             prepared=prepared,
         )
 
@@ -85,12 +104,21 @@ def train(
     refine: int | str,
     run: Callable,
     progress: Progress,
+    support_share: float = SUPPORT_SHARE,
 ) -> TrainedMachines:
-    """Train every machine on a first set, and refine it; see ``first_set``."""
+    """Train every machine on a first set, and refine it; see ``first_set`` and ``Plan``."""
     rows, weights = first.prepared.rows, first.prepared.weights
+    if refine == "auto":
+        say_chosen(first, progress)
     exact = refine == "exact" and kernel.spec.is_definite
     trainer = Trainer(
-        formulation, options, data.n_machines, run, progress, aim_at_duality_gap=exact
+        formulation,
+        options,
+        data.n_machines,
+        run,
+        progress,
+        aim_at_duality_gap=exact,
+        support_share=support_share,
     )
     small, problems = None, data.problems(rows, weights)
     many = data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced
@@ -129,31 +157,76 @@ def certify(
     )
 
 
-def first_tol(
+def plan(
     data: Rows,
     kernel: TrainingKernel,
     settings: ReductionSettings,
     formulation: Formulation,
     refine: int | str,
     run: Callable,
-) -> float:
-    """The tolerance of the first set: 0 where the SVM will be exact.
+    progress: Progress,
+) -> Plan:
+    """How the first set is reduced, and what the exact SVM would take.
 
-    It depends on C with "auto" alone.
+    It depends on C with "auto" alone, which says how many rows the set may keep: where the first
+    subsets keep more, reducing ends with them, and the SVM is exact.
     """
     used = np.flatnonzero(data.weights)
+    exact = Plan(settings._replace(hull_tol=0.0))
     if refine == "exact" or settings.hull_tol == 0 or len(used) <= settings.subset_size:
-        return 0.0
-    if refine == "auto":
-        effort = data.effort(used)
-        if effort > rounds.EXACT_EFFORT:
-            sample = sample_of(used)
-            share = len(sample) / len(used)
-            problems = data.problems(sample, data.weights)
-            effort = expected_effort(problems, share, kernel, formulation, run)
-        if effort <= rounds.EXACT_EFFORT:
-            return 0.0
-    return settings.hull_tol * (COARSER if refine else 1.0)
+        if not progress.is_shown or data.effort(used) <= rounds.EXACT_EFFORT:
+            return exact
+        expected = forecast(data, used, kernel, formulation, run)  # it tells progress alone
+        return exact._replace(support_share=_share_of(expected, data))
+    first = settings._replace(hull_tol=settings.hull_tol * (COARSER if refine else 1.0))
+    if refine != "auto":
+        return Plan(first, inf)
+    most = rounds.EXACT_EFFORT
+    effort = data.effort(used)
+    if effort <= most:
+        progress.say(
+            f"auto: the exact SVM, for {len(used):,} rows take at most {effort:.1g} kernel values, "
+            f"and it may take {most:.1g}"
+        )
+        return exact
+    expected = forecast(data, used, kernel, formulation, run)
+    share = _share_of(expected, data)
+    exact = exact._replace(support_share=share)
+    n_support = f"some {expected.n_support:,.0f} support vectors"
+    if data.n_machines > 1:
+        n_support += " for each pair of classes"
+    if expected.effort <= most:
+        progress.say(f"auto: the exact SVM, for {n_support} are few enough (by a sample)")
+        return exact
+    if expected.effort > rounds.ROUND_EFFORT:
+        # the exact SVM is out of reach, however little rounds gain
+        return Plan(first, expected.effort, share)
+    kept = expected.most_kept(data.n_machines, settings.subset_size)
+    if not kept:
+        progress.say(f"auto: the exact SVM, for {n_support} are too few for rounds to gain by it")
+        return exact
+    return Plan(first._replace(most_kept=kept), expected.effort, share)
+
+
+def _share_of(expected: Forecast, data: Rows) -> float:
+    """The share of a machine's rows that are expected to be support vectors."""
+    return min(1.0, expected.n_support * data.n_machines / max(expected.n_rows, 1.0))
+
+
+def say_chosen(first: Represented, progress: Progress) -> None:
+    """Print what "auto" makes of a first set."""
+    given_up, found = first.derived.given_up, first.derived.found
+    if given_up is not None:
+        progress.say(
+            f"auto: the exact SVM, for rounds would take about as long: of the first "
+            f"{given_up.n_rows:,} rows {given_up.n_kept / given_up.n_rows:.0%} would represent "
+            f"themselves, and {first.settings.most_kept:.0%} may"
+        )
+    elif first.derived.reduced:
+        progress.say(
+            f"auto: rounds, for {len(found.selected) / len(first.prepared.rows):.0%} of the rows "
+            "represent all of them, and the exact SVM would take far longer"
+        )
 
 
 def represent_anew(

@@ -65,6 +65,8 @@ class RowsInMemory:
     run : callable
         ``map`` or a parallel one.
     progress : Progress
+    share : float, default=1.0
+        Of what certificates may take without being asked for: this machine's.
     """
 
     holds_all_rows = True
@@ -78,6 +80,7 @@ class RowsInMemory:
         tol: float,
         run: Callable,
         progress: Progress,
+        share: float = 1.0,
     ) -> None:
         self.problem = problem
         self.kernel = kernel
@@ -86,6 +89,7 @@ class RowsInMemory:
         self.tol = tol
         self.run = run
         self.progress = progress
+        self.share = share
         self.dual = -inf  # the best value of the dual found so far
         self.best_coefs: Array | None = None  # of all rows, that have it
         self.positions = np.empty(0)  # of all rows, at the last look
@@ -169,7 +173,7 @@ class RowsInMemory:
         error = sqrt(float(np.square(wrong).mean())) if len(wrong) else 0.0
         coefs = self.lifted(machine)
         definite = self.kernel.spec.is_definite
-        if definite and self._n_lifted(machine) ** 2 / 2 <= rounds.FREE:
+        if definite and self._n_lifted(machine) ** 2 / 2 <= self.share * rounds.FREE:
             dual = self._dual_value(machine, coefs)
             if dual > self.dual:
                 self.dual, self.best_coefs = dual, coefs
@@ -225,7 +229,7 @@ class RowsInMemory:
             long = len(at) * len(rows) > _LONG
             if long:
                 self.progress.say(f"looking at the positions of {len(at):,} rows")
-            with self.progress.task("look", _STEPS) as task:
+            with self.progress.task("look", _STEPS, share=rounds.LOOK_SHARE) as task:
                 for part in np.array_split(at, min(_STEPS, -(-len(at) // _LOOK_ROWS))):
                     if long:
                         task.check()
@@ -238,7 +242,7 @@ class RowsInMemory:
         coefs = self.lifted(machine)
         best = coefs if self.best_coefs is None else self.best_coefs
         cost = len(self.problem.rows) * machine.n_support + np.count_nonzero(best) ** 2 / 2
-        if cost > rounds.FREE:
+        if cost > self.share * rounds.FREE:
             return None
         return prove(
             self.problem,

@@ -30,7 +30,7 @@ stratified. Its policy, with ``refine`` as the estimators have it:
 - "auto" makes no round where the first would take over 3e11 kernel values. Otherwise it makes
   rounds while they change over a thousandth of the predictions, and not over half as many as the
   one before, and the next is affordable. Where all rows are in one place and the SVM of all of them
-  has become affordable, it solves that instead.
+  has become affordable, or a round would take nearly as long, it solves that instead.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from aesvm.machines.formulation import Formulation, Offsets
-from aesvm.machines.problem import Machine, TrainingSets
+from aesvm.machines.formulation import Formulation, Offsets, n_support
+from aesvm.machines.problem import Machine, TrainingSet, TrainingSets
 from aesvm.runtime.progress import OutOfTimeError, Progress
 from aesvm.runtime.warn import warn
 
@@ -60,9 +60,18 @@ DEVIATIONS, WIDEST = 1.5, 1.0
 #: seconds on two cores); and those that the first round may (minutes).
 EXACT_EFFORT, ROUND_EFFORT = 5e9, 3e11
 
+#: "auto": rounds are made where they take less than this share of what the exact SVM does.
+WORTH = 0.8
+
 #: "auto": a round that changes fewer predictions is the last; also one that changes over half as
 #: many as the one before.
 CHANGES = 1e-3
+
+#: What the first solve, and each look at all rows, is expected to take of a fit with rounds.
+_FIRST_SHARE, LOOK_SHARE = 0.1, 0.1
+
+#: What is expected of a round to be taken by the sets that it solves for.
+_STRATIFY_SHARE = 0.2
 
 #: Rounds in a row that may leave the objective as it was, or raise it, before they end.
 MOST_WORSE = 2
@@ -70,7 +79,8 @@ MOST_WORSE = 2
 #: What is said where a fit ended in its rounds, or before them.
 _CUT = "refining ended after {} rounds"
 
-#: Kernel values that a certificate may take without being asked for: a fraction of a second.
+#: Kernel values that a certificate may take without being asked for, all machines together: a
+#: fraction of a second.
 FREE = 2e8
 
 
@@ -155,7 +165,7 @@ class Policy:
     """What ``refine`` asks for."""
 
     refine: int | str
-    effort: float = 1.0  #: the share of what "auto" may spend
+    effort: float = 1.0  #: the share of what a fit may spend, where it is asked: of one machine
     loosen: bool = False  #: a round over budget ends the rounds, rather than raise
 
 
@@ -172,8 +182,9 @@ def refine(
     progress: Progress,
 ) -> State:
     """Train on a first set, and make the rounds that the policy asks for."""
-    state = State(train(first, progress), 0, first)
     rounds = policy.refine not in (0, "exact") and not first.exact
+    with progress.share(_FIRST_SHARE if rounds else 1.0) as task:
+        state = State(train(first, task), 0, first)
     if rounds and all(formulation.constant(own.targets) is not None for own in first.sets):
         progress.say("the set leaves nothing to learn: no rounds")
         state = without_rounds(place, state, train, progress)
@@ -190,7 +201,7 @@ def refine(
     if rounds:
         state = _Rounds(place, policy, formulation, train, progress).run(state)
     worth = place.holds_all_rows or state.rounds
-    if state.looks is None and worth and place.certificate_cost(state) <= FREE:
+    if state.looks is None and worth and place.certificate_cost(state) <= policy.effort * FREE:
         with suppress(OutOfTimeError):
             state = looked_at(place, state, free_offsets=policy.refine != 0)
     return state
@@ -268,17 +279,20 @@ class _Rounds:
                 self.progress.say(f"no row has crossed a kink since round {state.rounds}")
                 return _settled(best)
             try:
-                state = self._round(state)
+                after = self._round(state)
             except OverBudgetError as error:
                 if not self.policy.loosen:
                     raise
                 return self._without_more(best, error)
+            if after is None:
+                return self._exact(state)
+            state = after
             then = [look.offsets for look in looks]
             last, changed = changed, changed_share(state, then, self.formulation)
             self.best = state = replace(state, changed=changed)
             if self._is_last(state, changed, last):
                 break
-        if self.place.certificate_cost(state) > FREE:
+        if self.place.certificate_cost(state) > self.policy.effort * FREE:
             return state
         state = looked_at(self.place, state, free_offsets=True)
         if _is_better(best, state):
@@ -300,14 +314,22 @@ class _Rounds:
         off = state.objective - best.objective
         self.progress.say(f"round {state.rounds} did not lower F1 (by {off:.3g} above the least)")
 
-    def _round(self, state: State) -> State:
-        """Stratify the rows by the piece they are on, and solve again."""
+    def _round(self, state: State) -> State | None:
+        """Stratify the rows by the piece they are on, and solve again.
+
+        None where "auto" had better solve for all rows.
+        """
         looks = state.looks or []
-        with self.progress.task("round", None, quiet=True) as task:
+        refine = self.policy.refine
+        share = (1.0 - _FIRST_SHARE) / (refine if isinstance(refine, int) else 1) - LOOK_SHARE
+        with self.progress.task("round", None, quiet=True, share=share) as task:
             task.check()
             cuts = [Cut(look.offsets, look.doubt) for look in looks]
-            sets = self.place.stratify(cuts, task)
+            with task.share(_STRATIFY_SHARE) as part:
+                sets = self.place.stratify(cuts, part)
             task.check()
+            if self.policy.refine == "auto" and self._gains_little(sets, state):
+                return None
             machines = self.train(sets, task)
             if _was_cut(machines):
                 task.check()
@@ -347,6 +369,27 @@ class _Rounds:
         pairs = zip(state.machines, state.looks or [], strict=True)
         cost = sum(machine.set.n_rows * (look.n_support or 0) for machine, look in pairs)
         return cost <= self.policy.effort * EXACT_EFFORT
+
+    def _gains_little(self, sets: TrainingSets, state: State) -> bool:
+        """Whether a round would take nearly as many kernel values as the SVM of all rows."""
+        if not self.place.holds_all_rows:
+            return False
+        effort = sum(len(own.rows) * self._n_support(own) for own in sets.sets)
+        looks = zip(state.machines, state.looks or [], strict=True)
+        exact = sum(machine.set.n_rows * (look.n_support or 0) for machine, look in looks)
+        gains_little = WORTH * exact < effort and exact <= self.policy.effort * ROUND_EFFORT
+        if gains_little:
+            share = effort / exact
+            self.progress.say(
+                f"auto: the exact SVM instead of a round, which would take {share:.0%} of it"
+            )
+        return gains_little
+
+    def _n_support(self, own: TrainingSet) -> int:
+        """Support vectors that a set is expected to have, by the positions before."""
+        if own.positions_before is None:
+            return len(own.rows)
+        return n_support(self.formulation, own.positions_before)
 
     def _exact(self, state: State) -> State:
         n_support = sum(look.n_support or 0 for look in state.looks or [])

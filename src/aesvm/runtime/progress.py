@@ -1,5 +1,9 @@
 """Progress: reported to scikit-learn's callbacks, and in lines where ``verbose`` asks for them.
 
+Where the parts of a fit are foreseen, as those of rows in memory are, its progress is weighted:
+each part has a share of the whole, by the effort that it is expected to take, and there are at most
+three bars, however deep the parts go. Other fits have a task for every part.
+
 A callback may end a fit before it is done: one that has a method ``is_over(context)`` is asked
 wherever work can end, and any whose ``on_fit_task_end`` returns True has asked for it. Loops see
 ``Progress.is_over``, leave what they have in a state that can be used, and say what they cut short.
@@ -12,6 +16,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+#: Steps of a bar that is weighted, and the most bars there are.
+STEPS, MOST_BARS = 100, 3
+
+#: The most that a part takes of what is left of the whole: there may be more of them than foreseen.
+_MOST_OF_THE_REST = 0.9
 
 #: Seconds between two lines that tell how far a long piece of work is.
 _EVERY = 5.0
@@ -55,11 +65,56 @@ class Ending:
         return f"{self.asked_by} ended the fit before it was done: {cut}."
 
 
+class _Bar:
+    """A progress bar of a hundred steps, and the part of another one that it is."""
+
+    def __init__(self, estimator: Any, context: Any, ending: Ending, n_steps: int) -> None:
+        self.estimator = estimator
+        self.context = context
+        self.ending = ending
+        self.n_steps = n_steps
+        self.n_shown = 0
+        self.whole: _Part | None = None
+        self.n_bars = 1  # this one, and those that are a part of it
+
+    def show(self, share: float) -> None:
+        """Show that this share is done; less than was shown before changes nothing."""
+        while self.n_shown < int(share * self.n_steps):
+            self.n_shown += 1
+            number = None if self.whole else MOST_BARS + self.n_shown  # bars have the first ones
+            step = self.context.subcontext(task_name="step", task_id=number)
+            step.call_on_fit_task_begin(estimator=self.estimator)
+            if step.call_on_fit_task_end(estimator=self.estimator):
+                self.ending.ask(step)
+        if self.whole is not None:
+            self.whole.reach(share)
+
+
+class _Part:
+    """A part of the work that a bar shows, from one share of it to another."""
+
+    def __init__(self, bar: _Bar, begin: float = 0.0, end: float = 1.0) -> None:
+        self.bar = bar
+        self.begin, self.end, self.at = begin, end, begin
+
+    def reach(self, share: float) -> None:
+        """Have come so far in it."""
+        self.at = max(self.at, self.begin + min(share, 1.0) * (self.end - self.begin))
+        self.bar.show(self.at)
+
+    def next(self, share: float) -> _Part:
+        """The part that comes next, and has this share of it unless little is left; 1: the rest."""
+        rest = self.end - self.at
+        length = min(share * (self.end - self.begin), _MOST_OF_THE_REST * rest)
+        return _Part(self.bar, self.at, self.end if share >= 1.0 else self.at + length)
+
+
 class Progress:
     """Where a piece of work reports, and learns whether it is to end.
 
     ``context`` is the callback context of the task that the work is a part of; ``quiet`` work
-    prints nothing; work that is not ``limited`` never ends before it is done.
+    prints nothing; work that is not ``limited`` never ends before it is done. ``part``: what it is
+    of a progress that is weighted.
     """
 
     def __init__(
@@ -69,22 +124,58 @@ class Progress:
         quiet: bool = False,
         ending: Ending | None = None,
         limited: bool = True,
+        part: _Part | None = None,
+        steps: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.context = context
         self.quiet = quiet
         self.ending = Ending() if ending is None else ending
         self.limited = limited
+        self.part = part
+        self.steps = steps
+        self.n_steps = 0
         self.last_line = time.perf_counter()
 
+    def weighted(self) -> Progress:
+        """The same, of a fit whose task has ``STEPS`` subtasks that are given their numbers."""
+        bar = _Bar(self.estimator, self.context, self.ending, STEPS - MOST_BARS + 1)
+        return self._like(part=_Part(bar))
+
+    def _like(self, **others: Any) -> Progress:
+        own = {
+            "context": self.context,
+            "quiet": self.quiet,
+            "ending": self.ending,
+            "limited": self.limited,
+            "part": self.part,
+            "steps": self.steps,
+        }
+        return Progress(self.estimator, **{**own, **others})
+
     @contextmanager
-    def task(self, name: str, steps: int | None = 0, quiet: bool = False) -> Iterator[Progress]:
-        """A part of the work, in ``steps`` parts of its own; None where that is not known."""
+    def task(
+        self,
+        name: str,
+        steps: int | None = 0,
+        quiet: bool = False,
+        share: float | None = None,
+        bar: bool = False,
+    ) -> Iterator[Progress]:
+        """A part of the work, in ``steps`` parts of its own; None where that is not known.
+
+        ``share`` and ``bar`` matter where progress is weighted: the share of this work that it is
+        expected to take, and whether it has a bar of its own, if there are not too many.
+        """
+        if self.part is not None:
+            with self._part_of(self.part, name, steps, quiet, share, bar) as own:
+                yield own
+            return
         context = self.context.subcontext(task_name=name, max_subtasks=steps)
         context.call_on_fit_task_begin(estimator=self.estimator)
         out_of_time = None
         try:
-            yield Progress(self.estimator, context, self.quiet or quiet, self.ending, self.limited)
+            yield self._like(context=context, quiet=self.quiet or quiet, steps=steps)
         except OutOfTimeError as error:
             out_of_time = error
         if context.call_on_fit_task_end(estimator=self.estimator):
@@ -92,13 +183,71 @@ class Progress:
         if out_of_time is not None:
             raise out_of_time
 
+    @contextmanager
+    def _part_of(
+        self,
+        whole: _Part,
+        name: str,
+        steps: int | None,
+        quiet: bool,
+        share: float | None,
+        bar: bool,
+    ) -> Iterator[Progress]:
+        """A task of a progress that is weighted."""
+        if share is None:
+            share = 1.0 / self.steps if self.steps else 0.5
+        part = whole.next(share)
+        own = self._like(part=part, quiet=self.quiet or quiet, steps=steps)
+        if not bar or whole.bar.whole is not None or whole.bar.n_bars == MOST_BARS:
+            yield own
+        else:
+            whole.bar.n_bars += 1
+            number = whole.bar.n_bars - 1
+            context = self.context.subcontext(name, task_id=number, max_subtasks=STEPS)
+            context.call_on_fit_task_begin(estimator=self.estimator)
+            of_its_own = _Bar(self.estimator, context, self.ending, STEPS)
+            of_its_own.whole = part
+            out_of_time = None
+            try:
+                yield own._like(context=context, part=_Part(of_its_own))
+            except OutOfTimeError as error:
+                out_of_time = error
+            if context.call_on_fit_task_end(estimator=self.estimator):
+                self.ending.ask(context)
+            if out_of_time is not None:
+                raise out_of_time
+        part.reach(1.0)
+        whole.at = max(whole.at, part.end)
+
+    @contextmanager
+    def share(self, share: float) -> Iterator[Progress]:
+        """A share of the work, where progress is weighted; there is no task for it."""
+        if self.part is None:
+            yield self
+        else:
+            with self._part_of(self.part, "", None, False, share, False) as own:
+                yield own
+
+    def reach(self, share: float) -> None:
+        """Have come so far in this work."""
+        if self.part is not None:
+            self.part.reach(share)
+        else:
+            for _ in range(self.n_steps, int(share * (self.steps or 0))):
+                self.step()
+
     def quietly(self) -> Progress:
         """The same, without lines."""
-        return Progress(self.estimator, self.context, True, self.ending, self.limited)
+        return self._like(quiet=True)
 
     def to_the_end(self) -> Progress:
         """The same, of work that is done whole or not at all."""
-        return Progress(self.estimator, self.context, self.quiet, self.ending, limited=False)
+        return self._like(limited=False)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a callback that may show it."""
+        return bool(getattr(self.estimator, "_skl_callbacks", ()))
 
     def is_over(self) -> bool:
         """Whether the work is to end where it is."""
@@ -115,8 +264,12 @@ class Progress:
 
     def step(self, name: str = "step") -> None:
         """One of the parts is done."""
-        with self.task(name):
-            pass
+        self.n_steps += 1
+        if self.part is None:
+            with self.task(name):
+                pass
+        elif self.steps:
+            self.part.reach(self.n_steps / self.steps)
 
     def say(self, message: str) -> None:
         if not self.quiet:
@@ -136,7 +289,14 @@ class Silence(Progress):
         super().__init__(None, None, quiet=True)
 
     @contextmanager
-    def task(self, name: str, steps: int | None = 0, quiet: bool = False) -> Iterator[Progress]:
+    def task(
+        self,
+        name: str,
+        steps: int | None = 0,
+        quiet: bool = False,
+        share: float | None = None,
+        bar: bool = False,
+    ) -> Iterator[Progress]:
         yield self
 
     def quietly(self) -> Progress:

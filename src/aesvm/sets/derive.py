@@ -35,6 +35,9 @@ GIVE_UP_SHARE = 0.9
 #: The number of subsets, spread over all of them, that decide that.
 _PROBES = 8
 
+#: What cutting rows into subsets is expected to take of deriving a set.
+_CUT = 0.1
+
 #: Subsets are handed to threads, and reported, in at most this many batches.
 _BATCHES = 256
 
@@ -188,7 +191,10 @@ def cut(
     def cut_all(batch: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
         return [s for rows in batch for s in fine_subsets(kernel, rows, settings.subset_size)]
 
-    with progress.task("partition", count) as task, closing(run(cut_all, batches)) as cuts:
+    with (
+        progress.task("partition", count, share=_CUT, bar=True) as task,
+        closing(run(cut_all, batches)) as cuts,
+    ):
         for number, own in enumerate(cuts, 1):
             subsets += own
             task.step("piece")
@@ -226,7 +232,7 @@ def reduce(
     results: dict[int, Reduced] = {}
     kept = seen = 0
     started = time.perf_counter()
-    with progress.task("subsets", len(batches)) as task:
+    with progress.task("subsets", len(batches), share=1.0, bar=True) as task:
         for phase in (batches[: len(probes)], batches[len(probes) :]):
             if task.is_over():
                 break

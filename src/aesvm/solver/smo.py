@@ -75,7 +75,7 @@ def minimize(
     cache_bytes: int = 200_000_000,
     shrinking: bool = True,
     run: Callable = map,
-    watch: Callable[[float, int], bool | None] | None = None,
+    watch: Callable[[float, int, int], bool | None] | None = None,
 ) -> Solution:
     """Minimise ``1/2 a'Qa + p'a`` between bounds, group sums held.
 
@@ -103,8 +103,8 @@ def minimize(
     run : callable, default=map
         ``map`` or a parallel one.
     watch : callable, default=None
-        Called with the gap and the number of pair updates before every round; where it returns
-        True, the solve ends there.
+        Called with the gap, and the numbers of pair updates and of kernel values so far, before
+        every round; where it returns True, the solve ends there.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def minimize(
     while True:
         edges = active.edges()
         gap = max((edge.gap for edge in edges), default=0.0)
-        if watch is not None and watch(max(gap, 0.0), n_iter):
+        if watch is not None and watch(max(gap, 0.0), n_iter, problem.n_evaluations):
             limit = n_iter
         stalled = patience.is_over(gap)
         if gap <= aim or n_iter >= limit or stalled:
