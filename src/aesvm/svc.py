@@ -68,7 +68,7 @@ class AESVC(
         side by side; fewer where no row has crossed the margin since it was represented, or
         where a round did not lower the objective. "exact" gives every distinct row a multiplier
         of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
-        exact where that takes at most 5e9 kernel values (some ten seconds on two cores), by the
+        exact where that takes at most 2e9 kernel values (some four seconds on two cores), by the
         number of rows or the support vectors of a sample of them. Otherwise, with over 40,000
         rows, the SVM of a sample tells whether few vectors carry it: then the SVM of all rows is
         trained in the span of few, as with ``max_vectors``. Otherwise it makes rounds, where these

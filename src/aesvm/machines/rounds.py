@@ -56,9 +56,9 @@ COARSER = 10.0
 #: ``width``: the band of the hinge never reaches beyond the decision boundary.
 DEVIATIONS, WIDEST = 1.5, 1.0
 
-#: "auto": kernel values that the exact SVM may take, or all rounds but the first (some ten
+#: "auto": kernel values that the exact SVM may take, or all rounds but the first (some four
 #: seconds on two cores); and those that the first round may (minutes).
-EXACT_EFFORT, ROUND_EFFORT = 5e9, 3e11
+EXACT_EFFORT, ROUND_EFFORT = 2e9, 3e11
 
 #: "auto": rounds are made where they take less than this share of what the exact SVM does.
 WORTH = 0.8
