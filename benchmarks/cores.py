@@ -30,7 +30,7 @@ SOLVES = ((50_000, 1.0, 1.0), (50_000, 16.0, 0.25), (100_000, 1.0, 1.0), (100_00
 PREDICTED = 20_000
 
 #: Shape and number of the products: lines, columns, features.
-PRODUCT, TASKS = (8192, 2048, 64), 64
+PRODUCT, TASKS = (4096, 2048, 64), 128
 
 WARM_UP = 3000
 
@@ -58,7 +58,9 @@ def run(report: Report, data: Dataset, repeats: int) -> None:
 
 def works(data: Dataset, count: int) -> dict[str, Callable[[], object]]:
     """What is timed, by title, on so many threads."""
-    found: dict[str, Callable[[], object]] = {"matrix products": partial(_multiply, count)}
+    found: dict[str, Callable[[], object]] = {
+        "matrix products": partial(_multiply, *_operands(), count)
+    }
     for n_rows, C, gamma in SOLVES:
         part = data.split(n_rows, PREDICTED)
         svm = AESVC(C=C, gamma=gamma, refine="exact", n_jobs=count)
@@ -78,15 +80,21 @@ def works(data: Dataset, count: int) -> dict[str, Callable[[], object]]:
     return found
 
 
-def _multiply(count: int) -> None:
+def _operands() -> tuple[NDArray, NDArray, list[NDArray]]:
+    """What is multiplied, and where to: written to once, so that memory is there."""
     n_lines, n_columns, n_features = PRODUCT
     rng = np.random.default_rng(0)
     lines = rng.standard_normal((n_lines, n_features), dtype=np.float32)
     columns = rng.standard_normal((n_columns, n_features), dtype=np.float32)
-    outs = [np.empty((n_lines, n_columns), dtype=np.float32) for _ in range(count)]
+    outs = [np.zeros((n_lines, n_columns), dtype=np.float32) for _ in range(max(COUNTS))]
+    for out in outs:
+        out.fill(1.0)
+    return lines, columns, outs
 
-    def product(number: int) -> NDArray:
-        return np.matmul(lines, columns.T, out=outs[number % count])
+
+def _multiply(lines: NDArray, columns: NDArray, outs: list[NDArray], count: int) -> None:
+    def product(number: int) -> None:
+        np.matmul(lines, columns.T, out=outs[number % len(outs)])
 
     with one_blas_thread, Threads(count) as run:
         for _ in run(product, range(TASKS)):
