@@ -68,8 +68,8 @@ class AESVC(
         side by side; fewer where no row has crossed the margin since it was represented, or
         where a round did not lower the objective. "exact" gives every distinct row a multiplier
         of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
-        exact where that takes at most 2e9 kernel values (some four seconds on two cores), by the
-        number of rows or the support vectors of a sample of them. Otherwise, with over 40,000
+        exact where rows times support vectors are at most 2e9 (some four seconds on two cores), by
+        the number of rows or the support vectors of a sample of them. Otherwise, with over 40,000
         rows, the SVM of a sample tells whether few vectors carry it: then the SVM of all rows is
         trained in the span of few, as with ``max_vectors``. Otherwise it makes rounds, where these
         are expected to take less than the exact SVM, while they change over a thousandth of the
@@ -91,7 +91,8 @@ class AESVC(
         times, in each solve. -1 stands for ``max(10_000_000, 100 * n_rows)``.
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
-        that the solver works on.
+        that the solver works on. Of dense rows with up to 128 features none are kept (RBF and
+        linear kernels): computing their kernel values anew is faster.
     shrinking : bool, default=True
         Whether to leave out, for a time, variables that rest at their bounds.
     class_weight : dict or "balanced", default=None

@@ -18,10 +18,11 @@ from aesvm.solver import smo
 from tests import oracles
 
 
-@pytest.fixture(name="small_sets")
-def small_working_sets(monkeypatch):
-    """So that a few hundred rows need many rounds, and shrink."""
+@pytest.fixture(name="small_sets", params=[-1.0, np.inf], ids=["tiles", "blocks"])
+def small_working_sets(request, monkeypatch):
+    """So that a few hundred rows need many rounds, and shrink; by compiled tiles, and without."""
     monkeypatch.setattr(smo, "WORKING_SET", 16)
+    monkeypatch.setattr(blocks, "TILE_PRODUCTS", request.param)
 
 
 def classification(n=400, seed=0, C=2.0, gamma=0.3):
@@ -234,7 +235,7 @@ def test_an_infeasible_start_is_refused():
 
 
 def test_the_result_does_not_depend_on_threads(small_sets, monkeypatch):
-    monkeypatch.setattr("aesvm.kernels.blocks.TILE_VALUES", 512)
+    monkeypatch.setattr("aesvm.kernels.blocks.UPDATE_VALUES", 512)
     arguments, _ = classification(3000)
     one = smo.minimize(*arguments)
     for n_jobs in (2, 4):

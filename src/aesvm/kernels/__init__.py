@@ -4,7 +4,8 @@
 only ever needed in blocks: ``matrix`` says what a kernel matrix must offer, ``functions`` lists the
 kernels of input vectors, ``dense`` and ``sparse`` fill their blocks by one matrix product and an
 elementwise map (``vectors``), ``given`` asks a precomputed matrix or a callable. Whoever asks for a
-block cannot tell the difference.
+block cannot tell the difference. ``tiles`` computes values of dense rows and sums them up, in
+compiled code.
 """
 
 from aesvm.kernels.functions import KERNELS, Kernel

@@ -42,7 +42,7 @@ class Scratch:
         """Room for so many values, or more."""
         buffer = getattr(self.thread, "buffer", None)
         if buffer is None or buffer.size < size or buffer.dtype != dtype:
-            buffer = self.thread.buffer = np.empty(max(blocks.TILE_VALUES, size), dtype=dtype)
+            buffer = self.thread.buffer = np.empty(max(blocks.UPDATE_VALUES, size), dtype=dtype)
         return buffer
 
 

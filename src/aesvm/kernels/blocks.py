@@ -1,4 +1,4 @@
-"""How large blocks of rows and of kernel values are: decided here, for the whole package.
+"""How large blocks of kernel values and of copied rows are: decided here, for the whole package.
 
 Two things limit a block. What a thread works on at a time should stay in its core's cache: these
 sizes are constants. What is copied at once must leave memory for the data: scikit-learn's
@@ -11,23 +11,27 @@ from __future__ import annotations
 
 from sklearn import get_config
 
-#: Kernel values of a tile of score updates, and rows of the kernel matrix used together in them.
-TILE_VALUES, TILE_LINES = 1 << 19, 1024
+#: Kernel values of a block of score updates, and rows of the kernel matrix used together in them.
+UPDATE_VALUES, UPDATE_LINES = 1 << 19, 1024
 
-#: Smallest and largest number of columns of such a tile.
-TILE_COLUMNS = (256, 2048)
+#: Smallest and largest number of columns of such a block.
+UPDATE_COLUMNS = (256, 2048)
 
-#: Lines and columns of the tiles of score updates in compiled code.
-COMPILED_LINES, COMPILED_COLUMNS = 256, 256
+#: Lines and columns of a compiled tile.
+TILE_LINES, TILE_COLUMNS = 256, 256
 
-#: Lines of a working set's kernel block that a thread computes at a time; columns in compiled code.
-SQUARE_LINES, SQUARE_COLUMNS = 128, 64
+#: Multiplications that are worth compiled tiles, which take a second to compile once.
+TILE_PRODUCTS = 1e8
 
-#: Multiplications that are worth compiled code, which takes a second to compile once.
-COMPILED_PRODUCTS = 1e8
+#: Dense rows with no more features: compiled tiles compute kernel values faster than these are read
+#: from memory. (On one thread it was so up to some 200: those of covtype, repeated.)
+CHEAP_FEATURES = 128
 
-#: Kernel values of dense rows with no more features are computed anew rather than kept.
-CHEAP_FEATURES = 130
+#: Lines of a working set's kernel block that a thread computes at a time.
+SQUARE_LINES = 128
+
+#: Columns of it, by compiled tiles.
+SQUARE_COLUMNS = 64
 
 #: Lines and columns of the blocks that an expansion is summed up from.
 EXPANSION_LINES, EXPANSION_COLUMNS = 256, 512

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import blocks, compiled, expansion
+from aesvm.kernels import blocks, expansion, tiles
 from aesvm.kernels.accumulate import KeptRows, Scratch
 from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.matrix import Columns
@@ -89,7 +89,7 @@ class _Products(Columns):
         self.kernel = kernel
         self.right = right
         self.dtype = kernel.dtype
-        self.worth_keeping = right.shape[1] > blocks.CHEAP_FEATURES
+        self.worth_keeping = not self._has_map or kernel.X.shape[1] > blocks.CHEAP_FEATURES
 
     def __len__(self):
         return len(self.right)
@@ -104,7 +104,10 @@ class _Products(Columns):
         gamma = self.kernel.parameters.gamma
         if not self.kernel.kernel.of_distances:
             return scaled(X_new.astype(self.right.dtype, copy=False), gamma)
-        return self._left(self.kernel.factor(X_new, self.right.dtype))
+        with np.errstate(over="ignore"):
+            left = self._left(self.kernel.factor(X_new, self.right.dtype))
+        _hold_back(left)
+        return left
 
     def own_lines(self, positions, rows):
         if not self.kernel.kernel.of_distances:
@@ -119,65 +122,62 @@ class _Products(Columns):
         return left
 
     def accumulate(self, lines, coefs, scores, kept, run, scratch):
-        if not self._is_compiled(len(coefs) + len(kept.slots), len(self)):
+        if not self._in_tiles(len(coefs), len(self)):
             super().accumulate(lines, coefs, scores, kept, run, scratch)
             return
-        add = compiled.Addition(lines, self.right, self.kernel.kernel.of_distances)
-        add(coefs[None], scores[None], kept, blocks.COMPILED_COLUMNS, run, scratch)
+        add = self._addition(lines, self.right)
+        add(coefs[None], scores[None], kept, blocks.TILE_COLUMNS, run, scratch)
 
     def write_square(self, rows, out, run, scratch):
         n = len(self)
-        if not self._is_compiled(n, n):
-            super().write_square(rows, out, run, scratch)
-            return
+        if not self._in_tiles(n, n):
+            return super().write_square(rows, out, run, scratch)
         every = np.arange(n)
-        lines = self.own_lines(every, rows)
+        add = self._addition(self.own_lines(every, rows), self.right)
         # rows that are kept, and nothing is added up
         kept = KeptRows.none(self.dtype)._replace(rows=out, free=every)
-        add = compiled.Addition(lines, self.right, self.kernel.kernel.of_distances)
         add(np.empty((0, n)), np.empty((0, n)), kept, blocks.SQUARE_COLUMNS, run, scratch)
+        return n * n
 
     def sums(self, lines, n_lines, edges, coefs, run=map):
-        if not self._is_compiled(n_lines, len(self)):
+        if not self._in_tiles(n_lines, len(self)):
             return super().sums(lines, n_lines, edges, coefs, run)
         found = np.zeros((len(edges) - 1, len(coefs), n_lines))
         kept, scratch = KeptRows.none(self.dtype), Scratch()
         for part in expansion.parts(n_lines, self.right.shape[1]):
             ready = self._prepared(lines, part, run)
             for own, (first, last) in zip(found, pairwise(edges.tolist()), strict=True):
-                add = compiled.Addition(
-                    self.right[first:last], ready, self.kernel.kernel.of_distances
-                )
+                # products are symmetric in both: a thread has some of the lines, and their sums
+                add = self._addition(self.right[first:last], ready)
                 sums = np.zeros((len(coefs), len(ready)))
-                add(
-                    np.ascontiguousarray(coefs[:, first:last]),
-                    sums,
-                    kept,
-                    blocks.COMPILED_COLUMNS,
-                    run,
-                    scratch,
-                )
+                segment = np.ascontiguousarray(coefs[:, first:last])
+                add(segment, sums, kept, blocks.TILE_COLUMNS, run, scratch)
                 own[:, part] = sums
         return found.transpose(2, 0, 1)
 
-    def _is_compiled(self, n_lines: int, n_columns: int) -> bool:
-        """Whether compiled code has the kernel's map, and is worth compiling."""
+    def _addition(self, lines: NDArray, columns: NDArray) -> tiles.Addition:
+        tile_map = self.kernel.kernel.tile_map
+        assert tile_map is not None
+        return tiles.Addition(lines, columns, tile_map)
+
+    @property
+    def _has_map(self) -> bool:
+        """Whether compiled tiles have the kernel's map, in the products' precision."""
+        return self.kernel.kernel.tile_map is not None and self.right.dtype == self.dtype
+
+    def _in_tiles(self, n_lines: int, n_columns: int) -> bool:
+        """Whether compiled tiles can be used, and are worth it."""
         products = float(n_lines) * n_columns * self.right.shape[1]
-        has_map = self.kernel.kernel.compiled and self.right.dtype == self.dtype
-        return has_map and products > blocks.COMPILED_PRODUCTS
+        return self._has_map and products > blocks.TILE_PRODUCTS
 
     def _prepared(self, lines: Callable, part: slice, run: Callable) -> NDArray:
-        """Lines of an expansion, a few thousand at a time."""
+        """Lines of an expansion."""
         shape = part.stop - part.start, self.right.shape[1]
         ready = np.empty(shape, dtype=self.dtype)
 
         def some(first: int) -> None:
             last = min(first + blocks.EXPANSION_LINES, len(ready))
-            with np.errstate(over="ignore"):
-                new = lines(slice(part.start + first, part.start + last))
-            if self.kernel.kernel.of_distances:
-                _hold_back(new)
-            ready[first:last] = new
+            ready[first:last] = lines(slice(part.start + first, part.start + last))
 
         for _ in run(some, range(0, len(ready), blocks.EXPANSION_LINES)):
             pass

@@ -102,6 +102,22 @@ def sums(
     return found
 
 
+def n_additions(n_terms: int) -> int:
+    """Additions one after another that a sum of so many terms is rounded by, at most.
+
+    Terms of a block are added up, and then block after block.
+
+    Examples
+    --------
+    >>> from aesvm.kernels.expansion import n_additions
+    >>> n_additions(10), n_additions(1_000_000)
+    (10, 4419)
+    """
+    largest = max(blocks.EXPANSION_COLUMNS, blocks.TILE_LINES)
+    least = min(blocks.EXPANSION_COLUMNS, blocks.TILE_LINES)
+    return min(n_terms, largest + n_terms // least + 1)
+
+
 def check_finite(values: NDArray) -> None:
     """Refuse rows whose decision values overflow."""
     if not np.isfinite(values).all():

@@ -9,7 +9,8 @@ sigmoid   ``gamma x.y``                   ``tanh(p + coef0)``
 linear    ``x.y``                         ``p``
 ========  ==============================  ==========================
 
-To add a kernel of this kind, add a row to ``KERNELS``.
+To add a kernel of this kind, add a row to ``KERNELS``. ``tiles`` computes and sums up kernel values
+in compiled code, where it knows the map: that is several times as fast on many threads.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: Maps of compiled tiles.
+IDENTITY, EXPONENTIAL = range(2)
 
 
 class Parameters(NamedTuple):
@@ -33,7 +37,7 @@ class Kernel(NamedTuple):
     of_distances: bool  #: products are -gamma |x - y|^2, not gamma x.y
     euclidean: bool  #: distances in kernel space rank as those between the input vectors
     map: Callable[[NDArray, Parameters], None]  #: in place
-    compiled: bool = False  #: whether compiled code has it: the exponential, or nothing to do
+    tile_map: int | None = None  #: the same map in compiled ``tiles``; None: they do not have it
 
 
 def _exp(products: NDArray, parameters: Parameters) -> None:
@@ -64,8 +68,8 @@ def _identity(products: NDArray, parameters: Parameters) -> None:
 
 
 KERNELS: dict[str, Kernel] = {
-    "rbf": Kernel(of_distances=True, euclidean=True, map=_exp, compiled=True),
+    "rbf": Kernel(of_distances=True, euclidean=True, map=_exp, tile_map=EXPONENTIAL),
     "poly": Kernel(of_distances=False, euclidean=False, map=_polynomial),
     "sigmoid": Kernel(of_distances=False, euclidean=False, map=_tanh),
-    "linear": Kernel(of_distances=False, euclidean=True, map=_identity, compiled=True),
+    "linear": Kernel(of_distances=False, euclidean=True, map=_identity, tile_map=IDENTITY),
 }

@@ -184,8 +184,8 @@ class Columns(ABC):
         scratch : Scratch
         """
         n_lines, n = len(coefs), len(self)
-        narrow, wide = blocks.TILE_COLUMNS
-        step = min(wide, max(narrow, blocks.TILE_VALUES // max(1, n_lines)))
+        narrow, wide = blocks.UPDATE_COLUMNS
+        step = min(wide, max(narrow, blocks.UPDATE_VALUES // max(1, n_lines)))
         every = np.arange(n_lines)
 
         def tile(first: int) -> None:
@@ -203,10 +203,11 @@ class Columns(ABC):
 
     def write_square(
         self, rows: NDArray[np.intp], out: NDArray, run: Callable, scratch: Scratch
-    ) -> None:
+    ) -> int:
         """Kernel values of the columns, which are the given training rows, with each other.
 
-        They are symmetric, if need be but for rounding.
+        Symmetric up to rounding: each half may be computed by itself. Returns how many values
+        were computed.
         """
 
         def some(first: int) -> None:
@@ -219,6 +220,7 @@ class Columns(ABC):
 
         for _ in run(some, range(0, len(self), blocks.SQUARE_LINES)):
             pass
+        return len(self) ** 2 // 2
 
     def sums(
         self,

@@ -125,7 +125,8 @@ def train(
     if many and isinstance(data, ClassRows):
         classes, of_pairs = data.by_class(rows, weights), cast(PairFormulation, formulation)
         small = small_pairs.SmallPairs(classes, kernel, of_pairs, int(options.cache_size * 1e6))
-        problems = data.problems(rows, weights, without=small.numbers)
+        others = np.delete(np.arange(data.n_machines), small.numbers)
+        problems = data.problems(rows, weights, others)
     return train_in_memory(
         problems,
         data.effort(rows),
@@ -174,10 +175,7 @@ def plan(
     used = np.flatnonzero(data.weights)
     exact = Plan(settings._replace(hull_tol=0.0))
     if refine == "exact" or settings.hull_tol == 0 or len(used) <= settings.subset_size:
-        if not progress.is_shown or data.effort(used) <= rounds.EXACT_EFFORT:
-            return exact
-        expected = forecast(data, used, kernel, formulation, run)  # it tells progress alone
-        return exact._replace(support_share=_share_of(expected, data))
+        return exact
     first = settings._replace(hull_tol=settings.hull_tol * (COARSER if refine else 1.0))
     if refine != "auto":
         return Plan(first, inf)
@@ -185,8 +183,8 @@ def plan(
     effort = data.effort(used)
     if effort <= most:
         progress.say(
-            f"auto: the exact SVM, for {len(used):,} rows take at most {effort:.1g} kernel values, "
-            f"and it may take {most:.1g}"
+            f"auto: the exact SVM, for {len(used):,} rows have at most {effort:.1g} rows times "
+            f"support vectors, and there may be {most:.1g}"
         )
         return exact
     expected = forecast(data, used, kernel, formulation, run)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.kernels.blocks import EXPANSION_COLUMNS
+from aesvm.kernels.expansion import n_additions
 from aesvm.machines import rounds
 from aesvm.machines.formulation import (
     Array,
@@ -365,10 +365,6 @@ def prove(
 
 
 def _sum_rounding(values: KernelMatrix, rows: NDArray[np.intp], total: float) -> float:
-    """What a sum of kernel values is off by, with coefficients whose magnitudes add up to this.
-
-    Sums over a block of columns are added up, block after block.
-    """
-    n_additions = EXPANSION_COLUMNS + len(rows) // EXPANSION_COLUMNS + 1
+    """What a sum of kernel values is off by, with coefficients whose magnitudes add up to this."""
     unit = 0.5 * float(np.finfo(np.float64).eps)
-    return total * (values.rounding(rows) + min(n_additions, len(rows)) * unit * values.bound(rows))
+    return total * (values.rounding(rows) + n_additions(len(rows)) * unit * values.bound(rows))

@@ -92,7 +92,7 @@ def pairs_of_classes(
     labels: NDArray[np.intp],
     weights: NDArray[np.float64],
     costs: NDArray[np.float64],
-    without: NDArray[np.intp] | None = None,
+    only: NDArray[np.intp] | None = None,
 ) -> Iterator[Problem]:
     """The problem of every pair of classes.
 
@@ -104,16 +104,14 @@ def pairs_of_classes(
         Class of each of them, by number, and its weight.
     costs : ndarray of shape (n_classes,)
         C times the class weight.
-    without : ndarray, default=None
-        The numbers of pairs that are left out.
+    only : ndarray, default=None
+        The numbers of the pairs that are wanted, ascending; None for all.
     """
     order = np.argsort(labels, kind="stable")
     ends = np.cumsum(np.bincount(labels, minlength=len(costs)))
     members = np.split(order, ends[:-1])
     first, second = pair_classes(len(costs))
-    wanted = np.ones(len(first), dtype=bool)
-    wanted[[] if without is None else without] = False
-    for number in np.flatnonzero(wanted).tolist():
+    for number in range(len(first)) if only is None else only.tolist():
         i, j = first[number], second[number]
         both = np.sort(np.concatenate([members[i], members[j]]))
         own = labels[both]

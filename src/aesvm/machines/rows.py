@@ -34,8 +34,13 @@ class Rows(Protocol):
     def n_machines(self) -> int:
         """How many machines there are."""
 
-    def problems(self, rows: NDArray[np.intp], weights: Array) -> Iterator[Problem]:
-        """The problem of each machine; of some rows, ascending, with weights of all."""
+    def problems(
+        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
+    ) -> Iterator[Problem]:
+        """The problem of each machine, or only of those of some numbers.
+
+        They are of some rows, ascending, with weights of all.
+        """
 
     def effort(self, rows: NDArray[np.intp]) -> float:
         """The squared numbers of rows of all machines, of some rows."""
@@ -55,10 +60,9 @@ class ClassRows:
         return len(self.costs) * (len(self.costs) - 1) // 2
 
     def problems(
-        self, rows: NDArray[np.intp], weights: Array, without: NDArray[np.intp] | None = None
+        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
     ) -> Iterator[Problem]:
-        """That of every pair, but for those of some numbers."""
-        return pairs_of_classes(rows, self.groups[rows], weights[rows], self.costs, without)
+        return pairs_of_classes(rows, self.groups[rows], weights[rows], self.costs, only)
 
     def by_class(self, rows: NDArray[np.intp], weights: Array) -> ClassMembers:
         """Some rows, with weights of all, as ``SmallPairs`` wants them."""
@@ -85,7 +89,9 @@ class TargetRows:
     def groups(self) -> NDArray[np.intp]:
         return np.zeros(len(self.targets), dtype=np.intp)
 
-    def problems(self, rows: NDArray[np.intp], weights: Array) -> Iterator[Problem]:
+    def problems(
+        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
+    ) -> Iterator[Problem]:
         groups = np.zeros(len(rows), dtype=np.intp)
         costs = np.full(len(rows), self.cost)
         yield Problem(rows, self.targets[rows], groups, weights[rows], costs)

@@ -62,9 +62,12 @@ class _SetRows:
     def n_machines(self) -> int:
         return len(self.selections)
 
-    def problems(self, rows: NDArray[np.intp], weights: Array) -> Iterator[Problem]:
+    def problems(
+        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
+    ) -> Iterator[Problem]:
         groups, given = self.groups, self.held.targets
-        for selection in self.selections:
+        wanted = range(self.n_machines) if only is None else only.tolist()
+        for selection in (self.selections[number] for number in wanted):
             at = rows[selection.members(given[rows])]
             own = given[at]
             targets, costs = selection.targets_of(own), selection.costs_of(own)

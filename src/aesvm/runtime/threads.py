@@ -20,6 +20,7 @@ class Threads:
     own threads are not used: they hand results over by polling, every ten milliseconds; nor are
     those of ``concurrent.futures``, which spend ten times as long as these on handing over a task,
     all of it under the interpreter's lock.
+    The thread that waits for results works too, so that a function which is mapped may map itself.
     A context: the threads, and what they keep for themselves, last as long as it does.
     """
 
@@ -29,13 +30,9 @@ class Threads:
         self.n_started = 0
 
     def __call__(self, function: Callable, items: Iterable) -> Generator:
-        """Threads begin at once, and not when the first result is asked for."""
-        todo = list(items)
-        n_workers = min(self.n_threads, len(todo))
-        if n_workers <= 1:
-            return (function(item) for item in todo)
-        one = _Map(function, todo)
-        self._hand_out(one, n_workers)
+        """Threads begin at once; this one, when the first result is asked for."""
+        one = _Map(function, list(items))
+        self._hand_out(one, len(one.items) - 1)
         return one.in_order()
 
     def together(self, function: Callable[[], None], n_calls: int) -> None:
@@ -44,8 +41,7 @@ class Threads:
         What it does is found out by its calls themselves: those that come late find it done.
         """
         others = _Map(lambda _: function(), list(range(min(n_calls, self.n_threads) - 1)))
-        if others.items:
-            self._hand_out(others, len(others.items))
+        self._hand_out(others, len(others.items))
         try:
             function()
             for _ in others.in_order():
@@ -53,15 +49,14 @@ class Threads:
         finally:
             others.is_over = True
 
-    def _hand_out(self, one: _Map, n_workers: int) -> None:
-        self._start()
-        for _ in range(n_workers):
-            self.maps.put(one)
-
-    def _start(self) -> None:
-        while self.n_started < self.n_threads:
+    def _hand_out(self, one: _Map, most: int) -> None:
+        """Have other threads work on a map, no more than there is use for."""
+        n_workers = min(most, self.n_threads - 1)
+        while self.n_started < n_workers:
             Thread(target=_work, args=(self.maps,), daemon=True).start()
             self.n_started += 1
+        for _ in range(n_workers):
+            self.maps.put(one)
 
     def __enter__(self) -> Threads:
         return self
@@ -83,22 +78,24 @@ class _Map:
         self.results: SimpleQueue[tuple[int, Any, BaseException | None]] = SimpleQueue()
         self.is_over = False
 
-    def work(self) -> None:
-        for number in self.numbers:
-            if self.is_over:
-                return
-            try:
-                result = self.function(self.items[number])
-            except BaseException as error:  # it is raised where the result is waited for
-                self.results.put((number, None, error))
-                return
-            self.results.put((number, result, None))
+    def work(self) -> bool:
+        """Do the next of the items: whether there was one."""
+        number = None if self.is_over else next(self.numbers, None)
+        if number is None:
+            return False
+        try:
+            self.results.put((number, self.function(self.items[number]), None))
+        except BaseException as error:  # it is raised where the result is waited for
+            self.results.put((number, None, error))
+        return True
 
     def in_order(self) -> Generator:
         early: dict[int, Any] = {}
         try:
             for number in range(len(self.items)):
                 while number not in early:
+                    if self.results.empty() and self.work():
+                        continue
                     at, result, error = self.results.get()
                     if error is not None:
                         raise error
@@ -110,7 +107,8 @@ class _Map:
 
 def _work(maps: SimpleQueue[_Map | None]) -> None:
     while (one := maps.get()) is not None:
-        one.work()
+        while one.work():
+            pass
         del one  # and with it what its function holds
 
 

@@ -213,11 +213,8 @@ class _Active:
         """Hold all kernel values, where they are few."""
         self.gram = gram
         if gram is None and len(self.points) <= 2 * WORKING_SET:
-            problem, n = self.problem, len(self.points)
-            self.gram = np.empty((n, n), dtype=self.columns.dtype)
-            rows = problem.rows[self.points]
-            self.columns.write_square(rows, self.gram, problem.run, problem.scratch)
-            problem.n_evaluations += n**2 // 2
+            self.gram = self.problem.kernel.square(self.problem.rows[self.points])
+            self.problem.n_evaluations += self.gram.size // 2
         if self.gram is None:
             self.cache.clear(len(self.points))
 
@@ -304,10 +301,10 @@ class _Active:
         """The kernel values of a working set against itself."""
         at = self.at[chosen]
         problem = self.problem
-        problem.n_evaluations += len(at) ** 2 // 2
         block = self.square[: len(at) ** 2].reshape(len(at), len(at))
         rows = problem.rows[self.points[at]]
-        self.columns.take(at).write_square(rows, block, problem.run, problem.scratch)
+        columns = self.columns.take(at)
+        problem.n_evaluations += columns.write_square(rows, block, problem.run, problem.scratch)
         return block
 
     def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:

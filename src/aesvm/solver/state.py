@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import Columns
 from aesvm.kernels.accumulate import KeptRows, Scratch
-from aesvm.kernels.blocks import TILE_LINES
+from aesvm.kernels.blocks import UPDATE_LINES
 from aesvm.runtime.jit import jit, minimum
 from aesvm.solver.pair_updates import HUGE
 
@@ -129,8 +129,8 @@ class DualState:
     def add(self, columns: Columns, scores: NDArray, changes: NDArray) -> None:
         """Add ``K[columns] @ changes`` to scores, changes given by point; rows are used once."""
         changed = np.flatnonzero(changes)
-        for first in range(0, len(changed), TILE_LINES):
-            part = changed[first : first + TILE_LINES]
+        for first in range(0, len(changed), UPDATE_LINES):
+            part = changed[first : first + UPDATE_LINES]
             lines = self.columns.own_lines(part, self.rows[part])
             self.add_lines(columns, lines, changes[part], scores)
 

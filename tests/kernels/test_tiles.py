@@ -1,6 +1,8 @@
-"""Kernel values in compiled code, beside NumPy's."""
+"""Kernel values by compiled tiles, beside NumPy's."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,13 +12,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.kernels import blocks, kernel_matrix
 from aesvm.kernels.accumulate import KeptRows, Scratch
-from aesvm.kernels.compiled import take_exponential
+from aesvm.kernels.expansion import n_additions
+from aesvm.kernels.tiles import take_exponential
 from aesvm.runtime.threads import Threads
 
 
 @pytest.fixture(autouse=True)
-def every_size_is_compiled(monkeypatch):
-    monkeypatch.setattr(blocks, "COMPILED_PRODUCTS", -1.0)
+def tiles_of_every_size(monkeypatch):
+    monkeypatch.setattr(blocks, "TILE_PRODUCTS", -1.0)
 
 
 DTYPES = [np.float32, np.float64]
@@ -94,9 +97,25 @@ def test_a_square_has_all_kernel_values(n, dtype, kernel):
     assert_allclose(squares[0], exact, atol=50 * np.finfo(dtype).eps * scale)
 
 
-def test_rows_too_far_for_a_squared_distance_have_kernel_values_of_zero():
+@pytest.mark.parametrize("least", [-1.0, np.inf])
+def test_rows_too_far_for_a_squared_distance_have_kernel_values_of_zero(least, monkeypatch):
+    monkeypatch.setattr(blocks, "TILE_PRODUCTS", least)
     X = np.random.default_rng(0).standard_normal((20, 2))
     columns = kernel_matrix(X, gamma=1.0, dtype=np.float64).columns(np.arange(20))
     new = np.array([[1e200, 0.0], [-1e308, 1e308], X[3]])
     found = columns.expand(new, np.array([0, 20]), np.eye(20)[:, 3:4], lambda sums: sums[:, 0, 0])
     assert_allclose(found, [0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("least", [-1.0, np.inf])
+@pytest.mark.parametrize("n", [300, 20_000, 200_000])
+def test_sums_are_rounded_no_more_often_than_they_say(n, least, monkeypatch):
+    """Equal rows and coefficients: every addition is rounded the same way."""
+    monkeypatch.setattr(blocks, "TILE_PRODUCTS", least)
+    matrix = kernel_matrix(np.ones((n, 1)), gamma=1.0, dtype=np.float64)
+    every = np.arange(n)
+    for coef in (0.1, 1 / 3, 0.7):
+        (found,) = matrix.scores(every, np.full(n, coef), every[:1])
+        exact = n * Fraction(coef)
+        unit = Fraction(np.finfo(np.float64).eps) / 2
+        assert abs(Fraction(float(found)) - exact) <= n_additions(n) * unit * exact

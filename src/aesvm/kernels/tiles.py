@@ -1,8 +1,9 @@
-"""Kernel values of dense rows in compiled code, which needs no lock of the interpreter's.
+"""Kernel values of dense rows, computed and summed up by tiles in compiled code.
 
-Products are BLAS's, which Numba calls without that lock; the kernel's map and the sums follow while
-a tile of values is in the core's cache. A thread makes one call for many tiles, and takes each from
-a counter that all threads share. Tiles do not depend on who computes them.
+That needs no lock of the interpreter's: products are BLAS's, which Numba calls without it, and the
+kernel's map and the sums follow while a tile of values is in the core's cache. A thread makes one
+call for many tiles, and takes each from a counter that all threads share. Tiles do not depend on
+who computes them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
 from aesvm.kernels.accumulate import KeptRows, Scratch, add_rows, store_rows
+from aesvm.kernels.functions import EXPONENTIAL
 from aesvm.runtime.jit import OPTIONS, jit
 from aesvm.runtime.threads import together
 
-#: Multiplications that a call does at most, in which an interrupt has to wait: some tenths of a
-#: second; and at least, for to wake a thread takes a while.
+#: A call takes tiles until it has done about so many multiplications (some tenths of a second, for
+#: which an interrupt has to wait); and a thread is woken for so many at least.
 _MOST_PRODUCTS, _LEAST_PRODUCTS = 1e10, 5e6
 
 _LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453
@@ -72,7 +74,9 @@ count: Any = intrinsic(_count)
 
 
 def exponential(values):
-    """For jitted code: the exponential of contiguous floats, in place, off by a few roundings.
+    """For jitted code: the exponential of contiguous floats x, in place.
+
+    It is off by a few roundings of the value and of x, which must be at most 88 (double: 709).
 
     ``exp(x) = 2^n exp(r)``, n whole and r within ln(2)/2 of zero, where Taylor's series is short.
     Loops over this are vectorised, unlike those over NumPy's function.
@@ -129,12 +133,10 @@ def take_exponential(values):
 
 
 @jit
-def _add_tiles(
-    counter, most, width, height, lines, right, is_exponential, coefs, scores, kept, buffer
-):
+def _add_tiles(counter, most, width, height, lines, right, tile_map, coefs, scores, kept, buffer):
     """At most ``most`` tiles of an ``Addition``."""
     n_lines, n = lines.shape[0], right.shape[0]
-    every = np.arange(height)
+    every, sums = np.arange(height), np.empty(width)
     for _ in range(most):
         first = count(counter) * width
         if first >= n:
@@ -145,11 +147,15 @@ def _add_tiles(
             values = buffer[: (bottom - top) * (last - first)]
             block = values.reshape(bottom - top, last - first)
             np.dot(lines[top:bottom], right[first:last].T, block)
-            if is_exponential:
+            if tile_map == EXPONENTIAL:
                 take_exponential(values)
             for o in range(scores.shape[0]):
-                own = coefs[o, top:bottom]
-                add_rows(block, every[: bottom - top], own, 0, scores[o, first:last])
+                here, part = sums[: last - first], scores[o, first:last]
+                for k in range(here.size):
+                    here[k] = 0.0
+                add_rows(block, every[: bottom - top], coefs[o, top:bottom], 0, here)
+                for k in range(here.size):  # sums of few terms: rounding grows with their number
+                    part[k] += here[k]
             store_rows(block, kept.free[top:bottom], first, kept.rows)
         if kept.slots.size:
             add_rows(kept.rows, kept.slots, kept.coefs, first, scores[0, first:last])
@@ -158,12 +164,13 @@ def _add_tiles(
 class Addition(NamedTuple):
     """``scores += coefs @ K``, K the kernel values of lines and columns.
 
-    They are ``lines @ right.T``, or the exponential of that. A tile has some columns and all lines.
+    They are a map of ``lines @ right.T``. Threads take some columns at a time, and go through all
+    lines, ``blocks.TILE_LINES`` at once.
     """
 
     lines: NDArray
     right: NDArray
-    is_exponential: bool
+    tile_map: int  #: of ``functions``: IDENTITY or EXPONENTIAL
 
     def __call__(
         self,
@@ -189,9 +196,9 @@ class Addition(NamedTuple):
         scratch : Scratch
         """
         n_columns, n_features = self.right.shape
-        height = blocks.COMPILED_LINES
+        height = blocks.TILE_LINES
         n_tiles = -(-n_columns // width)
-        products = float(max(1, len(self.lines) + len(kept.slots))) * width * n_features
+        products = float(max(1, len(self.lines))) * width * n_features
         most = max(1, int(_MOST_PRODUCTS / products))
         counter = np.zeros(1, dtype=np.int64)
 
