@@ -42,7 +42,7 @@ def small_steps(monkeypatch):
     monkeypatch.setattr(training, "PILOT", 150)
     monkeypatch.setattr(training, "_LEAST_PILOT", 60)
     monkeypatch.setattr(training, "_FIRST_ROWS", 100)
-    monkeypatch.setattr(training, "_FIRST_SHARE", 1)
+    monkeypatch.setattr(training, "_FIRST_ROWS_PER_VECTOR", 1)
     monkeypatch.setattr(training, "_MOST_ADDED", 8)
 
 

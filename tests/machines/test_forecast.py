@@ -38,7 +38,7 @@ def reduced(monkeypatch):
 
 def test_rounds_take_more_the_more_rows_are_kept_and_the_fewer_support_vectors_there_are():
     kept = np.linspace(0.0, 1.0, 11)
-    shares = [Forecast(1e5, 3e4, 1e5).rounds(share, 1, 1000) for share in kept]
+    shares = [Forecast(1e5, 3e4, 1e5).share_of_rounds(share, 1, 1000) for share in kept]
     assert (np.diff(shares) > 0).all()
     assert shares[0] < 0.25
     assert shares[-1] > 1.0
@@ -49,8 +49,8 @@ def test_rounds_take_more_the_more_rows_are_kept_and_the_fewer_support_vectors_t
 
 
 def test_the_first_set_is_shared_and_the_rounds_of_pairs_are_not():
-    one = Forecast(n_rows=1e5, n_support=1e4, n_distinct=1e5).rounds(0.1, 1, 1000)
-    ten = Forecast(n_rows=1e6, n_support=1e4, n_distinct=1e5).rounds(0.1, 10, 1000)
+    one = Forecast(n_rows=1e5, n_support=1e4, n_distinct=1e5).share_of_rounds(0.1, 1, 1000)
+    ten = Forecast(n_rows=1e6, n_support=1e4, n_distinct=1e5).share_of_rounds(0.1, 10, 1000)
     assert 0.6 * one < ten < one
 
 

@@ -37,9 +37,11 @@ from aesvm.machines.training import Trainer, constant_machine
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Prepared
 
-#: Rows of the pilot, of each machine at least, and those that a first solve is over, at least and
-#: for each vector.
-PILOT, _LEAST_PILOT, _FIRST_ROWS, _FIRST_SHARE = 20_000, 1000, 40_000, 8
+#: Rows of the pilot, and of each machine at least.
+PILOT, _LEAST_PILOT = 20_000, 1000
+
+#: Rows that a first solve is over: at least, and for each vector.
+_FIRST_ROWS, _FIRST_ROWS_PER_VECTOR = 40_000, 8
 
 #: Candidates of a pursuit for each vector that is to be chosen, and at least; of the pilot's
 #: support vectors twice as many.
@@ -55,8 +57,8 @@ _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
 #: What pilots are expected to take of the whole, and how far it has come with the last vectors.
 _PILOTS_PART, _ENRICHED = 0.2, 0.7
 
-#: Enriching ends where it lowers the objective by less than this share of ``gap_tol``, and with
-#: "auto", or where fewer than a share of the vectors that were wanted are outside of the span.
+#: Enriching ends where it lowers the objective by less than ``_SETTLED`` times ``gap_tol`` of it, if
+#: it is that of "auto", or the last pursuit found less than ``_EXHAUSTED`` of the vectors wanted.
 _SETTLED, _EXHAUSTED = 0.1, 0.5
 
 #: Costs of all rows that come to more are refused: squares of their sums must stay finite.
@@ -236,7 +238,7 @@ class _Training:
         for machine, pilot in zip(self.machines, pilots, strict=True):
             machine.start_from(pilot)
             machine.known = pilot if self.share == 1.0 else None
-        some = max(_FIRST_ROWS, _FIRST_SHARE * len(self.basis))
+        some = max(_FIRST_ROWS, _FIRST_ROWS_PER_VECTOR * len(self.basis))
         if any(len(machine.problem.rows) > 2 * some for machine in self.machines):
             self._solve(_FIRST, progress, some)
         before, exhausted = inf, False

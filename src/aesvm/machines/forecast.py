@@ -69,14 +69,14 @@ class Forecast(NamedTuple):
         """Rows times support vectors, of all machines."""
         return self.n_rows * self.n_support
 
-    def rounds(self, kept: float, n_machines: int, subset_size: int) -> float:
+    def share_of_rounds(self, kept: float, n_machines: int, subset_size: int) -> float:
         """What rounds would take, as a share of the exact SVMs, where a first set keeps some.
 
         Examples
         --------
         >>> from aesvm.machines.forecast import Forecast
         >>> noisy = Forecast(n_rows=1e5, n_support=4e4, n_distinct=1e5)
-        >>> [round(noisy.rounds(kept, 1, 1000), 2) for kept in (0.05, 0.2, 0.5)]
+        >>> [round(noisy.share_of_rounds(kept, 1, 1000), 2) for kept in (0.05, 0.2, 0.5)]
         [0.29, 0.71, 1.5]
         """
         finer = min(1.0, _FINER_KEEPS * kept)
@@ -91,7 +91,7 @@ class Forecast(NamedTuple):
     def most_kept(self, n_machines: int, subset_size: int) -> float:
         """The share of the rows that a first set may keep where rounds are to pay; 0: none."""
         shares = np.linspace(0.0, GIVE_UP_SHARE, 91)
-        taken = (self.rounds(share, n_machines, subset_size) for share in shares)
+        taken = (self.share_of_rounds(share, n_machines, subset_size) for share in shares)
         worth = [share for share, one in zip(shares, taken, strict=True) if one < rounds.WORTH]
         return float(max(worth, default=0.0))
 

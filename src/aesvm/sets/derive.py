@@ -192,7 +192,7 @@ def cut(
         return [s for rows in batch for s in fine_subsets(kernel, rows, settings.subset_size)]
 
     with (
-        progress.task("partition", count, share=_CUT, bar=True) as task,
+        progress.task("partition", count, share=_CUT) as task,
         closing(run(cut_all, batches)) as cuts,
     ):
         for number, own in enumerate(cuts, 1):
@@ -232,7 +232,7 @@ def reduce(
     results: dict[int, Reduced] = {}
     kept = seen = 0
     started = time.perf_counter()
-    with progress.task("subsets", len(batches), share=1.0, bar=True) as task:
+    with progress.task("subsets", len(batches), share=1.0) as task:
         for phase in (batches[: len(probes)], batches[len(probes) :]):
             if task.is_over():
                 break

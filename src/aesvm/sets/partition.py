@@ -148,10 +148,10 @@ def _nearest(distances: NDArray, names: Rows, count: int) -> tuple[Rows, int]:
 
 
 def _order_statistic(values: NDArray, rank: int) -> Any:
-    """The value that ``rank`` others are at most equal to.
+    """``np.partition(values, rank)[rank]``: the value at this place of the sorted ones.
 
-    It is among the values up to one that a sample says is a little larger, as a rule; where it is
-    not, or there are not many fewer of these, all are looked at.
+    As a rule it is found among those up to one that a sample says is a little larger; where it is
+    not among them, or these are not many fewer, all are looked at.
     """
     expected = rank // _SAMPLED
     guess = expected + 4 * isqrt(expected) + 4
