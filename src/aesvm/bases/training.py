@@ -57,8 +57,8 @@ _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
 #: What pilots are expected to take of the whole, and how far it has come with the last vectors.
 _PILOTS_PART, _ENRICHED = 0.2, 0.7
 
-#: Enriching ends where it lowers the objective by less than ``_SETTLED`` times ``gap_tol`` of it, if
-#: it is that of "auto", or the last pursuit found less than ``_EXHAUSTED`` of the vectors wanted.
+#: Enriching ends where it lowers the objective by less than ``_SETTLED`` times ``gap_tol`` of it,
+#: if it is that of "auto", or the last pursuit found less than ``_EXHAUSTED`` of those wanted.
 _SETTLED, _EXHAUSTED = 0.1, 0.5
 
 #: Costs of all rows that come to more are refused: squares of their sums must stay finite.
