@@ -117,7 +117,7 @@ def levels(report: Report, data_dir: Path | None, covtype: Dataset, n_jobs: int)
 def _levels(rows_of: Any, y: NDArray, order: Any, n_jobs: int) -> Iterator[list]:
     settings = ReductionSettings(1e-3, 1000, 100_000, "distance")
     hull_tol = settings.hull_tol
-    with one_blas_thread, Threads(n_jobs) as run:
+    with one_blas_thread(), Threads(n_jobs) as run:
         reduce = RowReducer(KernelSpec("rbf", gamma=1.0), settings).at_levels(run, Silence())
         sets = []
         for first in range(0, len(y), PARTITION):

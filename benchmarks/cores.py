@@ -96,6 +96,6 @@ def _multiply(lines: NDArray, columns: NDArray, outs: list[NDArray], count: int)
     def product(number: int) -> None:
         np.matmul(lines, columns.T, out=outs[number % len(outs)])
 
-    with one_blas_thread, Threads(count) as run:
+    with one_blas_thread(), Threads(count) as run:
         for _ in run(product, range(TASKS)):
             pass

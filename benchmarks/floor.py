@@ -91,7 +91,7 @@ def _compare(X, y, subsets, gamma: float, n_jobs: int, repeats: int) -> list:
     rs = RepresentativeSet(gamma=gamma, n_jobs=n_jobs)
     rs.fit(X[:3000], y[:3000])
     for _ in range(repeats):
-        with one_blas_thread, Threads(n_jobs) as run:
+        with one_blas_thread(), Threads(n_jobs) as run:
             for name, work in (("floor", full_blocks), ("ours", our_blocks)):
                 started = time.perf_counter()
                 for _ in run(work, batches):

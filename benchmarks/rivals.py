@@ -65,7 +65,7 @@ def _expansion(model: Any, gamma: float) -> tuple[Any, NDArray, KernelMatrix]:
 def dual_objective(model: Any, gamma: float, n_jobs: int) -> float:
     """1/2 a'Qa - sum(a) of a fitted model of two classes, in double precision."""
     _, coefs, kernel = _expansion(model, gamma)
-    with one_blas_thread, Threads(n_jobs) as run:
+    with one_blas_thread(), Threads(n_jobs) as run:
         norm = kernel.squared_norm(np.arange(len(coefs)), coefs, run)
     return float(0.5 * norm - np.abs(coefs).sum())
 
@@ -75,7 +75,7 @@ def objectives(
 ) -> tuple[float, float]:
     """The primal and the dual objective of another's model of all rows."""
     _, coefs, kernel = _expansion(model, gamma)
-    with one_blas_thread, Threads(n_jobs) as run:
+    with one_blas_thread(), Threads(n_jobs) as run:
         norm = kernel.squared_norm(np.arange(len(coefs)), coefs, run)
         values = kernel.columns(np.arange(len(coefs))).expand(
             X,

@@ -197,6 +197,7 @@ def account(objective, dual, rounding=0.0):
     return replace(
         Account.of_nothing(),
         n_rows=10,
+        total_cost=10.0,
         loss=objective,
         loss_reduced=objective,
         dual_objective=dual,
@@ -248,3 +249,29 @@ def test_the_pair_that_nu_leaves_no_margin_is_said():
         model = AENuSVC(nu=0.2, gamma=0.1).fit(X, y)
     certificate = model.certificate_
     assert certificate.relative_gap < 0.1 < certificate.worst_pair_gap
+
+
+def test_a_far_row_does_not_spoil_the_certificate():
+    """Its kernel values are computed from differences, and rounded no more than others."""
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    X[0] = 1e6
+    model = AESVC(gamma=1.0, refine="exact").fit(X, y)
+    assert model.certificate_.proven
+    assert model.certificate_.relative_gap <= 1.01e-3
+    svc = SVC(gamma=1.0, tol=1e-6).fit(X, y)
+    exact = objective(
+        svc.dual_coef_[0],
+        svc.support_vectors_,
+        svc.intercept_[0],
+        X,
+        np.where(y == 1, 1.0, -1.0),
+        np.ones(300),
+        gamma=1.0,
+    )
+    assert model.certificate_.dual_objective <= exact * (1.0 + 1e-9)
+
+
+def test_a_gap_that_rounding_hides_is_not_called_zero():
+    hidden = account(1.5, 0.0, rounding=1e6)
+    gaps = Accounts.of([hidden, Account.of_nothing()]).relative_gaps()
+    assert gaps.tolist() == [pytest.approx((1.5 + 1e6) / 1.5), 0.0]

@@ -49,3 +49,19 @@ def test_two_processes_can_compile_at_once_into_an_empty_cache(tmp_path):
         assert [process.returncode for process in both] == [0, 0]
     assert sizes[0] == sizes[1]
     assert any(tmp_path.rglob("*.nbi"))
+
+
+SMALLEST_FIT = """
+import numpy as np
+from aesvm import AESVC
+from aesvm.kernels import blocks
+blocks.TILE_PRODUCTS = -1.0
+X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+print(AESVC(gamma=1.0).fit(X, [0, 0, 0, 1, 1, 1]).predict(X).tolist())
+"""
+
+
+@pytest.mark.slow
+def test_it_works_without_compiling():
+    found = children.run(children.code(SMALLEST_FIT), env={"NUMBA_DISABLE_JIT": "1"})
+    assert found.strip() == "[0, 0, 0, 1, 1, 1]"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
+import threadpoolctl
 
-from aesvm.runtime.threads import Threads, together
+from aesvm.runtime import threads
+from aesvm.runtime.threads import Threads, one_blas_thread, together
 
 
 def square(x):
@@ -121,3 +124,51 @@ def test_a_map_calls_once():
     calls = []
     together(map, lambda: calls.append(1), 5)
     assert len(calls) == 1
+
+
+def blas_threads():
+    found = threadpoolctl.threadpool_info()
+    return [one["num_threads"] for one in found if one["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("interrupted", ["set", "lift"])
+@pytest.mark.parametrize("after", [0, 1])
+def test_an_interrupt_leaves_blas_as_it_was(interrupted, after, monkeypatch):
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        assert set(before) == {2}
+        assert threads._limit.inside == set()
+        whole, calls = threads._Limit._set, []
+
+        def interrupted_once(limit, counts):
+            calls.append(counts)
+            if len(calls) == (1 if interrupted == "set" else 2):
+                if after:
+                    whole(limit, counts)
+                raise KeyboardInterrupt
+            whole(limit, counts)
+
+        monkeypatch.setattr(threads._Limit, "_set", interrupted_once)
+        with pytest.raises(KeyboardInterrupt), one_blas_thread():
+            pass
+        gc.collect()
+        assert blas_threads() == before
+        with one_blas_thread():
+            assert set(blas_threads()) == {1}
+        assert blas_threads() == before
+        assert threads._limit.inside == set()
+
+
+def test_an_interrupt_while_threads_start_leaves_none(monkeypatch):
+    before, start = set(threading.enumerate()), threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), Threads(3) as run:
+        list(run(square, range(9)))
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()

@@ -272,7 +272,7 @@ class CPSP(Scored):
             X = sp.csr_array(X)
         columns = self._kernel_of(vectors, np.float64).columns(np.arange(self.n_basis_))
         edges = np.array([0, self.n_basis_])
-        with one_blas_thread, Threads(self.n_jobs) as run:
+        with one_blas_thread(), Threads(self.n_jobs) as run:
             coefs = np.ascontiguousarray(self.basis_coef_.T)
             values = columns.expand(X, edges, coefs, _only_segment, run)
         return values[:, 0] if len(self.classes_) == 2 else values

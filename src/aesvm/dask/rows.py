@@ -269,7 +269,7 @@ class ClusterRows:
 
 @contextmanager
 def _working() -> Iterator[Threads]:
-    with one_blas_thread, Threads(None) as run:
+    with one_blas_thread(), Threads(None) as run:
         yield run
 
 

@@ -101,7 +101,7 @@ def fitting(
     """A ``fit_task``, threads to work on it, and BLAS held to one thread in each."""
     with (
         fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
-        one_blas_thread,
+        one_blas_thread(),
         Threads(estimator.n_jobs) as run,
     ):
         yield Running(run, progress)

@@ -15,6 +15,7 @@ from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.points import DensePoints, Points
 from aesvm.kernels.vectors import VectorKernel, scaled
+from aesvm.runtime.jit import COMPILES
 
 
 class DenseKernel(VectorKernel):
@@ -163,7 +164,8 @@ class _Products(Columns):
     @property
     def _has_map(self) -> bool:
         """Whether compiled tiles have the kernel's map, in the products' precision."""
-        return self.kernel.kernel.tile_map is not None and self.right.dtype == self.dtype
+        known = self.kernel.kernel.tile_map is not None and COMPILES
+        return known and self.right.dtype == self.dtype
 
     def _in_tiles(self, n_lines: int, n_columns: int) -> bool:
         """Whether compiled tiles can be used, and are worth it."""

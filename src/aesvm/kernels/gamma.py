@@ -90,4 +90,11 @@ class Variance(NamedTuple):
             )
         if self.values.all_equal:
             return 1.0
-        return 1.0 / (self.n_features * variance)
+        with np.errstate(over="ignore", divide="ignore"):
+            gamma = float(1.0 / (self.n_features * np.float64(variance)))
+        if not np.isfinite(gamma):
+            raise ValueError(
+                f"gamma='scale' is one over the variance of X, {variance:.3g}, which is too small: "
+                "scale the data, for instance with sklearn.preprocessing.StandardScaler."
+            )
+        return gamma

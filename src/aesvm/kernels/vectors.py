@@ -69,12 +69,15 @@ class VectorKernel(KernelMatrix):
     def rounding(self, rows: NDArray[np.intp]) -> float:
         """A sum of n rounded products is off by n units, at most, of what they sum up to.
 
-        A distance is a sum of products of the size of the vectors around the centre; the map of
-        another kernel multiplies what its argument is off by at most ``degree`` times the value.
+        A distance is a sum of products of the size of the vectors around the centre, or of squared
+        differences, which are its own size; the map of another kernel multiplies what its argument
+        is off by at most ``degree`` times the value.
         """
         n_terms = self.n_terms(rows) + 8
         if self.kernel.of_distances:
-            size = max(1.0, 4.0 * self.largest(rows))
+            largest = self.largest(rows)
+            by_products = self.precision(largest) is not None
+            size = max(1.0, 4.0 * largest) if by_products else 1.0  # of differences: no sizes
         else:
             size = max(1, self.parameters.degree) * self.bound(rows)
         return n_terms * _EPS[self.dtype] * size

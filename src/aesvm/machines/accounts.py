@@ -75,6 +75,9 @@ class Account:
         )
 
 
+#: Objectives below this share of the costs are nothing, if they are below rounding too.
+_NOTHING = 1e-9
+
 #: Numbers of an account that are counts, where -1 stands for None, and those that are true or not;
 #: of the others NaN does.
 _COUNTS, _FLAGS = ("rounds", "n_rows", "violators", "n_vectors"), ("exact", "proven")
@@ -155,12 +158,16 @@ class Accounts:
         return self.columns[name].sum().item() if self.known(name).all() else None
 
     def relative_gaps(self) -> NDArray[np.float64]:
-        """That of each machine, NaN where it is not known; see ``Account``."""
+        """What each machine's objective is above its dual, rounding included, as a share of it.
+
+        NaN where one of them is not known; 0 where both are, to rounding, beside the costs.
+        """
         objective = 0.5 * np.maximum(self["squared_norm"], 0.0) + self["loss"]
         gap, rounding = np.maximum(objective - self["dual_objective"], 0.0), self["proof_rounding"]
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = (gap + rounding) / np.abs(objective)
-        return np.where(np.maximum(gap, np.abs(objective)) <= rounding, 0.0, relative)
+        nothing = np.maximum(gap, np.abs(objective)) <= rounding
+        return np.where(nothing & (rounding <= _NOTHING * self["total_cost"]), 0.0, relative)
 
 
 def _column(name: str, values: list[Any]) -> NDArray:

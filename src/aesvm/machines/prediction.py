@@ -101,7 +101,7 @@ class PairwiseModel:
             return decide(one_vs_one.pair_values(sums, self.intercept))
 
         columns, X = _support_columns(self, X)
-        with one_blas_thread, Threads(n_jobs) as run:
+        with one_blas_thread(), Threads(n_jobs) as run:
             return columns.expand(X, edges, np.ascontiguousarray(dual.T), combine, run)
 
 
@@ -124,7 +124,7 @@ class MachineModel:
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return sums[:, 0, 0] + self.intercept[0]
 
-        with one_blas_thread, Threads(n_jobs) as run:
+        with one_blas_thread(), Threads(n_jobs) as run:
             return columns.expand(X, edges, coefs[:, None], combine, run)
 
     def expansions(self) -> Iterator[Expansion]:

@@ -50,8 +50,11 @@ def _minnum(typingctx, a, b):
     return a(a, a), codegen
 
 
+#: Whether Numba compiles at all; the environment variable NUMBA_DISABLE_JIT says that it does not.
+COMPILES = not getattr(nb.config, "DISABLE_JIT", False)
+
 #: For jitted code: ``minimum(a, b)`` of two floats of one type.
-minimum: Any = intrinsic(_minnum)
+minimum: Any = intrinsic(_minnum) if COMPILES else min
 
 
 @jit

@@ -53,8 +53,8 @@ class Threads:
         """Have other threads work on a map, no more than there is use for."""
         n_workers = min(most, self.n_threads - 1)
         while self.n_started < n_workers:
+            self.n_started += 1  # first: an interrupt may fall while it starts
             Thread(target=_work, args=(self.maps,), daemon=True).start()
-            self.n_started += 1
         for _ in range(n_workers):
             self.maps.put(one)
 
@@ -63,9 +63,12 @@ class Threads:
 
     def __exit__(self, *error: object) -> None:
         # after an interrupt, what is running is not waited for: its result is dropped
-        for _ in range(self.n_started):
+        while self.n_started > 0:
             self.maps.put(None)
-        self.n_started = 0
+            self.n_started -= 1
+
+    def __del__(self) -> None:
+        self.__exit__()
 
 
 class _Map:
@@ -130,32 +133,53 @@ def together(run: Callable, function: Callable[[], None], n_calls: int) -> None:
         function()
 
 
-class _OneBlasThread:
+class one_blas_thread:  # noqa: N801
     """Context in which BLAS runs single-threaded: our threads are the parallelism.
 
     The limit is the process's. Where fits overlap, the first to come sets it and the last to
     go lifts it, whichever thread that is: threadpoolctl's own context lets none but the thread
     that set a limit lift it, and the last of two would restore what the first had set.
+    An interrupt may fall anywhere: what it leaves undone is done when this object goes.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.inside = 0
-        self.before: list[tuple[Any, int]] = []
+        self.entered = False
 
     def __enter__(self) -> None:
-        with self.lock:
-            if self.inside == 0:
-                libraries = _threadpools().select(user_api="blas").lib_controllers
-                self.before = [(library, library.num_threads) for library in libraries]
-                self._set([1] * len(self.before))
-            self.inside += 1
+        self.entered = True
+        _limit.set(id(self))
 
     def __exit__(self, *error: object) -> None:
+        if self.entered:
+            _limit.lift(id(self))
+            self.entered = False
+
+    def __del__(self) -> None:
+        self.__exit__()
+
+
+class _Limit:
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.inside: set[int] = set()
+        self.before: list[tuple[Any, int]] = []  # kept until all of it is restored
+
+    def set(self, one: int) -> None:
         with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
+            self.inside.add(one)
+            if len(self.inside) > 1:
+                return
+            if not self.before:
+                libraries = _threadpools().select(user_api="blas").lib_controllers
+                self.before = [(library, library.num_threads) for library in libraries]
+            self._set([1] * len(self.before))
+
+    def lift(self, one: int) -> None:
+        with self.lock:
+            self.inside.discard(one)
+            if not self.inside and self.before:
                 self._set([count for _, count in self.before])
+                self.before = []
 
     def _set(self, counts: list[int]) -> None:
         for (library, _), count in zip(self.before, counts, strict=True):
@@ -169,4 +193,4 @@ def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-one_blas_thread = _OneBlasThread()
+_limit = _Limit()
