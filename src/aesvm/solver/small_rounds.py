@@ -19,7 +19,6 @@ from aesvm.kernels.accumulate import add_rows
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import HUGE, update_pairs
 from aesvm.solver.small import Array, Variables
-from aesvm.solver.state import find_edges
 
 #: Variables of a working set.
 WORKING_SET = 256
@@ -29,9 +28,6 @@ _INNER = 0.1
 
 #: Scores that are computed anew differ by less, as a share of the gap aimed at.
 _ANEW = 1e-3
-
-#: How often the range of slopes is halved, to find as many of the worst as there is room for.
-_HALVINGS = 20
 
 #: Sums that differ by less, as a share of them, are the same.
 _ROUNDING = 1e-13
@@ -62,10 +58,10 @@ def round_of_blocks(
     """
 
     def make(v: Variables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
-        account = np.empty((len(active), 2))
+        account, largest = np.empty((len(active), 2)), int(v.sizes.sum(axis=1).max())
         _round_of_blocks(
             *blocks, places, v.sizes, v.classes, active, apart, v.held, v.bounds, v.diag,
-            v.linear, v.lower, v.upper, aims, most, values, v.coefs, v.slopes, account,
+            v.linear, v.lower, v.upper, aims, most, values, largest, v.coefs, v.slopes, account,
         )  # fmt: skip
         return account.T
 
@@ -91,44 +87,33 @@ def _round_of_blocks(
     aims,
     most,
     values,
+    largest,
     all_coefs,
     all_slopes,
     accounts,
 ):
-    account = np.empty(3)
+    account, written = np.empty(3), np.ones(largest, dtype=np.bool_)
+    ends = np.empty(2 if apart else 1, dtype=np.intp)
     for a in range(active.size):
         number = active[a]
         n_first, start = sizes[number, 0], classes[2 * number]
         n = n_first + sizes[number, 1]
-        begin, other = places[number, 0], places[number, 1]
         K = values[: n * n].reshape(n, n)
         stop = start + n
         linear, diag, bounds = all_linear[start:stop], all_diag[start:stop], all_bounds[start:stop]
         lower, upper = all_lower[start:stop], all_upper[start:stop]
         coefs, slopes = all_coefs[start:stop], all_slopes[start:stop]
-        ends = np.empty(2 if apart else 1, dtype=np.intp)
         ends[0], ends[-1] = n_first, n
-        written = np.zeros(n, dtype=np.bool_)
-        accounts[a, 0] = accounts[a, 1] = 0.0
-        for i in range(n):
-            if coefs[i] != 0.0:
-                _write_row(first, cross, second, begin, other, n_first, i, K[i])
-                written[i] = True
-        _add_up(K, coefs, linear, slopes)
-        while True:  # further rows are written as they come up
-            left = most[a] - int(accounts[a, 0])
-            update_pairs(
-                K, diag, written, coefs, slopes, lower, upper, ends, 0.5 * aims[a], left, account
-            )
-            accounts[a, 0] += account[0]
-            accounts[a, 1] += account[1]
-            i = int(account[2])
-            if i < 0:
-                break
-            _write_row(first, cross, second, begin, other, n_first, i, K[i])
-            written[i] = True
-        balance(coefs, bounds, n_first, held[number])
-        _add_up(K, coefs, linear, slopes)
+        _put_together(first, cross, second, places[number], n_first, K)
+        for is_last in range(2):
+            balance(coefs, bounds, n_first, held[number])
+            _add_up(K, coefs, linear, slopes)
+            if not is_last:
+                update_pairs(
+                    K, diag, written[:n], coefs, slopes, lower, upper, ends,
+                    0.5 * aims[a], most[a], account,
+                )  # fmt: skip
+        accounts[a, 0], accounts[a, 1] = account[0], account[1]
 
 
 @jit
@@ -148,28 +133,29 @@ def balance(coefs, bounds, n_first, held):
 
 
 @jit
-def _write_row(first, cross, second, begin, other, n_first, i, row):
-    """A row of the matrix of a pair, from the blocks of its groups."""
-    n_second = row.size - n_first
-    left, right = row[:n_first], row[n_first:]
-    if i < n_first:
-        own, across = first[begin + i][begin:], cross[begin + i][other:]
-        for k in range(n_first):
-            left[k] = own[k]
-        for k in range(n_second):
-            right[k] = across[k]
-    else:
-        at = other + i - n_first
-        own = second[at][other:]
-        for k in range(n_first):
-            left[k] = cross[begin + k, at]
-        for k in range(n_second):
-            right[k] = own[k]
+def _put_together(first, cross, second, places, n_first, K):
+    """The matrix of a pair, from the blocks of its groups."""
+    n, begin, other = K.shape[0], places[0], places[1]
+    for i in range(n):
+        row = K[i]
+        left, right = row[:n_first], row[n_first:]
+        if i < n_first:
+            own, across = first[begin + i][begin:], cross[begin + i][other:]
+            for k in range(left.size):
+                left[k] = own[k]
+            for k in range(right.size):
+                right[k] = across[k]
+        else:
+            own = second[other + i - n_first][other:]
+            for k in range(left.size):
+                left[k] = K[k, i]
+            for k in range(right.size):
+                right[k] = own[k]
 
 
 @jit
 def _add_up(K, coefs, linear, slopes):
-    """``slopes = K coefs + linear``, of rows that are written where coefficients are not zero."""
+    """``slopes = K coefs + linear``."""
     for k in range(slopes.size):
         slopes[k] = linear[k]
     for i in range(coefs.size):
@@ -281,56 +267,24 @@ class _WorkingSets:
     def _choose(self) -> tuple[NDArray[np.intp], float]:
         """The variables that violate optimality most, and half of those last chosen; the gap."""
         stay = self.recent[: WORKING_SET // 2]
-        taken = np.zeros(len(self.coefs), dtype=bool)
-        taken[stay] = True
-        new = np.empty(WORKING_SET - len(stay), dtype=np.intp)
-        n_new, gap = choose_worst(
-            self.slopes, self.coefs, self.lower, self.upper, self.ends, taken, new
-        )
-        self.recent = np.concatenate([new[:n_new], stay])
-        return np.flatnonzero(taken), gap
-
-
-@jit
-def choose_worst(slopes, coefs, lower, upper, ends, taken, chosen):
-    """Choose variables that violate optimality most, which are then marked as taken.
-
-    Of each group as many of those that can rise as of those that can fall, if there are; how many
-    there are and the gap are returned.
-    """
-    room = chosen.size // (2 * ends.size)
-    n_chosen, gap, begin = 0, 0.0, 0
-    values = np.empty(slopes.size)
-    for end in ends:
-        lowest, highest = find_edges(
-            slopes[begin:end], coefs[begin:end], lower[begin:end], upper[begin:end]
-        )
-        gap = max(gap, highest - lowest)
-        own = values[: end - begin]
-        for sign in (1.0, -1.0):
-            for k in range(own.size):
-                i = begin + k
-                can = coefs[i] < upper[i] if sign > 0.0 else coefs[i] > lower[i]
-                own[k] = sign * slopes[i] if can and not taken[i] else HUGE
-            # fewer than there is room for are below the first, and as many below the second
-            few = lowest if sign > 0.0 else -highest
-            many = highest if sign > 0.0 else -lowest
-            for _ in range(_HALVINGS):
-                middle = 0.5 * (few + many)
-                below = 0
-                for k in range(own.size):
-                    below += own[k] < middle
-                if below < room:
-                    few = middle
-                else:
-                    many = middle
-            left = room
-            for limit in (few, many):
-                for k in range(own.size):
-                    if left and own[k] < limit and not taken[begin + k]:
-                        taken[begin + k] = True
-                        chosen[n_chosen] = begin + k
-                        n_chosen += 1
-                        left -= 1
-        begin = int(end)
-    return n_chosen, gap
+        rise = np.where(self.coefs < self.upper, self.slopes, HUGE)
+        fall = np.where(self.coefs > self.lower, -self.slopes, HUGE)
+        lists, gap, begin = [], 0.0, 0
+        for end in self.ends.tolist():
+            ways = rise[begin:end], fall[begin:end]
+            lowest, highest = float(ways[0].min()), -float(ways[1].min())
+            gap = max(gap, highest - lowest)
+            lists += [(ways[0], highest, begin), (ways[1], -lowest, begin)]
+            begin = end
+        rise[stay] = fall[stay] = HUGE
+        room = (WORKING_SET - len(stay)) // len(lists)
+        chosen = [stay]
+        for slopes, limit, begin in lists:
+            (found,) = (slopes < limit).nonzero()
+            if len(found) > room:
+                found = found[slopes[found].argpartition(room)[:room]]
+            found += begin
+            fall[found] = HUGE  # of those that can do both, each is chosen once
+            chosen.append(found)
+        self.recent = np.concatenate(chosen[::-1])
+        return np.sort(self.recent), gap
