@@ -58,12 +58,13 @@ def round_of_blocks(
     """
 
     def make(v: Variables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
-        account, largest = np.empty((len(active), 2)), int(v.sizes.sum(axis=1).max())
+        accounts, n = np.empty((len(active), 2)), v.sizes.sum(axis=1).max()
         _round_of_blocks(
-            *blocks, places, v.sizes, v.classes, active, apart, v.held, v.bounds, v.diag,
-            v.linear, v.lower, v.upper, aims, most, values, largest, v.coefs, v.slopes, account,
+            *blocks, places, v.sizes, v.classes, active, np.empty(2 if apart else 1, dtype=np.intp),
+            v.held, v.linear, v.diag, v.lower, v.upper, aims, most, values, np.ones(n, dtype=bool),
+            v.coefs, v.slopes, np.empty(3), accounts,
         )  # fmt: skip
-        return account.T
+        return accounts.T
 
     return make
 
@@ -77,87 +78,74 @@ def _round_of_blocks(
     sizes,
     classes,
     active,
-    apart,
+    ends,
     held,
-    all_bounds,
-    all_diag,
-    all_linear,
-    all_lower,
-    all_upper,
+    linear,
+    diag,
+    lower,
+    upper,
     aims,
     most,
     values,
-    largest,
-    all_coefs,
-    all_slopes,
+    written,
+    coefs,
+    slopes,
+    account,
     accounts,
 ):
-    account, written = np.empty(3), np.ones(largest, dtype=np.bool_)
-    ends = np.empty(2 if apart else 1, dtype=np.intp)
     for a in range(active.size):
         number = active[a]
         n_first, start = sizes[number, 0], classes[2 * number]
         n = n_first + sizes[number, 1]
-        K = values[: n * n].reshape(n, n)
-        stop = start + n
-        linear, diag, bounds = all_linear[start:stop], all_diag[start:stop], all_bounds[start:stop]
-        lower, upper = all_lower[start:stop], all_upper[start:stop]
-        coefs, slopes = all_coefs[start:stop], all_slopes[start:stop]
+        K, own, at = values[: n * n].reshape(n, n), coefs[start:][:n], slopes[start:][:n]
+        low, high = lower[start:][:n], upper[start:][:n]
         ends[0], ends[-1] = n_first, n
-        _put_together(first, cross, second, places[number], n_first, K)
+        _put_together(first, cross, second, places[number, 0], places[number, 1], n_first, K)
         for is_last in range(2):
-            balance(coefs, bounds, n_first, held[number])
-            _add_up(K, coefs, linear, slopes)
+            balance(own, low, high, n_first, held[number])
+            _add_up(K, own, linear[start], n_first, at)
             if not is_last:
                 update_pairs(
-                    K, diag, written[:n], coefs, slopes, lower, upper, ends,
+                    K, diag[start:][:n], written[:n], own, at, low, high, ends,
                     0.5 * aims[a], most[a], account,
                 )  # fmt: skip
         accounts[a, 0], accounts[a, 1] = account[0], account[1]
 
 
 @jit
-def balance(coefs, bounds, n_first, held):
+def balance(coefs, lower, upper, n_first, held):
     """Move the sums of classes, which rounding has moved, back to what is held."""
     above = below = 0.0
-    for i in range(coefs.size):
-        if i < n_first:
-            above += coefs[i]
-        else:
-            below -= coefs[i]
+    for i in range(n_first):
+        above += coefs[i]
+    for i in range(n_first, coefs.size):
+        below -= coefs[i]
     wanted = held if held > 0.0 else min(above, below)
     for i in range(coefs.size):
         reached = above if i < n_first else below
-        if abs(reached - wanted) > _ROUNDING * reached and reached > 0.0:
-            coefs[i] = min(max(coefs[i] * (wanted / reached), -bounds[i]), bounds[i])
+        if reached > 0.0 and abs(reached - wanted) > _ROUNDING * reached:
+            coefs[i] = min(max(coefs[i] * (wanted / reached), lower[i]), upper[i])
 
 
 @jit
-def _put_together(first, cross, second, places, n_first, K):
+def _put_together(first, cross, second, begin, other, n_first, K):
     """The matrix of a pair, from the blocks of its groups."""
-    n, begin, other = K.shape[0], places[0], places[1]
-    for i in range(n):
-        row = K[i]
-        left, right = row[:n_first], row[n_first:]
-        if i < n_first:
-            own, across = first[begin + i][begin:], cross[begin + i][other:]
-            for k in range(left.size):
-                left[k] = own[k]
-            for k in range(right.size):
-                right[k] = across[k]
-        else:
-            own = second[other + i - n_first][other:]
-            for k in range(left.size):
-                left[k] = K[k, i]
-            for k in range(right.size):
-                right[k] = own[k]
+    for i in range(K.shape[0]):
+        for k in range(i + 1):
+            if i < n_first:
+                value = first[begin + i, begin + k]
+            elif k < n_first:
+                value = cross[begin + k, other + i - n_first]
+            else:
+                value = second[other + i - n_first, other + k - n_first]
+            K[i, k] = K[k, i] = value
 
 
 @jit
-def _add_up(K, coefs, linear, slopes):
-    """``slopes = K coefs + linear``."""
+def _add_up(K, coefs, linear, n_first, slopes):
+    """``slopes = K coefs +- linear``, the latter by class."""
     for k in range(slopes.size):
-        slopes[k] = linear[k]
+        slopes[k] = linear if k < n_first else -linear
     for i in range(coefs.size):
         if coefs[i] != 0.0:
             row, coef = K[i], coefs[i]
@@ -203,7 +191,7 @@ class _WorkingSets:
         own = slice(start, start + n)
         self.coefs, self.slopes, self.linear = v.coefs[own], v.slopes[own], v.linear[own]
         self.lower, self.upper, self.diag = v.lower[own], v.upper[own], v.diag[own]
-        self.bounds, self.held, self.n_first = v.bounds[own], v.held[number], n_first
+        self.held, self.n_first = v.held[number], n_first
         self.ends = np.array([n_first, n] if apart else [n])
         self.lines = lines
         self.kept = values[: n * n].reshape(n, n)
@@ -245,7 +233,7 @@ class _WorkingSets:
             changes = coefs - before
             moved = np.flatnonzero(changes)
             self._add(chosen[moved], changes[moved])
-        balance(self.coefs, self.bounds, self.n_first, self.held)
+        balance(self.coefs, self.lower, self.upper, self.n_first, self.held)
         self._anew()
         return updates, decrease
 
