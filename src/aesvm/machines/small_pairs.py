@@ -1,11 +1,14 @@
-"""Pairs of classes of few rows, trained many at a time in compiled code (``solver.small``).
+"""Pairs of classes of few rows, trained many at a time (``solver.small``).
 
 With many classes there are very many pairs, and most are small: what Python does for one by one
-would take longer than the solves. Classes are put into groups of a few hundred rows. The kernel
-values of two groups are computed in blocks, those within a group once where the cache has room for
-them, and all pairs of a class of the one and a class of the other are solved in one call, which
-also returns what certificates say. Two groups are the work of one thread, and of a pair nothing is
-kept but its numbers and its support vectors.
+would take longer than the solves. Pairs are put together in tiles, each of which is the work of one
+thread; of a pair nothing is kept but its numbers and its support vectors.
+
+Classes are put into groups of a few hundred rows, and the pairs of a class of the one group and a
+class of the other are a tile. The kernel values of two groups are computed in blocks, those within
+a group once where the cache has room for them. Where that would be far more than a pair needs, for
+it has more rows than a group, kernel values are computed as they are needed, and a tile is some
+pairs that follow each other.
 """
 
 from __future__ import annotations
@@ -20,17 +23,22 @@ from numpy.typing import NDArray
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
+from aesvm.kernels.matrix import Columns
 from aesvm.machines.accounts import Accounts
 from aesvm.machines.formulation import AT_BOUND, Array, PairFormulation
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
-from aesvm.solver.small import COLUMNS, Accuracy, Blocks, TwoClasses, solve_small
+from aesvm.solver.small import COLUMNS, Accuracy, Round, TwoClasses, Variables, solve_small
+from aesvm.solver.small_rounds import Blocks, Lines, round_of_blocks, round_of_working_sets
 
 #: A pair of more rows is trained by itself, and groups have this many rows where classes are small.
 MOST_ROWS, GROUP_ROWS = 3072, 512
 
+#: Rows of a tile of larger pairs, at most where it has several.
+_TILE_ROWS = 16_384
+
 #: Fewer pairs are trained one by one: that takes less time than to compile what trains many.
-FEWEST_PAIRS = 45
+FEWEST_PAIRS = 100
 
 #: Kernel values times costs that come to more are left to the solver that checks its sums.
 _LARGEST_SUM = 1e150
@@ -49,9 +57,9 @@ class ClassMembers(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Pairs of two groups of classes, whose kernel values are computed together."""
+    """Pairs that are solved side by side."""
 
-    groups: tuple[int, int]
+    groups: tuple[int, int] | None  #: those of the classes; None where pairs are larger
     pairs: NDArray[np.intp]  #: (n_pairs, 2), the classes
 
 
@@ -101,13 +109,20 @@ class SmallPairs:
         rows = sizes[first] + sizes[second]
         nothing = (sizes[first] == 0) | (sizes[second] == 0)
         is_small = ~nothing & (rows <= MOST_ROWS)
+        self.largest = self.rounding = 0.0
         if is_small.any():
-            largest = self.values.bound(classes.rows) * float(classes.bounds.sum())
-            is_small &= largest < _LARGEST_SUM
+            self.largest = self.values.bound(classes.rows)
+            self.rounding = self.values.rounding(classes.rows)
+            is_small &= self.largest * float(classes.bounds.sum()) < _LARGEST_SUM
         self.nothing = np.flatnonzero(nothing)
         self.numbers = np.flatnonzero(nothing | is_small)
+        self.diag = self.values.diag(classes.rows).astype(np.float64, copy=False)
         self.groups = _groups(sizes)
-        self.tiles = _tiles(self.groups, is_small, len(sizes))
+        fits = rows <= GROUP_ROWS
+        self.tiles = _tiles(self.groups, is_small & fits, len(sizes))
+        larger = np.flatnonzero(is_small & ~fits)
+        pairs = np.stack([first[larger], second[larger]], axis=1)
+        self.tiles += _larger_tiles(pairs, rows[larger])
 
     def train(
         self,
@@ -132,12 +147,13 @@ class SmallPairs:
             Called after every tile.
         """
         loss, within = self.formulation.two_classes(), _Within(self._block)
+        every = self.values.columns(self.classes.rows)
         within.hold(self._held(), run)
         cross, values = Scratch(), Scratch()
 
         def solve(tile: Tile) -> _Found:
             asked = tol, duality_tol, max_iter, is_over()
-            return self._solve(tile, loss, asked, within, cross, values)
+            return self._solve(tile, loss, asked, every, within, cross, values)
 
         found = []
         for one in run(solve, self.tiles):
@@ -165,7 +181,7 @@ class SmallPairs:
 
     def _held(self) -> list[int]:
         """The first groups, as many as the cache has room for."""
-        used = sorted({group for tile in self.tiles for group in tile.groups})
+        used = sorted({group for tile in self.tiles for group in tile.groups or ()})
         n_rows = [len(self.classes.rows[self._rows_of(group)]) for group in used]
         n_held = np.count_nonzero(np.cumsum(8.0 * np.square(n_rows)) <= self.cache_bytes)
         return used[:n_held]
@@ -175,33 +191,24 @@ class SmallPairs:
         tile: Tile,
         loss: TwoClasses,
         asked: tuple[float, float, int, bool],
+        every: Columns,
         within: _Within,
         between: Scratch,
         scratch: Scratch,
     ) -> _Found:
         classes = self.classes
         tol, duality_tol, max_iter, one_round = asked
-        one, other = tile.groups
-        second = within.values(other, 1)
-        first = second if one == other else within.values(one, 0)
-        cross = second if one == other else self._block(one, other, between)
-        here, there = self._rows_of(one), self._rows_of(other)
-        rows = np.concatenate([classes.rows[here], classes.rows[there]])
         sizes = classes.sizes[tile.pairs]
         n_rows = sizes.sum(axis=1)
-        values = scratch.block(1, int(n_rows.max()) ** 2, np.dtype(np.float64))[0]
-        coefs, columns = np.empty(n_rows.sum()), np.empty((len(n_rows), len(COLUMNS)))
-        solve_small(
-            Blocks(
-                first,
-                cross,
-                second,
-                classes.ends[self.groups[one]] - here.start,
-                classes.ends[self.groups[other]] - there.start,
-                classes.bounds[here],
-                classes.bounds[there],
-            ),
-            tile.pairs - np.array([self.groups[one][0], self.groups[other][0]]),
+        begins = (classes.ends - classes.sizes)[tile.pairs]
+        ends = np.cumsum(sizes)
+        # the rows of a pair are two stretches of all rows
+        at = np.repeat(begins.ravel() - (ends - sizes.ravel()), sizes.ravel()) + np.arange(ends[-1])
+        rows = classes.rows[at]
+        variables = Variables.at_start(sizes, classes.bounds[at], self.diag[at], loss)
+        values = scratch.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
+        columns = solve_small(
+            variables,
             loss,
             Accuracy(
                 tol,
@@ -209,22 +216,57 @@ class SmallPairs:
                 AT_BOUND,
                 int(max(10_000_000, 100 * n_rows.max())) if max_iter == -1 else max_iter,
                 one_round,
-                self.values.rounding(rows),
-                0.5 * float(np.finfo(np.float64).eps) * self.values.bound(rows),
+                self.rounding,
+                0.5 * float(np.finfo(np.float64).eps) * self.largest,
             ),
-            values,
-            coefs,
-            columns,
+            self._round(tile, at, begins, n_rows, loss.apart, values, every, within, between),
         )
-        held = np.flatnonzero(coefs)
-        # the rows of a pair are two stretches of all rows
-        begins = (classes.ends - classes.sizes)[tile.pairs].ravel()
-        ends = np.cumsum(sizes)
-        stretch = np.searchsorted(ends, held, side="right")
-        at = held - (ends - sizes.ravel())[stretch] + begins[stretch]
-        counts = np.bincount(stretch // 2, minlength=len(n_rows))
+        held = np.flatnonzero(variables.coefs)
+        pair = np.repeat(np.arange(len(n_rows)), n_rows)
+        counts = np.bincount(pair[held], minlength=len(n_rows))
         numbers = pair_number(tile.pairs[:, 0], tile.pairs[:, 1], len(classes.ends))
-        return _Found(numbers, columns, counts, classes.rows[at].astype(np.int32), coefs[held])
+        return _Found(numbers, columns, counts, rows[held].astype(np.int32), variables.coefs[held])
+
+    def _round(
+        self,
+        tile: Tile,
+        at: NDArray[np.intp],
+        begins: NDArray[np.intp],
+        n_rows: NDArray[np.intp],
+        apart: bool,
+        values: Array,
+        every: Columns,
+        within: _Within,
+        between: Scratch,
+    ) -> Round:
+        if tile.groups is None:
+            ends = np.cumsum(n_rows)
+
+            def lines(number: int) -> Lines:
+                return self._lines(every, at[ends[number] - n_rows[number] : ends[number]])
+
+            return round_of_working_sets(lines, apart, values)
+        one, other = tile.groups
+        second = within.values(other, 1)
+        first = second if one == other else within.values(one, 0)
+        cross = second if one == other else self._block(one, other, between)
+        places = begins - np.array([self._rows_of(one).start, self._rows_of(other).start])
+        return round_of_blocks(Blocks(first, cross, second), places, apart, values)
+
+    def _lines(self, every: Columns, own: NDArray[np.intp]) -> Lines:
+        """Of a pair whose rows are at the given places among all."""
+        columns, rows = every.take(own), self.classes.rows[own]
+
+        def write_rows(at: NDArray[np.intp], out: Array) -> None:
+            for begin in range(0, len(at), SQUARE_LINES):
+                part = at[begin : begin + SQUARE_LINES]
+                lines = columns.own_lines(part, rows[part])
+                columns.write(lines, 0, len(rows), out[begin : begin + SQUARE_LINES])
+
+        def write_square(at: NDArray[np.intp], out: Array) -> None:
+            columns.take(at).write(columns.own_lines(at, rows[at]), 0, len(at), out)
+
+        return Lines(write_rows, write_square)
 
     def _put_together(self, found: list[_Found]) -> TrainedMachines:
         """All of them, and those that leave nothing to learn, in the order of their numbers."""
@@ -369,4 +411,15 @@ def _tiles(groups: list[NDArray[np.intp]], wanted: NDArray[np.bool_], n_classes:
             pairs = pairs[wanted[pair_number(pairs[:, 0], pairs[:, 1], n_classes)]]
             if len(pairs):
                 tiles.append(Tile((one, other), pairs))
+    return tiles
+
+
+def _larger_tiles(pairs: NDArray[np.intp], n_rows: NDArray[np.intp]) -> list[Tile]:
+    """Pairs as they follow each other, a few in a tile."""
+    tiles, begin = [], 0
+    while begin < len(pairs):
+        reached = np.cumsum(n_rows[begin:])
+        end = begin + max(1, int(np.searchsorted(reached, _TILE_ROWS, side="right")))
+        tiles.append(Tile(None, pairs[begin:end]))
+        begin = end
     return tiles
