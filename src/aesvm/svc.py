@@ -68,8 +68,8 @@ class AESVC(
         side by side; fewer where no row has crossed the margin since it was represented, or
         where a round did not lower the objective. "exact" gives every distinct row a multiplier
         of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
-        exact where rows times support vectors are at most 2e9 (some four seconds on two cores), by
-        the number of rows or the support vectors of a sample of them. Otherwise, with over 40,000
+        exact where rows times support vectors are at most 2e9 (some four to ten seconds on two
+        cores), by the number of rows or the support vectors of a sample. If not, with over 40,000
         rows, the SVM of a sample tells whether few vectors carry it: then the SVM of all rows is
         trained in the span of few, as with ``max_vectors``. Otherwise it makes rounds, where these
         are expected to take less than the exact SVM, while they change over a thousandth of the

@@ -46,6 +46,9 @@ _SAMPLED = 3
 #: Where the least are worth a factor, every width has one of its own.
 _MEMORY, _STEPS, _FACTORS = 20, (12, 60), 6
 
+#: Steps after which a solve is expected to be half way: for progress alone.
+_HALF_WAY = 15
+
 #: What an operation in double precision takes, in those of single precision.
 _DOUBLE = 2.0
 
@@ -217,6 +220,7 @@ class _Solver:
                     return True
                 seen = self._look()
                 self.n_steps += 1
+                progress.reach(1.0 - 0.5 ** (self.n_steps / _HALF_WAY))
                 change = self._gradient(seen) - gradient
                 if (inner := float(change @ self.moved)) > 0:
                     history.append((self.moved, change, inner))

@@ -54,8 +54,12 @@ _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 #: The share of the vectors that the pilot chooses, and the most that are added at a time.
 _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
 
-#: What pilots are expected to take of the whole, and how far it has come with the last vectors.
-_PILOTS_PART, _ENRICHED = 0.2, 0.7
+#: What pilots are expected to take of the whole, what the first solve is of all that follow, and
+#: how many times as long the last one takes as one between.
+_PILOTS_PART, _FIRST_PART, _LAST_TAKES = 0.2, 0.1, 2
+
+#: "auto": no vectors are added where there is room for no more than this share.
+_LEAST_ADDED = 0.1
 
 #: Enriching ends where it lowers the objective by less than ``_SETTLED`` times ``gap_tol`` of it,
 #: if it is that of "auto", or the last pursuit found less than ``_EXHAUSTED`` of those wanted.
@@ -239,27 +243,30 @@ class _Training:
             machine.start_from(pilot)
             machine.known = pilot if self.share == 1.0 else None
         some = max(_FIRST_ROWS, _FIRST_ROWS_PER_VECTOR * len(self.basis))
+        expected = sum(range(len(self.basis), most, _MOST_ADDED)) + _LAST_TAKES * most
         if any(len(machine.problem.rows) > 2 * some for machine in self.machines):
-            self._solve(_FIRST, progress, some)
-        before, exhausted = inf, False
-        while len(self.basis) < most and not progress.is_over():
-            self._solve(_BETWEEN, progress)
+            self._solve(_FIRST, progress, _FIRST_PART, some)
+        before, exhausted, auto = inf, False, self.limits.only_if_it_pays
+        least_added = _LEAST_ADDED if auto else 0.0
+        while most - len(self.basis) > least_added * most and not progress.is_over():
+            self._solve(_BETWEEN, progress, len(self.basis) / expected)
             objective = sum(machine.objective() for machine in self.machines)
             gained, before = before - objective, objective
             least = _SETTLED * self.limits.gap_tol * abs(objective)
-            if gained <= least and (self.limits.only_if_it_pays or exhausted):
+            if gained <= least and (auto or exhausted):
                 break
             n_most, n_before = min(most - len(self.basis), _MOST_ADDED), len(self.basis)
             new = self._enriched(n_most)
             if new is None:
                 break
             self._add(new)
-            progress.reach(_ENRICHED * len(self.basis) / most)
             exhausted = len(self.basis) - n_before < _EXHAUSTED * n_most
+            if auto and exhausted:
+                break
         if len(self.basis) < most and progress.is_over():
             progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
         if not progress.is_over() or any(one.solved is None for one in self.machines):
-            self._solve(_LAST, progress, to_the_end=True)
+            self._solve(_LAST, progress, 1.0, to_the_end=True)
         converged = all(machine.last_solve.converged for machine in self.machines)
         if not converged and progress.is_over():
             progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
@@ -272,14 +279,18 @@ class _Training:
         self,
         widths: tuple[float, ...],
         progress: Progress,
+        share: float,
         n_rows: float = inf,
         to_the_end: bool = False,
     ) -> None:
-        for machine in self.machines:
-            fit = self._n_fit(machine, len(machine.basis))
-            machine.solve(widths, progress, int(min(n_rows, fit)), to_the_end)
-            if to_the_end and fit < len(machine.problem.rows) and not progress.is_over():
-                machine.solve_in_passes(progress)
+        """Solve for all machines; ``share``: what that is expected to take of all that is done."""
+        with progress.share(share) as task:
+            for machine in self.machines:
+                with task.share(1.0 / len(self.machines)) as own:
+                    fit = self._n_fit(machine, len(machine.basis))
+                    machine.solve(widths, own, int(min(n_rows, fit)), to_the_end)
+                    if to_the_end and fit < len(machine.problem.rows) and not own.is_over():
+                        machine.solve_in_passes(own)
 
     def _n_fit(self, machine: SpanMachine, n_vectors: int) -> int:
         """The rows that a machine is solved for at once: all, or those that will always fit."""
@@ -320,8 +331,8 @@ class _Training:
         pays = left <= _AUTO_LEFT
         what = "the SVM of all rows on few vectors" if pays else "not on few vectors"
         self.trainer.progress.say(
-            f"auto: {what}, for {len(chosen):,} of them leave {left:.1%} of the SVM of a sample; "
-            f"the exact one would have some {n_support:,.0f} support vectors{self._each()}"
+            f"auto: {what}, for {len(chosen):,} of them leave {left:.1%} of the SVM of a sample "
+            f"({_AUTO_LEFT:.0%} at most, to pay); the exact one would have some {n_support:,.0f} support vectors{self._each()}"
         )
         return chosen if pays else chosen[:0]
 

@@ -216,9 +216,9 @@ def say_chosen(first: Represented, progress: Progress) -> None:
     given_up, found = first.derived.given_up, first.derived.found
     if given_up is not None:
         progress.say(
-            f"auto: the exact SVM, for rounds would take about as long: of the first "
-            f"{given_up.n_rows:,} rows {given_up.n_kept / given_up.n_rows:.0%} would represent "
-            f"themselves, and {first.settings.most_kept:.0%} may"
+            f"auto: the exact SVM, for too few rows can stand for others: of the first "
+            f"{given_up.n_rows:,} rows {given_up.n_kept / given_up.n_rows:.0%} would have to "
+            f"represent themselves, and rounds pay up to {first.settings.most_kept:.0%}"
         )
     elif first.derived.reduced:
         progress.say(

@@ -66,11 +66,12 @@ def represent(
     started = time.perf_counter()
     if prepared is None:
         prepared = prepare(kernel.X, groups, weights, run, kernel.joint_targets)
-    n_groups = len(np.unique(groups))
-    classes = f" of {n_groups:,} classes" if n_groups > 1 else ""
-    progress.say(
-        f"{len(groups):,} rows{classes}, {len(prepared.rows):,} distinct rows of non-zero weight"
-    )
+        n_groups = len(np.unique(groups))
+        classes = f" of {n_groups:,} classes" if n_groups > 1 else ""
+        n_distinct = len(prepared.rows)
+        progress.say(
+            f"{len(groups):,} rows{classes}, {n_distinct:,} distinct rows of non-zero weight"
+        )
     finest = settings.hull_tol if finest_tol is None else min(settings.hull_tol, finest_tol)
     values = kernel.for_residuals(prepared.rows, finest)
     derived = derive(
@@ -85,8 +86,9 @@ def represent(
     )
     represented = Represented(prepared, derived, values, settings)
     selected = derived.found.selected
-    progress.say(
-        f"{len(selected):,} representatives ({len(selected) / len(groups):.1%}), largest "
-        f"residual {represented.max_residual:.3g}, {time.perf_counter() - started:.1f} s"
-    )
+    if derived.reduced:
+        progress.say(
+            f"{len(selected):,} representatives ({len(selected) / len(groups):.1%}), largest "
+            f"residual {represented.max_residual:.3g}, {time.perf_counter() - started:.1f} s"
+        )
     return represented
