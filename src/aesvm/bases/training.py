@@ -332,7 +332,8 @@ class _Training:
         what = "the SVM of all rows on few vectors" if pays else "not on few vectors"
         self.trainer.progress.say(
             f"auto: {what}, for {len(chosen):,} of them leave {left:.1%} of the SVM of a sample "
-            f"({_AUTO_LEFT:.0%} at most, to pay); the exact one would have some {n_support:,.0f} support vectors{self._each()}"
+            f"({_AUTO_LEFT:.0%} at most, to pay); the exact one would have some {n_support:,.0f} "
+            f"support vectors{self._each()}"
         )
         return chosen if pays else chosen[:0]
 

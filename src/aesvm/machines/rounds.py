@@ -57,7 +57,7 @@ COARSER = 10.0
 DEVIATIONS, WIDEST = 1.5, 1.0
 
 #: "auto": rows times support vectors that the exact SVM may have, or all rounds but the first; it
-#: computes some twice as many kernel values, in four to ten seconds on two cores. And those that the
+#: computes some twice as many kernel values, in four to ten seconds on two cores. And what the
 #: first round may have (minutes).
 EXACT_EFFORT, ROUND_EFFORT = 2e9, 3e11
 
