@@ -17,8 +17,10 @@ UPDATE_VALUES, UPDATE_LINES = 1 << 19, 1024
 #: Smallest and largest number of columns of such a block.
 UPDATE_COLUMNS = (256, 2048)
 
-#: Lines and columns of a compiled tile.
+#: Lines and columns of a compiled tile; and in score updates of rows with many features, whose
+#: products take long enough to leave the core's cache.
 TILE_LINES, TILE_COLUMNS = 256, 256
+WIDE_TILE_LINES, WIDE_TILE_COLUMNS = 1024, 512
 
 #: Multiplications that are worth compiled tiles, which take a second to compile once.
 TILE_PRODUCTS = 1e8

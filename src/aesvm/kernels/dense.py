@@ -127,17 +127,20 @@ class _Products(Columns):
             super().accumulate(lines, coefs, scores, kept, run, scratch)
             return
         add = self._addition(lines, self.right)
-        add(coefs[None], scores[None], kept, blocks.TILE_COLUMNS, run, scratch)
+        size = blocks.TILE_COLUMNS, blocks.TILE_LINES
+        if self.worth_keeping:
+            size = blocks.WIDE_TILE_COLUMNS, blocks.WIDE_TILE_LINES
+        add(coefs[None], scores[None], kept, run, scratch, *size)
 
     def write_square(self, rows, out, run, scratch):
         n = len(self)
-        if not self._in_tiles(n, n):
+        if self.worth_keeping or not self._in_tiles(n, n):  # half of them, where they are dear
             return super().write_square(rows, out, run, scratch)
         every = np.arange(n)
         add = self._addition(self.own_lines(every, rows), self.right)
         # rows that are kept, and nothing is added up
         kept = KeptRows.none(self.dtype)._replace(rows=out, free=every)
-        add(np.empty((0, n)), np.empty((0, n)), kept, blocks.SQUARE_COLUMNS, run, scratch)
+        add(np.empty((0, n)), np.empty((0, n)), kept, run, scratch, blocks.SQUARE_COLUMNS)
         return n * n
 
     def sums(self, lines, n_lines, edges, coefs, run=map):
@@ -152,7 +155,7 @@ class _Products(Columns):
                 add = self._addition(self.right[first:last], ready)
                 sums = np.zeros((len(coefs), len(ready)))
                 segment = np.ascontiguousarray(coefs[:, first:last])
-                add(segment, sums, kept, blocks.TILE_COLUMNS, run, scratch)
+                add(segment, sums, kept, run, scratch)
                 own[:, part] = sums
         return found.transpose(2, 0, 1)
 

@@ -165,7 +165,7 @@ class Addition(NamedTuple):
     """``scores += coefs @ K``, K the kernel values of lines and columns.
 
     They are a map of ``lines @ right.T``. Threads take some columns at a time, and go through all
-    lines, ``blocks.TILE_LINES`` at once.
+    lines, some at once: a tile.
     """
 
     lines: NDArray
@@ -177,9 +177,10 @@ class Addition(NamedTuple):
         coefs: NDArray[np.float64],
         scores: NDArray[np.float64],
         kept: KeptRows,
-        width: int,
         run: Callable,
         scratch: Scratch,
+        width: int = blocks.TILE_COLUMNS,
+        height: int = blocks.TILE_LINES,
     ) -> None:
         """Add up.
 
@@ -189,14 +190,13 @@ class Addition(NamedTuple):
         scores : ndarray of shape (n_outputs, n_columns)
         kept : KeptRows
             Rows of kernel values, to be added to the first output, and room for some lines.
-        width : int
-            Columns of a tile.
         run : callable
             ``map`` or a parallel one.
         scratch : Scratch
+        width, height : int
+            Columns and lines of a tile.
         """
         n_columns, n_features = self.right.shape
-        height = blocks.TILE_LINES
         n_tiles = -(-n_columns // width)
         products = float(max(1, len(self.lines))) * width * n_features
         most = max(1, int(_MOST_PRODUCTS / products))
