@@ -81,7 +81,7 @@ def test_auto_is_exact_after_a_few_subsets_where_most_rows_would_be_kept(
     assert model.certificate_.exact
     assert not model.representative_set_.reduced_
     assert 0 < len(reduced) <= 8
-    assert "rounds would take about as long" in capsys.readouterr().out
+    assert "too few rows can stand for others" in capsys.readouterr().out
     assert not recwarn.list  # it was a choice
 
 
