@@ -115,7 +115,7 @@ def may_pay(data: Rows, spec: KernelSpec) -> bool:
 
 
 def is_long(effort: float, n_machines: int) -> bool:
-    """Whether exact SVMs, of so many rows times support vectors, may take longer than a span."""
+    """Whether exact SVMs, whose rows times support vectors are ``effort``, may outlast a span."""
     return effort > n_machines * _AUTO_EACH
 
 

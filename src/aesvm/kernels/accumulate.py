@@ -39,7 +39,7 @@ class Scratch:
         return self.buffer(n_lines * width, dtype)[: n_lines * width].reshape(n_lines, width)
 
     def buffer(self, size: int, dtype: np.dtype) -> NDArray:
-        """Room for so many values, or more."""
+        """The thread's own array, of at least ``size`` values."""
         buffer = getattr(self.thread, "buffer", None)
         if buffer is None or buffer.size < size or buffer.dtype != dtype:
             buffer = self.thread.buffer = np.empty(max(blocks.UPDATE_VALUES, size), dtype=dtype)

@@ -103,7 +103,7 @@ def sums(
 
 
 def n_additions(n_terms: int) -> int:
-    """Additions one after another that a sum of so many terms is rounded by, at most.
+    """The most additions, one after another, that round a sum of ``n_terms`` terms.
 
     Terms of a block are added up, and then block after block.
 

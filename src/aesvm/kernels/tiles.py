@@ -23,9 +23,11 @@ from aesvm.kernels.functions import EXPONENTIAL
 from aesvm.runtime.jit import OPTIONS, jit
 from aesvm.runtime.threads import together
 
-#: A call takes tiles until it has done about so many multiplications (some tenths of a second, for
-#: which an interrupt has to wait); and a thread is woken for so many at least.
-_MOST_PRODUCTS, _LEAST_PRODUCTS = 1e10, 5e6
+#: Multiplications after which a call returns, so that an interrupt is seen: tenths of a second.
+_MOST_PRODUCTS = 1e10
+
+#: Multiplications that are worth waking a thread for.
+_LEAST_PRODUCTS = 5e6
 
 _LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453
 

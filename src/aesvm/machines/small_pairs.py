@@ -333,7 +333,7 @@ class SmallPairs:
         )
 
     def _constants(self, first: NDArray[np.intp], second: NDArray[np.intp]) -> Array:
-        """What pairs decide that have rows of one class, or of none."""
+        """The constant decisions of pairs that have rows of one class alone, or no rows."""
 
         def decided(*targets: float) -> float:
             offsets = self.formulation.constant(np.array(targets))

@@ -172,10 +172,16 @@ class Progress:
                 yield own
             return
         context = self.context.subcontext(task_name=name, max_subtasks=steps)
+        with self._told(context):
+            yield self._like(context=context, quiet=self.quiet or quiet, steps=steps)
+
+    @contextmanager
+    def _told(self, context: Any) -> Iterator[None]:
+        """Tell the callbacks that a task begins, and that it ends, for want of time if so."""
         context.call_on_fit_task_begin(estimator=self.estimator)
         out_of_time = None
         try:
-            yield self._like(context=context, quiet=self.quiet or quiet, steps=steps)
+            yield
         except OutOfTimeError as error:
             out_of_time = error
         if context.call_on_fit_task_end(estimator=self.estimator):
@@ -204,18 +210,10 @@ class Progress:
             whole.bar.n_bars += 1
             number = whole.bar.n_bars - 1
             context = self.context.subcontext(name, task_id=number, max_subtasks=STEPS)
-            context.call_on_fit_task_begin(estimator=self.estimator)
             of_its_own = _Bar(self.estimator, context, self.ending, STEPS)
             of_its_own.whole = part
-            out_of_time = None
-            try:
+            with self._told(context):
                 yield own._like(context=context, part=_Part(of_its_own))
-            except OutOfTimeError as error:
-                out_of_time = error
-            if context.call_on_fit_task_end(estimator=self.estimator):
-                self.ending.ask(context)
-            if out_of_time is not None:
-                raise out_of_time
         part.reach(1.0)
         whole.at = max(whole.at, part.end)
 
@@ -243,11 +241,6 @@ class Progress:
     def to_the_end(self) -> Progress:
         """The same, of work that is done whole or not at all."""
         return self._like(limited=False)
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether there is a callback that may show it."""
-        return bool(getattr(self.estimator, "_skl_callbacks", ()))
 
     def is_over(self) -> bool:
         """Whether the work is to end where it is."""

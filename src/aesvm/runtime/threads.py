@@ -36,9 +36,9 @@ class Threads:
         return one.in_order()
 
     def together(self, function: Callable[[], None], n_calls: int) -> None:
-        """Have a function called so many times at the same time, once of them by this thread.
+        """Call a function on ``n_calls`` threads at once, of which this is one.
 
-        What it does is found out by its calls themselves: those that come late find it done.
+        The calls share the work out among themselves: one that comes late finds it done.
         """
         others = _Map(lambda _: function(), list(range(min(n_calls, self.n_threads) - 1)))
         self._hand_out(others, len(others.items))

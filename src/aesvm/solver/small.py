@@ -127,9 +127,9 @@ class Variables(NamedTuple):
         return np.maximum(gaps.reshape(len(self.sizes), -1).max(axis=1), 0.0)
 
 
-#: A round: lowers the objectives of some duals, by their numbers, until gaps are as small as aimed
-#: at or so many updates were made; coefficients and slopes are brought up to date. Returns the
-#: updates of each and the decrease.
+#: A round takes the variables, the numbers of some duals, and for each the gap to come to and the
+#: most pair updates. It brings coefficients and slopes up to date, and returns for each dual the
+#: updates made and what its objective fell by.
 Round = Callable[[Variables, NDArray[np.intp], Array, NDArray[np.intp]], tuple[Array, Array]]
 
 
