@@ -46,7 +46,8 @@ def problem(formulation, seed, n=40):
 def solved(formulation, X, targets, bounds, tol=1e-8):
     kernel = TrainingKernel(SPEC, X, tol)
     variables = formulation.variables(targets, bounds)
-    solution = solve(kernel, np.arange(len(X))[variables.rows], variables, tol=tol)
+    rows = np.arange(len(X))[variables.rows]
+    solution = solve(kernel.for_sums(rows, variables.bounds), rows, variables, tol=tol)
     coefs = formulation.coefs(targets, solution.alpha)
     K = SPEC.matrix(X).square(np.arange(len(X)))
     scores = K @ coefs

@@ -326,6 +326,7 @@ class SpanMachine:
             nan,
             n_iter,
             self.values.n_values,
+            float(np.abs(coefs).sum()),
             self.last_solve.converged,
         )
         machine = Machine(self._set(), coefs, scores, offsets, solution)

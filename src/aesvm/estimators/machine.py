@@ -36,6 +36,7 @@ from aesvm.estimators.trained import (
     fit_in_memory,
 )
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
+from aesvm.machines.sharing import SharedWork
 from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.source import readable_again
 from aesvm.out_of_core.training import StreamedModel, check_not_exact
@@ -68,6 +69,7 @@ class KernelMachine:
     n_seen_: int
     _trained_on_: dict[str, Any]  # see TrainedOn
     _stream_: StreamedModel | None  # None where the model is of rows in memory
+    _shared: SharedWork  # of a search over parameters, while it fits
 
     @fit_method
     def fit(
@@ -88,7 +90,7 @@ class KernelMachine:
         -------
         self : object
         """
-        fit_in_memory(self, self._learns, X, y, sample_weight)
+        fit_in_memory(self, self._learns, X, y, sample_weight, getattr(self, "_shared", None))
         self._stream_ = None
         return self
 

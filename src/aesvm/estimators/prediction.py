@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -148,8 +148,18 @@ def model_of(estimator: Any) -> Any:
     return estimator._model()
 
 
+class KnownRows(NamedTuple):
+    """Rows whose decision values a search has computed for many models together."""
+
+    X: Any  #: the rows as they will be given to predict
+    model: Any  #: the estimator's, which knows its values there
+
+
 def ask(estimator: Any, method: str, X: Any) -> Any:
     """What a method of a fitted estimator's model gives for some rows."""
+    for known in getattr(estimator, "_known", ()):
+        if known.X is X:
+            return getattr(known.model, method)(X, estimator.n_jobs)
     model = model_of(estimator)
     return getattr(model, method)(validated_rows(estimator, X, reset=False), estimator.n_jobs)
 

@@ -33,6 +33,7 @@ from aesvm.machines import fit
 from aesvm.machines.accounts import Accounts
 from aesvm.machines.fitted import Fitted, warn_of_solver
 from aesvm.machines.results import Terms, TrainedMachines
+from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import Trainer
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
@@ -147,8 +148,19 @@ def set_trained(
         warn(f"The model may be far from the exact SVM: {caveat}.")
 
 
-def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_weight: Any) -> None:
-    """Check the input of a fit, train, and write the fitted attributes."""
+def fit_in_memory(
+    estimator: Any,
+    learning: Learning,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    shared: SharedWork | None = None,
+) -> None:
+    """Check the input of a fit, train, and write the fitted attributes.
+
+    ``shared``: what other fits to these very rows have kept for it, of estimators of this class.
+    """
+    shared = SharedWork() if shared is None else shared
     data = validated_rows(estimator, X, reset=True)
     y = learning.valid_targets(estimator, y, data)
     weights = valid_weights(sample_weight, data)
@@ -166,7 +178,9 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
     if limits is None and refine == "auto" and may_pay(rows, spec):
         limits = BasisLimits.for_auto(float(estimator.gap_tol), bytes_of_values(estimator))
     with fitting(estimator, data, y, weighted=True) as (run, progress):
-        kernel = _kernel(estimator, spec, data, learner)
+        kernel = shared.kernel(
+            (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner)
+        )
         every_row = settings._replace(hull_tol=0.0)
         plan = fit.Plan(every_row)  # max_vectors is for every row as it is
         if limits is None or limits.only_if_it_pays:
@@ -175,15 +189,14 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
         first, trained, in_span = None, None, False
         asked = limits is not None and not limits.only_if_it_pays
         if limits is not None and (asked or is_long(plan.effort, rows.n_machines)):
-            first = fit.first_set(rows, kernel, every_row, settings.hull_tol, run, progress)
+            first = fit.first_set(rows, kernel, every_row, settings.hull_tol, run, progress, shared)
             trainer = Trainer(formulation, options, rows.n_machines, run, progress)
             found = train_in_basis(rows, kernel, first.prepared, limits, trainer)
             in_span = found is not None
             trained = None if found is None else TrainedMachines.of(found, formulation)
         if first is None or trained is None:
-            prepared = None if first is None else first.prepared
             first = fit.first_set(
-                rows, kernel, plan.settings, settings.hull_tol, run, progress, prepared
+                rows, kernel, plan.settings, settings.hull_tol, run, progress, shared
             )
             trained = fit.train(
                 rows,
@@ -195,9 +208,12 @@ def fit_in_memory(estimator: Any, learning: Learning, X: Any, y: Any, sample_wei
                 refine,
                 run,
                 progress,
+                shared,
                 plan.support_share,
             )
-        known = digest(data, y, weights, run=run)
+        known = shared.of_rows("digest", lambda: digest(data, y, weights, run=run))
+    if progress.ending.cut:
+        shared.forget()
     if first.settings.most_kept == GIVE_UP_SHARE:  # else "auto" has chosen not to reduce
         warn_given_up(estimator, first)
     chosen = set_of(estimator, first.settings.hull_tol)

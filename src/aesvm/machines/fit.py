@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import TrainingKernel
+from aesvm.kernels.joint import HullKernel
 from aesvm.machines import rounds, small_pairs
 from aesvm.machines.accounts import Accounts
 from aesvm.machines.forecast import Forecast, forecast
@@ -23,6 +24,7 @@ from aesvm.machines.problem import Expansion
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.machines.rows import ClassRows, Rows
+from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import (
     SUPPORT_SHARE,
     SolverOptions,
@@ -31,8 +33,8 @@ from aesvm.machines.training import (
     train_in_memory,
 )
 from aesvm.runtime.progress import Progress
-from aesvm.sets.derive import Prepared, ReductionSettings, Representatives, derive, prepare
-from aesvm.sets.represent import Represented, represent
+from aesvm.sets.derive import ReductionSettings, Representatives, cut, derive, prepare
+from aesvm.sets.represent import Represented, distinct_of, represent
 
 #: For progress, kernel values that training is expected to take after a first set, for each of rows
 #: times rows: with rounds, and without. And those that reducing a row takes, times ``subset_size``.
@@ -54,7 +56,7 @@ def first_set(
     finest_tol: float,
     run: Callable,
     progress: Progress,
-    prepared: Prepared | None = None,
+    shared: SharedWork,
 ) -> Represented:
     """The set that all machines are trained on first.
 
@@ -70,28 +72,68 @@ def first_set(
     run : callable
         ``map`` or a parallel one.
     progress : Progress
-    prepared : Prepared, default=None
-        These rows prepared, where that was done before.
+    shared : SharedWork
+        Of fits to these rows.
     """
     used = np.flatnonzero(data.weights)
     kernel.check_bounded(used)
+    return shared.of_kernel(
+        ("set", settings, finest_tol),
+        lambda: _first_set(data, used, kernel, settings, finest_tol, run, progress, shared),
+    )
+
+
+def _first_set(
+    data: Rows,
+    used: NDArray[np.intp],
+    kernel: TrainingKernel,
+    settings: ReductionSettings,
+    finest_tol: float,
+    run: Callable,
+    progress: Progress,
+    shared: SharedWork,
+) -> Represented:
     share, shown = 0.0, settings.hull_tol > 0
     if shown:
         solved = _ROUNDS_SOLVE if settings.hull_tol > finest_tol else _PAPER_SOLVES
         effort = _REDUCED * settings.subset_size * len(used)
         share = effort / (effort + solved * data.effort(used))
     with progress.task("representatives", 2, share=share, bar=shown) as task:
-        return represent(
-            kernel,
-            data.groups,
-            data.weights,
-            settings,
-            run,
-            task,
-            keep_combinations=settings.hull_tol > 0,
-            finest_tol=finest_tol,
-            prepared=prepared,
+        groups, weights = data.groups, data.weights
+        prepared = shared.of_rows(
+            "distinct rows", lambda: distinct_of(kernel, groups, weights, run, task)
         )
+        subsets = None
+        if shown:
+            values = kernel.for_residuals(prepared.rows, min(settings.hull_tol, finest_tol))
+            with shared.timed("partition"):
+                subsets = shared.of_rows(
+                    _key_of_subsets(kernel, values, settings),
+                    lambda: cut(values, prepared.groups, settings, run, task),
+                )
+            shared.spent["kernel_values"] += sum(len(rows) ** 2 / 2 for rows in subsets)
+        with shared.timed("sets"):
+            return represent(
+                kernel,
+                groups,
+                weights,
+                settings,
+                run,
+                task,
+                keep_combinations=shown,
+                finest_tol=finest_tol,
+                prepared=prepared,
+                subsets=subsets,
+            )
+
+
+def _key_of_subsets(
+    kernel: TrainingKernel, values: HullKernel, settings: ReductionSettings
+) -> tuple:
+    """What the subsets that rows are cut into depend on."""
+    spec = kernel.spec
+    sizes = settings.subset_size, settings.partition_size, settings.partition
+    return "subsets", spec.kernel if spec.kernel == "rbf" else spec, values.dtype, sizes
 
 
 def train(
@@ -104,6 +146,7 @@ def train(
     refine: int | str,
     run: Callable,
     progress: Progress,
+    shared: SharedWork,
     support_share: float = SUPPORT_SHARE,
 ) -> TrainedMachines:
     """Train every machine on a first set, and refine it; see ``first_set`` and ``Plan``."""
@@ -119,6 +162,7 @@ def train(
         progress,
         aim_at_duality_gap=exact,
         support_share=support_share,
+        starts=shared.starts,
     )
     small, problems = None, data.problems(rows, weights)
     many = data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced
@@ -127,16 +171,20 @@ def train(
         small = small_pairs.SmallPairs(classes, kernel, of_pairs, int(options.cache_size * 1e6))
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)
-    return train_in_memory(
-        problems,
-        data.effort(rows),
-        kernel,
-        first.derived.found if first.derived.reduced else None,
-        partial(represent_anew, first, settings, run),
-        Policy(refine),
-        trainer,
-        small,
-    )
+    with shared.timed("solve"):
+        trained = train_in_memory(
+            problems,
+            data.effort(rows),
+            kernel,
+            first.derived.found if first.derived.reduced else None,
+            partial(represent_anew, first, settings, run),
+            Policy(refine, certify=not shared.in_search),
+            trainer,
+            small,
+        )
+    shared.spent["kernel_values"] += trainer.n_values
+    shared.spent["rows_solved"] += len(trained.solved)
+    return trained
 
 
 def certify(

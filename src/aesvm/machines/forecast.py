@@ -148,6 +148,7 @@ def _sampled(
         variables = formulation.variables(problem.targets, problem.bounds)
         rows = problem.rows[variables.rows]
         limit = 100 * len(rows)
-        solution = solve(kernel, rows, variables, tol=_SAMPLE_TOL, max_iter=limit, run=run)
+        values = kernel.for_sums(rows, variables.bounds)
+        solution = solve(values, rows, variables, tol=_SAMPLE_TOL, max_iter=limit, run=run)
         effort += len(problem.rows) * float(np.count_nonzero(solution.alpha))
     return Forecast(n_rows, effort / n_rows if n_rows else 0.0, n_rows)

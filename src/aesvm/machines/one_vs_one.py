@@ -177,7 +177,7 @@ def expansions(
     intercept: NDArray[np.float64],
 ) -> Iterator[Expansion]:
     """Every pair of classes, taken from a model's attributes again."""
-    dual = dual.toarray() if sp.issparse(dual) else dual
+    dual = as_array(dual)
     sign = -1.0 if len(n_support) == 2 else 1.0
     ends = np.cumsum(n_support)
     parts = [np.arange(end - size, end) for end, size in zip(ends, n_support, strict=True)]
@@ -185,6 +185,11 @@ def expansions(
         coefs = sign * np.concatenate([dual[j - 1, parts[i]], dual[i, parts[j]]])
         rows = support[np.concatenate([parts[i], parts[j]])].astype(np.intp)
         yield Expansion(rows[coefs != 0], coefs[coefs != 0], sign * float(intercept[number]))
+
+
+def as_array(dual: Any) -> NDArray[np.float64]:
+    """Coefficients in SVC's layout, which are sparse where the rows are."""
+    return dual.toarray() if sp.issparse(dual) else dual
 
 
 def pair_values(sums: NDArray[np.float64], intercept: NDArray[np.float64]) -> NDArray[np.float64]:

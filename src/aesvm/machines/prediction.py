@@ -94,13 +94,13 @@ class PairwiseModel:
         They are positive for the first class of a pair, and handed over for a few rows at a
         time: with many classes there are very many pairs.
         """
-        dual = self.dual_coef.toarray() if sp.issparse(self.dual_coef) else self.dual_coef
+        dual = one_vs_one.as_array(self.dual_coef)
         edges = np.r_[0, np.cumsum(self.n_support)]
 
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return decide(one_vs_one.pair_values(sums, self.intercept))
 
-        columns, X = _support_columns(self, X)
+        columns, X = support_columns(self, X)
         with one_blas_thread(), Threads(n_jobs) as run:
             return columns.expand(X, edges, np.ascontiguousarray(dual.T), combine, run)
 
@@ -119,7 +119,7 @@ class MachineModel:
         """Decision values of valid rows."""
         coefs = self._coefs()
         edges = np.array([0, len(coefs)])
-        columns, X = _support_columns(self, X)
+        columns, X = support_columns(self, X)
 
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return sums[:, 0, 0] + self.intercept[0]
@@ -156,11 +156,10 @@ class MachineModel:
         return self.decision_function(X, n_jobs)
 
     def _coefs(self) -> NDArray[np.float64]:
-        dual = self.dual_coef.toarray() if sp.issparse(self.dual_coef) else self.dual_coef
-        return np.ascontiguousarray(dual[0])
+        return np.ascontiguousarray(one_vs_one.as_array(self.dual_coef)[0])
 
 
-def _support_columns(model: PairwiseModel | MachineModel, X: Any) -> tuple[Columns, Any]:
+def support_columns(model: PairwiseModel | MachineModel, X: Any) -> tuple[Columns, Any]:
     """The support vectors as columns of the kernel matrix, and rows of the same kind."""
     if model.spec.kernel == "precomputed":
         kernel = model.spec.matrix(X, dtype=np.float64, accuracy=_ACCURACY)

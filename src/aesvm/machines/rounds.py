@@ -168,6 +168,7 @@ class Policy:
     refine: int | str
     effort: float = 1.0  #: the share of what a fit may spend, where it is asked: of one machine
     loosen: bool = False  #: a round over budget ends the rounds, rather than raise
+    certify: bool = True  #: what is cheap to certify is
 
 
 #: Trains a machine on each of some sets.
@@ -201,7 +202,8 @@ def refine(
             rounds = False
     if rounds:
         state = _Rounds(place, policy, formulation, train, progress).run(state)
-    worth = place.holds_all_rows or state.rounds
+    # of the first set alone a look changes nothing
+    worth = (place.holds_all_rows or state.rounds) and (policy.certify or policy.refine != 0)
     if state.looks is None and worth and place.certificate_cost(state) <= policy.effort * FREE:
         with suppress(OutOfTimeError):
             state = looked_at(place, state, free_offsets=policy.refine != 0)

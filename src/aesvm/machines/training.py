@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import TrainingKernel
+from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.accounts import Account, Accounts
 from aesvm.machines.formulation import (
     Formulation,
@@ -33,6 +33,7 @@ from aesvm.machines.problem import (
 )
 from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import Look, Policy, State, refine
+from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Representatives
@@ -84,6 +85,8 @@ class Trainer:
         Whether a set that is all rows is solved to a relative duality gap of 1e-3.
     support_share : float, default=0.3
         The share of the rows that are expected to be support vectors, for progress.
+    starts : Starts, default=None
+        Solutions of other fits to these rows, to begin with.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Trainer:
         progress: Progress,
         aim_at_duality_gap: bool = False,
         support_share: float = SUPPORT_SHARE,
+        starts: Starts | None = None,
     ) -> None:
         self.formulation = formulation
         self.options = options
@@ -102,7 +106,9 @@ class Trainer:
         self.progress = progress
         self.aim_at_duality_gap = aim_at_duality_gap
         self.support_share = support_share
+        self.starts = starts
         self.n_iter = [0] * n_machines
+        self.n_values = 0  # kernel values that all solves have taken
 
     @property
     def alone(self) -> bool:
@@ -161,11 +167,14 @@ class Trainer:
         bounds = own.bounds
         variables = formulation.variables(own.targets, bounds)
         rows = own.rows[variables.rows]
-        start = variables.start
+        values = kernel.for_sums(rows, variables.bounds)
+        start = None
         if own.start is not None:
-            start = np.clip(
-                formulation.alpha(own.targets, own.start, bounds), 0.0, variables.bounds
+            start = Start(
+                np.clip(formulation.alpha(own.targets, own.start, bounds), 0.0, variables.bounds)
             )
+        elif self.starts is not None:
+            start = self.starts.find(number, values, rows, variables)
         exact = self.aim_at_duality_gap and own.coverage.exact
         n_support = self.support_share * len(rows)
         if own.positions_before is not None:
@@ -173,10 +182,10 @@ class Trainer:
         n_values = _EXPECTED * len(rows) * max(n_support, 1)
         with progress.task("steps", _STEPS if self.alone else 0, share=1.0) as task:
             solution = solve(
-                kernel,
+                values,
                 rows,
                 variables,
-                start=start,
+                start,
                 tol=options.tol,
                 duality_tol=DUALITY_TOL if exact else None,
                 max_iter=options.max_iter,
@@ -186,6 +195,9 @@ class Trainer:
                 watch=_Watch(self, number, n_values, task),
             )
         self.n_iter[number] += solution.n_iter
+        self.n_values += solution.n_evaluations
+        if self.starts is not None and own.start is None:
+            self.starts.keep(number, values, rows, variables, solution)
         scores = np.empty(len(own.rows))
         scores[variables.rows] = solution.scores
         offsets = best_offsets(formulation, scores, own.targets, bounds)
@@ -194,17 +206,22 @@ class Trainer:
 
 
 def solve(
-    kernel: TrainingKernel, rows: NDArray[np.intp], variables: Variables, **options: Any
+    kernel: KernelMatrix,
+    rows: NDArray[np.intp],
+    variables: Variables,
+    start: Start | None = None,
+    **options: Any,
 ) -> Solution:
-    """The dual of some variables, minimised over kernel values of enough precision."""
-    options.setdefault("start", variables.start)
+    """The dual of some variables, minimised."""
     return minimize(
-        kernel.for_sums(rows, variables.bounds),
+        kernel,
         rows,
         variables.signs,
         variables.linear,
         variables.bounds,
         groups=variables.constraints,
+        start=variables.start if start is None else start.alpha,
+        known=None if start is None else start.known,
         **options,
     )
 
@@ -362,7 +379,7 @@ def _train_in_place(
     sets = place.represented(first)
     state = refine(place, sets, policy, formulation, train, place.progress)
     (machine,), (account,) = state.machines, accounts_of(state, formulation)
-    proof = place.prove(machine)
+    proof = place.prove(machine) if policy.certify else None
     if proof is not None:
         account = proven(account, proof)
     coefs = place.lifted(machine)

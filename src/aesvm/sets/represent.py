@@ -65,13 +65,7 @@ def represent(
     """
     started = time.perf_counter()
     if prepared is None:
-        prepared = prepare(kernel.X, groups, weights, run, kernel.joint_targets)
-        n_groups = len(np.unique(groups))
-        classes = f" of {n_groups:,} classes" if n_groups > 1 else ""
-        n_distinct = len(prepared.rows)
-        progress.say(
-            f"{len(groups):,} rows{classes}, {n_distinct:,} distinct rows of non-zero weight"
-        )
+        prepared = distinct_of(kernel, groups, weights, run, progress)
     finest = settings.hull_tol if finest_tol is None else min(settings.hull_tol, finest_tol)
     values = kernel.for_residuals(prepared.rows, finest)
     derived = derive(
@@ -92,3 +86,19 @@ def represent(
             f"residual {represented.max_residual:.3g}, {time.perf_counter() - started:.1f} s"
         )
     return represented
+
+
+def distinct_of(
+    kernel: TrainingKernel,
+    groups: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    run: Callable,
+    progress: Progress,
+) -> Prepared:
+    """The distinct rows of a kernel matrix, group by group."""
+    prepared = prepare(kernel.X, groups, weights, run, kernel.joint_targets)
+    n_groups = len(np.unique(groups))
+    classes = f" of {n_groups:,} classes" if n_groups > 1 else ""
+    n_distinct = len(prepared.rows)
+    progress.say(f"{len(groups):,} rows{classes}, {n_distinct:,} distinct rows of non-zero weight")
+    return prepared

@@ -33,7 +33,15 @@ class Solution(NamedTuple):
     duality_gap: float  #: primal minus dual objective, where the kernel is positive semidefinite
     n_iter: int  #: pair updates
     n_evaluations: int  #: kernel values computed
+    total_moved: float  #: all that coefficients have moved, which scores were rounded after
     converged: bool  #: whether gap <= tol, and the duality gap is as small as was asked for
+
+
+class Known(NamedTuple):
+    """Scores of a start that need not be computed."""
+
+    scores: NDArray[np.float64]  #: sum_j s_j alpha_j K_ij, of each variable i
+    total_moved: float  #: see ``Solution``
 
 
 class Edge(NamedTuple):
@@ -68,7 +76,9 @@ class DualState:
     The order breaks ties, of which the start is full: a working set should be a sample.
     """
 
-    def __init__(self, kernel, rows, signs, linear, bounds, groups, start, run) -> None:
+    def __init__(
+        self, kernel, rows, signs, linear, bounds, groups, start, known: Known | None, run
+    ) -> None:
         n = len(rows)
         groups = np.zeros(n, dtype=np.intp) if groups is None else groups
         order = np.random.default_rng(0).permutation(n)
@@ -88,9 +98,9 @@ class DualState:
         self.total_moved = 0.0  # all that coefficients have moved, which scores were rounded after
         self.scratch = Scratch()
         if start is not None:
-            self._start(np.asarray(start, dtype=np.float64)[order], bounds[order])
+            self._start(np.asarray(start, dtype=np.float64)[order], bounds[order], known)
 
-    def _start(self, alpha: NDArray[np.float64], bounds: NDArray) -> None:
+    def _start(self, alpha: NDArray[np.float64], bounds: NDArray, known: Known | None) -> None:
         wrong = np.flatnonzero(~((alpha >= 0.0) & (alpha <= bounds)))
         if len(wrong):
             i = wrong[0]
@@ -99,7 +109,11 @@ class DualState:
                 "a start must be feasible."
             )
         self.coefs = self.signs * alpha
-        self.refresh()
+        if known is None:
+            self.refresh()
+        else:
+            self.scores[self.at] = known.scores[self.order]
+            self.total_moved = known.total_moved
 
     def refresh(self) -> None:
         """Compute all scores anew."""
@@ -187,6 +201,7 @@ class DualState:
             duality_gap=duality_gap,
             n_iter=n_iter,
             n_evaluations=self.n_evaluations,
+            total_moved=self.total_moved,
             converged=bool(gap <= tol)
             and (duality_tol is None or duality_gap <= duality_tol * abs(objective)),
         )

@@ -1,0 +1,180 @@
+"""Work that fits to the same rows have in common: a search over parameters makes many of these.
+
+    for all of them            the distinct rows
+    for one kernel             the kernel matrix; representative sets; solutions to start from
+    for every gamma of "rbf"   the subsets that rows are cut into
+
+Each is kept under what it depends on. What depends on a kernel is kept until a fit has another one.
+
+A solution is a start for the next: all its multipliers times the one factor that is best for the
+dual, as far as the new bounds allow. Sums over kernel values are then known too, times that factor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.machines.formulation import Variables
+from aesvm.solver.state import Known, Solution
+
+Value = TypeVar("Value")
+
+#: A multiplier that comes this close to a bound, as a share of it, is put on the bound.
+_AT_BOUND = 1e-12
+
+
+class SharedWork:
+    """What fits to the same rows keep for each other.
+
+    Parameters
+    ----------
+    in_search : bool, default=False
+        Whether other fits follow: solutions are kept for them, and models do without the
+        certificate that costs little.
+
+    Attributes
+    ----------
+    spent : dict of str to float
+        Seconds by what they were spent on ("partition", "sets", "solve"), ``"kernel_values"`` that
+        were computed, and ``"rows_solved"``.
+
+    Examples
+    --------
+    >>> from aesvm.machines.sharing import SharedWork
+    >>> shared = SharedWork()
+    >>> shared.of_rows("answer", lambda: 42), shared.of_rows("answer", lambda: 43)
+    (42, 42)
+    """
+
+    def __init__(self, in_search: bool = False) -> None:
+        self.in_search = in_search
+        self.spent: dict[str, float] = defaultdict(float)
+        self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing of the fits before: they were cut short."""
+        self._of_rows: dict[Hashable, Any] = {}
+        self._kernel: Hashable = None
+        self._of_kernel: dict[Hashable, Any] = {}
+
+    def of_rows(self, what: Hashable, compute: Callable[[], Value]) -> Value:
+        """Something that depends on the rows, and on what its name says."""
+        if what not in self._of_rows:
+            self._of_rows[what] = compute()
+        return self._of_rows[what]
+
+    def kernel(self, key: Hashable, make: Callable[[], TrainingKernel]) -> TrainingKernel:
+        """The kernel matrix of a fit; another ``key`` than the last makes another one."""
+        if key != self._kernel:
+            self._kernel, self._of_kernel = key, {}
+        return self.of_kernel("kernel", make)
+
+    def of_kernel(self, what: Hashable, compute: Callable[[], Value]) -> Value:
+        """Something that depends on the kernel of the fit, and on what its name says."""
+        if what not in self._of_kernel:
+            self._of_kernel[what] = compute()
+        return self._of_kernel[what]
+
+    @property
+    def starts(self) -> Starts | None:
+        """Solutions with the kernel of the fit, where they are kept."""
+        return self.of_kernel("starts", Starts) if self.in_search else None
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Count the seconds of some work."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[what] += time.perf_counter() - started
+
+
+class Start(NamedTuple):
+    """Where a solve begins."""
+
+    alpha: NDArray[np.float64]
+    known: Known | None = None
+
+
+class _Solved(NamedTuple):
+    """A solution, and what it is one of."""
+
+    kernel: KernelMatrix
+    rows: NDArray[np.intp]
+    signs: NDArray[np.float64]
+    solution: Solution
+
+
+class Starts:
+    """The last solution of each machine, as a start for the next."""
+
+    def __init__(self) -> None:
+        self._solved: dict[int, _Solved] = {}
+
+    def keep(
+        self,
+        number: int,
+        kernel: KernelMatrix,
+        rows: NDArray[np.intp],
+        variables: Variables,
+        solution: Solution,
+    ) -> None:
+        """Keep the solution of machine ``number``."""
+        self._solved[number] = _Solved(kernel, rows, variables.signs, solution)
+
+    def find(
+        self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
+    ) -> Start | None:
+        """A start for machine ``number``; None where the last solution is of other variables.
+
+        Also where sums of variables are to be held at other values than zero, as in the nu forms.
+        """
+        last = self._solved.get(number)
+        if last is None or variables.start is not None:
+            return None
+        if not (np.array_equal(last.rows, rows) and np.array_equal(last.signs, variables.signs)):
+            return None
+        return scaled(last.solution, variables, same_values=last.kernel is kernel)
+
+
+def scaled(solution: Solution, variables: Variables, same_values: bool = True) -> Start:
+    """A solution at other bounds: its best multiple, for the dual, that they allow.
+
+    ``same_values``: whether the kernel values are those of the solution, so that scores are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.kernels import kernel_matrix
+    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.machines.sharing import scaled
+    >>> from aesvm.solver.smo import minimize
+    >>> K, y = kernel_matrix(np.array([[-1.0], [1.0]]), kernel="linear"), np.array([-1.0, 1.0])
+    >>> low = minimize(K, np.arange(2), y, -np.ones(2), np.full(2, 0.1))
+    >>> scaled(low, Hinge().variables(y, np.full(2, 0.3))).alpha
+    array([0.3, 0.3])
+    >>> scaled(low, Hinge().variables(y, np.full(2, 10.0))).alpha
+    array([0.5, 0.5])
+    """
+    alpha = solution.alpha
+    held = alpha > 0
+    if not held.any():
+        return Start(np.zeros(len(alpha)))
+    room = float((variables.bounds[held] / alpha[held]).min())
+    curvature = float((variables.signs * alpha) @ solution.scores)
+    best = -float(variables.linear @ alpha) / curvature if curvature > 0 else room
+    factor = max(0.0, min(best, room))
+    moved = factor * alpha
+    bounds = variables.bounds
+    moved = np.where(moved >= (1.0 - _AT_BOUND) * bounds, bounds, moved)
+    known = Known(factor * solution.scores, factor * solution.total_moved)
+    return Start(moved, known if same_values else None)

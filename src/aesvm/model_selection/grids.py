@@ -1,0 +1,177 @@
+"""Grids of parameters: one that centres itself on the data, and the paper's.
+
+gamma of the RBF kernel is the inverse of a squared distance, beyond which rows hardly know of each
+other: distances between rows of the data say which ones matter. C limits what a row can add to a
+function whose unit is the spread of the data in kernel space, and of the targets in a regression.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import loguniform
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.pipeline import Pipeline
+
+from aesvm.estimators.parameters import kernel_spec
+from aesvm.estimators.validation import validated_rows
+from aesvm.kernels import resolve_gamma
+from aesvm.model_selection.chains import svm_of
+
+#: Rows that distances are measured on.
+_SAMPLE = 1000
+
+#: Values of each parameter.
+_VALUES = 5
+
+#: gamma goes from the inverse of the upper of these quantiles of squared distances, and a factor
+#: below, to that of the lower, and a factor above.
+_QUANTILES, _BEYOND = (0.1, 0.9), 4.0
+
+#: C times the spread of the data in kernel space; in a regression, over the spread of the targets.
+_COSTS = 0.1, 1000.0
+
+#: nu of a classifier or regression, as shares of the largest possible; and of outliers.
+_NUS, _OUTLIERS = (0.05, 0.8), (0.005, 0.2)
+
+
+def paper_grid(estimator: Any = None) -> dict[str, list[float]]:
+    """The grid of the paper's experiments: twelve values of C times seven of gamma.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        A pipeline, so that parameters are named as of its last step.
+
+    Examples
+    --------
+    >>> from aesvm.model_selection import paper_grid
+    >>> {name: (len(values), min(values), max(values)) for name, values in paper_grid().items()}
+    {'C': (12, 0.0625, 128.0), 'gamma': (7, 0.0625, 4.0)}
+    """
+    prefix = ""
+    if estimator is not None:
+        prefix, machine = svm_of(estimator, {})
+        if not hasattr(machine, "C"):
+            raise ValueError(
+                f'param_grid="paper" is of C and gamma, and {type(estimator).__name__} ends in no '
+                'SVM of ours that has a C: use "svm", or a grid of your own.'
+            )
+    return {
+        f"{prefix}C": [2.0**k for k in range(-4, 8)],
+        f"{prefix}gamma": [2.0**k for k in range(-4, 3)],
+    }
+
+
+def svm_grid(estimator: Any, X: ArrayLike, y: ArrayLike | None = None) -> dict[str, list[float]]:
+    """A grid that centres itself on the data, five values of each parameter.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One of ours, or a pipeline that ends in one: then X is transformed by its other steps.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    grid : dict
+        gamma (of the RBF kernel) and C, or nu where there is no C.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AESVC
+    >>> from aesvm.model_selection import svm_grid
+    >>> X, y = make_moons(500, noise=0.2, random_state=0)
+    >>> grid = svm_grid(AESVC(), X, y)
+    >>> [len(values) for values in grid.values()]
+    [5, 5]
+    """
+    ranges = _ranges(estimator, X, y)
+    return {
+        name: [float(f"{value:.3g}") for value in np.geomspace(low, high, _VALUES)]
+        for name, (low, high) in ranges.items()
+    }
+
+
+def svm_distributions(estimator: Any, X: ArrayLike, y: ArrayLike | None = None) -> dict[str, Any]:
+    """The ranges of ``svm_grid``, to draw from uniformly on a logarithmic scale.
+
+    gamma is drawn from its five values: candidates with the same kernel share more.
+    """
+    grid = svm_grid(estimator, X, y)
+    return {
+        name: grid[name] if name.endswith("gamma") else loguniform(low, high)
+        for name, (low, high) in _ranges(estimator, X, y).items()
+    }
+
+
+def _ranges(estimator: Any, X: Any, y: Any) -> dict[str, tuple[float, float]]:
+    prefix, machine = svm_of(estimator, {})
+    if machine is None:
+        raise ValueError(
+            f'param_grid="svm" is for estimators of aesvm and pipelines that end in one, and got '
+            f"{type(estimator).__name__}: give a grid of your own."
+        )
+    rows = _transformed_sample(estimator, X, y)
+    machine = clone(machine)
+    ranges: dict[str, tuple[float, float]] = {}
+    if machine.kernel == "precomputed" or callable(machine.kernel):
+        spread = 1.0
+    else:
+        rows = validated_rows(machine, rows, reset=True)
+        if machine.kernel == "rbf":
+            ranges[f"{prefix}gamma"] = low, high = _gammas(rows)
+            machine.gamma = float(np.sqrt(low * high))
+        spread = _kernel_spread(machine, rows)
+    if hasattr(machine, "C"):
+        targets = 1.0
+        if is_regressor(machine):
+            targets = float(np.std(np.asarray(y, dtype=float))) or 1.0
+        ranges[f"{prefix}C"] = _COSTS[0] * targets / spread, _COSTS[1] * targets / spread
+    else:
+        largest = 1.0
+        if is_classifier(machine):
+            counts = np.sort(np.unique(np.asarray(y), return_counts=True)[1])
+            largest = 2.0 * counts[0] / (counts[0] + counts[-1])
+        low, high = _NUS if is_classifier(machine) or is_regressor(machine) else _OUTLIERS
+        ranges[f"{prefix}nu"] = low * largest, high * largest
+    return ranges
+
+
+def _transformed_sample(estimator: Any, X: Any, y: Any) -> Any:
+    """Some rows, as the SVM will see them."""
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    at = np.sort(np.random.default_rng(0).permutation(n_rows)[:_SAMPLE])
+    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+        X = clone(Pipeline(estimator.steps[:-1])).fit_transform(X, y)
+    if hasattr(X, "iloc"):
+        return X.iloc[at]
+    return X[at] if hasattr(X, "shape") else np.asarray(X)[at]
+
+
+def _gammas(rows: Any) -> tuple[float, float]:
+    """The range of gamma, from distances between random pairs of rows."""
+    n = rows.shape[0]
+    other = np.random.default_rng(1).permutation(n)
+    apart = np.arange(n) != other
+    difference = rows[np.flatnonzero(apart)] - rows[other[apart]]
+    squared = difference.multiply(difference) if hasattr(difference, "multiply") else difference**2
+    distances = np.asarray(squared.sum(axis=1), dtype=float).ravel()
+    distances = distances[distances > 0]
+    if not len(distances):
+        return 1.0 / _BEYOND, _BEYOND
+    near, far = np.quantile(distances, _QUANTILES)
+    return float(1.0 / (_BEYOND * far)), float(_BEYOND / near)
+
+
+def _kernel_spread(machine: Any, rows: Any) -> float:
+    """The mean squared distance of rows from their centre, in kernel space."""
+    gamma = resolve_gamma(machine.gamma, rows, machine.kernel)
+    every: NDArray[np.intp] = np.arange(rows.shape[0])
+    values = kernel_spec(machine, gamma).matrix(rows, dtype=np.float64).square(every)
+    spread = float(values.diagonal().mean() - values.mean())
+    return spread if spread > 0 and np.isfinite(spread) else 1.0

@@ -1,0 +1,115 @@
+"""Decision values of many models at the same rows, computed together.
+
+The models of a chain have one kernel, and most of their support vectors in common: kernel values
+of the rows with all of these are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.machines import one_vs_one
+from aesvm.machines.prediction import MachineModel, PairwiseModel, support_columns
+from aesvm.runtime.threads import Threads, one_blas_thread
+
+#: Most bytes that the values of all models may take; with more, each predicts by itself.
+_MOST_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class KnownPairs(PairwiseModel):
+    """A classifier whose decision values at some rows are known; it is asked for these alone."""
+
+    values: NDArray[np.float64] | None = None  #: of every pair of classes
+
+    def _decide(
+        self, X: Any, decide: Callable[[NDArray[np.float64]], NDArray], n_jobs: int | None
+    ) -> NDArray:
+        assert self.values is not None
+        return decide(self.values)
+
+
+@dataclass(frozen=True)
+class KnownMachine(MachineModel):
+    """A machine whose decision values at some rows are known; it is asked for these alone."""
+
+    values: NDArray[np.float64] | None = None
+
+    def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        assert self.values is not None
+        return self.values
+
+
+def known_models(
+    models: Sequence[PairwiseModel | MachineModel], rows: Any, X: Any, n_jobs: int | None
+) -> list[KnownPairs | KnownMachine] | None:
+    """The models with their decision values at X; None where these would be too many to hold.
+
+    Parameters
+    ----------
+    models : sequence of PairwiseModel or of MachineModel
+        Trained on the same rows, with the same kernel.
+    rows : ndarray or CSR matrix
+        These rows, valid; not used where the kernel is precomputed.
+    X : ndarray or CSR matrix
+        Valid rows to predict.
+    n_jobs : int or None
+    """
+    first = models[0]
+    n_outputs = len(first.intercept)
+    if X.shape[0] * len(models) * n_outputs * 8 > _MOST_BYTES:
+        return None
+    groups = np.zeros(rows.shape[0], dtype=np.intp)
+    used = np.zeros(rows.shape[0], dtype=bool)
+    for model in models:
+        groups[model.support] = model.groups
+        used[model.support] = True
+    union = np.flatnonzero(used)
+    union = union[np.argsort(groups[union], kind="stable")]
+    place = np.zeros(len(used), dtype=np.intp)
+    place[union] = np.arange(len(union))
+    coefs = []
+    for model in models:
+        dual = one_vs_one.as_array(model.dual_coef)
+        own = np.zeros((len(union), len(dual)))
+        own[place[model.support]] = dual.T
+        coefs.append(own)
+    width = coefs[0].shape[1]
+    n_groups = first.shares.shape[1]
+    edges = np.r_[0, np.cumsum(np.bincount(groups[union], minlength=n_groups))]
+    vectors = rows if first.spec.kernel == "precomputed" else rows[union]
+    columns, X = support_columns(replace(first, support=union, vectors=vectors), X)
+
+    def combine(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        each = [
+            _values(model, sums[:, :, at * width : (at + 1) * width])
+            for at, model in enumerate(models)
+        ]
+        return np.concatenate(each, axis=1)
+
+    with one_blas_thread(), Threads(n_jobs) as run:
+        values = columns.expand(X, edges, np.ascontiguousarray(np.hstack(coefs)), combine, run)
+    return [
+        _known(model, values[:, at * n_outputs : (at + 1) * n_outputs])
+        for at, model in enumerate(models)
+    ]
+
+
+def _values(model: PairwiseModel | MachineModel, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    if isinstance(model, PairwiseModel):
+        return one_vs_one.pair_values(np.ascontiguousarray(sums), model.intercept)
+    return sums[:, 0, :] + model.intercept[0]
+
+
+def _known(
+    model: PairwiseModel | MachineModel, values: NDArray[np.float64]
+) -> KnownPairs | KnownMachine:
+    fields = {name: getattr(model, name) for name in model.__dataclass_fields__}
+    if isinstance(model, PairwiseModel):
+        return KnownPairs(**fields, values=np.ascontiguousarray(values))
+    return KnownMachine(**fields, values=np.ascontiguousarray(values[:, 0]))

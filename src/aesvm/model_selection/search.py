@@ -1,0 +1,345 @@
+"""AEGridSearchCV and the others: scikit-learn's searches, whose fits share their work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from math import ceil, floor, log
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterGrid,
+    ParameterSampler,
+    RandomizedSearchCV,
+)
+from sklearn.model_selection._search_successive_halving import HalvingGridSearchCV
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from aesvm.model_selection.chains import svm_of
+from aesvm.model_selection.grids import paper_grid, svm_distributions, svm_grid
+from aesvm.model_selection.shared_search import SharedSearch
+
+#: Parameters that every search has beside those of scikit-learn's.
+_CONSTRAINTS: dict[str, list] = {"resume": [str, os.PathLike, None]}
+
+
+class AEGridSearchCV(GridSearchCV, SharedSearch):
+    """Search over a grid of parameters, whose fits share their work.
+
+    It takes what :class:`sklearn.model_selection.GridSearchCV` takes, gives what it gives, and
+    finds the same scores, to within the solver's ``tol``. Of the fits to one fold
+
+    - all have the same distinct rows, and steps of a pipeline before the SVM are fitted once;
+    - those that differ in the gamma of the RBF kernel have the same partition;
+    - those with the same kernel have the same representative sets, each starts from the solution
+      before it, and kernel values of the rows to predict are computed once.
+
+    The models of the search have no certificate; ``best_estimator_`` is fitted as always, and has
+    one. Candidates of other estimators than ours are fitted as scikit-learn does it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any of ours, or a pipeline that ends in one.
+    param_grid : dict, list of dicts, "svm" or "paper"
+        As for ``GridSearchCV``; "svm" is a grid that centres itself on the data, see
+        :func:`svm_grid`, and "paper" that of the paper's experiments, :func:`paper_grid`.
+    scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
+        As for ``GridSearchCV``. Work goes through joblib: chains of candidates with one kernel,
+        each on one fold. With ``n_jobs=None`` the estimator's own ``n_jobs`` threads do it.
+    resume : str or os.PathLike, default=None
+        A file in which results are kept as they come, and from which a search that was
+        interrupted goes on. It is never unpickled; one of another search is refused.
+
+    Attributes
+    ----------
+    cv_results_ : dict of ndarrays
+        That of ``GridSearchCV``; beside the times of fits and scores, as mean and standard
+        deviation over the folds: ``partition_time``, ``set_time`` and ``solve_time``, the
+        ``kernel_values`` that were computed and the ``rows_solved`` for. What several fits share is
+        counted for the first of them.
+    param_grid_ : dict or list of dicts
+        The grid that was searched.
+    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
+        And all others of ``GridSearchCV``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AESVC
+    >>> from aesvm.model_selection import AEGridSearchCV
+    >>> X, y = make_moons(1000, noise=0.2, random_state=0)
+    >>> search = AEGridSearchCV(AESVC(), {"C": [0.1, 1, 10], "gamma": [0.1, 1, 10]}, cv=3).fit(X, y)
+    >>> bool(search.best_score_ > 0.95)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **GridSearchCV._parameter_constraints,
+        "param_grid": [dict, list, StrOptions({"svm", "paper"})],
+        **_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        resume: str | os.PathLike | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            param_grid,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.resume = resume
+
+    def _candidates_from(self, X: Any, y: Any) -> None:
+        self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)
+
+    def _run_search(self, evaluate_candidates: Callable, *, callback_ctx: Any = None) -> None:
+        _search_all(self, ParameterGrid(self.param_grid_), evaluate_candidates, callback_ctx)
+
+
+class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
+    """Search over random candidates, whose fits share their work; see :class:`AEGridSearchCV`.
+
+    Fits share most where candidates have the same kernel: with gamma drawn from a list of values
+    rather than from a continuous distribution.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any of ours, or a pipeline that ends in one.
+    param_distributions : dict, list of dicts or "svm"
+        As for :class:`sklearn.model_selection.RandomizedSearchCV`; "svm" draws C uniformly on a
+        logarithmic scale, and gamma from five values, as far as :func:`svm_grid` goes.
+    n_iter, scoring, n_jobs, refit, cv, verbose, pre_dispatch, random_state, error_score, \
+    return_train_score
+        As for ``RandomizedSearchCV``.
+    resume : str or os.PathLike, default=None
+        See :class:`AEGridSearchCV`.
+
+    Examples
+    --------
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AESVC
+    >>> from aesvm.model_selection import AERandomizedSearchCV
+    >>> X, y = make_moons(500, noise=0.2, random_state=0)
+    >>> candidates = {"C": loguniform(0.1, 100), "gamma": [0.1, 1, 10]}
+    >>> search = AERandomizedSearchCV(AESVC(), candidates, n_iter=8, random_state=0).fit(X, y)
+    >>> bool(search.best_score_ > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RandomizedSearchCV._parameter_constraints,
+        "param_distributions": [dict, list, StrOptions({"svm"})],
+        **_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Any,
+        *,
+        n_iter: int = 10,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        random_state: Any = None,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        resume: str | os.PathLike | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            param_distributions,
+            n_iter=n_iter,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            random_state=random_state,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.resume = resume
+
+    def _candidates_from(self, X: Any, y: Any) -> None:
+        self.param_distributions_ = self.param_distributions
+        if self.param_distributions == "svm":
+            self.param_distributions_ = svm_distributions(self.estimator, X, y)
+
+    def _run_search(self, evaluate_candidates: Callable, *, callback_ctx: Any = None) -> None:
+        drawn = ParameterSampler(
+            self.param_distributions_, self.n_iter, random_state=self.random_state
+        )
+        _search_all(self, drawn, evaluate_candidates, callback_ctx)
+
+
+class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
+    """Search over a grid by halving, whose fits share their work; see :class:`AEGridSearchCV`.
+
+    All candidates are tried with little, and the best of them, one in ``factor``, with more.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any of ours, or a pipeline that ends in one.
+    param_grid : dict, list of dicts, "svm" or "paper"
+        See :class:`AEGridSearchCV`.
+    resource : "n_samples", "hull_tol" or str, default="n_samples"
+        What there is little of at first: rows, a parameter of the estimator that takes whole
+        numbers, or how finely rows are represented. With ``"hull_tol"`` (in a pipeline
+        ``"svc__hull_tol"``) all candidates are first trained on coarse representative sets with
+        ``refine=0``, ``factor`` times finer ones for those that are left, and the last as the
+        estimator's own ``hull_tol`` and ``refine`` say.
+    factor, max_resources, min_resources, aggressive_elimination, cv, scoring, refit, error_score, \
+    return_train_score, random_state, n_jobs, verbose
+        As for :class:`sklearn.model_selection.HalvingGridSearchCV`.
+    resume : str or os.PathLike, default=None
+        See :class:`AEGridSearchCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AESVC
+    >>> from aesvm.model_selection import AEHalvingGridSearchCV
+    >>> X, y = make_moons(3000, noise=0.2, random_state=0)
+    >>> grid = {"C": [0.1, 1, 10], "gamma": [0.1, 1, 10]}
+    >>> search = AEHalvingGridSearchCV(AESVC(), grid, cv=3, resource="hull_tol").fit(X, y)
+    >>> search.n_candidates_
+    [9, 3, 1]
+    """
+
+    max_resources: Any
+
+    _parameter_constraints: ClassVar[dict] = {
+        **HalvingGridSearchCV._parameter_constraints,
+        "param_grid": [dict, list, StrOptions({"svm", "paper"})],
+        "factor": [Interval(Real, 1, None, closed="neither")],
+        **_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        factor: float = 3,
+        resource: str = "n_samples",
+        max_resources: Any = "auto",
+        min_resources: Any = "exhaust",
+        aggressive_elimination: bool = False,
+        cv: Any = 5,
+        scoring: Any = None,
+        refit: Any = True,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        resume: str | os.PathLike | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            param_grid,
+            factor=factor,
+            resource=resource,
+            max_resources=max_resources,
+            min_resources=min_resources,
+            aggressive_elimination=aggressive_elimination,
+            cv=cv,
+            scoring=scoring,
+            refit=refit,
+            error_score=error_score,
+            return_train_score=return_train_score,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.resume = resume
+
+    def _candidates_from(self, X: Any, y: Any) -> None:
+        self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)
+
+    def _generate_candidate_params(self) -> Any:
+        return ParameterGrid(self.param_grid_)
+
+    @property
+    def _by_tolerance(self) -> bool:
+        prefix, machine = svm_of(self.estimator, {})
+        return machine is not None and self.resource == f"{prefix}hull_tol"
+
+    def _check_input_parameters(self, X: Any, y: Any, split_params: Any) -> None:
+        given = self.max_resources
+        if self._by_tolerance and given == "auto":
+            n_rounds = 1 + floor(log(len(ParameterGrid(self.param_grid_)), self.factor))
+            self.max_resources = ceil(self.factor ** (n_rounds - 1))
+        try:
+            super()._check_input_parameters(X, y, split_params)
+        finally:
+            self.max_resources = given
+
+    def _run_search(self, evaluate_candidates: Callable, *, callback_ctx: Any) -> None:
+        if not self._by_tolerance:
+            super()._run_search(evaluate_candidates, callback_ctx=callback_ctx)
+            return
+        own = self.estimator.get_params()
+        refine = f"{self.resource.removesuffix('hull_tol')}refine"
+
+        def at_tolerance(candidates: Iterable[dict[str, Any]], *args: Any, **others: Any) -> Any:
+            """Candidates whose resource is how many times finer than the first they are."""
+            told = []
+            for params in candidates:
+                share = params[self.resource] / self.max_resources_
+                how = own[refine] if share >= 1.0 else 0
+                tol = own[self.resource] / share
+                told.append({**params, self.resource: tol, refine: how})
+            return evaluate_candidates(told, *args, **others)
+
+        super()._run_search(at_tolerance, callback_ctx=callback_ctx)
+
+
+def _search_all(owner: Any, candidates: Any, evaluate_candidates: Callable, context: Any) -> None:
+    """Evaluate candidates at once, as one task."""
+    task = context.subcontext(
+        task_name="search",
+        max_subtasks=len(candidates) * owner.n_splits_,
+        sequential_subtasks=False,
+    )
+    task.call_on_fit_task_begin(estimator=owner)
+    evaluate_candidates(candidates, callback_ctx=task)
+    task.call_on_fit_task_end(estimator=owner)
+
+
+def _named_grid(name: Any, estimator: Any, X: Any, y: Any) -> Any:
+    """A grid, where it is given by name."""
+    if isinstance(name, str):
+        return svm_grid(estimator, X, y) if name == "svm" else paper_grid(estimator)
+    return name

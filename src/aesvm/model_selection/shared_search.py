@@ -1,0 +1,349 @@
+"""How a search runs: candidates in chains, chains on folds handed to joblib, results put together.
+
+It takes the place of the fit of scikit-learn's searches. What has been done may be kept in a file
+(``checkpoint``).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import (
+    _insert_error_scores,
+    _warn_or_raise_about_fit_failures,
+)
+from sklearn.utils import indexable
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_method_params
+
+from aesvm.model_selection.chains import Chain, chains_of
+from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts
+from aesvm.model_selection.evaluation import SPENT, Fold, Search, evaluate, forget
+from aesvm.model_selection.pace import Pace
+from aesvm.runtime.progress import say
+
+#: Seconds between two lines that tell how far a search is.
+_EVERY = 5.0
+
+
+class _Piece(NamedTuple):
+    """A chain on a fold."""
+
+    chain: int
+    fold: int
+    key: str  #: in the file of results
+
+
+class SharedSearch(BaseSearchCV):
+    """What the searches have in common: their fit."""
+
+    resume: str | os.PathLike | None
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self: Any, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Any:
+        """Fit all candidates on all folds, and the best of them to all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows, or with ``kernel="precomputed"`` their kernel matrix.
+        y : array-like of shape (n_samples,), default=None
+            What is to be learned.
+        **params : dict
+            Parameters of ``fit`` of the estimator, of the scorer and of the splitter, as
+            scikit-learn's searches take them.
+
+        Returns
+        -------
+        self : object
+        """
+        scorers, refit_metric = self._get_scorers()
+        X, y = indexable(X, y)
+        params = _check_method_params(X, params=params)
+        routed = self._get_routed_params_for_fit(params)
+        weights = params.get("sample_weight")
+        told = {"X": X, "y": y, "metadata": None if weights is None else {"sample_weight": weights}}
+        whole = self._init_callback_context(max_subtasks=1 + (self.refit is not False))
+        whole.call_on_fit_task_begin(estimator=self, **told)
+        self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        self._candidates_from(X, y)
+        self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
+        self.n_splits_ = self._checked_cv_orig.get_n_splits(X, y, **routed.splitter.split)
+        search = Search(
+            clone(self.estimator),
+            X,
+            y,
+            scorers,
+            routed.estimator.fit,
+            routed.scorer.score,
+            self.return_train_score,
+            self.error_score,
+            uuid.uuid4().hex,
+        )
+        evaluations = _Evaluations(self, search, routed.splitter.split)
+        try:
+            self._run_search(evaluations, callback_ctx=whole)
+        finally:
+            forget()
+        results = evaluations.results
+        self.multimetric_ = isinstance(evaluations.out[0]["test_scores"], dict)
+        if callable(self.scoring) and self.multimetric_:
+            self._check_refit_for_multimetric(evaluations.out[0]["test_scores"])
+            refit_metric = self.refit
+        if self.refit or not self.multimetric_:
+            self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            if not callable(self.refit):
+                self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
+            self.best_params_ = results["params"][self.best_index_]
+        if self.refit:
+            self._refit(search, whole, told)
+        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
+        self.cv_results_ = results
+        whole.call_on_fit_task_end(estimator=self, **told)
+        return self
+
+    def _refit(self: Any, search: Search, whole: Any, told: dict[str, Any]) -> None:
+        """Fit the best candidate to all rows."""
+        best = clone(search.estimator).set_params(**clone(self.best_params_, safe=False))
+        task = whole.subcontext(task_name="refit-with-best-params")
+        with task.propagate_callback_context(best):
+            task.call_on_fit_task_begin(estimator=self, **told)
+            started = time.time()
+            targets = () if search.y is None else (search.y,)
+            self.best_estimator_ = best.fit(search.X, *targets, **search.fit_params)
+            self.refit_time_ = time.time() - started
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
+        task.call_on_fit_task_end(estimator=self, **told)
+
+    def _candidates_from(self, X: Any, y: Any) -> None:
+        """Make the grid where it is given by name."""
+
+    def to_frame(self: Any) -> Any:
+        """``cv_results_`` as a pandas frame, the best candidate first.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> from aesvm.model_selection import AEGridSearchCV
+        >>> X, y = make_moons(300, noise=0.2, random_state=0)
+        >>> search = AEGridSearchCV(AESVC(), {"C": [1, 10], "gamma": [0.5, 2.0]}).fit(X, y)
+        >>> search.to_frame().shape[0]
+        4
+        """
+        import pandas as pd  # of the extra "plot", or the user's
+
+        frame = pd.DataFrame(self.cv_results_)
+        ranks = [name for name in frame.columns if name.startswith("rank_test_")]
+        return frame.sort_values(ranks[0], kind="stable") if ranks else frame
+
+
+class _Evaluations:
+    """All evaluations of one search: what ``_run_search`` calls with candidates."""
+
+    def __init__(self, owner: Any, search: Search, split_params: dict[str, Any]) -> None:
+        self.owner = owner
+        self.search = search
+        self.split_params = split_params
+        self.out: list[dict[str, Any]] = []
+        self.candidates: list[dict[str, Any]] = []
+        self.more: dict[str, list] = defaultdict(list)
+        self.results: dict[str, Any] = {}
+        self.kept: Checkpoint | None = None
+        if owner.resume is not None:
+            options = search.return_train_score, repr(search.error_score)
+            self.kept = Checkpoint(
+                owner.resume,
+                parts(
+                    search.estimator,
+                    search.X,
+                    search.y,
+                    (search.fit_params, search.score_params),
+                    owner.scoring,
+                    options,
+                ),
+            )
+
+    def __call__(
+        self,
+        candidate_params: Iterable[dict[str, Any]],
+        cv: Any = None,
+        more_results: dict[str, list] | None = None,
+        callback_ctx: Any = None,
+    ) -> dict[str, Any]:
+        """Evaluate candidates on all folds; returns the results of all so far."""
+        owner, search = self.owner, self.search
+        candidates = list(candidate_params)
+        splitter = cv or owner._checked_cv_orig
+        folds = [
+            Fold(np.asarray(train), np.asarray(test))
+            for train, test in splitter.split(search.X, search.y, **self.split_params)
+        ]
+        if len(folds) != owner.n_splits_:
+            raise ValueError(
+                "cv.split and cv.get_n_splits return inconsistent results. "
+                f"Expected {owner.n_splits_} splits, got {len(folds)}"
+            )
+        if not candidates or not folds:
+            raise ValueError(
+                "No fits were performed. Was the CV iterator empty? Were there no candidates?"
+            )
+        if owner.verbose > 0:
+            print(
+                f"Fitting {len(folds)} folds for each of {len(candidates)} candidates, totalling "
+                f"{len(folds) * len(candidates)} fits",
+                flush=True,
+            )
+        out = self._evaluated(candidates, folds, callback_ctx)
+        _warn_or_raise_about_fit_failures(out, owner.error_score)
+        if callable(owner.scoring):
+            _insert_error_scores(out, owner.error_score)
+        self.candidates += candidates
+        self.out += out
+        for name, values in (more_results or {}).items():
+            self.more[name] += values
+        plain = [{k: v for k, v in one.items() if k != "spent"} for one in self.out]
+        self.results = owner._format_results(self.candidates, len(folds), plain, self.more)
+        self.results |= _spent(self.out, len(folds))
+        return self.results
+
+    def _evaluated(
+        self, candidates: list[dict[str, Any]], folds: list[Fold], context: Any
+    ) -> list[dict[str, Any]]:
+        """The results of all candidates, each on all folds."""
+        chains = chains_of(self.search.estimator, candidates)
+        pieces = self._pieces(chains, folds)
+        found: dict[tuple[int, int], dict[str, Any]] = {}
+        told = _Told(self.owner, context, pieces, len(candidates) * len(folds))
+        todo = []
+        for piece in pieces:
+            known = None if self.kept is None else self._known(piece, chains[piece.chain])
+            if known is None:
+                todo.append(piece)
+            else:
+                _put(found, chains[piece.chain], piece.fold, known)
+                told.done(piece, 0.0, n_workers=1)
+        n_jobs, owner = self.owner.n_jobs, self.owner
+        # a worker that goes on with the fold it has worked on shares more
+        parallel = Parallel(
+            n_jobs=n_jobs, pre_dispatch=owner.pre_dispatch, return_as="generator_unordered"
+        )
+        work = (
+            delayed(_evaluate)(
+                self.search,
+                folds[piece.fold],
+                chains[piece.chain].params,
+                chains[piece.chain].rows_key,
+                piece,
+            )
+            for piece in todo
+        )
+        for piece, results, seconds in parallel(work):
+            _put(found, chains[piece.chain], piece.fold, results)
+            if self.kept is not None:
+                self.kept.add(piece.key, results)
+            told.done(piece, seconds, parallel._effective_n_jobs())
+        told.end()
+        return [
+            found[number, fold] for number in range(len(candidates)) for fold in range(len(folds))
+        ]
+
+    def _known(self, piece: _Piece, chain: Chain) -> list[dict[str, Any]] | None:
+        assert self.kept is not None
+        return self.kept.find(piece.key, len(chain.numbers))
+
+    def _pieces(self, chains: list[Chain], folds: list[Fold]) -> list[_Piece]:
+        """All that is to be done: fold by fold, and chains of the same rows together."""
+        order = sorted(range(len(chains)), key=lambda at: (str(chains[at].rows_key), at))
+        keys = [""] * len(chains)
+        folds_keys = [""] * len(folds)
+        if self.kept is not None:
+            keys = [digest_of(chain.params) for chain in chains]
+            folds_keys = [digest_of(fold.train, fold.test) for fold in folds]
+        return [
+            _Piece(at, fold, f"{folds_keys[fold]}-{keys[at]}")
+            for fold in range(len(folds))
+            for at in order
+        ]
+
+
+def _evaluate(
+    search: Search, fold: Fold, params: list[dict[str, Any]], rows_key: Any, piece: _Piece
+) -> tuple[_Piece, list[dict[str, Any]], float]:
+    """A chain evaluated on a fold, wherever joblib has it done."""
+    started = time.perf_counter()
+    results = evaluate(search, fold, params, rows_key)
+    return piece, results, time.perf_counter() - started
+
+
+def _put(found: dict, chain: Chain, fold: int, results: list[dict[str, Any]]) -> None:
+    for number, result in zip(chain.numbers, results, strict=True):
+        found[number, fold] = result
+
+
+def _spent(out: list[dict[str, Any]], n_splits: int) -> dict[str, Any]:
+    """What was spent on what, as columns of ``cv_results_``."""
+    columns = {}
+    for name in SPENT.values():
+        values = np.array([one["spent"][name] for one in out]).reshape(-1, n_splits)
+        columns[f"mean_{name}"] = values.mean(axis=1)
+        columns[f"std_{name}"] = values.std(axis=1)
+    return columns
+
+
+class _Told:
+    """Tells callbacks and readers of lines how far a search is: one step for every fit.
+
+    Steps are shown by the share of seconds that are over, not of fits that are done.
+    """
+
+    def __init__(self, owner: Any, context: Any, pieces: list[_Piece], n_steps: int) -> None:
+        self.owner = owner
+        self.context = context
+        self.pace = Pace([piece.chain for piece in pieces])
+        self.n_steps = n_steps
+        self.n_shown = 0
+        self.n_done, self.n_pieces = 0, len(pieces)
+        self.last_line = time.perf_counter()
+
+    def done(self, piece: _Piece, seconds: float, n_workers: int) -> None:
+        """A chain on a fold is done."""
+        self.pace.done(piece.chain, seconds)
+        self.n_done += 1
+        self._show(self.pace.share)
+        now = time.perf_counter()
+        if self.owner.verbose and (now - self.last_line > _EVERY or self.n_done == self.n_pieces):
+            self.last_line = now
+            left = self.pace.seconds_left / max(1, n_workers)
+            say(
+                self.owner,
+                f"{self.n_done:,} of {self.n_pieces:,} chains of candidates on folds, "
+                f"{self.pace.share:.0%} done, about {left:.0f} s left",
+            )
+
+    def end(self) -> None:
+        """All is done."""
+        self._show(1.0)
+
+    def _show(self, share: float) -> None:
+        if self.context is None:
+            return
+        while self.n_shown < int(share * self.n_steps + 1e-9):
+            step = self.context.subcontext(
+                task_name="candidate-split-evaluation", task_id=self.n_shown
+            )
+            step.call_on_fit_task_begin(estimator=self.owner)
+            step.call_on_fit_task_end(estimator=self.owner)
+            self.n_shown += 1
