@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 from aesvm.estimators.prediction import KnownRows, model_of
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
-from aesvm.model_selection.chains import svm_of
+from aesvm.model_selection.chains import Chain, svm_of
 from aesvm.model_selection.known import known_models
 
 #: What ``SharedWork.spent`` counts, and the names it has in ``cv_results_``.
@@ -51,6 +51,7 @@ class Search:
     score_params: dict[str, Any]
     return_train_score: bool
     error_score: Any
+    verbose: int
     key: str  #: of this search alone
 
     @property
@@ -69,6 +70,14 @@ class Fold(NamedTuple):
 
     train: NDArray[np.intp]
     test: NDArray[np.intp]
+
+
+class Said(NamedTuple):
+    """What lines say of where a fit stands in its search."""
+
+    fold: int
+    n_folds: int
+    n_candidates: int
 
 
 class _Rows:
@@ -106,22 +115,21 @@ def can_share(search: Search, params: dict[str, Any]) -> bool:
     return machine is not None and all(name.startswith(prefix) for name in search.fit_params)
 
 
-def evaluate(
-    search: Search, fold: Fold, candidates: list[dict[str, Any]], rows_key: Hashable
-) -> list[dict[str, Any]]:
+def evaluate(search: Search, fold: Fold, chain: Chain, said: Said) -> list[dict[str, Any]]:
     """Fit and score the candidates of a chain on a fold.
 
     Returns what scikit-learn's searches make their results of, and in ``"spent"`` what was spent on
-    what, for each of the candidates.
+    what, for each of the candidates; not of those that share nothing.
     """
+    candidates = chain.params
     if not can_share(search, candidates[0]):
-        return [_alone(search, fold, params) for params in candidates]
-    key = search.key, fold.train.tobytes(), fold.test.tobytes(), rows_key
+        return _alone(search, fold, chain, said)
+    key = search.key, fold.train.tobytes(), fold.test.tobytes(), chain.rows_key
     started = time.perf_counter()
     try:
         rows = _rows_of(key, search, fold, candidates[0])
     except Exception:
-        return [_alone(search, fold, params) for params in candidates]  # each fails as it would
+        return _alone(search, fold, chain, said)  # each fails as it would
     results: list[dict[str, Any]] = []
     fitted: list[Any] = []
     for params in candidates:
@@ -138,12 +146,14 @@ def evaluate(
     shared_time = (time.perf_counter() - started) / len(candidates)
     for at, (params, machine) in enumerate(zip(candidates, fitted, strict=True)):
         if machine is None:
-            results[at] = _alone(search, fold, params)
+            one = Chain(chain.numbers[at : at + 1], [params], chain.rows_key)
+            (results[at],) = _alone(search, fold, one, said)
             continue
         started = time.perf_counter()
         results[at] |= _scores(search, rows, params, machine)
         results[at]["n_test_samples"] = _num_samples(rows.test)
         results[at]["score_time"] = time.perf_counter() - started + shared_time
+        _say(search, said, chain.numbers[at], params, results[at])
     return results
 
 
@@ -220,22 +230,47 @@ def _scores(search: Search, rows: _Rows, params: dict[str, Any], machine: Any) -
     }
 
 
-def _alone(search: Search, fold: Fold, params: dict[str, Any]) -> dict[str, Any]:
-    """A candidate that shares nothing, fitted and scored as scikit-learn does it."""
-    result = _fit_and_score(
-        clone(search.estimator),
-        search.X,
-        search.y,
-        scorer=search.scorer,
-        train=fold.train,
-        test=fold.test,
-        verbose=0,
-        parameters=params,
-        fit_params=search.fit_params,
-        score_params=search.score_params,
-        return_train_score=search.return_train_score,
-        return_n_test_samples=True,
-        return_times=True,
-        error_score=search.error_score,
-    )
-    return {**result, "spent": dict.fromkeys(SPENT.values(), 0.0)}
+def _say(
+    search: Search, said: Said, number: int, params: dict[str, Any], result: dict[str, Any]
+) -> None:
+    """A line about a fit, in scikit-learn's form."""
+    if search.verbose < 2:
+        return
+    where = told = ""
+    if search.verbose > 2:
+        where = f" {said.fold + 1}/{said.n_folds}"
+        scores = result["test_scores"]
+        scores = scores if isinstance(scores, dict) else {"score": scores}
+        told = " ".join(f"{name}: (test={value:.3f})" for name, value in sorted(scores.items()))
+        told = f", {told.replace(': (test=', '=').rstrip(')')}" if len(scores) == 1 else f" {told}"
+    if search.verbose > 9:
+        where += f"; {number + 1}/{said.n_candidates}"
+    values = ", ".join(f"{name}={params[name]}" for name in sorted(params))
+    seconds = result["fit_time"] + result["score_time"]
+    line = f"{values};{told} total time={seconds:6.1f}s"
+    print(f"[CV{where}] END {line:.>{max(0, 80 - len(where) - 9)}}", flush=True)
+
+
+def _alone(search: Search, fold: Fold, chain: Chain, said: Said) -> list[dict[str, Any]]:
+    """Candidates that share nothing, fitted and scored as scikit-learn does it."""
+    return [
+        _fit_and_score(
+            clone(search.estimator),
+            search.X,
+            search.y,
+            scorer=search.scorer,
+            train=fold.train,
+            test=fold.test,
+            verbose=search.verbose,
+            parameters=params,
+            fit_params=search.fit_params,
+            score_params=search.score_params,
+            return_train_score=search.return_train_score,
+            return_n_test_samples=True,
+            return_times=True,
+            split_progress=(said.fold, said.n_folds),
+            candidate_progress=(number, said.n_candidates),
+            error_score=search.error_score,
+        )
+        for number, params in zip(chain.numbers, chain.params, strict=True)
+    ]

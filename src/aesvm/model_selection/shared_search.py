@@ -29,7 +29,7 @@ from sklearn.utils.validation import _check_method_params
 
 from aesvm.model_selection.chains import Chain, chains_of
 from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts
-from aesvm.model_selection.evaluation import SPENT, Fold, Search, evaluate, forget
+from aesvm.model_selection.evaluation import SPENT, Fold, Said, Search, evaluate, forget
 from aesvm.model_selection.pace import Pace
 from aesvm.runtime.progress import say
 
@@ -89,6 +89,7 @@ class SharedSearch(BaseSearchCV):
             routed.scorer.score,
             self.return_train_score,
             self.error_score,
+            self.verbose,
             uuid.uuid4().hex,
         )
         evaluations = _Evaluations(self, search, routed.splitter.split)
@@ -116,12 +117,13 @@ class SharedSearch(BaseSearchCV):
     def _refit(self: Any, search: Search, whole: Any, told: dict[str, Any]) -> None:
         """Fit the best candidate to all rows."""
         best = clone(search.estimator).set_params(**clone(self.best_params_, safe=False))
+        self.best_estimator_ = best
         task = whole.subcontext(task_name="refit-with-best-params")
         with task.propagate_callback_context(best):
             task.call_on_fit_task_begin(estimator=self, **told)
             started = time.time()
             targets = () if search.y is None else (search.y,)
-            self.best_estimator_ = best.fit(search.X, *targets, **search.fit_params)
+            best.fit(search.X, *targets, **search.fit_params)
             self.refit_time_ = time.time() - started
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
@@ -216,7 +218,8 @@ class _Evaluations:
             self.more[name] += values
         plain = [{k: v for k, v in one.items() if k != "spent"} for one in self.out]
         self.results = owner._format_results(self.candidates, len(folds), plain, self.more)
-        self.results |= _spent(self.out, len(folds))
+        if any("spent" in one for one in self.out):
+            self.results |= _spent(self.out, len(folds))
         return self.results
 
     def _evaluated(
@@ -244,9 +247,9 @@ class _Evaluations:
             delayed(_evaluate)(
                 self.search,
                 folds[piece.fold],
-                chains[piece.chain].params,
-                chains[piece.chain].rows_key,
+                chains[piece.chain],
                 piece,
+                Said(piece.fold, len(folds), len(candidates)),
             )
             for piece in todo
         )
@@ -280,11 +283,11 @@ class _Evaluations:
 
 
 def _evaluate(
-    search: Search, fold: Fold, params: list[dict[str, Any]], rows_key: Any, piece: _Piece
+    search: Search, fold: Fold, chain: Chain, piece: _Piece, said: Said
 ) -> tuple[_Piece, list[dict[str, Any]], float]:
     """A chain evaluated on a fold, wherever joblib has it done."""
     started = time.perf_counter()
-    results = evaluate(search, fold, params, rows_key)
+    results = evaluate(search, fold, chain, said)
     return piece, results, time.perf_counter() - started
 
 
@@ -297,7 +300,9 @@ def _spent(out: list[dict[str, Any]], n_splits: int) -> dict[str, Any]:
     """What was spent on what, as columns of ``cv_results_``."""
     columns = {}
     for name in SPENT.values():
-        values = np.array([one["spent"][name] for one in out]).reshape(-1, n_splits)
+        values = np.array([one.get("spent", {}).get(name, 0.0) for one in out]).reshape(
+            -1, n_splits
+        )
         columns[f"mean_{name}"] = values.mean(axis=1)
         columns[f"std_{name}"] = values.std(axis=1)
     return columns
