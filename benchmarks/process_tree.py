@@ -46,6 +46,17 @@ def anonymous(root: int) -> int:
     return sum(_anonymous(process) for process in tree(root))
 
 
+def processor_seconds(root: int) -> float:
+    """Seconds that processors have worked for a process, its threads and its descendants."""
+    # user and system time, of the process and of children that it has waited for
+    ticks = sum(
+        int(ticks)
+        for process in tree(root)
+        for ticks in _text(f"/proc/{process}/stat").rpartition(b")")[2].split()[11:15]
+    )
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def resident_peak() -> int:
     """The most bytes of this process that have been in memory at once, since it began."""
     # not ru_maxrss: that one starts from what the parent had when it forked
