@@ -3,6 +3,7 @@
 from aesvm.bases.compress import Compression
 from aesvm.callbacks import TimeLimit
 from aesvm.certificate import Certificate
+from aesvm.io.model_file import load, save
 from aesvm.nu_svc import AENuSVC
 from aesvm.one_class import AEOneClassSVM
 from aesvm.representative_set import RepresentativeSet
@@ -21,4 +22,6 @@ __all__ = [
     "Compression",
     "RepresentativeSet",
     "TimeLimit",
+    "load",
+    "save",
 ]
