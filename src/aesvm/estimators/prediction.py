@@ -98,6 +98,7 @@ class PairwiseClassifier:
             self.intercept_,
             self.decision_function_shape,
             self.break_ties,
+            getattr(self, "_tie_order_", None),
         )
 
     def __sklearn_is_fitted__(self) -> bool:
