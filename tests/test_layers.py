@@ -21,7 +21,7 @@ LAYERS = [
     {"out_of_core", "io"},
     {"estimators", "representative_set"},
     {"svc", "nu_svc", "svr", "one_class", "baselines", "callbacks"},
-    {"dask", "onnx", "__init__"},
+    {"dask", "model_selection", "onnx", "__init__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -64,6 +64,15 @@ _RECORDS: dict[str, Callable] = {
     )
 }
 
+#: What ``skops.io.load(file, trusted=SKOPS_TYPES)`` must be told to trust for any model of this
+#: package; without sparse rows, streams and compression, an estimator and ``RepresentativeSet`` do.
+SKOPS_TYPES = [
+    *(f"{module}.{name}" for name, module in ESTIMATORS.items() if module.startswith("aesvm")),
+    *(f"{one.__module__}.{name}" for name, one in _RECORDS.items()),
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+]
+
 _SPARSE = {"csr_array": sp.csr_array, "csr_matrix": sp.csr_matrix}
 _SEQUENCES: dict[str, Callable] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
