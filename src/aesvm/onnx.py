@@ -37,8 +37,8 @@ def register_converters() -> None:
     Examples
     --------
     >>> import numpy as np
-    >>> import pytest
-    >>> skl2onnx, onnxruntime = map(pytest.importorskip, ("skl2onnx", "onnxruntime"))
+    >>> import onnxruntime
+    >>> import skl2onnx
     >>> from sklearn.datasets import make_moons
     >>> from aesvm import AESVC
     >>> from aesvm.onnx import register_converters
