@@ -323,6 +323,33 @@ def test_headers_that_lie_are_refused(lie, path):
         aesvm.load(path)
 
 
+def test_sets_whose_columns_lie_are_refused(path):
+    def cut(header):
+        _, columns = header["tree"]["model"]["estimator"]["fitted"]["_rows_"]["record"]
+        columns["weights"] = columns["indices"]
+
+    def shorten(header):
+        _, columns = header["tree"]["model"]["estimator"]["fitted"]["_rows_"]["record"]
+        columns["weights"] = {"array": header["arrays"].index(min(header["arrays"], key=_length))}
+
+    def _length(entry):
+        return entry["shape"][0] if entry["shape"] else 0
+
+    for change in (cut, shorten):
+        rewritten(_saved(path, "set of a stream"), change)
+        with pytest.raises(BadFileError, match="of a set"):
+            aesvm.load(path)
+
+
+def test_multipliers_of_rows_that_were_not_there_are_refused(path):
+    def grow(header):
+        _fitted(header, "shape_fit_", {"tuple": [3, 5]})
+
+    rewritten(_saved(path), grow)
+    with pytest.raises(BadFileError, match="_trained_on_"):
+        aesvm.load(path)
+
+
 def test_a_header_that_was_written_anew_can_be_read(path):
     """So it is for their lies that the others are refused."""
     rewritten(_saved(path), lambda header: None)
