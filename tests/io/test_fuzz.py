@@ -52,7 +52,7 @@ def test_trials_of_models_find_nothing(capsys):
 
 
 def test_a_damaged_model_that_is_read_is_a_fault(capsys):
-    with mock.patch("aesvm.load", lambda path: fuzz_models._models()[0]):
+    with mock.patch("aesvm.load", return_value=fuzz_models._models()[0]):
         assert fuzz.main(["--seconds", "1", "models"]) == 1
     assert "a damaged file was read" in capsys.readouterr().err
 
