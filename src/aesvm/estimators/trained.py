@@ -61,6 +61,11 @@ class TrainedOn(NamedTuple):
     def of(cls, estimator: Any) -> TrainedOn:
         """What a fitted estimator keeps."""
         check_is_fitted(estimator)
+        if not hasattr(estimator, "_trained_on_"):
+            raise AttributeError(
+                f"this {type(estimator).__name__} was read from a file that says nothing of its "
+                "training: it has no certificate_."
+            )
         kept = estimator._trained_on_
         accounts, multipliers = Accounts(kept["accounts"]), Terms(**kept["multipliers"])
         return cls(**{**kept, "accounts": accounts, "multipliers": multipliers})
@@ -231,7 +236,7 @@ def fit_in_memory(
         spec.definiteness,
         n_solved if in_span else None,
     )
-    for before in ("n_seen_", "compression_"):  # of a stream, or of a model that was compressed
+    for before in ("n_seen_", "compression_", "_tie_order_"):  # of streams, compressed, read
         vars(estimator).pop(before, None)
     fitted = learning.fitted(data, learner, trained, spec)
     set_trained(estimator, fitted, trained_on, chosen, data.shape, progress.ending.message())
