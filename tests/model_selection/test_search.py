@@ -316,3 +316,15 @@ def test_scores_of_a_scorer_that_needs_more_than_predictions(moons):
     scorer = make_scorer(mean_value, response_method="decision_function")
     found = [searched(*moons, scoring=scorer, kind=kind) for kind in (AEGridSearchCV, GridSearchCV)]
     assert_allclose(*[one.cv_results_["mean_test_score"] for one in found], atol=1e-2)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_what_all_fits_warn_of_is_said_once(moons, n_jobs):
+    X, y = moons
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        searched(X * [1.0, 1e-4], y, n_jobs=n_jobs, refit=False)
+    told = [str(one.message) for one in said if "differ in scale" in str(one.message)]
+    assert len(told) == 1
+    assert told[0].endswith("(So 18 of 18 fits of the search.)")
+    assert said[0].filename == __file__

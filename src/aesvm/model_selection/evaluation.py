@@ -26,6 +26,7 @@ from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.chains import Chain, svm_of
 from aesvm.model_selection.known import known_models
+from aesvm.runtime.warn import kept_warnings
 
 #: What ``SharedWork.spent`` counts, and the names it has in ``cv_results_``.
 SPENT = {
@@ -118,8 +119,9 @@ def can_share(search: Search, params: dict[str, Any]) -> bool:
 def evaluate(search: Search, fold: Fold, chain: Chain, said: Said) -> list[dict[str, Any]]:
     """Fit and score the candidates of a chain on a fold.
 
-    Returns what scikit-learn's searches make their results of, and in ``"spent"`` what was spent on
-    what, for each of the candidates; not of those that share nothing.
+    Returns what scikit-learn's searches make their results of, for each of the candidates; and in
+    ``"spent"`` what was spent on what, and in ``"warned"`` the warnings of fits: not of those that
+    share nothing.
     """
     candidates = chain.params
     if not can_share(search, candidates[0]):
@@ -134,13 +136,17 @@ def evaluate(search: Search, fold: Fold, chain: Chain, said: Said) -> list[dict[
     fitted: list[Any] = []
     for params in candidates:
         rows.shared.spent.clear()
-        try:
-            fitted.append(_fitted(search, rows, params))
-        except Exception:
-            fitted.append(None)
+        with kept_warnings() as warned:
+            try:
+                fitted.append(_fitted(search, rows, params))
+            except Exception:
+                fitted.append(None)
         now = time.perf_counter()
         spent = {name: float(rows.shared.spent[what]) for what, name in SPENT.items()}
-        results.append({"fit_error": None, "fit_time": now - started, "spent": spent})
+        told = [(message, category.__name__) for message, category in warned]
+        results.append(
+            {"fit_error": None, "fit_time": now - started, "spent": spent, "warned": told}
+        )
         started = now
     _share_values(search, rows, [one for one in fitted if one is not None])
     shared_time = (time.perf_counter() - started) / len(candidates)

@@ -7,6 +7,7 @@ It takes the place of the fit of scikit-learn's searches. What has been done may
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
 from collections import defaultdict
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
@@ -32,9 +34,13 @@ from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts
 from aesvm.model_selection.evaluation import SPENT, Fold, Said, Search, evaluate, forget
 from aesvm.model_selection.pace import Pace
 from aesvm.runtime.progress import say
+from aesvm.runtime.warn import warn
 
 #: Seconds between two lines that tell how far a search is.
 _EVERY = 5.0
+
+#: What results of fits have that those of scikit-learn have not.
+_OURS = "spent", "warned"
 
 
 class _Piece(NamedTuple):
@@ -219,7 +225,8 @@ class _Evaluations:
         self.out += out
         for name, values in (more_results or {}).items():
             self.more[name] += values
-        plain = [{k: v for k, v in one.items() if k != "spent"} for one in self.out]
+        _warn_once([one.get("warned", ()) for one in out])
+        plain = [{k: v for k, v in one.items() if k not in _OURS} for one in self.out]
         self.results = owner._format_results(self.candidates, len(folds), plain, self.more)
         if any("spent" in one for one in self.out):
             self.results |= _spent(self.out, len(folds))
@@ -292,6 +299,19 @@ def _evaluate(
     started = time.perf_counter()
     results = evaluate(search, fold, chain, said)
     return piece, results, time.perf_counter() - started
+
+
+def _warn_once(warned: list[Any]) -> None:
+    """Say once what fits were to warn of, in the words of the first of them."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for of_fit in warned:
+        for message, category in of_fit:
+            kinds.setdefault((re.sub(r"[0-9][0-9.,e+-]*", "#", message), category), []).append(
+                message
+            )
+    for (_, category), messages in kinds.items():
+        named = ConvergenceWarning if category == ConvergenceWarning.__name__ else UserWarning
+        warn(f"{messages[0]} (So {len(messages):,} of {len(warned):,} fits of the search.)", named)
 
 
 def _put(found: dict, chain: Chain, fold: int, results: list[dict[str, Any]]) -> None:

@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 #: Packages whose frames a warning looks past.
 _INSIDE = ("aesvm", "sklearn")
 
+#: A message, and its category.
+Warned = tuple[str, type[Warning]]
+
+_own = threading.local()  # the list that warnings of this thread are put on
+
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn whoever called into this package and scikit-learn's wrapper around it."""
+    if getattr(_own, "kept", None) is not None:
+        _own.kept.append((message, category))
+        return
     depth = 2
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _INSIDE:
         frame = frame.f_back
         depth += 1
     warnings.warn(message, category, stacklevel=max(2, depth - 1))
+
+
+@contextmanager
+def kept_warnings() -> Iterator[list[Warned]]:
+    """Keep the warnings of this thread, for whoever says once what many fits would say.
+
+    Examples
+    --------
+    >>> from aesvm.runtime.warn import kept_warnings, warn
+    >>> with kept_warnings() as kept:
+    ...     warn("careful")
+    >>> kept
+    [('careful', <class 'UserWarning'>)]
+    """
+    before = getattr(_own, "kept", None)
+    _own.kept = []
+    try:
+        yield _own.kept
+    finally:
+        _own.kept = before
