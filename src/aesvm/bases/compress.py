@@ -1,4 +1,16 @@
-"""Trained machines on fewer of their own vectors."""
+"""Trained machines on fewer of their own vectors.
+
+Of a machine ``f(x) = <w, phi(x)> + b`` and some of its vectors, S, there are two that can be had:
+
+- the projection: the w' in the span of S that is nearest to w. What tolerances are about, as no
+  decision value changes by more than ``|w - w'| sqrt(k(x, x))``.
+- the fit: the f' on S, with an offset of its own, whose values change least at the vectors
+  x_1, ..., x_n that f has, and at one more row which is the worst there is,
+
+      min_f'  sum_i (f(x_i) - f'(x_i))^2 + |w - w'|^2 mean_i k(x_i, x_i).
+
+  Where vectors are far apart, a projection is about zero but near those of S; the fit is not.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.factor import kernel_factor, solve
+from aesvm.bases.hessian import Curvature, factor_of
 from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.values import Array
 from aesvm.kernels import KernelMatrix
@@ -23,6 +36,9 @@ _CANDIDATES, _LEAST_CANDIDATES = 5, 5000
 #: Vectors that are chosen between two looks at whether a tolerance is kept.
 _STEP = 64
 
+#: Vectors at which machines are compared, whose kernel values with the chosen ones are held.
+_POINTS = 4096
+
 
 @dataclass(frozen=True)
 class Compression:
@@ -34,11 +50,11 @@ class Compression:
         Support vectors of the model, and of what was made of it.
     bound : float
         No decision value ``f(x)`` has changed by more than this times ``sqrt(k(x, x))``, whatever
-        x is (of the RBF kernel that is 1); with several pairs of classes, that of any pair. It is
-        the distance of the two machines in kernel space, and rounding is counted.
+        x is (of the RBF kernel that is 1), and ``shift``; with several pairs of classes, that of
+        any pair. It is the distance of the two machines in kernel space, and rounding is counted.
     shift : float
-        What the offset was moved by, which decision values may have changed by as well: where
-        outliers are told from others, for a projection makes scores smaller; otherwise zero.
+        What the offset was moved by, which decision values may have changed by as well; with
+        several pairs of classes, the farthest of any.
     n_measured : int
         Rows that were given to measure on.
     largest_change, typical_change : float or None
@@ -99,7 +115,7 @@ def compress(
     run: Callable,
     progress: Progress,
 ) -> Compressed:
-    """Project machines onto the span of fewer vectors.
+    """Fit machines on fewer vectors, or where there is a tolerance project them onto their span.
 
     Parameters
     ----------
@@ -117,8 +133,8 @@ def compress(
         Vectors are added until no machine is farther from what it was, where there is room. Where
         rounding does not allow that, all of them are kept.
     moves_offsets : bool
-        Whether offsets are moved by what scores of the vectors have lost, in the median: those of
-        one class are all positive, and a projection makes them smaller.
+        Whether offsets of projections are moved by what scores of the vectors have lost, in the
+        median: those of one class are all positive, and a projection makes them smaller.
     run : callable
         ``map`` or a parallel one.
     progress : Progress
@@ -137,19 +153,22 @@ def compress(
             squared[number] = one.coefs @ scores[one.rows, number]
             task.step()
         pursuit = _pursuit(kernel, groups, shares, scores, squared, most, run)
+        if tol is None:
+            pursuit.choose(most)
+            found = _fits(expansions, kernel, groups, shares, scores, squared, pursuit.bases, run)
+            task.step()
+            return found
         project = partial(_projections, expansions, kernel, scores, squared, moves_offsets)
         chosen = np.empty(0, dtype=np.intp)
         while True:
-            n_more = most if tol is None else max(_STEP, len(chosen) // 4)
+            n_more = max(_STEP, len(chosen) // 4)
             new = pursuit.choose(min(n_more, most - len(chosen)))
             n_before, chosen = len(chosen), np.append(chosen, new)
             found = project(pursuit.bases)
-            near = tol is None or found.farthest <= tol
+            near = found.farthest <= tol
             if near or not len(new) or len(chosen) == most:
                 task.step()
                 break
-    if tol is None:
-        return found
     if not near:  # all of them, where there may be so many
         return as_they_are if most == len(every) else found
     few, enough = n_before, len(chosen)
@@ -184,6 +203,66 @@ def _pursuit(
     norms = np.sqrt(np.where(squared > 0, squared, 1.0))
     targets = Functions(scores[candidates] / norms, groups[candidates], shares)
     return Pursuit(kernel, candidates, targets, run=run)
+
+
+def _fits(
+    expansions: list[Expansion],
+    kernel: KernelMatrix,
+    groups: NDArray[np.intp],
+    shares: NDArray[np.bool_],
+    scores: Array,
+    squared: Array,
+    bases: list[NDArray[np.intp]],
+    run: Callable,
+) -> Compressed:
+    """Each machine on its own part of the basis, as near as can be at the vectors it may use."""
+    found, distances, shifts = [], [], []
+    for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
+        own = np.sort(basis)
+        at = np.flatnonzero(shares[number, groups])
+        coefs, shift = _fitted(kernel, own, at, scores[:, number], run)
+        offset = one.offset + shift
+        found.append(Expansion(own, coefs, offset))
+        shifts.append(offset - one.offset)
+        distances.append(_distance(kernel, one, squared[number], scores[:, number], own, coefs))
+    return Compressed(found, np.array(distances), np.array(shifts))
+
+
+def _fitted(
+    kernel: KernelMatrix,
+    rows: NDArray[np.intp],
+    at: NDArray[np.intp],
+    scores: Array,
+    run: Callable,
+) -> tuple[Array, float]:
+    """The coefficients on some rows, and what the offset is moved by.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    rows : ndarray
+        That the function is put on.
+    at : ndarray
+        Rows at which it comes near to what it was.
+    scores : ndarray
+        ``<w, phi(x)>`` of all rows of the kernel matrix.
+    run : callable
+    """
+    if not len(rows):
+        return np.empty(0), float(np.mean(scores[at])) if len(at) else 0.0
+    columns = kernel.columns(rows)
+    total, sums = Curvature.of_nothing(len(rows), 1), np.zeros(len(rows) + 1)
+    for first in range(0, len(at), _POINTS):
+        part = at[first : first + _POINTS]
+        lines = columns.values(columns.lines(part), len(part))
+        ones = np.ones(len(part))
+        total = total.plus(Curvature.of_rows(lines, ones, ones[None], run))
+        sums += np.append(scores[part] @ lines, scores[part].sum())
+    size = float(np.mean(kernel.diag(at)))
+    within = size * np.asarray(kernel.square(rows), dtype=np.float64)
+    sums[:-1] += size * scores[rows]
+    solution = solve(factor_of(within, total, float(len(at)), run), sums)
+    return solution[:-1], float(solution[-1])
 
 
 def _projections(
