@@ -10,6 +10,9 @@ Of a machine ``f(x) = <w, phi(x)> + b`` and some of its vectors, S, there are tw
       min_f'  sum_i (f(x_i) - f'(x_i))^2 + |w - w'|^2 mean_i k(x_i, x_i).
 
   Where vectors are far apart, a projection is about zero but near those of S; the fit is not.
+
+Vectors are chosen by a pursuit on w: for projections in kernel space, and for fits in one where
+values at a sample of the vectors count as well (``seen``).
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from numpy.typing import NDArray
 from aesvm.bases.factor import kernel_factor, solve
 from aesvm.bases.hessian import Curvature, factor_of
 from aesvm.bases.pursuit import Functions, Pursuit
+from aesvm.bases.seen import SeenKernel
 from aesvm.bases.values import Array
 from aesvm.kernels import KernelMatrix
 from aesvm.machines.problem import Expansion
@@ -36,8 +40,11 @@ _CANDIDATES, _LEAST_CANDIDATES = 5, 5000
 #: Vectors that are chosen between two looks at whether a tolerance is kept.
 _STEP = 64
 
-#: Vectors at which machines are compared, whose kernel values with the chosen ones are held.
-_POINTS = 4096
+#: Vectors at which machines are compared while those to be kept are chosen.
+_POINTS = 512
+
+#: Vectors at which machines are fitted together: their values with the kept ones are held.
+_HELD = 4096
 
 
 @dataclass(frozen=True)
@@ -146,13 +153,14 @@ def compress(
         return as_they_are
     scores = np.zeros((len(every), len(expansions)))
     squared = np.zeros(len(expansions))
+    points = _sample(every, _POINTS if tol is None else 0)
     with progress.task("compress", len(expansions) + 1) as task:
         for number, one in enumerate(expansions):
-            at = np.flatnonzero(shares[number, groups])
+            at = np.union1d(np.flatnonzero(shares[number, groups]), points)
             scores[at, number] = kernel.scores(one.rows, one.coefs, at, run)
             squared[number] = one.coefs @ scores[one.rows, number]
             task.step()
-        pursuit = _pursuit(kernel, groups, shares, scores, squared, most, run)
+        pursuit = _pursuit(kernel, groups, shares, scores, squared, points, most, run)
         if tol is None:
             pursuit.choose(most)
             found = _fits(expansions, kernel, groups, shares, scores, squared, pursuit.bases, run)
@@ -189,20 +197,31 @@ def _pursuit(
     shares: NDArray[np.bool_],
     scores: Array,
     squared: Array,
+    points: NDArray[np.intp],
     most: int,
     run: Callable,
 ) -> Pursuit:
     """A pursuit on the machines, among all of their vectors or a sample of them.
 
-    Each counts as a share of its own norm: none has all vectors because its w is long.
+    Each counts as a share of its own norm: none has all vectors because its w is long. Where there
+    are points, values at them count as well.
     """
-    candidates = np.arange(kernel.n_rows)
-    limit = max(_LEAST_CANDIDATES, _CANDIDATES * most)
-    if len(candidates) > limit:
-        candidates = np.sort(np.random.default_rng(0).choice(candidates, limit, replace=False))
+    candidates = _sample(np.arange(kernel.n_rows), max(_LEAST_CANDIDATES, _CANDIDATES * most))
+    values = scores[candidates]
+    if len(points):
+        kernel = seen = SeenKernel(kernel, candidates, points, run)
+        values = seen.values(values, scores[points])
+        squared = seen.squared_norms(squared, scores[points])
     norms = np.sqrt(np.where(squared > 0, squared, 1.0))
-    targets = Functions(scores[candidates] / norms, groups[candidates], shares)
+    targets = Functions(values / norms, groups[candidates], shares)
     return Pursuit(kernel, candidates, targets, run=run)
+
+
+def _sample(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """All rows or so many of them, ascending."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
 
 
 def _fits(
@@ -252,8 +271,8 @@ def _fitted(
         return np.empty(0), float(np.mean(scores[at])) if len(at) else 0.0
     columns = kernel.columns(rows)
     total, sums = Curvature.of_nothing(len(rows), 1), np.zeros(len(rows) + 1)
-    for first in range(0, len(at), _POINTS):
-        part = at[first : first + _POINTS]
+    for first in range(0, len(at), _HELD):
+        part = at[first : first + _HELD]
         lines = columns.values(columns.lines(part), len(part))
         ones = np.ones(len(part))
         total = total.plus(Curvature.of_rows(lines, ones, ones[None], run))
