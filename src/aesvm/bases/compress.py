@@ -214,7 +214,7 @@ def _pursuit(
         squared = seen.squared_norms(squared, scores[points])
     norms = np.sqrt(np.where(squared > 0, squared, 1.0))
     targets = Functions(values / norms, groups[candidates], shares)
-    return Pursuit(kernel, candidates, targets, run=run)
+    return Pursuit(kernel, candidates, targets, worth=1.0, run=run)
 
 
 def _sample(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
