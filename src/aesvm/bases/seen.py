@@ -61,7 +61,7 @@ class SeenKernel(KernelMatrix):
         self.rows = rows
         self.n_rows = kernel.n_rows
         self.dtype = kernel.dtype
-        self.points = points
+        self.point_rows = points
         self.at_points = np.empty((len(rows), len(points)))
 
         def piece(first: int) -> None:
@@ -122,7 +122,7 @@ class _SeenColumns(Columns):
         return self.own.lines(rows), self.kernel.seen(rows)
 
     def new_lines(self, X_new):
-        seen = _centred(self.kernel.kernel.cross(X_new, self.kernel.points))
+        seen = _centred(self.kernel.kernel.cross(X_new, self.kernel.point_rows))
         return self.own.new_lines(X_new), seen / np.sqrt(self.kernel.unit)
 
     def write(self, lines, start, stop, out):

@@ -119,8 +119,7 @@ def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None
             decision = before._learns.decision(before, offsets)
             scale, moved = decision.scale, decision.scale * float(shift)
             offsets = tuple(
-                offset + sign * moved
-                for offset, sign in zip(offsets, decision.signs, strict=True)
+                offset + sign * moved for offset, sign in zip(offsets, decision.signs, strict=True)
             )
         coefs = scale * one.coefs
         norm = float(coefs @ kernel.square(one.rows) @ coefs) if len(coefs) else 0.0
