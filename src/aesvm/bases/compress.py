@@ -1,4 +1,19 @@
-"""Trained machines on fewer of their own vectors."""
+"""Trained machines on fewer of their own vectors.
+
+Of a machine ``f(x) = <w, phi(x)> + b`` and some of its vectors, S, there are two that can be had:
+
+- the projection: the w' in the span of S that is nearest to w. What tolerances are about, as no
+  decision value changes by more than ``|w - w'| sqrt(k(x, x))``.
+- the fit: the f' on S, with an offset of its own, whose values change least at the vectors
+  x_1, ..., x_n that f has, and at one more row which is the worst there is,
+
+      min_f'  sum_i (f(x_i) - f'(x_i))^2 + |w - w'|^2 mean_i k(x_i, x_i).
+
+  Where vectors are far apart, a projection is about zero but near those of S; the fit is not.
+
+Vectors are chosen by a pursuit on w: for projections in kernel space, and for fits in one where
+values at a sample of the vectors count as well (``seen``).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.factor import kernel_factor, solve
+from aesvm.bases.hessian import Curvature, factor_of
 from aesvm.bases.pursuit import Functions, Pursuit
+from aesvm.bases.seen import SeenKernel
 from aesvm.bases.values import Array
 from aesvm.kernels import KernelMatrix
 from aesvm.machines.problem import Expansion
@@ -22,6 +39,12 @@ _CANDIDATES, _LEAST_CANDIDATES = 5, 5000
 
 #: Vectors that are chosen between two looks at whether a tolerance is kept.
 _STEP = 64
+
+#: Vectors at which machines are compared while those to be kept are chosen.
+_POINTS = 512
+
+#: Vectors at which machines are fitted together: their values with the kept ones are held.
+_HELD = 4096
 
 
 @dataclass(frozen=True)
@@ -34,11 +57,11 @@ class Compression:
         Support vectors of the model, and of what was made of it.
     bound : float
         No decision value ``f(x)`` has changed by more than this times ``sqrt(k(x, x))``, whatever
-        x is (of the RBF kernel that is 1); with several pairs of classes, that of any pair. It is
-        the distance of the two machines in kernel space, and rounding is counted.
+        x is (of the RBF kernel that is 1), and ``shift``; with several pairs of classes, that of
+        any pair. It is the distance of the two machines in kernel space, and rounding is counted.
     shift : float
-        What the offset was moved by, which decision values may have changed by as well: where
-        outliers are told from others, for a projection makes scores smaller; otherwise zero.
+        What the offset was moved by, which decision values may have changed by as well; with
+        several pairs of classes, the farthest of any.
     n_measured : int
         Rows that were given to measure on.
     largest_change, typical_change : float or None
@@ -99,7 +122,7 @@ def compress(
     run: Callable,
     progress: Progress,
 ) -> Compressed:
-    """Project machines onto the span of fewer vectors.
+    """Fit machines on fewer vectors, or where there is a tolerance project them onto their span.
 
     Parameters
     ----------
@@ -117,8 +140,8 @@ def compress(
         Vectors are added until no machine is farther from what it was, where there is room. Where
         rounding does not allow that, all of them are kept.
     moves_offsets : bool
-        Whether offsets are moved by what scores of the vectors have lost, in the median: those of
-        one class are all positive, and a projection makes them smaller.
+        Whether offsets of projections are moved by what scores of the vectors have lost, in the
+        median: those of one class are all positive, and a projection makes them smaller.
     run : callable
         ``map`` or a parallel one.
     progress : Progress
@@ -130,26 +153,30 @@ def compress(
         return as_they_are
     scores = np.zeros((len(every), len(expansions)))
     squared = np.zeros(len(expansions))
+    points = _sample(every, _POINTS if tol is None else 0)
     with progress.task("compress", len(expansions) + 1) as task:
         for number, one in enumerate(expansions):
-            at = np.flatnonzero(shares[number, groups])
+            at = np.union1d(np.flatnonzero(shares[number, groups]), points)
             scores[at, number] = kernel.scores(one.rows, one.coefs, at, run)
             squared[number] = one.coefs @ scores[one.rows, number]
             task.step()
-        pursuit = _pursuit(kernel, groups, shares, scores, squared, most, run)
+        pursuit = _pursuit(kernel, groups, shares, scores, squared, points, most, run)
+        if tol is None:
+            pursuit.choose(most)
+            found = _fits(expansions, kernel, groups, shares, scores, squared, pursuit.bases, run)
+            task.step()
+            return found
         project = partial(_projections, expansions, kernel, scores, squared, moves_offsets)
         chosen = np.empty(0, dtype=np.intp)
         while True:
-            n_more = most if tol is None else max(_STEP, len(chosen) // 4)
+            n_more = max(_STEP, len(chosen) // 4)
             new = pursuit.choose(min(n_more, most - len(chosen)))
             n_before, chosen = len(chosen), np.append(chosen, new)
             found = project(pursuit.bases)
-            near = tol is None or found.farthest <= tol
+            near = found.farthest <= tol
             if near or not len(new) or len(chosen) == most:
                 task.step()
                 break
-    if tol is None:
-        return found
     if not near:  # all of them, where there may be so many
         return as_they_are if most == len(every) else found
     few, enough = n_before, len(chosen)
@@ -170,20 +197,91 @@ def _pursuit(
     shares: NDArray[np.bool_],
     scores: Array,
     squared: Array,
+    points: NDArray[np.intp],
     most: int,
     run: Callable,
 ) -> Pursuit:
     """A pursuit on the machines, among all of their vectors or a sample of them.
 
-    Each counts as a share of its own norm: none has all vectors because its w is long.
+    Each counts as a share of its own norm: none has all vectors because its w is long. Where there
+    are points, values at them count as well.
     """
-    candidates = np.arange(kernel.n_rows)
-    limit = max(_LEAST_CANDIDATES, _CANDIDATES * most)
-    if len(candidates) > limit:
-        candidates = np.sort(np.random.default_rng(0).choice(candidates, limit, replace=False))
+    candidates = _sample(np.arange(kernel.n_rows), max(_LEAST_CANDIDATES, _CANDIDATES * most))
+    values = scores[candidates]
+    if len(points):
+        kernel = seen = SeenKernel(kernel, candidates, points, run)
+        values = seen.values(values, scores[points])
+        squared = seen.squared_norms(squared, scores[points])
     norms = np.sqrt(np.where(squared > 0, squared, 1.0))
-    targets = Functions(scores[candidates] / norms, groups[candidates], shares)
-    return Pursuit(kernel, candidates, targets, run=run)
+    targets = Functions(values / norms, groups[candidates], shares)
+    return Pursuit(kernel, candidates, targets, worth=1.0, run=run)
+
+
+def _sample(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """All rows or so many of them, ascending."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+
+
+def _fits(
+    expansions: list[Expansion],
+    kernel: KernelMatrix,
+    groups: NDArray[np.intp],
+    shares: NDArray[np.bool_],
+    scores: Array,
+    squared: Array,
+    bases: list[NDArray[np.intp]],
+    run: Callable,
+) -> Compressed:
+    """Each machine on its own part of the basis, as near as can be at the vectors it may use."""
+    found, distances, shifts = [], [], []
+    for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
+        own = np.sort(basis)
+        at = np.flatnonzero(shares[number, groups])
+        coefs, shift = _fitted(kernel, own, at, scores[:, number], run)
+        offset = one.offset + shift
+        found.append(Expansion(own, coefs, offset))
+        shifts.append(offset - one.offset)
+        distances.append(_distance(kernel, one, squared[number], scores[:, number], own, coefs))
+    return Compressed(found, np.array(distances), np.array(shifts))
+
+
+def _fitted(
+    kernel: KernelMatrix,
+    rows: NDArray[np.intp],
+    at: NDArray[np.intp],
+    scores: Array,
+    run: Callable,
+) -> tuple[Array, float]:
+    """The coefficients on some rows, and what the offset is moved by.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    rows : ndarray
+        That the function is put on.
+    at : ndarray
+        Rows at which it comes near to what it was.
+    scores : ndarray
+        ``<w, phi(x)>`` of all rows of the kernel matrix.
+    run : callable
+    """
+    if not len(rows):
+        return np.empty(0), float(np.mean(scores[at])) if len(at) else 0.0
+    columns = kernel.columns(rows)
+    total, sums = Curvature.of_nothing(len(rows), 1), np.zeros(len(rows) + 1)
+    for first in range(0, len(at), _HELD):
+        part = at[first : first + _HELD]
+        lines = columns.values(columns.lines(part), len(part))
+        ones = np.ones(len(part))
+        total = total.plus(Curvature.of_rows(lines, ones, ones[None], run))
+        sums += np.append(scores[part] @ lines, scores[part].sum())
+    size = float(np.mean(kernel.diag(at)))
+    within = size * np.asarray(kernel.square(rows), dtype=np.float64)
+    sums[:-1] += size * scores[rows]
+    solution = solve(factor_of(within, total, float(len(at)), run), sums)
+    return solution[:-1], float(solution[-1])
 
 
 def _projections(

@@ -8,7 +8,7 @@ candidates, but each is projected onto those of the vectors that it may use, and
 its span already.
 
 Candidates are chosen in blocks. Of the best ones by the values at hand a few hundred are compared
-exactly, among each other, and chosen as long as they are worth at least half of the best that is
+exactly, among each other, and chosen as long as they are worth at least a share of the best that is
 not among them; then all candidates are brought up to date, by matrix products.
 """
 
@@ -28,10 +28,6 @@ Array = NDArray[np.float64]
 
 #: Candidates that are compared exactly, and the most that are chosen of them.
 _COMPARED, _BLOCK = 256, 64
-
-#: Of those compared, candidates are chosen while they are worth at least this share of the best one
-#: that is not among them.
-_WORTH = 0.5
 
 #: Candidates that a thread brings up to date at a time.
 _PIECE = 2048
@@ -93,6 +89,9 @@ class Pursuit:
     least : float
         Candidates nearer to the span than this share of how far they are apart, in squared
         distances, are in it.
+    worth : float
+        Of those compared, candidates are chosen while they are worth at least this share of the
+        best one that is not among them.
     run : callable
         ``map`` or a parallel one.
 
@@ -113,6 +112,7 @@ class Pursuit:
     candidates: NDArray[np.intp]
     targets: Functions
     least: float = LEAST_DISTANCE
+    worth: float = 0.5
     run: Callable = map
 
     def __post_init__(self) -> None:
@@ -208,7 +208,7 @@ class Pursuit:
         best = best[worths[best] > 0]
         enough = 0.0
         if len(worths) > n_compared:
-            enough = _WORTH * float(np.partition(worths, -n_compared - 1)[-n_compared - 1])
+            enough = self.worth * float(np.partition(worths, -n_compared - 1)[-n_compared - 1])
         square = self.kernel.square(self.candidates[best]).astype(np.float64)
         shares = self.targets.shares[:, self.targets.groups[best]]
         compared = []

@@ -43,6 +43,7 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
         )
     rows = None if X is None else validated_rows(estimator, X, reset=False)
     kernel = model.spec.matrix(model.vectors, dtype=np.float64, accuracy=1e-12)
+    are_outliers = not estimator._learns.takes_targets
     now = copy.copy(estimator)  # before anything is noted on it that belongs to this call
     with fitting(estimator, name="compress") as (run, progress):
         found = compress(
@@ -52,11 +53,11 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
             model.shares,
             n_vectors,
             tol,
-            not estimator._learns.takes_targets,
+            are_outliers,
             run,
             progress.to_the_end(),
         )
-    if rows is not None and tol is None and found.shifts.any():
+    if rows is not None and tol is None and are_outliers and found.shifts.any():
         found = _as_many_outliers(found, model, rows, estimator.n_jobs)
     layout = model.layout(found.expansions)
     now.support_ = model.support[layout.support]
@@ -81,7 +82,7 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
         model_of(now),
         rows,
         estimator.n_jobs,
-        not estimator._learns.takes_targets,
+        are_outliers,
     )
     return now
 
@@ -114,7 +115,13 @@ def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None
     known = TrainedOn.of(before)
     accounts = []
     for account, one, shift in zip(known.accounts, found.expansions, found.shifts, strict=True):
-        scale = _scale(before, account) if len(one.rows) else 1.0  # a constant has no w
+        scale, offsets = 1.0, account.offsets
+        if len(one.rows) or shift:  # otherwise a constant, as it was
+            decision = before._learns.decision(before, offsets)
+            scale, moved = decision.scale, decision.scale * float(shift)
+            offsets = tuple(
+                offset + sign * moved for offset, sign in zip(offsets, decision.signs, strict=True)
+            )
         coefs = scale * one.coefs
         norm = float(coefs @ kernel.square(one.rows) @ coefs) if len(coefs) else 0.0
         accounts.append(
@@ -122,7 +129,7 @@ def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None
                 account,
                 exact=False,
                 squared_norm=norm,
-                offsets=tuple(offset + scale * float(shift) for offset in account.offsets),
+                offsets=offsets,
                 loss=None,
                 loss_reduced=None,
                 violators=None,
@@ -133,11 +140,6 @@ def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None
             )
         )
     known._replace(accounts=Accounts.of(accounts), n_vectors=len(now.support_)).keep(now)
-
-
-def _scale(estimator: Any, account: Any) -> float:
-    """What decision values are divided by."""
-    return estimator._learns.decision(estimator, account.offsets).scale
 
 
 def _measured(

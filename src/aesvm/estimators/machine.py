@@ -253,7 +253,9 @@ class KernelMachine:
         """The model on fewer of its support vectors, to be kept and to predict faster.
 
         Vectors are chosen one after the other, each the one whose span with those before comes
-        nearest to the model, and the model is projected onto them. Pairs of classes share them.
+        nearest to the model. Coefficients and offset on them are those whose decision values at
+        all support vectors change least; with ``tol`` the model is projected onto their span, and
+        keeps its offset unless it finds outliers. Pairs of classes share vectors.
 
         Parameters
         ----------

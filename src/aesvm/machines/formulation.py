@@ -68,6 +68,7 @@ class Decision(NamedTuple):
 
     intercept: float
     scale: float = 1.0
+    signs: Offsets = (1.0,)  #: by which the offsets move, at the same scale, with the intercept
 
 
 class Formulation(Protocol):

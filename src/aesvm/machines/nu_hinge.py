@@ -91,7 +91,7 @@ class NuHinge:
         margin = -0.5 * (first + second)
         is_one = margin > 0.0
         scale = is_one * margin + (1 - is_one)  # of numbers, and of arrays
-        return Decision(0.5 * (first - second) / scale, scale)
+        return Decision(0.5 * (first - second) / scale, scale, (1.0, -1.0))
 
     def changed(
         self, before: Array, now: Array, then: Offsets, offsets: Offsets

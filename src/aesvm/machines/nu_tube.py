@@ -103,7 +103,7 @@ class NuTube(Tube):
 
     def decision(self, offsets: Offsets) -> Decision:
         above, below = offsets
-        return Decision(0.5 * (below - above))
+        return Decision(0.5 * (below - above), signs=(-1.0, 1.0))
 
     def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
         return best_multiple(float(targets @ coefs), squared_norm)
