@@ -162,7 +162,7 @@ def train(
         progress,
         aim_at_duality_gap=exact,
         support_share=support_share,
-        starts=shared.starts,
+        starts=shared.starts if options.max_iter == -1 else None,  # what is cut short is no start
     )
     small, problems = None, data.problems(rows, weights)
     many = data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced

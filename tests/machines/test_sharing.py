@@ -1,0 +1,135 @@
+"""What fits to the same rows share leaves their solutions as they are."""
+
+from __future__ import annotations
+
+import warnings
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
+
+from aesvm import AESVC
+from aesvm.kernels import kernel_matrix
+from aesvm.machines.hinge import Hinge
+from aesvm.machines.sharing import SharedWork, Starts, scaled
+from aesvm.machines.tube import Tube
+from aesvm.solver.smo import minimize
+
+
+def problem(seed, n=60):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.where(X[:, 0] + 0.7 * rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    return kernel_matrix(X, gamma=1.0), y
+
+
+def solved(kernel, variables, rows, **options):
+    return minimize(
+        kernel,
+        rows,
+        variables.signs,
+        variables.linear,
+        variables.bounds,
+        groups=variables.constraints,
+        tol=1e-7,
+        **options,
+    )
+
+
+def dual(variables, alpha, scores):
+    return float(0.5 * (variables.signs * alpha) @ scores + variables.linear @ alpha)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    before=st.floats(0.01, 50.0),
+    after=st.floats(0.01, 50.0),
+    kind=st.sampled_from(["hinge", "tube"]),
+)
+def test_a_scaled_solution_is_feasible_and_no_worse_than_nothing(seed, before, after, kind):
+    kernel, y = problem(seed)
+    formulation, targets = (Hinge(), y) if kind == "hinge" else (Tube(0.1, 1.0), y * 0.7)
+    first = formulation.variables(targets, np.full(len(y), before))
+    rows = np.tile(np.arange(len(y)), len(first.signs) // len(y))
+    last = solved(kernel, first, rows)
+    variables = formulation.variables(targets, np.full(len(y), after))
+    start = scaled(last, variables)
+    assert (start.alpha >= 0).all()
+    assert (start.alpha <= variables.bounds).all()
+    assert abs(variables.signs @ start.alpha) <= 1e-9 * max(1.0, start.alpha.sum())
+    values = kernel.square(np.arange(len(y))).astype(float)[np.ix_(rows, rows)]
+    scores = values @ (variables.signs * start.alpha)
+    assert_allclose(start.known.scores, scores, atol=1e-5 * max(1.0, start.alpha.max()))
+    assert dual(variables, start.alpha, scores) <= 1e-9
+    warm = solved(kernel, variables, rows, start=start.alpha, known=start.known)
+    cold = solved(kernel, variables, rows)
+    assert warm.converged
+    assert_allclose(warm.objective, cold.objective, rtol=1e-5, atol=1e-8)
+
+
+def test_a_start_is_for_the_same_variables_alone():
+    kernel, y = problem(0)
+    rows = np.arange(len(y))
+    variables = Hinge().variables(y, np.ones(len(y)))
+    starts = Starts()
+    assert starts.find(0, kernel, rows, variables) is None
+    starts.keep(0, kernel, rows, variables, solved(kernel, variables, rows))
+    found = starts.find(0, kernel, rows, variables)
+    assert found is not None
+    assert found.known is not None
+    assert starts.find(1, kernel, rows, variables) is None
+    assert starts.find(0, kernel, rows[::-1], variables) is None
+    assert starts.find(0, kernel, rows, Hinge().variables(-y, np.ones(len(y)))) is None
+    other, _ = problem(0)
+    again = starts.find(0, other, rows, variables)
+    assert again is not None
+    assert again.known is None, "scores are of the very kernel values that they were summed of"
+
+
+def test_the_kernel_is_kept_until_another_one_is_asked_for():
+    shared = SharedWork(in_search=True)
+    made = []
+
+    def kernel(name):
+        return lambda: made.append(name) or name
+
+    for name in ("a", "a", "b", "a"):
+        assert shared.kernel(name, kernel(name)) == name
+    assert made == ["a", "b", "a"]
+    shared.of_kernel("set", lambda: 1)
+    shared.kernel("b", kernel("b"))
+    assert shared.of_kernel("set", lambda: 2) == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"refine": 0, "subset_size": 50}])
+def test_models_of_fits_that_share_are_the_same_to_tol(options):
+    estimator = AESVC(gamma=1.0, **options)
+    X, y = make_moons(400, noise=0.3, random_state=0)
+    shared = SharedWork(in_search=True)
+    for C in (0.1, 1.0, 10.0, 100.0):
+        alone = estimator.set_params(C=C, tol=1e-6).fit(X, y).decision_function(X)
+        estimator._shared = shared
+        together = estimator.fit(X, y).decision_function(X)
+        del estimator._shared
+        assert_allclose(together, alone, atol=1e-4)
+    assert shared.spent["rows_solved"] > 0
+
+
+def test_a_fit_of_few_iterations_neither_has_a_start_nor_is_one():
+    X, y = make_moons(3000, noise=0.3, random_state=0)
+    model, shared = AESVC(gamma=5.0), SharedWork(in_search=True)
+    whole = model.fit(X, y).predict(X)
+    with pytest.warns(ConvergenceWarning):
+        cut = model.set_params(max_iter=1).fit(X, y).predict(X)
+    assert not np.array_equal(cut, whole)
+    model._shared = shared
+    for max_iter, expected in ((-1, whole), (1, cut), (-1, whole)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.set_params(max_iter=max_iter).fit(X, y)
+        assert_array_equal(model.predict(X), expected)
