@@ -21,7 +21,8 @@ LAYERS = [
     {"out_of_core", "io"},
     {"estimators", "representative_set"},
     {"svc", "nu_svc", "svr", "one_class", "baselines", "callbacks"},
-    {"dask", "__init__"},
+    {"dask", "model_selection", "__init__"},
+    {"command"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -1,13 +1,21 @@
-"""Kernel SVMs for data too large for ``sklearn.svm``."""
+"""Kernel SVMs for data too large for ``sklearn.svm``.
 
-from aesvm.bases.compress import Compression
-from aesvm.callbacks import TimeLimit
-from aesvm.certificate import Certificate
-from aesvm.nu_svc import AENuSVC
-from aesvm.one_class import AEOneClassSVM
-from aesvm.representative_set import RepresentativeSet
-from aesvm.svc import AESVC
-from aesvm.svr import AESVR, AENuSVR
+Names are imported when they are first asked for: a program that only says how it is used need not
+wait for NumPy, scikit-learn and Numba.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aesvm.bases.compress import Compression
+    from aesvm.callbacks import TimeLimit
+    from aesvm.certificate import Certificate
+    from aesvm.nu_svc import AENuSVC
+    from aesvm.one_class import AEOneClassSVM
+    from aesvm.representative_set import RepresentativeSet
+    from aesvm.svc import AESVC
+    from aesvm.svr import AESVR, AENuSVR
 
 __version__ = "0.1.0"
 
@@ -22,3 +30,28 @@ __all__ = [
     "RepresentativeSet",
     "TimeLimit",
 ]
+
+#: The module that each name comes from.
+_MODULES = {
+    "AESVC": "aesvm.svc",
+    "AESVR": "aesvm.svr",
+    "AENuSVC": "aesvm.nu_svc",
+    "AENuSVR": "aesvm.svr",
+    "AEOneClassSVM": "aesvm.one_class",
+    "Certificate": "aesvm.certificate",
+    "Compression": "aesvm.bases.compress",
+    "RepresentativeSet": "aesvm.representative_set",
+    "TimeLimit": "aesvm.callbacks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,187 @@
+"""The commands and their options. What they do is imported when one of them runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from aesvm import __version__
+from aesvm.command import options as o
+from aesvm.command.screen import Screen
+
+app = typer.Typer(
+    name="aesvm",
+    help="Kernel SVMs on large data: LIBSVM's command line, with a certificate. "
+    "A script that runs svm-train runs [bold]aesvm train[/bold].",
+    epilog="Exit codes: 0 done, 1 data or model cannot be used, 2 usage, 3 a fault of aesvm, "
+    "4 a library is missing, 130 interrupted.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"aesvm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="The version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where an error comes from; anywhere in a line.")
+    ] = False,
+) -> None:
+    """Before any command."""
+
+
+def _columns(
+    target: str | None,
+    features: str | None,
+    ignore: str | None,
+    weight: str | None,
+    header: bool | None,
+    delimiter: str | None,
+    kind: str | None,
+    memory: str | None,
+    weights_file: str | None = None,
+) -> Any:
+    from aesvm.command.data import Columns
+
+    return Columns(
+        target=target,
+        features=o.listed(features),
+        ignore=tuple(o.listed(ignore) or ()),
+        weight=weight,
+        weights_file=weights_file,
+        header=header,
+        delimiter={"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter),
+        format=kind,
+        memory=memory,
+    )
+
+
+@app.command()
+def train(
+    data: o.Data,
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="The model file to write; else DATA.model, here."),
+    ] = None,
+    svm_type: o.SvmType = 0,
+    kernel_type: o.KernelType = 2,
+    degree: o.Degree = 3,
+    gamma: o.Gamma = 0.0,
+    coef0: o.Coef0 = 0.0,
+    cost: o.Cost = 1.0,
+    nu: o.Nu = 0.5,
+    epsilon: o.Epsilon = 0.1,
+    cache: o.Cache = 100.0,
+    tolerance: o.Tolerance = 0.001,
+    shrinking: o.Shrinking = 1,
+    probability: o.Probability = 0,
+    class_weight: o.ClassWeight = None,
+    folds: o.Folds = None,
+    quiet: o.LibsvmQuiet = False,
+    refine: o.Refine = "auto",
+    hull_tol: o.HullTol = 1e-3,
+    max_vectors: o.MaxVectors = None,
+    jobs: o.Jobs = None,
+    native: o.Native = False,
+    target: o.Target = None,
+    features: o.Features = None,
+    ignore: o.Ignore = None,
+    weight: o.Weight = None,
+    weights_file: o.WeightsFile = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    format: o.FormatName = None,
+    memory: o.Memory = None,
+    json: o.Json = False,
+) -> None:
+    """Train a model, as svm-train does, with its flags and their defaults."""
+    from aesvm.command.train import Flags
+    from aesvm.command.train import train as run
+
+    flags = Flags(
+        svm_type=svm_type,
+        kernel_type=kernel_type,
+        degree=degree,
+        gamma=gamma,
+        coef0=coef0,
+        C=cost,
+        nu=nu,
+        epsilon=epsilon,
+        cache_size=cache,
+        tol=tolerance,
+        shrinking=shrinking,
+        probability=probability,
+        class_weight=tuple(class_weight or ()),
+        folds=folds,
+        refine=refine,
+        hull_tol=hull_tol,
+        max_vectors=max_vectors,
+        jobs=jobs,
+        native=native,
+    )
+    columns = _columns(
+        target, features, ignore, weight, header, delimiter, format, memory, weights_file
+    )
+    run(data, model, flags, columns, Screen(json, quiet))
+
+
+@app.command()
+def predict(
+    data: o.Data,
+    model: o.ModelFile,
+    output: Annotated[
+        str | None,
+        typer.Argument(metavar="OUTPUT", help="A prediction a line; else standard output."),
+    ] = None,
+    probability: o.Probability = 0,
+    quiet: o.LibsvmQuiet = False,
+    target: o.Target = None,
+    features: o.Features = None,
+    ignore: o.Ignore = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    format: o.FormatName = None,
+    json: o.Json = False,
+) -> None:
+    """Predict the rows of a file, as svm-predict does, in the memory of a few of them."""
+    from aesvm.command.predict import predict as run
+
+    columns = _columns(target, features, ignore, None, header, delimiter, format, None)
+    run(data, model, output, probability, columns, Screen(json, quiet))
+
+
+@app.command()
+def scale(
+    data: o.Data,
+    lower: Annotated[float, typer.Option("-l", help="lower limit of features")] = -1.0,
+    upper: Annotated[float, typer.Option("-u", help="upper limit of features")] = 1.0,
+    targets: Annotated[
+        tuple[float, float] | None, typer.Option("-y", help="limits of targets; else as they are")
+    ] = None,
+    save: Annotated[str | None, typer.Option("-s", help="write ranges to this file")] = None,
+    restore: Annotated[str | None, typer.Option("-r", help="read ranges from this file")] = None,
+    output: o.Output = None,
+    target: o.Target = None,
+    features: o.Features = None,
+    ignore: o.Ignore = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    format: o.FormatName = None,
+    json: o.Json = False,
+) -> None:
+    """Scale features to a range, as svm-scale does, to standard output or a file."""
+    from aesvm.command.scale import scale as run
+
+    columns = _columns(target, features, ignore, None, header, delimiter, format, None)
+    run(data, columns, (lower, upper), targets, save, restore, output, Screen(json))
