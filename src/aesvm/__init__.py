@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from aesvm.bases.compress import Compression
     from aesvm.callbacks import TimeLimit
     from aesvm.certificate import Certificate
+    from aesvm.io.model_file import load, save
     from aesvm.nu_svc import AENuSVC
     from aesvm.one_class import AEOneClassSVM
     from aesvm.representative_set import RepresentativeSet
@@ -29,6 +30,8 @@ __all__ = [
     "Compression",
     "RepresentativeSet",
     "TimeLimit",
+    "load",
+    "save",
 ]
 
 #: The module that each name comes from.
@@ -42,6 +45,8 @@ _MODULES = {
     "Compression": "aesvm.bases.compress",
     "RepresentativeSet": "aesvm.representative_set",
     "TimeLimit": "aesvm.callbacks",
+    "load": "aesvm.io.model_file",
+    "save": "aesvm.io.model_file",
 }
 
 

@@ -41,6 +41,7 @@ from aesvm.estimators.validation import (
     valid_weights,
     validated_rows,
 )
+from aesvm.io.model_file import save
 from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.out_of_core.stream import Stream
 from aesvm.out_of_core.weighted_rows import WeightedRows
@@ -370,6 +371,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 "X[sample_indices_] are its representatives."
             )
         return self._rows_.columns()
+
+    save = save
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "sample_indices_")

@@ -19,6 +19,7 @@ from aesvm.estimators.learning import Learning
 from aesvm.estimators.parameters import basis_limits, check_unchanged
 from aesvm.estimators.prediction import ask
 from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
+from aesvm.io.model_file import save
 from aesvm.machines.rounds import COARSER
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.training import check_not_exact
@@ -41,6 +42,7 @@ class DaskMachine:
     __sklearn_clone__ = clone_with_client
     __getstate__ = state_without_client
     certificate_ = property(certificate)
+    save = save
 
     @fit_method
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -14,6 +14,7 @@ from aesvm.dask.clients import clone_with_client, state_without_client
 from aesvm.dask.fitting import CLUSTER_CONSTRAINTS, checked_partitions, cluster_rows, initializer
 from aesvm.estimators.chunks import with_or_without_classes
 from aesvm.estimators.fitting import fit_method
+from aesvm.io.model_file import save
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.representative_set import RepresentativeSet, set_rows
@@ -76,6 +77,7 @@ class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
     __init__ = initializer(RepresentativeSet)
     __sklearn_clone__ = clone_with_client
     __getstate__ = state_without_client
+    save = save
 
     @fit_method
     def fit(

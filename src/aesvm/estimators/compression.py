@@ -68,7 +68,8 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
     now.objective_ = np.full(len(estimator.objective_), np.nan)
     now.gap_ = now.objective_.copy()
     now._stream_ = None
-    _keep_account(now, estimator, found, kernel)
+    if hasattr(estimator, "_trained_on_"):  # not of a model in a foreign format
+        _keep_account(now, estimator, found, kernel)
     now.compression_ = _measured(
         Compression(
             len(model.support),

@@ -36,6 +36,7 @@ from aesvm.estimators.trained import (
     fit_in_memory,
 )
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
+from aesvm.io.model_file import save
 from aesvm.machines.sharing import SharedWork
 from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.source import readable_again
@@ -201,6 +202,7 @@ class KernelMachine:
         return self
 
     certificate_ = property(certificate)
+    save = save
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
         """Rows, classes and weights of a stream's set: see ``RepresentativeSet.select``."""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.parameters import kernel_spec
+from aesvm.estimators.stream_prediction import predict_stream
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel
@@ -84,6 +85,8 @@ class PairwiseClassifier:
     def _ask(self, method: str, X: Any) -> Any:
         return ask(self, method, X)
 
+    predict_stream = predict_stream
+
     def _model(self) -> PairwiseModel:
         return PairwiseModel(
             kernel_spec(self, self.gamma_),
@@ -119,6 +122,8 @@ class MachineEstimator:
     def coef_(self) -> Any:
         """Weights of the features, with the linear kernel."""
         return _read_only(self, lambda: self.dual_coef_ @ self.support_vectors_)
+
+    predict_stream = predict_stream
 
     def _model(self) -> MachineModel:
         return MachineModel(

@@ -61,6 +61,11 @@ class TrainedOn(NamedTuple):
     def of(cls, estimator: Any) -> TrainedOn:
         """What a fitted estimator keeps."""
         check_is_fitted(estimator)
+        if not hasattr(estimator, "_trained_on_"):
+            raise AttributeError(
+                f"this {type(estimator).__name__} was read from a file that says nothing of its "
+                "training: it has no certificate_."
+            )
         kept = estimator._trained_on_
         accounts, multipliers = Accounts(kept["accounts"]), Terms(**kept["multipliers"])
         return cls(**{**kept, "accounts": accounts, "multipliers": multipliers})

@@ -1,12 +1,13 @@
-"""Readers of files larger than memory: re-iterables of chunks ``(X, y, weights)``.
+"""Files: readers of data larger than memory, and models that are written and read.
 
-Whoever trains on chunks needs nothing of this package: any iterable of such triples that can
-be iterated over again will do.
+A reader is a re-iterable of chunks ``(X, y, weights)``. Whoever trains on chunks needs nothing of
+this package: any iterable of such triples that can be iterated over again will do.
 """
 
 from aesvm.io.base import BadLineError, Chunk, ChunkIterator, ChunkReader
 from aesvm.io.csv import CSVReader
 from aesvm.io.libsvm import LibsvmReader
+from aesvm.io.libsvm_model import load_libsvm_model, save_libsvm_model
 from aesvm.io.npy import NpyReader
 from aesvm.io.parquet import ParquetReader
 
@@ -19,4 +20,6 @@ __all__ = [
     "LibsvmReader",
     "NpyReader",
     "ParquetReader",
+    "load_libsvm_model",
+    "save_libsvm_model",
 ]

@@ -61,6 +61,18 @@ def check_source(source: Any) -> None:
         )
 
 
+def check_chunk(chunk: Any) -> None:
+    """Refuse what a source gave, where it is no triple, or has no rows of features."""
+    if not isinstance(chunk, tuple | list) or len(chunk) != 3:
+        of = f" of {len(chunk)}" if isinstance(chunk, tuple | list) else ""
+        raise ValueError(
+            f"source gave a {type(chunk).__name__}{of} for a chunk: it must give triples "
+            "(X, y, sample_weight), of which the last two may be None."
+        )
+    if not np.ndim(chunk[0]):
+        raise ValueError(f"source gave X={chunk[0]!r} for a chunk: it must give rows of features.")
+
+
 def read(
     source: Iterable, name: str, progress: Progress, cut: str | None = None
 ) -> Iterator[tuple[Any, Any, Any]]:
@@ -77,16 +89,7 @@ def read(
             if cut is not None and n_rows and task.is_over():
                 task.cut_short(cut.format(n_rows))
                 break
-            if not isinstance(chunk, tuple | list) or len(chunk) != 3:
-                of = f" of {len(chunk)}" if isinstance(chunk, tuple | list) else ""
-                raise ValueError(
-                    f"source gave a {type(chunk).__name__}{of} for a chunk: it must give triples "
-                    "(X, y, sample_weight), of which the last two may be None."
-                )
-            if not np.ndim(chunk[0]):
-                raise ValueError(
-                    f"source gave X={chunk[0]!r} for a chunk: it must give rows of features."
-                )
+            check_chunk(chunk)
             if np.shape(chunk[0])[0]:
                 n_rows += np.shape(chunk[0])[0]
                 yield chunk[0], chunk[1], chunk[2]
