@@ -185,3 +185,159 @@ def scale(
 
     columns = _columns(target, features, ignore, None, header, delimiter, format, None)
     run(data, columns, (lower, upper), targets, save, restore, output, Screen(json))
+
+
+@app.command()
+def fit(
+    data: o.Data,
+    target: o.Target = None,
+    task: Annotated[
+        str, typer.Option("--task", help="auto, classification or regression")
+    ] = "auto",
+    test: Annotated[float, typer.Option("--test", help="the share of rows held out")] = 0.2,
+    search_rows: Annotated[
+        int, typer.Option("--search-rows", min=10, help="the most rows to search on")
+    ] = 10_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of the rows held out")] = 0,
+    jobs: o.Jobs = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", help="The model file to write; else DATA.aesvm, here."),
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option("--report", help="The report to write; else DATA.html, here.")
+    ] = None,
+    features: o.Features = None,
+    ignore: o.Ignore = None,
+    weight: o.Weight = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    format: o.FormatName = None,
+    memory: o.Memory = None,
+    quiet: o.LibsvmQuiet = False,
+    json: o.Json = False,
+) -> None:
+    """From a table to a tested model: scaling, search, training, certificate, report."""
+    from aesvm.command.fit import Wishes
+    from aesvm.command.fit import fit as run
+
+    wishes = Wishes(task, test, search_rows, seed, jobs, output, report)
+    columns = _columns(target, features, ignore, weight, header, delimiter, format, memory)
+    run(data, wishes, columns, Screen(json, quiet))
+
+
+@app.command()
+def info(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
+    target: o.Target = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    format: o.FormatName = None,
+    json: o.Json = False,
+) -> None:
+    """Say what a model or data file holds."""
+    from aesvm.command.inspect import info as run
+
+    columns = _columns(target, None, None, None, header, delimiter, format, None)
+    run(file, columns, Screen(json))
+
+
+@app.command()
+def certify(
+    model: o.ModelFile,
+    data: o.Data,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="Write the certified model here.")
+    ] = None,
+    target: o.Target = None,
+    ignore: o.Ignore = None,
+    weight: o.Weight = None,
+    weights_file: o.WeightsFile = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    format: o.FormatName = None,
+    memory: o.Memory = None,
+    json: o.Json = False,
+) -> None:
+    """Prove how close a model is to the exact SVM, from the rows that it was trained on."""
+    from aesvm.command.inspect import certify as run
+
+    columns = _columns(
+        target, None, ignore, weight, header, delimiter, format, memory, weights_file
+    )
+    run(model, data, output, columns, Screen(json))
+
+
+@app.command()
+def compress(
+    model: o.ModelFile,
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The model file to write.")],
+    vectors: Annotated[
+        int | None, typer.Option("--vectors", min=1, help="the most support vectors to keep")
+    ] = None,
+    tol: Annotated[
+        float | None, typer.Option("--tol", help="the most that decision values may change by")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="a data file to measure changes on")
+    ] = None,
+    native: o.Native = False,
+    target: o.Target = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    format: o.FormatName = None,
+    json: o.Json = False,
+) -> None:
+    """Write a model on fewer of its support vectors, and say what that changes."""
+    from aesvm.command.inspect import compress as run
+
+    columns = _columns(target, None, None, None, header, delimiter, format, None)
+    run(model, output, vectors, tol, data, native, columns, Screen(json))
+
+
+@app.command()
+def convert(
+    source: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],
+    native: o.Native = False,
+    target: o.Target = None,
+    features: o.Features = None,
+    ignore: o.Ignore = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    format: o.FormatName = None,
+    json: o.Json = False,
+) -> None:
+    """Write a model as LIBSVM's or our own, or a data file as LIBSVM's, CSV or Parquet."""
+    from aesvm.command.inspect import convert as run
+
+    columns = _columns(target, features, ignore, None, header, delimiter, format, None)
+    run(source, output, native, columns, Screen(json))
+
+
+@app.command()
+def represent(
+    data: o.Data,
+    output: o.Output = None,
+    kernel: Annotated[str, typer.Option("--kernel", help="rbf, linear, poly or sigmoid")] = "rbf",
+    gamma: o.Gamma = 0.0,
+    hull_tol: o.HullTol = 1e-3,
+    jobs: o.Jobs = None,
+    target: o.Target = None,
+    features: o.Features = None,
+    ignore: o.Ignore = None,
+    weight: o.Weight = None,
+    weights_file: o.WeightsFile = None,
+    header: o.Header = None,
+    delimiter: o.Delimiter = None,
+    format: o.FormatName = None,
+    memory: o.Memory = None,
+    json: o.Json = False,
+) -> None:
+    """Write a weighted subset of the rows that stands for all of them in kernel space."""
+    from aesvm.command.represent import represent as run
+
+    columns = _columns(
+        target, features, ignore, weight, header, delimiter, format, memory, weights_file
+    )
+    run(data, output, kernel, gamma, hull_tol, jobs, columns, Screen(json))

@@ -185,7 +185,7 @@ def _data_file(
     else:
         names = _names(path, found)
         roles = _Roles.of(names, columns, wanted, target, _shown(name, path), needs_target)
-        options = {
+        options: dict[str, Any] = {
             "target": roles.target,
             "features": roles.features,
             "weight": roles.weight,
@@ -343,10 +343,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _size(n_bytes: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if n_bytes < 1024:
-            break
-        n_bytes /= 1024
-    else:
-        unit = "TiB"
-    return f"{n_bytes:.3g} {unit}"
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while n_bytes >= 1024 and len(units) > 1:
+        n_bytes, units = n_bytes / 1024, units[1:]
+    return f"{n_bytes:.3g} {units[0]}"

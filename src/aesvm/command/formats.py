@@ -13,7 +13,7 @@ from aesvm.io.lines import line_blocks
 
 FORMATS = ("libsvm", "csv", "parquet", "npy")
 
-_SUFFIXES = {
+SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
@@ -42,7 +42,7 @@ class Format(NamedTuple):
 def format_of(
     path: Path, kind: str | None = None, delimiter: str | None = None, header: bool | None = None
 ) -> Format:
-    """The format of a file; what is not None is taken for granted.
+    r"""The format of a file; what is not None is taken for granted.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def format_of(
     >>> from aesvm.command.formats import format_of
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "rows")
-    ...     _ = path.write_text("a;b\\n1;2\\n")
+    ...     _ = path.write_text("a;b\n1;2\n")
     ...     format_of(path)
     Format(kind='csv', compressed=False, delimiter=';', header=True, names=['a', 'b'])
     """
@@ -69,7 +69,7 @@ def format_of(
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
-    found = kind or by_content or _SUFFIXES.get(suffix)
+    found = kind or by_content or SUFFIXES.get(suffix)
     if found in ("parquet", "npy"):
         return Format(found)
     first = _first_line(path)

@@ -91,7 +91,8 @@ def _of_pairs(
             bounds = np.full(len(alphas), alphas.max(initial=0.0))
         found = _solved(n_iter[at], objective[at], rho, alphas, bounds)
         if hasattr(model, "nu"):
-            found = found._replace(C=float(bounds.max(initial=0.0)))
+            C = float(bounds.max(initial=0.0))
+            found = found._replace(C=C, obj=C**2 * found.obj)  # LIBSVM's is of scaled coefficients
         elif counts is not None and costs[i] == costs[j]:
             found = found._replace(nu=float(alphas.sum()) / (costs[i] * (counts[i] + counts[j])))
         machines.append(found)

@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("once")
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
             warnings.showwarning = _show_warning
             code = app(args=wanted, prog_name="aesvm", standalone_mode=False)
             sys.stdout.flush()
@@ -78,7 +79,8 @@ def _told(error: BaseException, as_json: bool) -> int:
             return code
         if as_json:
             _print_json(error, code, line)
-        print(f"aesvm: {line}", file=sys.stderr, flush=True)
+        if line:  # where there are no arguments, help was shown
+            print(f"aesvm: {line}", file=sys.stderr, flush=True)
     except OSError:
         pass
     return code

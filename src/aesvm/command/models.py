@@ -1,8 +1,7 @@
 """Model files of either kind, and what a model needs to know of its rows.
 
-A model of ``aesvm fit`` is a pipeline: how features are scaled, then the SVM. The names of its
-columns are the fitted attributes ``feature_names_in_`` of its first step and ``target_name_`` of its
-last.
+A model of ``aesvm fit`` is a pipeline: how features are scaled, then the SVM. Names of columns
+are fitted attributes: ``feature_names_in_`` of its first step, ``target_name_`` of its last.
 """
 
 from __future__ import annotations

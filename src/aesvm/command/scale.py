@@ -9,7 +9,6 @@ and features that have one value only are left out. Range files are LIBSVM's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
@@ -21,6 +20,7 @@ from aesvm.command.data import Columns, DataFile, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.writing import (
+    dense_blocks,
     header_line,
     label_text,
     libsvm_lines,
@@ -30,9 +30,6 @@ from aesvm.command.writing import (
 from aesvm.io.atomic import written_whole
 from aesvm.io.base import BadLineError
 from aesvm.runtime.warn import warn
-
-#: Values that are scaled at a time.
-_BLOCK = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -151,7 +148,7 @@ def _restored(kept: Ranges, found: Ranges, data: str, restore: str) -> Ranges:
 
 
 def read_ranges(path: str) -> Ranges:
-    """A range file of LIBSVM's.
+    r"""A range file of LIBSVM's.
 
     Examples
     --------
@@ -160,7 +157,7 @@ def read_ranges(path: str) -> Ranges:
     >>> from aesvm.command.scale import read_ranges
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "range")
-    ...     _ = path.write_text("x\\n-1 1\\n1 0 10\\n3 2 4\\n")
+    ...     _ = path.write_text("x\n-1 1\n1 0 10\n3 2 4\n")
     ...     read_ranges(str(path)).features.largest.tolist()
     [10.0, 0.0, 4.0]
     """
@@ -187,7 +184,8 @@ def read_ranges(path: str) -> Ranges:
 
     if section("y"):
         lower, upper = numbers(2)[1]
-        targets = Interval(*numbers(2)[1], lower, upper)
+        least, largest = numbers(2)[1]
+        targets = Interval(least, largest, lower, upper)
     if not section("x"):
         raise BadLineError(path, lines[0][0] if lines else 1, "this is no range file of LIBSVM's")
     lower, upper = numbers(2)[1]
@@ -198,10 +196,10 @@ def read_ranges(path: str) -> Ranges:
             raise BadLineError(path, at, f"{index:g} is not the number of a feature")
         found[int(index)] = (low, high)
     width = max(found, default=0)
-    least, largest = np.zeros(width), np.zeros(width)
-    for number, (low, high) in found.items():
-        least[number - 1], largest[number - 1] = low, high
-    return Ranges(Interval(least, largest, lower, upper), targets)
+    ends = np.zeros((2, width))
+    for number, both in found.items():
+        ends[:, number - 1] = both
+    return Ranges(Interval(ends[0], ends[1], lower, upper), targets)
 
 
 def _write(file: DataFile, used: Ranges, target: IO[bytes]) -> tuple[int, int, int]:
@@ -212,7 +210,7 @@ def _write(file: DataFile, used: Ranges, target: IO[bytes]) -> tuple[int, int, i
     if table and file.feature_names:
         names = [file.feature_names[at] for at in kept] + ([file.target] if file.target else [])
         target.write(header_line(names).encode())
-    for X, y in _blocks(file):
+    for X, y, _ in dense_blocks(file.reader):
         before += int(np.count_nonzero(X))
         values = used.features.scaled(X)[:, kept]
         after += int(np.count_nonzero(values))
@@ -223,13 +221,3 @@ def _write(file: DataFile, used: Ranges, target: IO[bytes]) -> tuple[int, int, i
         lines = table_lines(values, labels) if table else libsvm_lines(values, labels, kept + 1)
         target.write("".join(lines).encode())
     return before, after, n_rows
-
-
-def _blocks(file: DataFile) -> Iterator[tuple[NDArray, NDArray | None]]:
-    """Dense blocks of rows."""
-    size = max(1, _BLOCK // file.n_features)
-    for X, y, _ in file.reader:
-        for first in range(0, X.shape[0], size):
-            here = slice(first, first + size)
-            dense = X[here].toarray() if sp.issparse(X) else X[here]
-            yield dense, None if y is None else y[here]

@@ -177,9 +177,9 @@ def _cross_validate(estimator: Any, rows: Rows, flags: Flags, screen: Screen) ->
     if folds > n_rows:
         warn("there are more folds than rows: each row is left out by itself")
     splits: Any = LeaveOneOut() if folds >= n_rows else KFold(folds, shuffle=True, random_state=0)
-    if classifies and folds < n_rows and folds <= np.unique(rows.y, return_counts=True)[1].max():
-        splits = StratifiedKFold(folds, shuffle=True, random_state=0)
     targets = np.ones(n_rows) if rows.y is None else rows.y
+    if classifies and folds < n_rows and folds <= np.unique(targets, return_counts=True)[1].max():
+        splits = StratifiedKFold(folds, shuffle=True, random_state=0)
     agreement = Agreement(regression)
     for kept, left_out in splits.split(rows.X, targets):
         weights = None if rows.weights is None else rows.weights[kept]

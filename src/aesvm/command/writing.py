@@ -8,9 +8,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.io.atomic import written_whole
+from aesvm.io.base import Chunk
+
+#: Values that are written at a time.
+_BLOCK = 1_000_000
 
 
 def written_to(path: str | None) -> AbstractContextManager[IO[bytes]]:
@@ -46,6 +51,16 @@ def label_text(label: Any) -> str:
     ('1', '0.10000000000000001', 'cat')
     """
     return label if isinstance(label, str) else f"{label:.17g}"
+
+
+def dense_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Chunks cut into dense blocks of moderate size."""
+    for X, y, weights in chunks:
+        size = max(1, _BLOCK // X.shape[1])
+        for first in range(0, X.shape[0], size):
+            here = slice(first, first + size)
+            dense = X[here].toarray() if sp.issparse(X) else np.asarray(X[here])
+            yield Chunk(dense, *(None if one is None else one[here] for one in (y, weights)))
 
 
 def libsvm_lines(
