@@ -101,15 +101,15 @@ class Bars:
         """Nothing: the bars are taken away by who drew them."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Draw a bar for a task that has parts."""
+        """Draw a bar for a task that has several parts."""
         depth = _depth(context)
-        if context.max_subtasks == 0 or depth >= _DEEPEST:
+        if context.max_subtasks in (0, 1) or depth >= _DEEPEST:
             return
         name = f"{'  ' * depth}{context.estimator_name if not depth else context.task_name}"
         self.tasks[id(context)] = self.bars.add_task(name, total=context.max_subtasks)
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Fill the bar of the task, and that of the task that it is a part of a step."""
+        """Take its bar away, and go on a step in that of the task that it is a part of."""
         own = self.tasks.pop(id(context), None)
         if own is not None:
             self.bars.remove_task(own)
