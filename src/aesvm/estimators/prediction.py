@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.stream_prediction import predict_stream
+from aesvm.estimators.twins import to_sklearn
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel
@@ -86,6 +87,7 @@ class PairwiseClassifier:
         return ask(self, method, X)
 
     predict_stream = predict_stream
+    to_sklearn = to_sklearn
 
     def _model(self) -> PairwiseModel:
         return PairwiseModel(
@@ -98,6 +100,7 @@ class PairwiseClassifier:
             self.intercept_,
             self.decision_function_shape,
             self.break_ties,
+            getattr(self, "_tie_order_", None),
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -124,6 +127,7 @@ class MachineEstimator:
         return _read_only(self, lambda: self.dual_coef_ @ self.support_vectors_)
 
     predict_stream = predict_stream
+    to_sklearn = to_sklearn
 
     def _model(self) -> MachineModel:
         return MachineModel(

@@ -236,7 +236,7 @@ def fit_in_memory(
         spec.definiteness,
         n_solved if in_span else None,
     )
-    for before in ("n_seen_", "compression_"):  # of a stream, or of a model that was compressed
+    for before in ("n_seen_", "compression_", "_tie_order_"):  # of streams, compressed, read
         vars(estimator).pop(before, None)
     fitted = learning.fitted(data, learner, trained, spec)
     set_trained(estimator, fitted, trained_on, chosen, data.shape, progress.ending.message())

@@ -11,15 +11,17 @@ r"""LIBSVM's model files: what ``svm-train`` writes and ``svm-predict`` reads.
     0.5 1:0.7 3:1             coefficients, of which there are nr_class - 1, then the vector
 
 A decision value is positive for the first class of its pair. Classes come in any order, ours are
-sorted: their support vectors, coefficients and signs are put in order. A file has neither C nor the
+sorted: their support vectors, coefficients and signs are put in order, and ties of votes go, as in
+LIBSVM, to the class that the file has first. A file has neither C nor the
 other parameters of training, nor the number of features.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from itertools import combinations
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -112,15 +114,22 @@ def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
     for parameter in _KERNEL_PARAMETERS.get(model.kernel, ()):
         lines.append(f"{parameter} {_digits(values[parameter])}")
     lines += [f"nr_class {max(len(labels), 2)}", f"total_sv {len(model.support_)}"]
-    lines.append(" ".join(["rho", *(_digits(-sign * one) for one in model.intercept_)]))
+    dual = np.ascontiguousarray(as_array(model.dual_coef_).T)
+    every = np.arange(len(dual))
+    machines = _Machines(every, model.n_support_, sign * dual, -sign * model.intercept_)
+    ties = getattr(model, "_tie_order_", None)
+    if ties is not None:  # as the file had them that the model was read from
+        labels = [labels[c] for c in ties]
+        machines = machines.with_classes(ties)
+    lines.append(" ".join(["rho", *map(_digits, machines.rho)]))
     if is_classifier:
         lines.append(" ".join(["label", *map(str, labels)]))
-        lines.append(" ".join(["nr_sv", *map(str, model.n_support_)]))
+        lines.append(" ".join(["nr_sv", *map(str, machines.n_support)]))
     lines.append("SV")
-    dual = sign * as_array(model.dual_coef_)
+    vectors = _vector_texts(model, machines.order)
     with written_whole(path) as file:
         file.write(("\n".join(lines) + "\n").encode())
-        for coefs, vector in zip(dual.T.tolist(), _vector_texts(model), strict=True):
+        for coefs, vector in zip(machines.coefs.tolist(), vectors, strict=True):
             file.write(f"{' '.join(map(_digits, coefs))} {vector}\n".encode())
 
 
@@ -170,12 +179,12 @@ def _whole_labels(classes: NDArray) -> list[int]:
     return list(map(int, numbers))
 
 
-def _vector_texts(model: Any) -> Any:
+def _vector_texts(model: Any, order: NDArray[np.intp]) -> Iterator[str]:
     """The support vectors as LIBSVM writes them, one after the other."""
     if model.kernel == "precomputed":
-        yield from (f"0:{row + 1}" for row in model.support_.tolist())
+        yield from (f"0:{row + 1}" for row in model.support_[order].tolist())
         return
-    vectors = sp.csr_array(model.support_vectors_).astype(np.float64)
+    vectors = sp.csr_array(model.support_vectors_)[order].astype(np.float64)
     vectors.sort_indices()
     for begin, end in zip(vectors.indptr[:-1], vectors.indptr[1:], strict=True):
         own = zip(
@@ -335,7 +344,13 @@ def _estimator(
     places = values.astype(np.int64) - 1 if precomputed else indices
     width = _width(places, n_features)
     n_vectors = len(coefs)
-    order, dual, intercept, classes = _sorted_by_class(header, coefs)
+    labels = np.array(header.get("label", []), dtype=np.int64)
+    n_support = np.array(header.get("nr_sv", [n_vectors]), dtype=np.int32)
+    machines = _Machines(np.arange(n_vectors), n_support, coefs, np.array(header["rho"]))
+    if len(labels):
+        machines = machines.with_classes(np.argsort(labels))
+    order = machines.order
+    sign = -1.0 if len(labels) == 2 else 1.0  # as scikit-learn has it: see one_vs_one
     vectors: Any = np.empty((0, 0))
     if not precomputed:
         vectors = sp.csr_array((values, indices, indptr), shape=(n_vectors, width))[order]
@@ -346,15 +361,16 @@ def _estimator(
         raise ValueError(f"{os.fspath(path)}: gamma {gamma:g} is not positive.")
     given = {key: header[key] for key in _KERNEL_PARAMETERS.get(kernel, ())}
     estimator = estimator_class(_ESTIMATORS[header["svm_type"]])(kernel=kernel, **given)
-    n_machines = len(intercept)
+    n_machines = len(machines.rho)
+    dual = sign * np.ascontiguousarray(machines.coefs.T)
     attributes = {
         "support_": places[order].astype(np.int32)
         if precomputed
         else np.arange(n_vectors, dtype=np.int32),
         "support_vectors_": vectors,
-        "n_support_": np.array([n_vectors], dtype=np.int32),
+        "n_support_": machines.n_support,
         "dual_coef_": sp.csr_array(dual) if sp.issparse(vectors) else dual,
-        "intercept_": intercept,
+        "intercept_": -sign * machines.rho,
         "n_iter_": 0,
         "objective_": np.full(n_machines, np.nan),
         "gap_": np.full(n_machines, np.nan),
@@ -364,14 +380,14 @@ def _estimator(
         "n_features_in_": width,
         "_stream_": None,
     }
-    if classes is not None:
-        ranks = np.argsort(header["label"])
+    if len(labels):
         attributes |= {
-            "classes_": classes,
-            "class_weight_": np.ones(len(classes)),
-            "n_support_": np.array(header["nr_sv"], dtype=np.int32)[ranks],
+            "classes_": np.sort(labels),
+            "class_weight_": np.ones(len(labels)),
             "n_iter_": np.zeros(n_machines, dtype=np.int32),
         }
+    if len(labels) > 2:
+        attributes["_tie_order_"] = np.argsort(np.argsort(labels))
     vars(estimator).update(attributes)
     check_model(estimator)
     return estimator
@@ -390,30 +406,26 @@ def _width(places: NDArray, n_features: int | None) -> int:
     return int(n_features)
 
 
-def _sorted_by_class(
-    header: dict[str, Any], coefs: NDArray
-) -> tuple[NDArray, NDArray, NDArray, NDArray | None]:
-    """Vectors, coefficients and intercepts in the order and with the signs of ours."""
-    intercept = -np.array(header["rho"])
-    if header["svm_type"] not in _CLASSIFIERS:
-        return np.arange(len(coefs)), coefs.T.copy(), intercept, None
-    labels, n_support = np.array(header["label"]), np.array(header["nr_sv"])
-    n_classes = len(labels)
-    by_rank = np.argsort(labels)
-    members = np.split(np.arange(len(coefs)), np.cumsum(n_support)[:-1])
-    order = np.concatenate([members[c] for c in by_rank])
-    ends = np.cumsum(n_support[by_rank])
-    parts = [slice(end - size, end) for end, size in zip(ends, n_support[by_rank], strict=True)]
-    dual = np.zeros((n_classes - 1, len(coefs)))
-    offsets = np.zeros(len(intercept))
-    for number, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        one, other = by_rank[i], by_rank[j]  # as the file numbers them
-        first, second = min(one, other), max(one, other)
-        sign = 1.0 if one < other else -1.0
-        if n_classes == 2:
-            sign = -sign
-        line = {first: second - 1, second: first}
-        dual[j - 1, parts[i]] = sign * coefs[members[one], line[one]]
-        dual[i, parts[j]] = sign * coefs[members[other], line[other]]
-        offsets[number] = sign * intercept[pair_number(first, second, n_classes)]
-    return order, dual, offsets, labels[by_rank]
+class _Machines(NamedTuple):
+    """The machines of a model, in LIBSVM's layout and with its signs."""
+
+    order: NDArray[np.intp]  #: of the support vectors
+    n_support: NDArray[np.int32]
+    coefs: NDArray[np.float64]  #: a line for each support vector
+    rho: NDArray[np.float64]
+
+    def with_classes(self, order: NDArray[np.intp]) -> _Machines:
+        """The same with the classes in another order, and their support vectors with them."""
+        n_classes = len(order)
+        members = np.split(np.arange(len(self.coefs)), np.cumsum(self.n_support)[:-1])
+        coefs, rho = np.empty_like(self.coefs), np.empty_like(self.rho)
+        for number, (i, j) in enumerate(combinations(range(n_classes), 2)):
+            one, other = order[i], order[j]
+            first, second = min(one, other), max(one, other)
+            sign = 1.0 if one < other else -1.0
+            line = {first: second - 1, second: first}
+            coefs[members[one], j - 1] = sign * self.coefs[members[one], line[one]]
+            coefs[members[other], i] = sign * self.coefs[members[other], line[other]]
+            rho[number] = sign * self.rho[pair_number(first, second, n_classes)]
+        moved = np.concatenate([members[c] for c in order])
+        return _Machines(self.order[moved], self.n_support[order], coefs[moved], rho)

@@ -208,9 +208,15 @@ def pair_values(sums: NDArray[np.float64], intercept: NDArray[np.float64]) -> ND
     return -values if n_classes == 2 else values
 
 
-def winners(values: NDArray[np.float64], n_classes: int) -> NDArray[np.intp]:
-    """The class with most votes in each row; the first of them where votes are equal."""
-    return _added_up((values > 0).astype(np.float64), n_classes, 1.0).argmax(axis=1)
+def winners(
+    values: NDArray[np.float64], n_classes: int, order: NDArray[np.intp] | None = None
+) -> NDArray[np.intp]:
+    """The class with most votes in each row; the first of them where votes are equal.
+
+    ``order``: which class comes first, where that is not their own order.
+    """
+    votes = _added_up((values > 0).astype(np.float64), n_classes, 1.0)
+    return votes.argmax(axis=1) if order is None else order[votes[:, order].argmax(axis=1)]
 
 
 def one_vs_rest(values: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:

@@ -33,6 +33,7 @@ class PairwiseModel:
     intercept: NDArray[np.float64]
     shape: str = "ovr"  #: of decision values: "ovr" or "ovo"
     break_ties: bool = False
+    tie_order: NDArray[np.intp] | None = None  #: which class comes first where votes are equal
 
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Decision values of valid rows."""
@@ -52,7 +53,7 @@ class PairwiseModel:
                     'break_ties=True needs decision_function_shape="ovr", and got "ovo".'
                 )
             return self.classes[self.decision_function(X, n_jobs).argmax(axis=1)]
-        winners = partial(one_vs_one.winners, n_classes=n_classes)
+        winners = partial(one_vs_one.winners, n_classes=n_classes, order=self.tie_order)
         return self.classes[self._decide(X, winners, n_jobs)]
 
     def expansions(self) -> Iterator[one_vs_one.Expansion]:
