@@ -55,8 +55,10 @@ def problem_of(path):
 
 
 def their_predictions(folder, model):
-    y, x = svmutil.svm_read_problem(str(folder / "test"))
-    return np.array(svmutil.svm_predict(y, x, model, "-q")[0])
+    """By LIBSVM's library: ``svm_predict`` of its svmutil has no room for pairs of nu-SVC."""
+    _, rows = svmutil.svm_read_problem(str(folder / "test"))
+    nodes = [svmutil.gen_svm_nodearray(row)[0] for row in rows]
+    return np.array([svmutil.libsvm.svm_predict(model, node) for node in nodes])
 
 
 def assert_same(one, other):
