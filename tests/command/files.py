@@ -83,5 +83,7 @@ def outliers(n=120, seed=4):
 def csv_text(X, y, target="kind", names=None) -> str:
     names = names or [f"f{at}" for at in range(X.shape[1])]
     lines = [",".join([*names, target])]
-    lines += [",".join([*map(repr, row), str(label)]) for row, label in zip(X.tolist(), y, strict=True)]
+    lines += [
+        ",".join([*map(repr, row), str(label)]) for row, label in zip(X.tolist(), y, strict=True)
+    ]
     return "\n".join(lines) + "\n"

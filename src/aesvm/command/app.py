@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@cache
+def program() -> Any:
+    """The commands as one callable, which takes a while to put together."""
+    return typer.main.get_command(app)
 
 
 def _say_version(asked: bool) -> None:

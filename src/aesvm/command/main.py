@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     as_json = "--json" in given
     try:
-        from aesvm.command.app import app
+        from aesvm.command.app import program
     except ImportError as error:
         if debug or (error.name or "").split(".")[0] != "typer":
             raise
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("once")
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             warnings.showwarning = _show_warning
-            code = app(args=wanted, prog_name="aesvm", standalone_mode=False)
+            code = program()(args=wanted, prog_name="aesvm", standalone_mode=False)
             sys.stdout.flush()
         return code if isinstance(code, int) else DONE
     except SystemExit as ended:

@@ -10,12 +10,15 @@ from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.command.data import Columns, DataFile, Rows, opened
-from aesvm.command.libsvm_lines import Agreement, solved, training_lines
+from aesvm.command.libsvm_lines import Agreement, libsvm_order, solved, training_lines
 from aesvm.command.models import NATIVE, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.io.atomic import valid_target
 from aesvm.runtime.warn import warn
+
+#: Of LIBSVM.
+_LARGEST_LABEL = 2**31 - 1
 
 _KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
@@ -69,10 +72,12 @@ def train(data: str, model: str | None, flags: Flags, columns: Columns, screen: 
                 return
             with screen.progress(estimator):
                 estimator.fit(*rows)
-        _report(estimator, rows, target, screen)
+            if hasattr(estimator, "classes_"):  # ties of votes are settled as LIBSVM does
+                estimator._tie_order_ = np.array(libsvm_order(estimator.classes_, rows.y))
         if native:
             note_columns(estimator, estimator, file.feature_names, file.target)
         save_model(estimator, target, native)
+    _report(estimator, rows, target, screen)
 
 
 def estimator_of(flags: Flags, n_features: int) -> Any:
@@ -158,10 +163,11 @@ def _check_labels(rows: Rows, estimator: Any, file: DataFile, any_will_do: bool)
     if any_will_do or rows.y is None or not isinstance(estimator, AESVC | AENuSVC):
         return
     y = rows.y
-    if y.dtype.kind not in "biuf" or not np.array_equal(y, np.trunc(y)):
+    whole = y.dtype.kind in "biuf" and np.array_equal(y, np.trunc(y))
+    if not whole or np.abs(y).max(initial=0) > _LARGEST_LABEL:
         raise CommandError(
-            f"{file.name}: LIBSVM's model files have whole numbers for classes, and there is "
-            f"{y[0]!s:.40}: --native writes a model file that has any."
+            f"{file.name}: LIBSVM's model files have whole numbers of 32 bits for classes, and "
+            f"there are others: --native writes a model file that has any."
         )
     known = np.unique(y).tolist()
     for label in estimator.class_weight or {}:
