@@ -144,7 +144,7 @@ class TestScale:
         assert not path.with_name("scaled").exists()
 
     def test_tables_stay_tables(self, table, capsys):
-        path, X, y = table
+        path, _, y = table
         done(capsys, "scale", "--target", "kind", "-o", "scaled.csv", path)
         with opened("scaled.csv", Columns(target="kind")) as file:
             rows = file.rows()

@@ -1,8 +1,13 @@
-"""The commands and their options. What they do is imported when one of them runs."""
+"""The commands and their options.
+
+A command returns what is to be done, and does not do it: typer has errors of its own to deal with,
+and not those of the work. What it takes is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +27,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+#: What a command is to do.
+Work = Callable[[], None]
 
 
 @cache
@@ -111,7 +120,7 @@ def train(
     format: o.FormatName = None,
     memory: o.Memory = None,
     json: o.Json = False,
-) -> None:
+) -> Work:
     """Train a model, as svm-train does, with its flags and their defaults."""
     from aesvm.command.train import Flags
     from aesvm.command.train import train as run
@@ -140,7 +149,7 @@ def train(
     columns = _columns(
         target, features, ignore, weight, header, delimiter, format, memory, weights_file
     )
-    run(data, model, flags, columns, Screen(json, quiet))
+    return partial(run, data, model, flags, columns, Screen(json, quiet))
 
 
 @app.command()
@@ -160,12 +169,12 @@ def predict(
     delimiter: o.Delimiter = None,
     format: o.FormatName = None,
     json: o.Json = False,
-) -> None:
+) -> Work:
     """Predict the rows of a file, as svm-predict does, in the memory of a few of them."""
     from aesvm.command.predict import predict as run
 
     columns = _columns(target, features, ignore, None, header, delimiter, format, None)
-    run(data, model, output, probability, columns, Screen(json, quiet))
+    return partial(run, data, model, output, probability, columns, Screen(json, quiet))
 
 
 @app.command()
@@ -186,12 +195,12 @@ def scale(
     delimiter: o.Delimiter = None,
     format: o.FormatName = None,
     json: o.Json = False,
-) -> None:
+) -> Work:
     """Scale features to a range, as svm-scale does, to standard output or a file."""
     from aesvm.command.scale import scale as run
 
     columns = _columns(target, features, ignore, None, header, delimiter, format, None)
-    run(data, columns, (lower, upper), targets, save, restore, output, Screen(json))
+    return partial(run, data, columns, (lower, upper), targets, save, restore, output, Screen(json))
 
 
 @app.command()
@@ -223,14 +232,14 @@ def fit(
     memory: o.Memory = None,
     quiet: o.LibsvmQuiet = False,
     json: o.Json = False,
-) -> None:
+) -> Work:
     """From a table to a tested model: scaling, search, training, certificate, report."""
     from aesvm.command.fit import Wishes
     from aesvm.command.fit import fit as run
 
     wishes = Wishes(task, test, search_rows, seed, jobs, output, report)
     columns = _columns(target, features, ignore, weight, header, delimiter, format, memory)
-    run(data, wishes, columns, Screen(json, quiet))
+    return partial(run, data, wishes, columns, Screen(json, quiet))
 
 
 @app.command()
@@ -241,12 +250,12 @@ def info(
     delimiter: o.Delimiter = None,
     format: o.FormatName = None,
     json: o.Json = False,
-) -> None:
+) -> Work:
     """Say what a model or data file holds."""
     from aesvm.command.inspect import info as run
 
     columns = _columns(target, None, None, None, header, delimiter, format, None)
-    run(file, columns, Screen(json))
+    return partial(run, file, columns, Screen(json))
 
 
 @app.command()
@@ -265,14 +274,14 @@ def certify(
     format: o.FormatName = None,
     memory: o.Memory = None,
     json: o.Json = False,
-) -> None:
+) -> Work:
     """Prove how close a model is to the exact SVM, from the rows that it was trained on."""
     from aesvm.command.inspect import certify as run
 
     columns = _columns(
         target, None, ignore, weight, header, delimiter, format, memory, weights_file
     )
-    run(model, data, output, columns, Screen(json))
+    return partial(run, model, data, output, columns, Screen(json))
 
 
 @app.command()
@@ -294,12 +303,12 @@ def compress(
     delimiter: o.Delimiter = None,
     format: o.FormatName = None,
     json: o.Json = False,
-) -> None:
+) -> Work:
     """Write a model on fewer of its support vectors, and say what that changes."""
     from aesvm.command.inspect import compress as run
 
     columns = _columns(target, None, None, None, header, delimiter, format, None)
-    run(model, output, vectors, tol, data, native, columns, Screen(json))
+    return partial(run, model, output, vectors, tol, data, native, columns, Screen(json))
 
 
 @app.command()
@@ -314,12 +323,12 @@ def convert(
     delimiter: o.Delimiter = None,
     format: o.FormatName = None,
     json: o.Json = False,
-) -> None:
+) -> Work:
     """Write a model as LIBSVM's or our own, or a data file as LIBSVM's, CSV or Parquet."""
     from aesvm.command.inspect import convert as run
 
     columns = _columns(target, features, ignore, None, header, delimiter, format, None)
-    run(source, output, native, columns, Screen(json))
+    return partial(run, source, output, native, columns, Screen(json))
 
 
 @app.command()
@@ -340,11 +349,11 @@ def represent(
     format: o.FormatName = None,
     memory: o.Memory = None,
     json: o.Json = False,
-) -> None:
+) -> Work:
     """Write a weighted subset of the rows that stands for all of them in kernel space."""
     from aesvm.command.represent import represent as run
 
     columns = _columns(
         target, features, ignore, weight, header, delimiter, format, memory, weights_file
     )
-    run(data, output, kernel, gamma, hull_tol, jobs, columns, Screen(json))
+    return partial(run, data, output, kernel, gamma, hull_tol, jobs, columns, Screen(json))

@@ -59,7 +59,7 @@ class Wishes:
 class Parts(NamedTuple):
     """Rows to learn from and to search on, and rows held out."""
 
-    search: Rows
+    search: Any  #: Rows with targets
     train: Rows | Mapped  #: in memory, or a source
     test: Any  #: chunks
     n_train: int
@@ -107,6 +107,9 @@ def _fitted(file: DataFile, wishes: Wishes, files: dict[str, str], screen: Scree
             task, parts = _large_parts(file, wishes)
         else:
             task, parts = _parts(file.rows(), wishes)
+    y = parts.search.y
+    if task == "classification" and len(np.unique(y)) < 2:
+        raise CommandError(f"{file.name}: the target has one class, {y[0]!s:.40}: two are needed.")
     n_rows, test_rows = parts.n_train + parts.n_test, f"{parts.n_test:,} held out"
     screen.note(f"{n_rows:,} rows, {file.n_features} features, {test_rows}; {task}")
     pipeline = _pipeline(task, parts.search.X, wishes.jobs)
@@ -235,8 +238,6 @@ def _searched(pipeline: Pipeline, rows: Rows, task: str, wishes: Wishes, screen:
     folds: Any = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=wishes.seed)
     if task == "classification":
         counts = np.unique(y, return_counts=True)[1]
-        if len(counts) < 2:
-            raise CommandError(f"the target has one class, {y[0]!s:.40}: two are needed.")
         if counts.min() >= 2:
             n_folds = min(_FOLDS, int(counts.min()))
             folds = StratifiedKFold(n_folds, shuffle=True, random_state=wishes.seed)

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from aesvm.command.data import Columns, Mapped, opened
-from aesvm.command.models import SVM_TYPES, Model, is_native, load_model, load_svm, save_model
+from aesvm.command.models import (
+    NATIVE,
+    SVM_TYPES,
+    Model,
+    is_native,
+    load_model,
+    load_svm,
+    save_model,
+)
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import write_rows
@@ -37,9 +45,11 @@ def info(path: str, columns: Columns, screen: Screen) -> None:
 
 
 def is_model(path: str) -> bool:
-    """Whether a file is a model, of either kind, by how it begins."""
+    """Whether a file is a model, of either kind, by its name or how it begins."""
     if not Path(path).is_file():
         return False
+    if Path(path).suffix == NATIVE:
+        return True
     with open(path, "rb") as file:
         return file.read(9) in (b"aesvm-mod", b"svm_type ")
 

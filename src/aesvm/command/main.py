@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aesvm.command.arguments import translated
-from aesvm.command.outcome import DONE, FAULT, INTERRUPTED, MISSING, code_of, line_of
+from aesvm.command.outcome import DONE, INTERRUPTED, MISSING, code_of, line_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,11 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("once")
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             warnings.showwarning = _show_warning
-            code = program()(args=wanted, prog_name="aesvm", standalone_mode=False)
+            work = program()(args=wanted, prog_name="aesvm", standalone_mode=False)
+            if isinstance(work, int):  # help was shown, or Ctrl-C came early
+                return _told(KeyboardInterrupt(), as_json) if work == INTERRUPTED else work
+            work()
             sys.stdout.flush()
-        return code if isinstance(code, int) else DONE
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else FAULT
+        return DONE
     except BaseException as error:
         if debug:
             raise
