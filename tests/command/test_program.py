@@ -77,7 +77,7 @@ def test_ctrl_c_ends_with_130_and_leaves_no_file(tmp_path):
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=children.LIMIT)
     assert process.returncode == 130
-    assert printed == "aesvm: interrupted; nothing was written\n"
+    assert printed.splitlines()[-1] == "aesvm: interrupted; nothing was written"
     assert [path.name for path in tmp_path.iterdir()] == ["many"]
 
 
