@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 from benchmarks import (
@@ -71,6 +72,7 @@ def main() -> int:
         "basis_growth_streams": lambda: basis_growth.run_streams(report, covtype(), jobs),
         "basis_growth_cluster": lambda: basis_growth.run_cluster(report, covtype(), jobs),
         "basis_memory": lambda: basis_memory.run(report, jobs),
+        "exports": lambda: import_module("benchmarks.exports").run(report),
         "basis_rivals": lambda: basis_rivals.run(report, data_dir, jobs),
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

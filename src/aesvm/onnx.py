@@ -1,8 +1,8 @@
 """ONNX: models that run without Python, through skl2onnx (the extra ``aesvm[onnx]``).
 
 ONNX has operators of its own for SVMs, which compute in single precision: sums over thousands of
-support vectors lose digits there. The converters here are made of matrix products instead, in double
-precision, whatever the precision of the input:
+support vectors lose digits there. The converters here are made of matrix products instead, in
+double precision, whatever the precision of the input:
 
     K = k(X, vectors),   values = K W + b,
 
@@ -37,8 +37,8 @@ def register_converters() -> None:
     Examples
     --------
     >>> import numpy as np
-    >>> import pytest
-    >>> skl2onnx, onnxruntime = map(pytest.importorskip, ("skl2onnx", "onnxruntime"))
+    >>> import onnxruntime
+    >>> import skl2onnx
     >>> from sklearn.datasets import make_moons
     >>> from aesvm import AESVC
     >>> from aesvm.onnx import register_converters

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import os
 import re
 from math import prod
-from typing import Any, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,9 @@ _ALIGNMENT = 64
 
 #: Kinds of values that arrays may have: numbers, strings of a fixed length, dates.
 _KINDS = "biufcUSmM"
+
+#: Bytes that are read at a time to be checked, where they are not kept.
+_CHECKED_TOGETHER = 2**20
 
 _LARGEST_CODE_POINT = 0x10FFFF
 
@@ -115,35 +117,60 @@ def read_container(path: str | os.PathLike, mapped: bool = False) -> tuple[Any, 
         n_bytes = os.fstat(file.fileno()).st_size
         if not n_bytes:
             raise BadFileError(f"{os.fspath(path)}: the file is empty, and no model.")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-            head = _header(path, whole[:_FIRST_BYTES], n_bytes)
-            header, begin = whole[_FIRST_BYTES : head[0]], head[0]
-            content = _content(path, header, head[1])
-            places = _places(path, content, n_bytes - begin)
-            with memoryview(whole) as seen:
-                for number, (_, _, span, checksum) in enumerate(places):
-                    block = seen[begin + span.start : begin + span.stop]
-                    same = _checksum(block) == checksum
-                    block.release()
-                    if not same:
-                        _corrupt(path, f"the checksum of array {number} is another")
+        size, checksum = _first_line(path, file.read(_FIRST_BYTES), n_bytes)
+        content = _content(path, file.read(size), checksum)
+        begin = _FIRST_BYTES + size
+        places = _places(path, content, n_bytes - begin)
         arrays = []
-        for dtype, shape, span, _ in places:
-            size = dtype.itemsize * prod(shape)
-            at = begin + span.start
-            if mapped and size:
-                own = np.asarray(np.memmap(file, np.uint8, "r", at, (size,)))
-            else:
-                own = np.empty(size, np.uint8)
-                file.seek(at)
-                if file.readinto(own.data) != size:
-                    raise BadFileError(f"{os.fspath(path)}: the file changed while it was read.")
-            arrays.append(_as_array(path, own, dtype, shape))
+        for number, place in enumerate(places):
+            found = hashlib.sha256()
+            block = _block(path, file, place.n_bytes, found, keep=not mapped)
+            if found.hexdigest() != place.sha256:
+                _corrupt(path, f"the checksum of array {number} is another")
+            if mapped and place.size:
+                at = begin + place.offset
+                block = np.asarray(np.memmap(file, np.uint8, "r", at, (place.size,)))
+                file.seek(at + place.n_bytes)
+            arrays.append(_as_array(path, block[: place.size], place.dtype, place.shape))
     return content["tree"], arrays
 
 
-def _header(path: Any, first: bytes, n_bytes: int) -> tuple[int, str]:
-    """Where the header ends, and its checksum."""
+class _Place(NamedTuple):
+    """What an array is, and where."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    offset: int
+    sha256: str
+
+    @property
+    def size(self) -> int:
+        return self.dtype.itemsize * prod(self.shape)
+
+    @property
+    def n_bytes(self) -> int:
+        """With what it is filled up with."""
+        return self.size + -self.size % _ALIGNMENT
+
+
+def _block(path: Any, file: IO[bytes], n_bytes: int, found: Any, keep: bool) -> NDArray[np.uint8]:
+    """The next bytes of a file, added to a checksum; all of them, or none are kept.
+
+    They are read, and not mapped: a file that is cut short meanwhile is an error, not a crash.
+    """
+    block = np.empty(n_bytes if keep else min(n_bytes, _CHECKED_TOGETHER), np.uint8)
+    left = n_bytes
+    while left:
+        part = block[: min(left, len(block))]
+        if file.readinto(part.data) != len(part):  # type: ignore[attr-defined]
+            raise BadFileError(f"{os.fspath(path)}: the file was truncated while it was read.")
+        found.update(part.data)
+        left -= len(part)
+    return block
+
+
+def _first_line(path: Any, first: bytes, n_bytes: int) -> tuple[int, str]:
+    """The size of the header, and its checksum."""
     if not first.startswith(_MAGIC[: len(first)]):
         raise BadFileError(f"{os.fspath(path)}: this is a foreign file, and no model of aesvm.")
     if len(first) < _FIRST_BYTES:
@@ -161,7 +188,7 @@ def _header(path: Any, first: bytes, n_bytes: int) -> tuple[int, str]:
         _corrupt(path, f"there is no version {version} of the format")
     if _FIRST_BYTES + size > n_bytes:
         _truncated(path, n_bytes)
-    return _FIRST_BYTES + size, checksum
+    return size, checksum
 
 
 def _content(path: Any, header: bytes, checksum: str) -> dict[str, Any]:
@@ -176,10 +203,8 @@ def _content(path: Any, header: bytes, checksum: str) -> dict[str, Any]:
     return content
 
 
-def _places(
-    path: Any, content: dict[str, Any], left: int
-) -> list[tuple[np.dtype, tuple[int, ...], slice, str]]:
-    """Type and shape of each array, its bytes with what they are filled up with, its checksum."""
+def _places(path: Any, content: dict[str, Any], left: int) -> list[_Place]:
+    """All arrays of a header, one after the other; ``left``: bytes that follow after it."""
     n_bytes, table = content["n_bytes"], content["arrays"]
     if not _is_count(n_bytes) or not isinstance(table, list):
         _corrupt(path, "its header does not say what follows")
@@ -187,19 +212,19 @@ def _places(
         _truncated(path, left, n_bytes)
     if left > n_bytes:
         _corrupt(path, f"{left - n_bytes:,} bytes follow after its end")
-    places, end = [], 0
+    places: list[_Place] = []
+    end = 0
     for number, entry in enumerate(table):
         sound = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "offset", "sha256"}
         dtype = _dtype(entry["dtype"]) if sound else None
         shape = entry["shape"] if sound else None
         if dtype is None or not isinstance(shape, list) or not all(map(_is_count, shape)):
             _corrupt(path, f"its header does not say what array {number} is")
-        size = dtype.itemsize * prod(shape)
-        full = size + -size % _ALIGNMENT
-        if len(shape) > 32 or entry["offset"] != end or end + full > n_bytes:
+        place = _Place(dtype, tuple(shape), end, entry["sha256"])
+        if len(shape) > 32 or entry["offset"] != end or end + place.n_bytes > n_bytes:
             _corrupt(path, f"its header has array {number} where it cannot be")
-        places.append((dtype, tuple(shape), slice(end, end + full), entry["sha256"]))
-        end += full
+        places.append(place)
+        end += place.n_bytes
     if end != n_bytes:
         _corrupt(path, f"{n_bytes - end:,} of its bytes belong to no array")
     return places

@@ -142,6 +142,14 @@ def check_model(estimator: Any) -> None:
         wanted["_tie_order_"] = np.array_equal(np.sort(ties), np.arange(n_classes))
     if matrix and len(support):
         wanted["support_"] &= 0 <= support.min() <= support.max() < estimator.n_features_in_
+    if hasattr(estimator, "_trained_on_"):
+        terms = estimator._trained_on_["multipliers"]
+        ends, places = terms["ends"], terms["rows"]
+        wanted["_trained_on_"] = (
+            len(places) == len(terms["coefs"]) == int(ends.max(initial=0))
+            and bool((np.diff(ends, prepend=0) >= 0).all())
+            and (not len(places) or 0 <= places.min() <= places.max() < estimator.shape_fit_[0])
+        )
     for name, is_sound in wanted.items():
         if not is_sound:
             raise ValueError(f"{name} is not what the others say")

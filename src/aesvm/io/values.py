@@ -64,6 +64,15 @@ _RECORDS: dict[str, Callable] = {
     )
 }
 
+#: What ``skops.io.load(file, trusted=SKOPS_TYPES)`` must be told to trust for any model of this
+#: package; without sparse rows, streams and compression, an estimator and ``RepresentativeSet`` do.
+SKOPS_TYPES = [
+    *(f"{module}.{name}" for name, module in ESTIMATORS.items() if module.startswith("aesvm")),
+    *(f"{one.__module__}.{name}" for name, one in _RECORDS.items()),
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+]
+
 _SPARSE = {"csr_array": sp.csr_array, "csr_matrix": sp.csr_matrix}
 _SEQUENCES: dict[str, Callable] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
@@ -182,7 +191,10 @@ class Decoder:
             return array.reshape(shape)
         if kind == "record":
             name, values = content
-            return _RECORDS[name](**{key: self.decode(one) for key, one in values.items()})
+            record = _RECORDS[name](**{key: self.decode(one) for key, one in values.items()})
+            if isinstance(record, WeightedRows):
+                _check_rows(record)
+            return record
         if kind == "estimator":
             return self._estimator(**content)
         raise ValueError(f"there is no {kind!r}")
@@ -210,6 +222,16 @@ class Decoder:
                 raise ValueError(f"{name} is no fitted attribute")
             setattr(estimator, name, self.decode(value))
         return estimator
+
+
+def _check_rows(rows: WeightedRows) -> None:
+    """Refuse columns of different lengths, which compiled code would read beyond."""
+    columns = [rows.targets, rows.groups, rows.weights, rows.indices]
+    columns += [] if rows.positions is None else [rows.positions]
+    if any(column.shape != (rows.X.shape[0],) for column in columns):
+        raise ValueError("columns of a set are not of one length")
+    if rows.X.dtype not in (np.float32, np.float64) or rows.weights.dtype != np.float64:
+        raise ValueError("rows of a set are no numbers")
 
 
 def estimator_class(name: str) -> Any:
