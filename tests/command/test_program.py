@@ -16,7 +16,7 @@ from tests import children
 from tests.command import files
 from tests.command.files import run
 
-PROGRAM = "import sys; from aesvm.command.main import main; sys.exit(main())"
+PROGRAM = "from aesvm.command.main import start; start()"
 
 #: Modules that take a while to import.
 HEAVY = ("numpy", "scipy", "sklearn", "numba", "pandas", "matplotlib", "pyarrow")

@@ -1,7 +1,5 @@
 """``python -m aesvm.command`` is ``aesvm``."""
 
-import sys
+from aesvm.command.main import start
 
-from aesvm.command.main import main
-
-sys.exit(main())
+start()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.command.data import Columns, DataFile, Rows, opened
@@ -177,6 +176,8 @@ def _check_labels(rows: Rows, estimator: Any, file: DataFile, any_will_do: bool)
 
 def _cross_validate(estimator: Any, rows: Rows, flags: Flags, screen: Screen) -> None:
     """Predict every row by a model that was trained without it."""
+    from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
+
     regression = isinstance(estimator, AESVR | AENuSVR)
     classifies = isinstance(estimator, AESVC | AENuSVC)
     n_rows, folds = rows.X.shape[0], flags.folds or 2
