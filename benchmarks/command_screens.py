@@ -79,7 +79,9 @@ def draw(arguments: list[str], folder: str, picture: Path, moment: Moment | None
     if moment is not None and shown is None:
         raise RuntimeError(f"{picture.name}: the screen was never as it is to be drawn.")
     lines = lines_of(screen) if shown is None else shown
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), color_system="truecolor")
+    console = Console(
+        record=True, width=WIDTH, file=open(os.devnull, "w"), color_system="truecolor"
+    )
     for line in lines:
         console.print(line)
     console.save_svg(str(picture), title="aesvm")
@@ -119,7 +121,9 @@ def lines_of(screen: pyte.Screen) -> list[Text]:
             cell = screen.buffer[at][column]
             color = cell.fg if cell.fg != "default" else "#c5c8c6"
             color = {"brown": "yellow", "brightblack": "bright_black"}.get(color, color)
-            color = f"#{color}" if len(color) == 6 and set(color) <= set("0123456789abcdef") else color
+            color = (
+                f"#{color}" if len(color) == 6 and set(color) <= set("0123456789abcdef") else color
+            )
             line.append(cell.data, style=f"{'bold ' if cell.bold else ''}{color}")
         line.rstrip()
         lines.append(line)

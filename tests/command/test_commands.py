@@ -237,6 +237,17 @@ class TestModels:
         one, three = (path.with_name(f"{name}.model").read_text() for name in ("one", "three"))
         assert one == three
 
+    def test_a_graph_of_onnx_takes_raw_rows(self, table, capsys):
+        runtime = pytest.importorskip("onnxruntime")
+        pytest.importorskip("skl2onnx")
+        path, X, _ = table
+        done(capsys, "fit", "-q", path, "--target", "kind")
+        done(capsys, "convert", "rows.aesvm", "rows.onnx")
+        done(capsys, "predict", "-q", path, "rows.aesvm", "out")
+        session = runtime.InferenceSession(path.with_name("rows.onnx").read_bytes())
+        labels = session.run(None, {"X": X})[0]
+        np.testing.assert_array_equal(labels, path.with_name("out").read_text().split())
+
     def test_a_model_that_scales_cannot_be_libsvms(self, table, capsys):
         path, *_ = table
         done(capsys, "fit", "-q", path, "--target", "kind")

@@ -324,7 +324,7 @@ def convert(
     format: o.FormatName = None,
     json: o.Json = False,
 ) -> Work:
-    """Write a model as LIBSVM's or our own, or a data file as LIBSVM's, CSV or Parquet."""
+    """Write a model as LIBSVM's, our own or ONNX, or a data file as LIBSVM's, CSV or Parquet."""
     from aesvm.command.inspect import convert as run
 
     columns = _columns(target, features, ignore, None, header, delimiter, format, None)

@@ -21,6 +21,7 @@ from aesvm.command.models import (
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import write_rows
+from aesvm.io.atomic import written_whole
 from aesvm.io.base import Chunk
 
 #: Classes that are listed.
@@ -133,6 +134,11 @@ def convert(source: str, output: str, native: bool, columns: Columns, screen: Sc
     """Write a model, or a data file, in another format."""
     if source != "-" and is_model(source):
         model = load_svm(source)
+        if Path(output).suffix == ".onnx":
+            _write_onnx(model, output)
+            screen.line(f"{output}: a graph of ONNX")
+            screen.result({"output": output, "format": "onnx"})
+            return
         if model.scalings and not is_native(output, native):
             raise CommandError(
                 f"{source} scales its rows, and LIBSVM's model files cannot: scale the data, by "
@@ -148,6 +154,19 @@ def convert(source: str, output: str, native: bool, columns: Columns, screen: Sc
         n_rows, written = write_rows(file.reader, output, file)
     screen.line(f"{', '.join(written)}: {n_rows:,} rows")
     screen.result({"output": written, "rows": n_rows})
+
+
+def _write_onnx(model: Model, output: str) -> None:
+    import skl2onnx
+    from skl2onnx.common.data_types import DoubleTensorType
+
+    from aesvm.onnx import register_converters
+
+    register_converters()
+    rows = [("X", DoubleTensorType([None, model.n_features]))]
+    graph = skl2onnx.to_onnx(model.estimator, initial_types=rows)
+    with written_whole(output) as file:
+        file.write(graph.SerializeToString())
 
 
 def _certificate(svm: Any) -> Any:
