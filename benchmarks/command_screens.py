@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import io
 import os
 import pty
 import struct
@@ -51,10 +52,13 @@ def write_data(folder: Path) -> None:
     draws = np.random.default_rng(0)
     X, y = make_moons(3000, noise=0.25, random_state=0)
     X = np.column_stack([100 + 40 * X[:, 0], X[:, 1], draws.normal(size=len(X))])
-    lines = [f"{a:.3f},{b:.4f},{c:.3f},{'iris' if k else 'rose'}" for (a, b, c), k in zip(X, y)]
+    lines = [
+        f"{a:.3f},{b:.4f},{c:.3f},{'iris' if k else 'rose'}"
+        for (a, b, c), k in zip(X, y, strict=True)
+    ]
     (folder / "flowers.csv").write_text("\n".join(["height,leaf,noise,kind", *lines]) + "\n")
     X, y = make_moons(30_000, noise=0.3, random_state=0)
-    rows = [f"{2 * k - 1:+d} 1:{a:.5f} 2:{b:.5f}" for (a, b), k in zip(X, y)]
+    rows = [f"{2 * k - 1:+d} 1:{a:.5f} 2:{b:.5f}" for (a, b), k in zip(X, y, strict=True)]
     (folder / "moons").write_text("\n".join(rows) + "\n")
     rows[41] = "+1 1:0.25 2:O.75"
     (folder / "damaged").write_text("\n".join(rows[:100]) + "\n")
@@ -79,9 +83,7 @@ def draw(arguments: list[str], folder: str, picture: Path, moment: Moment | None
     if moment is not None and shown is None:
         raise RuntimeError(f"{picture.name}: the screen was never as it is to be drawn.")
     lines = lines_of(screen) if shown is None else shown
-    console = Console(
-        record=True, width=WIDTH, file=open(os.devnull, "w"), color_system="truecolor"
-    )
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), color_system="truecolor")
     for line in lines:
         console.print(line)
     console.save_svg(str(picture), title="aesvm")

@@ -185,3 +185,12 @@ def test_the_model_lies_where_svm_train_puts_it(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done(capsys, "train", "-q", "data/heart.txt")
     assert (tmp_path / "heart.txt.model").read_text().startswith("svm_type c_svc\n")
+
+
+def test_weights_of_classes_that_do_not_occur_are_warned_of(tmp_path, capsys):
+    data = tmp_path / "heart"
+    data.write_text(files.libsvm_text(*files.heart_like()))
+    ended = done(capsys, "train", "-q", "-w9", 3, "-w1", 2, data, tmp_path / "one")
+    assert ended.err == ("aesvm: warning: class label 9 specified in weight is not found\n")
+    done(capsys, "train", "-q", "-w1", 2, data, tmp_path / "two")
+    assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text()

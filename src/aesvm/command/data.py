@@ -132,10 +132,17 @@ def opened(
             yield _data_file(name, path, columns, wanted, target, n_features, needs_target)
         except BadLineError as error:
             raise BadLineError(_shown(name, path), error.line, error.reason) from error
-        except (ValueError, OSError, EOFError, CommandError) as error:
-            if name != "-" or str(path) not in str(error):
-                raise
-            raise CommandError(str(error).replace(str(path), "standard input")) from error
+        except CommandError as error:
+            raise type(error)(_told(error, name, path)) from error
+        except (ValueError, EOFError) as error:
+            told = _told(error, name, path)
+            about = "" if _shown(name, path) in told else f"{_shown(name, path)}: "
+            raise CommandError(about + told) from error
+
+
+def _told(error: Exception, name: str, path: Path) -> str:
+    """What an error says, of the file as it was given."""
+    return str(error).replace(str(path), _shown(name, path))
 
 
 def _shown(name: str, path: Path) -> str:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 #: Levels of tasks that have a bar.
@@ -47,7 +48,7 @@ class Screen:
     def result(self, found: dict[str, Any]) -> None:
         """All of the result, for programs."""
         if self.as_json:
-            print(json.dumps(found, default=_plain, allow_nan=True))
+            print(json.dumps(_plain(found), allow_nan=False))
 
     def show(self, renderable: Any) -> None:
         """A table or panel of rich, for people."""
@@ -125,7 +126,13 @@ def _depth(context: Any) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no type for: arrays, NumPy's numbers, names of files."""
+    """What JSON has a type for: arrays are lists, and numbers that are not finite are null."""
     if hasattr(value, "tolist"):
-        return value.tolist()
-    return str(value)
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

@@ -58,6 +58,7 @@ def train(data: str, model: str | None, flags: Flags, columns: Columns, screen: 
         if file.is_large:
             if flags.folds is not None:
                 raise UsageError(f"-v needs all rows in memory, and {file.why_streamed()}.")
+            _check_labels(next(iter(file.reader)).y, estimator, file, native)
             screen.note(file.why_streamed())
             estimator.set_params(memory_budget=int(file.limit), on_overflow="loosen")
             with screen.progress(estimator):
@@ -65,7 +66,8 @@ def train(data: str, model: str | None, flags: Flags, columns: Columns, screen: 
             rows = Rows(None, None, None)
         else:
             rows = file.rows()
-            _check_labels(rows, estimator, file, native or flags.folds is not None)
+            _check_labels(rows.y, estimator, file, native or flags.folds is not None)
+            _leave_out_unknown(rows.y, estimator)
             if flags.folds is not None:
                 _cross_validate(estimator, rows, flags, screen)
                 return
@@ -157,21 +159,26 @@ def _default_name(data: str, native: bool) -> str:
     return name + (NATIVE if native else ".model")
 
 
-def _check_labels(rows: Rows, estimator: Any, file: DataFile, any_will_do: bool) -> None:
+def _check_labels(y: Any, estimator: Any, file: DataFile, any_will_do: bool) -> None:
     """Refuse classes that cannot be written, before training."""
-    if any_will_do or rows.y is None or not isinstance(estimator, AESVC | AENuSVC):
+    if any_will_do or y is None or not isinstance(estimator, AESVC | AENuSVC):
         return
-    y = rows.y
     whole = y.dtype.kind in "biuf" and np.array_equal(y, np.trunc(y))
     if not whole or np.abs(y).max(initial=0) > _LARGEST_LABEL:
         raise CommandError(
             f"{file.name}: LIBSVM's model files have whole numbers of 32 bits for classes, and "
-            f"there are others: --native writes a model file that has any."
+            "there are others: --native writes a model file that has any."
         )
-    known = np.unique(y).tolist()
-    for label in estimator.class_weight or {}:
-        if label not in known:
-            warn(f"class label {label} specified in weight is not found")
+
+
+def _leave_out_unknown(y: Any, estimator: Any) -> None:
+    """Weights of classes that do not occur are warned of, as LIBSVM does, and not used."""
+    weights = getattr(estimator, "class_weight", None) or {}
+    known = {label: weight for label, weight in weights.items() if (y == label).any()}
+    for label in set(weights) - set(known):
+        warn(f"class label {label} specified in weight is not found")
+    if weights:
+        estimator.set_params(class_weight=known or None)
 
 
 def _cross_validate(estimator: Any, rows: Rows, flags: Flags, screen: Screen) -> None:
