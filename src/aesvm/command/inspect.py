@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from aesvm import AEOneClassSVM
 from aesvm.command.data import Columns, Mapped, opened
 from aesvm.command.models import (
     NATIVE,
@@ -66,14 +67,8 @@ def certify(
             "with --native."
         )
     svm = model.svm
-    with opened(
-        data,
-        columns,
-        wanted=model.feature_names,
-        target=model.target,
-        n_features=model.n_features,
-        needs_target=not isinstance(svm, _outlier_detector()),
-    ) as file:
+    needs_target = not isinstance(svm, AEOneClassSVM)
+    with opened_for(model, data, columns, needs_target) as file:
 
         def prepared(chunk: Chunk, _: int) -> Chunk:
             return Chunk(model.prepared(chunk.X), chunk.y, chunk.weights)
@@ -106,14 +101,7 @@ def compress(
     model = load_svm(model_path)
     X = None
     if data is not None:
-        with opened(
-            data,
-            columns,
-            wanted=model.feature_names,
-            target=model.target,
-            n_features=model.n_features,
-            needs_target=False,
-        ) as file:
+        with opened_for(model, data, columns) as file:
             X = model.prepared(file.rows().X)
     svm = model.svm
     with screen.progress(svm):
@@ -171,12 +159,6 @@ def _write_onnx(model: Model, output: str) -> None:
 
 def _certificate(svm: Any) -> Any:
     return svm.certificate_ if hasattr(svm, "_trained_on_") else None
-
-
-def _outlier_detector() -> type:
-    from aesvm import AEOneClassSVM
-
-    return AEOneClassSVM
 
 
 def _of_model(model: Model) -> dict[str, Any]:

@@ -7,6 +7,7 @@ are fitted attributes: ``feature_names_in_`` of its first step, ``target_name_``
 from __future__ import annotations
 
 import copy
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.command.data import Columns, DataFile, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
 from aesvm.io.model_file import load, save
@@ -91,6 +93,20 @@ class Model(NamedTuple):
             vectors = np.pad(vectors, ((0, 0), (0, more)))
         svm.support_vectors_, svm.n_features_in_ = vectors, n_features
         return self._replace(estimator=svm)
+
+
+def opened_for(
+    model: Model, data: str, columns: Columns, needs_target: bool = False
+) -> AbstractContextManager[DataFile]:
+    """A data file, of which the columns are read that a model was trained on."""
+    return opened(
+        data,
+        columns,
+        wanted=model.feature_names,
+        target=model.target,
+        n_features=model.n_features,
+        needs_target=needs_target,
+    )
 
 
 def load_model(path: str) -> Model:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aesvm.command.data import Columns, opened
+from aesvm.command.data import Columns
 from aesvm.command.libsvm_lines import Agreement
-from aesvm.command.models import load_svm
+from aesvm.command.models import load_svm, opened_for
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.writing import label_text, written_to
@@ -19,14 +19,7 @@ def predict(
     if probability:
         raise UsageError("-b 1: the models have no probabilities.")
     found = load_svm(model)
-    with opened(
-        data,
-        columns,
-        wanted=found.feature_names,
-        target=found.target,
-        n_features=found.n_features,
-        needs_target=False,
-    ) as file:
+    with opened_for(found, data, columns) as file:
         if file.n_features != found.n_features and file.format.kind != "libsvm":
             raise CommandError(
                 f"{file.name} has {file.n_features} features, and {model} was trained on "
