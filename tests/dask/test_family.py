@@ -182,7 +182,7 @@ def test_sparse_rows_give_the_same(client, twin):
 
 
 @each
-def test_dataframes_with_empty_and_weightless_partitions(client, twin):
+def test_dataframes_with_empty_and_weightless_partitions(client, twin, tmp_path):
     rows = data(2000)
     frame = pd.DataFrame({"a": rows.X[:, 0], "b": rows.X[:, 1]}, index=np.arange(2000) * 10)
     frame = frame.assign(y=rows.values, c=rows.classes, w=rows.weights)
@@ -211,8 +211,10 @@ def test_dataframes_with_empty_and_weightless_partitions(client, twin):
         score = model.score(features, y, collection["w"])
         assert score == pytest.approx(model.score(kept[X_of], kept[y_of], kept["w"]))
     assert model.feature_names_in_.tolist() == X_of
-    again = pickle.loads(pickle.dumps(model))
-    assert_array_equal(again.predict(kept[X_of]), model.predict(kept[X_of]))
+    model.save(tmp_path / "model")
+    for again in (pickle.loads(pickle.dumps(model)), aesvm.load(tmp_path / "model")):
+        assert_array_equal(again.predict(kept[X_of]), model.predict(kept[X_of]))
+        assert again.certificate_ == model.certificate_
 
 
 def test_outliers_are_told_lazily(client):

@@ -150,6 +150,7 @@ def check_model(estimator: Any) -> None:
             and bool((np.diff(ends, prepend=0) >= 0).all())
             and (not len(places) or 0 <= places.min() <= places.max() < estimator.shape_fit_[0])
         )
+        str(estimator.certificate_)  # an error where its numbers are not those of a certificate
     for name, is_sound in wanted.items():
         if not is_sound:
             raise ValueError(f"{name} is not what the others say")

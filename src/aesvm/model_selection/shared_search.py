@@ -25,7 +25,7 @@ from sklearn.model_selection._validation import (
 )
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_method_params
+from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from aesvm.model_selection.chains import Chain, chains_of
 from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts
@@ -145,8 +145,11 @@ class SharedSearch(BaseSearchCV):
         >>> search.to_frame().shape[0]
         4
         """
-        import pandas as pd  # of the extra "plot", or the user's
-
+        check_is_fitted(self, "cv_results_")
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas.") from error
         frame = pd.DataFrame(self.cv_results_)
         ranks = [name for name in frame.columns if name.startswith("rank_test_")]
         return frame.sort_values(ranks[0], kind="stable") if ranks else frame

@@ -1,0 +1,209 @@
+"""A search that was interrupted goes on from its file, and ends as an undisturbed one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import make_moons
+from sklearn.exceptions import FitFailedWarning
+
+from aesvm import AESVC
+from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV, evaluation
+from aesvm.model_selection.checkpoint import Checkpoint
+from tests import children
+
+GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.3, 1.0, 3.0]}
+
+PROGRAM = """
+import sys
+from sklearn.datasets import make_moons
+from sklearn.exceptions import FitFailedWarning
+from aesvm import AESVC
+from aesvm.model_selection import AEGridSearchCV, evaluation
+
+path, pause = sys.argv[1:]
+if pause == "pause":
+    import time
+    plain = evaluation._fitted
+    def slowly(*args):
+        time.sleep(0.1)
+        return plain(*args)
+    evaluation._fitted = slowly
+X, y = make_moons(1500, noise=0.25, random_state=0)
+grid = {"C": [0.1, 1.0, 10.0], "gamma": [0.3, 1.0, 3.0]}
+search = AEGridSearchCV(AESVC(), grid, cv=3, resume=path).fit(X, y)
+print(search.cv_results_["mean_test_score"].tolist())
+"""
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(300, noise=0.25, random_state=0)
+
+
+def search(path, **options):
+    options = {"cv": 3, "refit": False, **options}
+    return AEGridSearchCV(AESVC(), GRID, resume=path, **options)
+
+
+def n_kept(path):
+    return len(json.loads(path.read_bytes().splitlines()[1])["results"])
+
+
+@pytest.mark.slow
+def test_a_killed_search_ends_with_the_scores_of_an_undisturbed_one(tmp_path):
+    undisturbed = children.run(children.code(PROGRAM, tmp_path / "whole", "no"))
+    path = tmp_path / "killed"
+    with children.started(
+        children.code(PROGRAM, path, "pause"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        ends = time.monotonic() + children.LIMIT
+        while not path.exists() or n_kept(path) < 3:
+            assert process.poll() is None
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+    done = n_kept(path)
+    assert 3 <= done < 9
+    assert children.run(children.code(PROGRAM, path, "no")) == undisturbed
+    assert n_kept(path) == 9
+    assert (
+        list(tmp_path.iterdir()) == [tmp_path / "whole", path] or len(list(tmp_path.iterdir())) == 2
+    ), "nothing half-written is left"
+
+
+def test_what_is_known_is_not_fitted_again(moons, tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    first = search(path, return_train_score=True).fit(*moons)
+    monkeypatch.setattr(evaluation, "_fitted", lambda *_: pytest.fail("it was fitted again"))
+    again = search(str(path), return_train_score=True).fit(*moons)
+    for name in first.cv_results_:
+        if name != "params":
+            assert_array_equal(
+                np.ma.getdata(first.cv_results_[name]), np.ma.getdata(again.cv_results_[name])
+            )
+
+
+def test_an_interrupted_search_keeps_every_chain_that_is_done(moons, tmp_path, monkeypatch):
+    path, plain, calls = tmp_path / "file", evaluation._fitted, []
+
+    def interrupted(*args):
+        calls.append(args)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return plain(*args)
+
+    monkeypatch.setattr(evaluation, "_fitted", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search(path).fit(*moons)
+    assert n_kept(path) == 2
+    monkeypatch.setattr(evaluation, "_fitted", plain)
+    resumed = search(path).fit(*moons)
+    whole = AEGridSearchCV(AESVC(), GRID, cv=3, refit=False).fit(*moons)
+    assert_array_equal(resumed.cv_results_["mean_test_score"], whole.cv_results_["mean_test_score"])
+
+
+def test_more_candidates_than_before(moons, tmp_path):
+    path = tmp_path / "file"
+    search(path).fit(*moons)
+    wider = search(path).set_params(param_grid={**GRID, "gamma": [*GRID["gamma"], 10.0]})
+    assert len(wider.fit(*moons).cv_results_["params"]) == 12
+    assert n_kept(path) == 12
+
+
+def test_halving_is_resumed_too(moons, tmp_path):
+    path = tmp_path / "file"
+    options = {"cv": 3, "refit": False, "resume": path, "random_state": 0}
+    first = AEHalvingGridSearchCV(AESVC(), GRID, **options).fit(*moons)
+    size = n_kept(path)
+    again = AEHalvingGridSearchCV(AESVC(), GRID, **options).fit(*moons)
+    assert n_kept(path) == size
+    assert_array_equal(first.cv_results_["mean_test_score"], again.cv_results_["mean_test_score"])
+
+
+def test_failed_candidates_are_kept_as_such(moons, tmp_path):
+    path = tmp_path / "file"
+    grid = {"C": [1.0, -1.0]}
+    for _ in range(2):
+        with pytest.warns(FitFailedWarning, match="3 fits failed"):
+            found = AEGridSearchCV(AESVC(), grid, cv=3, resume=path).fit(*moons)
+        assert_array_equal(np.isnan(found.cv_results_["mean_test_score"]), [False, True])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": 1}, "another X"),
+        ({"y": 1}, "another y"),
+        ({"estimator": AESVC(tol=1e-5)}, "another estimator"),
+        ({"scoring": "roc_auc"}, "another scoring"),
+        ({"return_train_score": True}, "return_train_score"),
+        ({"sample_weight": 1}, "other parameters of fit"),
+    ],
+)
+def test_the_file_of_another_search_is_refused(moons, tmp_path, change, message):
+    path = tmp_path / "file"
+    search(path).fit(*moons)
+    before = path.read_bytes()
+    X, y = moons
+    params = {}
+    if "X" in change:
+        X = X + 1e-9
+    elif "y" in change:
+        y = 1 - y
+    elif "sample_weight" in change:
+        params = {"sample_weight": np.ones(len(y))}
+    other = search(path)
+    if not {"X", "y", "sample_weight"} & set(change):
+        other.set_params(**change)
+    with pytest.raises(ValueError, match=f"another search, with .*{message}"):
+        other.fit(X, y, **params)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04\x95", b"{}", b"a,b\n1,2\n", b"[1]\n{}", b"3"])
+def test_a_foreign_file_is_refused_and_left(moons, tmp_path, content):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is not a file of a search"):
+        search(path).fit(*moons)
+    assert path.read_bytes() == content
+
+
+def test_every_corrupt_file_is_refused(moons, tmp_path):
+    path = tmp_path / "file"
+    search(path).fit(*moons)
+    content = path.read_bytes()
+    draw = np.random.default_rng(0)
+    for _ in range(200):
+        at = int(draw.integers(len(content)))
+        spoiled = bytearray(content)
+        spoiled[at] ^= int(draw.integers(1, 256))
+        for other in (bytes(spoiled), content[:at]):
+            path.write_bytes(other)
+            if other.removesuffix(b"\n") == content.removesuffix(b"\n"):
+                continue
+            with pytest.raises(ValueError, match=r"resume=.*(corrupt|not a file|version)"):
+                Checkpoint(path, {})
+
+
+def test_a_newer_file_is_refused(tmp_path):
+    path = tmp_path / "file"
+    path.write_text(json.dumps({"format": "aesvm search", "version": 2}) + "\n{}\n")
+    with pytest.raises(ValueError, match="version 2 of the format, and this is 1"):
+        Checkpoint(path, {})
+
+
+def test_a_folder_and_a_missing_folder_are_named(moons, tmp_path):
+    with pytest.raises(ValueError, match="is a folder"):
+        search(tmp_path).fit(*moons)
+    with pytest.raises(ValueError, match="there is no folder"):
+        search(Path(tmp_path) / "none" / "file").fit(*moons)

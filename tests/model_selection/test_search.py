@@ -1,0 +1,318 @@
+"""The searches take what scikit-learn's take, and give what they give."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import loguniform
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from aesvm import AESVC, AESVR
+from aesvm.callbacks import TimeLimit
+from aesvm.model_selection import AEGridSearchCV, AERandomizedSearchCV
+
+GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.3, 3.0]}
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(400, noise=0.25, random_state=0)
+
+
+def searched(X, y, estimator=None, grid=GRID, kind=AEGridSearchCV, **options):
+    estimator = AESVC() if estimator is None else estimator
+    options = {"cv": 3, **options}
+    return kind(estimator, grid, **options).fit(X, y)
+
+
+def test_results_have_the_schema_of_grid_search_and_more(moons):
+    ours = searched(*moons, return_train_score=True)
+    theirs = searched(*moons, kind=GridSearchCV, return_train_score=True)
+    more = set(ours.cv_results_) - set(theirs.cv_results_)
+    assert set(theirs.cv_results_) <= set(ours.cv_results_)
+    assert more == {
+        f"{of}_{name}"
+        for of in ("mean", "std")
+        for name in ("partition_time", "set_time", "solve_time", "kernel_values", "rows_solved")
+    }
+    for name, values in theirs.cv_results_.items():
+        if "score" in name and "time" not in name and "rank" not in name:
+            assert_allclose(ours.cv_results_[name], values, atol=1e-2)
+        if name.startswith("param"):
+            assert list(ours.cv_results_[name]) == list(values)
+    assert vars(theirs).keys() <= vars(ours).keys()
+    assert ours.best_params_ == theirs.best_params_
+    assert_array_equal(ours.predict(moons[0]), theirs.predict(moons[0]))
+    assert ours.best_estimator_.certificate_ is not None
+
+
+def test_rows_that_were_solved_for_and_kernel_values_are_told(moons):
+    results = searched(*moons).cv_results_
+    n_train = 400 * 2 / 3
+    assert_allclose(results["mean_rows_solved"], n_train, atol=1)
+    assert (results["mean_kernel_values"] > 0).any()
+    assert (results["mean_solve_time"] <= results["mean_fit_time"]).all()
+    sets = searched(*moons, estimator=AESVC(refine=0, subset_size=50)).cv_results_
+    assert (sets["mean_rows_solved"] < n_train).all()
+    first = sets["param_C"] == 0.1  # of the fits that share a set, it is counted for the first
+    assert (sets["mean_set_time"][first] > sets["mean_set_time"][~first].max()).all()
+
+
+def test_several_scores_and_a_rule_of_ones_own_for_the_best(moons):
+    scoring = {"accuracy": "accuracy", "auc": "roc_auc"}
+    found = [
+        searched(*moons, kind=kind, scoring=scoring, refit="auc")
+        for kind in (AEGridSearchCV, GridSearchCV)
+    ]
+    assert found[0].best_params_ == found[1].best_params_
+    for name in ("mean_test_accuracy", "mean_test_auc"):
+        assert_allclose(found[0].cv_results_[name], found[1].cv_results_[name], atol=1e-2)
+    last = searched(*moons, refit=lambda results: len(results["params"]) - 1)
+    assert last.best_params_ == {"C": 10.0, "gamma": 3.0}
+
+
+def test_a_scorer_sees_the_fitted_estimator(moons):
+    def n_vectors(estimator, X, y):
+        return -len(estimator[-1].support_)
+
+    pipe = make_pipeline(StandardScaler(), AESVC())
+    grid = {f"aesvc__{name}": values for name, values in GRID.items()}
+    ours = searched(*moons, estimator=pipe, grid=grid, scoring=n_vectors)
+    theirs = searched(*moons, estimator=pipe, grid=grid, scoring=n_vectors, kind=GridSearchCV)
+    assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=2
+    )
+
+
+class Counting(StandardScaler):
+    """Counts how often it is fitted."""
+
+    fits = 0
+
+    def fit(self, X, y=None, sample_weight=None):
+        type(self).fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+def test_steps_before_the_svm_are_fitted_once_for_every_fold(moons):
+    Counting.fits = 0
+    grid = {f"svc__{name}": values for name, values in GRID.items()}
+    pipe = Pipeline([("scale", Counting()), ("svc", AESVC())])
+    searched(*moons, estimator=pipe, grid=grid, refit=False)
+    assert Counting.fits == 3
+    grid = [{**grid, "scale": [Counting(), Counting(with_mean=False), MinMaxScaler()]}]
+    Counting.fits = 0
+    ours = searched(*moons, estimator=pipe, grid=grid, refit=False)
+    assert Counting.fits == 6
+    theirs = searched(*moons, estimator=pipe, grid=grid, refit=False, kind=GridSearchCV)
+    assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=1e-2
+    )
+
+
+def test_other_estimators_are_searched_as_scikit_learn_does_it(moons):
+    grid = [{"C": [0.1, 1.0]}]
+    ours = searched(*moons, estimator=LogisticRegression(), grid=grid)
+    theirs = searched(*moons, estimator=LogisticRegression(), grid=grid, kind=GridSearchCV)
+    assert_array_equal(ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"])
+    assert ours.cv_results_.keys() == theirs.cv_results_.keys()
+    steps = [{"svc": [LogisticRegression()], "svc__C": [1.0]}, {"svc__gamma": [1.0, 2.0]}]
+    pipe = Pipeline([("svc", AESVC())])
+    mixed = searched(*moons, estimator=pipe, grid=steps)
+    plain = searched(*moons, estimator=pipe, grid=steps, kind=GridSearchCV)
+    assert_allclose(mixed.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+
+
+def test_a_point_that_fails_leaves_the_rest(moons):
+    grid = {"C": [1.0, -1.0, 10.0], "gamma": [1.0]}
+    with pytest.warns(FitFailedWarning, match="3 fits failed"):
+        ours = searched(*moons, grid=grid, error_score=-7.0)
+    assert ours.cv_results_["mean_test_score"][1] == -7.0
+    with pytest.warns(FitFailedWarning):
+        theirs = searched(*moons, grid=grid, error_score=-7.0, kind=GridSearchCV)
+    assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=1e-2
+    )
+    with pytest.raises(ValueError, match="C"):
+        searched(*moons, grid=grid, error_score="raise")
+    with pytest.raises(ValueError, match="All the 3 fits failed"):
+        searched(*moons, grid={"C": [-1.0]})
+
+
+def test_a_step_that_fails_leaves_the_rest(moons):
+    pipe = Pipeline([("scale", MinMaxScaler()), ("svc", AESVC())])
+    grid = {"scale__feature_range": [(0, 1), (1, 0)], "svc__C": [1.0, 2.0]}
+    with pytest.warns(FitFailedWarning, match="6 fits failed"):
+        found = searched(*moons, estimator=pipe, grid=grid)
+    assert_array_equal(np.isnan(found.cv_results_["mean_test_score"]), [False, False, True, True])
+
+
+def test_an_unknown_parameter_is_told_as_ever(moons):
+    with pytest.raises(ValueError, match="Invalid parameter 'cost'"):
+        searched(*moons, grid={"cost": [1.0]}, error_score="raise")
+
+
+def test_weights_go_to_fits_and_scores(moons):
+    X, y = moons
+    weight = np.random.default_rng(0).uniform(0.1, 3.0, len(y))
+    fit_to = [kind(AESVC(), GRID, cv=3) for kind in (AEGridSearchCV, GridSearchCV)]
+    scores = [
+        search.fit(X, y, sample_weight=weight).cv_results_["mean_test_score"] for search in fit_to
+    ]
+    assert_allclose(*scores, atol=1e-2)
+    assert not np.allclose(scores[0], searched(X, y).cv_results_["mean_test_score"], atol=1e-6)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = AESVC().set_fit_request(sample_weight=True)
+        routed.set_score_request(sample_weight=True)
+        found = [
+            kind(routed, GRID, cv=3).fit(X, y, sample_weight=weight).cv_results_["mean_test_score"]
+            for kind in (AEGridSearchCV, GridSearchCV)
+        ]
+    assert_allclose(*found, atol=1e-2)
+
+
+def test_tables_sparse_rows_and_given_kernels(moons):
+    pandas = pytest.importorskip("pandas")
+    X, y = moons
+    plain = searched(X, y).cv_results_["mean_test_score"]
+    table = searched(pandas.DataFrame(X, columns=["a", "b"]), y)
+    assert list(table.feature_names_in_) == ["a", "b"]
+    assert_array_equal(table.cv_results_["mean_test_score"], plain)
+    sparse = searched(sp.csr_array(X), y)
+    assert_allclose(sparse.cv_results_["mean_test_score"], plain, atol=1e-2)
+    kernels = rbf_kernel(X, gamma=3.0)
+    given = searched(kernels, y, estimator=AESVC(kernel="precomputed"), grid={"C": GRID["C"]})
+    at = table.cv_results_["param_gamma"] == 3.0
+    assert_allclose(given.cv_results_["mean_test_score"], plain[np.asarray(at)], atol=1e-2)
+    called = searched(X, y, estimator=AESVC(kernel=rbf_kernel), grid={"C": GRID["C"]})
+    assert len(called.cv_results_["mean_test_score"]) == 3
+
+
+def test_a_random_search_draws_what_scikit_learn_draws(moons):
+    drawn = {"C": loguniform(0.1, 100.0), "gamma": [0.1, 1.0, 10.0]}
+    found = [
+        kind(AESVC(), drawn, n_iter=7, random_state=4, cv=3).fit(*moons)
+        for kind in (AERandomizedSearchCV, RandomizedSearchCV)
+    ]
+    assert found[0].cv_results_["params"] == found[1].cv_results_["params"]
+    assert_allclose(*[one.cv_results_["mean_test_score"] for one in found], atol=1e-2)
+
+
+def test_fits_that_are_cut_short_start_no_others(moons):
+    """A fit that ran out of time leaves a bad solution: the next begins anew."""
+    X, y = make_moons(3000, noise=0.3, random_state=1)
+    cut = AESVC(gamma=5.0, max_iter=1)
+    grid = {"C": [1.0, 10.0], "max_iter": [1, -1]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ours = searched(X, y, estimator=cut, grid=grid)
+        theirs = searched(X, y, estimator=cut, grid=grid, kind=GridSearchCV)
+    whole = np.asarray(ours.cv_results_["param_max_iter"]) == -1
+    assert_allclose(
+        ours.cv_results_["mean_test_score"][whole],
+        theirs.cv_results_["mean_test_score"][whole],
+        atol=2e-3,
+    )
+    limited = AESVC(gamma=5.0).set_callbacks(TimeLimit(60.0))
+    assert searched(X, y, estimator=limited, grid={"C": [1.0]}).best_score_ > 0.9
+
+
+def test_one_bar_for_the_grid(moons):
+    class Steps:
+        def __init__(self):
+            self.tasks = []
+
+        def setup(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            self.tasks.append((type(estimator).__name__, context.task_name))
+
+        def on_fit_task_end(self, estimator, context):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+    told = Steps()
+    AEGridSearchCV(AESVC(), GRID, cv=3, refit=False).set_callbacks(told).fit(*moons)
+    steps = [task for task in told.tasks if task[1] == "candidate-split-evaluation"]
+    assert len(steps) == 6 * 3
+    assert {name for name, _ in told.tasks} == {"AEGridSearchCV"}
+
+
+def test_scikit_learns_progress_bar(moons, capsys):
+    search = AEGridSearchCV(AESVC(), GRID, cv=3).set_callbacks(ProgressBar())
+    search.fit(*moons)
+    assert "100%" in capsys.readouterr().out
+
+
+def test_lines_tell_what_is_left(moons, capsys):
+    searched(*moons, verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Fitting 3 folds for each of 6 candidates, totalling 18 fits"
+    assert "6 of 6 chains of candidates on folds, 100% done, about 0 s left" in lines[-1]
+    searched(*moons, verbose=3)
+    said = capsys.readouterr().out.splitlines()
+    assert len([line for line in said if line.startswith("[CV ") and "END" in line]) == 18
+
+
+def test_a_frame_of_results_the_best_first(moons):
+    pytest.importorskip("pandas")
+    search = searched(*moons)
+    frame = search.to_frame()
+    assert len(frame) == 6
+    assert frame["mean_test_score"].iloc[0] == search.best_score_
+    assert frame["mean_test_score"].is_monotonic_decreasing
+    with pytest.raises(NotFittedError):
+        clone(search).to_frame()
+
+
+def test_parameters_are_those_of_the_search_and_of_its_estimator():
+    search = AEGridSearchCV(AESVC(C=3.0), GRID, resume="somewhere")
+    copy = clone(search)
+    assert copy.resume == "somewhere"
+    assert copy.get_params()["estimator__C"] == 3.0
+    assert "AEGridSearchCV" in repr(search)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("resume", 3), ("param_grid", "libsvm"), ("error_score", "no")]
+)
+def test_bad_parameters_are_named(moons, name, value):
+    with pytest.raises(ValueError, match=name):
+        AEGridSearchCV(AESVC(), GRID).set_params(**{name: value}).fit(*moons)
+
+
+def test_targets_of_a_regression(moons):
+    X, _ = moons
+    grid = {"C": [0.1, 1.0, 10.0], "gamma": [1.0], "epsilon": [0.01, 0.1]}
+    ours = searched(X, X[:, 0] * X[:, 1], estimator=AESVR(), grid=grid)
+    theirs = searched(X, X[:, 0] * X[:, 1], estimator=AESVR(), grid=grid, kind=GridSearchCV)
+    assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=2e-3
+    )
+
+
+def mean_value(y_true, values):
+    return float(np.mean(np.tanh(values)))
+
+
+def test_scores_of_a_scorer_that_needs_more_than_predictions(moons):
+    scorer = make_scorer(mean_value, response_method="decision_function")
+    found = [searched(*moons, scoring=scorer, kind=kind) for kind in (AEGridSearchCV, GridSearchCV)]
+    assert_allclose(*[one.cv_results_["mean_test_score"] for one in found], atol=1e-2)
