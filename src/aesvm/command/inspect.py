@@ -17,6 +17,7 @@ from aesvm.command.models import (
     is_native,
     load_model,
     load_svm,
+    opened_for,
     save_model,
 )
 from aesvm.command.outcome import CommandError, UsageError
