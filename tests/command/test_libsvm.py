@@ -9,7 +9,7 @@ import pytest
 
 from tests import children
 from tests.command import files
-from tests.command.files import done
+from tests.command.files import done, run
 
 svmutil = pytest.importorskip("libsvm.svmutil")
 
@@ -45,13 +45,14 @@ def case(request, tmp_path):
 
 def theirs(folder, flags):
     """LIBSVM's model. It points into the problem, which must live as long."""
-    model = svmutil.svm_train(problem := problem_of(folder / "train"), f"-q {flags}")
+    problem = problem_of(folder / "train", is_matrix="-t 4" in flags)
+    model = svmutil.svm_train(problem, f"-q {flags}")
     model.problem = problem
     return model
 
 
-def problem_of(path):
-    return svmutil.svm_problem(*svmutil.svm_read_problem(str(path)))
+def problem_of(path, is_matrix=False):
+    return svmutil.svm_problem(*svmutil.svm_read_problem(str(path)), isKernel=is_matrix)
 
 
 def their_predictions(folder, model):
@@ -194,3 +195,31 @@ def test_weights_of_classes_that_do_not_occur_are_warned_of(tmp_path, capsys):
     assert ended.err == ("aesvm: warning: class label 9 specified in weight is not found\n")
     done(capsys, "train", "-q", "-w1", 2, data, tmp_path / "two")
     assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text()
+
+
+@pytest.mark.parametrize("make", [files.heart_like, files.many_classes])
+def test_kernel_matrices_are_libsvms(make, tmp_path, capsys):
+    (X, y), (X_test, y_test) = make(), make(seed=11)
+    for name, rows, labels in (("train", X, y), ("test", X_test, y_test)):
+        numbered = np.column_stack([np.arange(1, len(rows) + 1), (0.3 * rows @ X.T + 1) ** 2])
+        text = files.libsvm_text(numbered, labels)
+        shifted = re.sub(r"(\d+):", lambda found: f"{int(found[1]) - 1}:", text)
+        (tmp_path / name).write_text(shifted)
+    data, model, output = (tmp_path / name for name in ("train", "model", "out"))
+    done(capsys, "train", "-q", "-t", 4, *PRECISE.split(), data, model)
+    done(capsys, "predict", "-q", tmp_path / "test", model, output)
+    np.testing.assert_array_equal(
+        np.loadtxt(output), matrix_predictions(tmp_path, theirs(tmp_path, f"-t 4 {PRECISE}"))
+    )
+    loaded = svmutil.svm_load_model(str(model))
+    np.testing.assert_array_equal(np.loadtxt(output), matrix_predictions(tmp_path, loaded))
+    printed = done(capsys, "train", "-q", "-t", 4, "-v", 4, data).out
+    assert float(printed.split()[4].rstrip("%")) > 50
+    data.write_text(data.read_text().replace(" 0:2.0 ", " 0:3.0 "))
+    assert run(capsys, "train", "-q", "-t", 4, data, model).code == 1
+
+
+def matrix_predictions(folder, model):
+    _, rows = svmutil.svm_read_problem(str(folder / "test"))
+    nodes = [svmutil.gen_svm_nodearray(row, isKernel=True)[0] for row in rows]
+    return np.array([svmutil.libsvm.svm_predict(model, node) for node in nodes])

@@ -121,15 +121,20 @@ def opened(
     target: str | None = None,
     n_features: int | None = None,
     needs_target: bool = True,
+    is_matrix: bool = False,
 ) -> Iterator[DataFile]:
     """A data file; "-" is standard input.
 
     ``wanted``, ``target`` and ``n_features``: the columns that a model was trained on, where it
-    knows, and how many there were. A target of that name need not be there.
+    knows, and how many there were. A target of that name need not be there. ``is_matrix``: rows are
+    those of a kernel matrix.
     """
     with _as_file(name) as path:
         try:
-            yield _data_file(name, path, columns, wanted, target, n_features, needs_target)
+            if is_matrix:
+                yield _kernel_matrix(name, path, columns, n_features)
+            else:
+                yield _data_file(name, path, columns, wanted, target, n_features, needs_target)
         except BadLineError as error:
             raise BadLineError(_shown(name, path), error.line, error.reason) from error
         except CommandError as error:
@@ -176,7 +181,7 @@ def _data_file(
     n_features: int | None,
     needs_target: bool,
 ) -> DataFile:
-    limit = _SHARE * machine_memory() if columns.memory is None else bytes_of(columns.memory)
+    limit = _limit(columns)
     found = format_of(path, columns.format, columns.delimiter, columns.header)
     feature_names, needed = None, float(os.path.getsize(path))
     if found.kind == "libsvm":
@@ -209,6 +214,36 @@ def _data_file(
     if columns.weights_file:
         reader = _with_weights(reader, columns.weights_file)
     return DataFile(name, found, reader, width, feature_names, target, needed, limit)
+
+
+def _limit(columns: Columns) -> float:
+    """Bytes that rows may take."""
+    return _SHARE * machine_memory() if columns.memory is None else bytes_of(columns.memory)
+
+
+def _kernel_matrix(name: str, path: Path, columns: Columns, n_features: int | None) -> DataFile:
+    """LIBSVM's file of a kernel matrix: index 0 has the number of a row, the others its values.
+
+    Where the model is to be trained, and ``n_features`` is not known, rows come in their order.
+    """
+    found = format_of(path, columns.format)
+    if found.kind != "libsvm":
+        raise UsageError(f"-t 4: {name} is not in LIBSVM's format.")
+    width = LibsvmReader(path, n_features=None, zero_based=True).n_features
+    width = max(width, (n_features or 1) + 1)
+
+    def values(chunk: Chunk, first: int) -> Chunk:
+        dense = chunk.X.toarray()
+        expected = np.arange(first + 1, first + 1 + len(dense))
+        wrong = np.flatnonzero(dense[:, 0] != expected)
+        if n_features is None and len(wrong):
+            at = int(expected[wrong[0]])
+            raise CommandError(f"{path}: row {at} of the kernel matrix does not begin with 0:{at}.")
+        return Chunk(np.ascontiguousarray(dense[:, 1:]), chunk.y, None)
+
+    reader = Mapped(LibsvmReader(path, n_features=width, zero_based=True), values)
+    needed = _TEXT * os.path.getsize(path)
+    return DataFile(name, found, reader, width - 1, None, None, needed, _limit(columns))
 
 
 class _Roles(NamedTuple):

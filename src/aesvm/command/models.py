@@ -66,6 +66,11 @@ class Model(NamedTuple):
     def is_regression(self) -> bool:
         return type(self.svm).__name__ in ("AESVR", "AENuSVR")
 
+    @property
+    def is_of_matrix(self) -> bool:
+        """Whether its rows are those of a kernel matrix."""
+        return self.svm.kernel == "precomputed"
+
     def prepared(self, X: Any) -> Any:
         """Rows as the SVM takes them."""
         sparse = sp.issparse(self.svm.support_vectors_)
@@ -86,7 +91,9 @@ class Model(NamedTuple):
             return self
         svm = copy.copy(self.svm)
         vectors = svm.support_vectors_
-        if sp.issparse(vectors):
+        if self.is_of_matrix:
+            pass  # it has none; further columns are of rows that are no support vectors
+        elif sp.issparse(vectors):
             vectors = vectors.copy()
             vectors.resize((vectors.shape[0], n_features))
         else:
@@ -106,6 +113,7 @@ def opened_for(
         target=model.target,
         n_features=model.n_features,
         needs_target=needs_target,
+        is_matrix=model.is_of_matrix,
     )
 
 

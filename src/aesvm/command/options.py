@@ -87,7 +87,7 @@ KernelType = Annotated[
         "-t",
         metavar="KERNEL",
         help="0 linear u'v, 1 polynomial (gamma u'v + coef0)^degree, 2 RBF exp(-gamma |u-v|^2), "
-        "3 sigmoid tanh(gamma u'v + coef0)",
+        "3 sigmoid tanh(gamma u'v + coef0), 4 the kernel matrix in DATA",
         rich_help_panel=_LIBSVM,
     ),
 ]

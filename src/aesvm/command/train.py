@@ -19,7 +19,7 @@ from aesvm.runtime.warn import warn
 #: Of LIBSVM.
 _LARGEST_LABEL = 2**31 - 1
 
-_KERNELS = ("linear", "poly", "rbf", "sigmoid")
+_KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
 
 class Flags(NamedTuple):
@@ -53,11 +53,13 @@ def train(data: str, model: str | None, flags: Flags, columns: Columns, screen: 
     target = model or _default_name(data, native)
     if flags.folds is None:
         valid_target(target)  # before an hour of training
-    with opened(data, columns, needs_target=flags.svm_type != 2) as file:
+    is_matrix = flags.kernel_type == 4
+    with opened(data, columns, needs_target=flags.svm_type != 2, is_matrix=is_matrix) as file:
         estimator = estimator_of(flags, file.n_features)
         if file.is_large:
-            if flags.folds is not None:
-                raise UsageError(f"-v needs all rows in memory, and {file.why_streamed()}.")
+            if flags.folds is not None or is_matrix:
+                flag = "-t 4" if is_matrix else "-v"
+                raise UsageError(f"{flag} needs all rows in memory, and {file.why_streamed()}.")
             _check_labels(next(iter(file.reader)).y, estimator, file, native)
             screen.note(file.why_streamed())
             estimator.set_params(memory_budget=int(file.limit), on_overflow="loosen")
@@ -113,10 +115,6 @@ def _check(flags: Flags) -> None:
         raise UsageError(
             "-b 1: probabilities are not part of the model; in Python, CalibratedClassifierCV of "
             "scikit-learn makes them of any classifier."
-        )
-    if flags.kernel_type == 4:
-        raise UsageError(
-            '-t 4: kernel matrices are not read from files; in Python, use kernel="precomputed".'
         )
     for name, value, allowed in (
         ("-s", flags.svm_type, range(5)),
@@ -197,9 +195,10 @@ def _cross_validate(estimator: Any, rows: Rows, flags: Flags, screen: Screen) ->
     agreement = Agreement(regression)
     for kept, left_out in splits.split(rows.X, targets):
         weights = None if rows.weights is None else rows.weights[kept]
+        X = rows.X[:, kept] if estimator.kernel == "precomputed" else rows.X
         with screen.progress(estimator):
-            estimator.fit(rows.X[kept], targets[kept], weights)
-        agreement.add(estimator.predict(rows.X[left_out]), targets[left_out])
+            estimator.fit(X[kept], targets[kept], weights)
+        agreement.add(estimator.predict(X[left_out]), targets[left_out])
     for line in agreement.cross_validation_lines():
         screen.answer(line)
     screen.result({"folds": folds, **agreement.found()})
