@@ -11,6 +11,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def main() -> None:
         fit = ["fit", "flowers.csv", "--target", "kind"]
         draw(fit, place, folder / "command_search.svg", lambda screen: share(screen) >= 30)
         draw(fit, place, folder / "command_fit.svg")
-        train = ["train", "-c", "100", "-g", "20", "moons"]
+        train = ["train", "-c", "30", "-g", "10", "moons"]
         draw(train, place, folder / "command_training.svg", lambda screen: share(screen) >= 30)
         draw(train, place, folder / "command_train.svg")
         draw(["train", "damaged"], place, folder / "command_error.svg")
@@ -86,7 +87,9 @@ def draw(arguments: list[str], folder: str, picture: Path, moment: Moment | None
     console = Console(record=True, width=WIDTH, file=io.StringIO(), color_system="truecolor")
     for line in lines:
         console.print(line)
-    console.save_svg(str(picture), title="aesvm")
+    drawn = console.export_svg(title="aesvm")
+    # the fonts that it would load from elsewhere: any of fixed width will do
+    picture.write_text(re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL))
     print(picture)
 
 

@@ -213,15 +213,15 @@ def fit(
     test: Annotated[float, typer.Option("--test", help="the share of rows held out")] = 0.2,
     search_rows: Annotated[
         int, typer.Option("--search-rows", min=10, help="the most rows to search on")
-    ] = 10_000,
+    ] = 5000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="of the rows held out")] = 0,
-    jobs: o.Jobs = None,
+    jobs: o.Jobs = -1,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", help="The model file to write; else DATA.aesvm, here."),
     ] = None,
     report: Annotated[
-        str | None, typer.Option("--report", help="The report to write; else DATA.html, here.")
+        str | None, typer.Option("--report", help="The report to write; else as the model, .html.")
     ] = None,
     features: o.Features = None,
     ignore: o.Ignore = None,

@@ -49,9 +49,9 @@ class Wishes:
 
     task: str = "auto"
     test_share: float = 0.2
-    search_rows: int = 10_000
+    search_rows: int = 5000
     seed: int = 0
-    jobs: int | None = None
+    jobs: int | None = -1
     model: str | None = None
     report: str | None = None
 
@@ -80,6 +80,7 @@ class Fitted:
     model: Pipeline
     certificate: Any
     test: Test
+    edges: str  #: what is said where the best candidate is at the edge of the grid
     files: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -89,7 +90,8 @@ def fit(data: str, wishes: Wishes, columns: Columns, screen: Screen) -> None:
     if not 0 < wishes.test_share < 1:
         raise UsageError(f"--test {wishes.test_share:g}: a share between 0 and 1 is needed.")
     stem = "model" if data == "-" else Path(data).name.split(".")[0]
-    files = {"model": wishes.model or f"{stem}{NATIVE}", "report": wishes.report or f"{stem}.html"}
+    model = wishes.model or f"{stem}{NATIVE}"
+    files = {"model": model, "report": wishes.report or str(Path(model).with_suffix(".html"))}
     for path in files.values():
         valid_target(path)
     with opened(data, columns) as file:
@@ -117,7 +119,10 @@ def _fitted(file: DataFile, wishes: Wishes, files: dict[str, str], screen: Scree
         search = _searched(pipeline, parts.search, task, wishes, screen)
     best = {name.removeprefix("svm__"): value for name, value in search.best_params_.items()}
     listed = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
-    screen.note(f"best of {len(search.cv_results_['params'])} candidates: {listed}")
+    screen.note(f"best of the candidates: {listed}")
+    edges = at_edge(search)
+    if edges:
+        screen.note(edges)
     with _timed(seconds, "train"):
         model = clone(pipeline).set_params(**search.best_params_)
         certificate = _trained(model, parts, file, screen)
@@ -136,6 +141,7 @@ def _fitted(file: DataFile, wishes: Wishes, files: dict[str, str], screen: Scree
         model=model,
         certificate=certificate,
         test=result,
+        edges=edges,
         files=files,
         seconds=seconds,
     )
@@ -253,6 +259,17 @@ def _searched(pipeline: Pipeline, rows: Rows, task: str, wishes: Wishes, screen:
     return search
 
 
+def at_edge(search: Any) -> str:
+    """What is said where the best candidate is at the edge of the grid; empty where it is not."""
+    found = []
+    for name, value in search.best_params_.items():
+        tried = search.param_grid_.get(name, [])
+        for end, word in ((min, "smallest"), (max, "largest")):
+            if len(tried) > 1 and value == end(tried):
+                found.append(f"{name.removeprefix('svm__')} is the {word} that was tried")
+    return f"{' and '.join(found)}: others beyond it may do better" if found else ""
+
+
 def _trained(model: Pipeline, parts: Parts, file: DataFile, screen: Screen) -> Any:
     """Train a pipeline on all rows to learn from; the certificate."""
     scaler, svm = (step for _, step in model.steps)
@@ -266,7 +283,7 @@ def _trained(model: Pipeline, parts: Parts, file: DataFile, screen: Screen) -> A
         svm.set_params(memory_budget=int(file.limit), on_overflow="loosen")
         scaled = Mapped(parts.train, lambda chunk, _: Chunk(scaler.transform(chunk.X), *chunk[1:]))
         svm.fit_stream(scaled)
-        return svm.certificate_
+        return svm.certify_stream(scaled)
 
 
 class _timed:  # noqa: N801 (a statement)

@@ -49,7 +49,7 @@ def _search(search: Any) -> Figure:
     axes.set(xlabel="gamma", ylabel="C")
     best = search.best_params_
     place = np.searchsorted(columns, best["svm__gamma"]), np.searchsorted(rows, best["svm__C"])
-    axes.plot(*place, "o", color="white", markersize=12, fillstyle="none")
+    axes.plot(*place, "o", color="red", markersize=12, markeredgewidth=2, fillstyle="none")
     figure.colorbar(image, ax=axes, label="mean score")
     return figure
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from html import escape
+from math import prod
 from typing import Any
 
 from aesvm import __version__
@@ -50,13 +51,15 @@ def _steps(found: Any) -> Iterator[tuple[str, str]]:
     scaler = type(found.model.steps[0][1]).__name__
     yield "rows", f"{parts.n_train:,} to learn from, {parts.n_test:,} held out, by chance"
     yield "features", f"{found.n_features}, scaled by {scaler}"
-    n_candidates, n_folds = len(found.search.param_grid_), found.search.n_splits_
-    n_candidates = len(set(map(str, found.search.cv_results_["params"])))
+    grid, n_folds = found.search.param_grid_, found.search.n_splits_
+    n_candidates = prod(len(values) for values in grid.values())
     yield (
         "search",
         f"{n_candidates} candidates for C and gamma, {n_folds}-fold cross-validation on "
         f"{parts.search.X.shape[0]:,} rows, score {found.search.best_score_:.4g}",
     )
+    if found.edges:
+        yield "", found.edges
     yield "model", f"{type(svm).__name__}, C {svm.C:.4g}, gamma {svm.gamma_:.4g}"
     yield "support vectors", f"{len(svm.support_):,}"
     yield "seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items())
@@ -65,7 +68,9 @@ def _steps(found: Any) -> Iterator[tuple[str, str]]:
 
 def _candidates(search: Any) -> str:
     results = search.cv_results_
-    order = sorted(range(len(results["params"])), key=lambda at: results["rank_test_score"][at])
+    rounds = results.get("iter", [0] * len(results["params"]))  # of halving: the last knows best
+    last = [at for at, one in enumerate(rounds) if one == max(rounds)]
+    order = sorted(last, key=lambda at: results["rank_test_score"][at])
     rows = []
     for at in order[:5]:
         named = results["params"][at].items()
