@@ -137,11 +137,13 @@ class AESVC(
         0 where every pair of classes converged, otherwise 1.
     n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Pair updates.
-    objective_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        The dual objective of each pair of classes, over the rows solved for last.
-    gap_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+    dual_objective_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        The dual objective of each pair of classes, over the rows solved for last, as the solver
+        has it. Where the model is exact they add up to ``certificate_.dual_objective``; elsewhere
+        that is the dual of all rows, and this of their representatives.
+    kkt_violation_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         How far each is from optimal, in the meaning of ``tol``; NaN where w is in the span of few
-        vectors.
+        vectors. The duality gap is ``certificate_.gap``.
     representative_set_ : RepresentativeSet
         The set of the first solution. With ``refine=0`` it is the set the model was trained on;
         where rounds follow it is ten times as coarse as ``hull_tol`` says.

@@ -340,7 +340,7 @@ def test_auto_is_exact_where_there_are_few_support_vectors(monkeypatch, sampled)
     assert model.representative_set_.reduced_ != sampled
     assert model.certificate_.exact
     assert_allclose(
-        model.objective_, AESVC(gamma=5.0, refine="exact").fit(X, y).objective_, rtol=1e-3
+        model.dual_objective_, AESVC(gamma=5.0, refine="exact").fit(X, y).dual_objective_, rtol=1e-3
     )
 
 

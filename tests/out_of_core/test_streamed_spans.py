@@ -239,7 +239,9 @@ def test_passes_are_reported_and_told(capsys):
     recorder = Recorder()
     svc(verbose=1).set_callbacks(recorder).fit_stream(chunks_of(X, y))
     assert recorder.begun == recorder.ended
-    told = re.findall(r"\[AESVC\] pass (\d+): F1 [\d.]+, [01] of 1 SVM", capsys.readouterr().out)
+    told = re.findall(
+        r"\[AESVC\] pass (\d+): objective [\d.]+, [01] of 1 SVM", capsys.readouterr().out
+    )
     assert told == [str(at + 1) for at in range(len(told))]
     assert recorder.begun["pass"] == len(told) > 2
     assert recorder.begun["passes"] == 1

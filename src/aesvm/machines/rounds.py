@@ -43,7 +43,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from aesvm.machines.formulation import Formulation, Offsets, n_support
-from aesvm.machines.problem import Machine, TrainingSet, TrainingSets
+from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, n_different
 from aesvm.runtime.progress import OutOfTimeError, Progress
 from aesvm.runtime.warn import warn
 
@@ -315,7 +315,9 @@ class _Rounds:
         assert state.objective is not None
         assert best.objective is not None
         off = state.objective - best.objective
-        self.progress.say(f"round {state.rounds} did not lower F1 (by {off:.3g} above the least)")
+        self.progress.say(
+            f"round {state.rounds} did not lower the objective ({off:.3g} above the least)"
+        )
 
     def _round(self, state: State) -> State | None:
         """Stratify the rows by the piece they are on, and solve again.
@@ -339,16 +341,16 @@ class _Rounds:
         now = State(machines, state.rounds + 1, sets)
         widest = max(look.doubt for look in looks)
         self.progress.say(
-            f"round {now.rounds}: {_violators(state)}F1 {state.objective:.6g} before it"
-            f"{_gap(state)}; band {self._n_in_band(sets, looks):,} rows (within {widest:.3g} of a "
-            f"kink), {sum(len(own.rows) for own in sets.sets):,} rows solved for"
+            f"round {now.rounds}: objective {state.objective:.6g} before it{_gap(state)}"
+            f"{_violators(state)}; {self._n_in_band(sets, looks):,} rows in the band (within "
+            f"{widest:.3g} of a kink), {n_different(own.rows for own in sets.sets):,} solved for"
         )
         return now
 
     def _n_in_band(self, sets: TrainingSets, looks: list[Look]) -> int:
         """Rows so near to a kink that they stand for themselves."""
-        return sum(
-            int(np.count_nonzero(self.formulation.pieces(own.positions_before, look.doubt) < 0))
+        return n_different(
+            own.rows[self.formulation.pieces(own.positions_before, look.doubt) < 0]
             for own, look in zip(sets.sets, looks, strict=True)
             if own.positions_before is not None
         )
@@ -443,9 +445,9 @@ def _gap(state: State) -> str:
     duals = [look.dual for look in state.looks or []]
     if None in duals or state.objective is None:
         return ""
-    return f", gap {max(0.0, state.objective - sum(d for d in duals if d is not None)):.3g}"
+    return f", duality gap {max(0.0, state.objective - sum(d for d in duals if d is not None)):.3g}"
 
 
 def _violators(state: State) -> str:
     counts = [look.n_violators for look in state.looks or []]
-    return "" if None in counts else f"{sum(n for n in counts if n is not None):,} violators, "
+    return "" if None in counts else f", {sum(n for n in counts if n is not None):,} violators"

@@ -30,6 +30,7 @@ from aesvm.machines.problem import (
     Problem,
     TrainingSet,
     TrainingSets,
+    n_different,
 )
 from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import Look, Policy, State, refine
@@ -128,9 +129,9 @@ class Trainer:
                         machines.append(self.train(number, sets.kernel, own, part))
         found = [machine for machine in machines if machine.solution is not None]
         n_exact = sum(machine.set.coverage.exact for machine in found)
-        n_rows = sum(len(machine.set.rows) for machine in found)
-        gap = max((machine.solution.gap for machine in found if machine.solution), default=0.0)
-        self.say_solved(len(found), n_exact, "", n_rows, gap, sum(self.n_iter), started)
+        n_rows = n_different(machine.set.rows for machine in found)
+        off = max((machine.solution.gap for machine in found if machine.solution), default=0.0)
+        self.say_solved(len(found), n_exact, 0, n_rows, off, sum(self.n_iter), started)
         return machines
 
     def note_cut(self, n_cut: int) -> None:
@@ -143,16 +144,19 @@ class Trainer:
         self,
         n_machines: int,
         n_exact: int,
-        rounds: str,
+        rounds: int,
         n_rows: int,
-        gap: float,
+        violation: float,
         n_iter: int,
         started: float,
     ) -> None:
-        """Print a line about all solves."""
+        """Print a line about all solves; ``n_rows`` counts a row once."""
+        how = "on representatives" if not rounds else f"rounds {rounds}"
+        if n_exact:
+            how = "exact" if n_exact == n_machines else f"{n_exact:,} of them exact, {how}"
         self.progress.say(
-            f"solve: {n_machines:,} SVM{'' if n_machines == 1 else 's'} "
-            f"({n_exact:,} on all rows given{rounds}), {n_rows:,} rows, largest gap {gap:.3g}, "
+            f"solve: {n_machines:,} SVM{'' if n_machines == 1 else 's'} ({how}), "
+            f"{n_rows:,} rows solved for, largest KKT violation {violation:.3g}, "
             f"{n_iter:,} iterations, {time.perf_counter() - started:.1f} s"
         )
 
@@ -235,12 +239,12 @@ class _Watch:
         self.n_expected = n_expected
         self.task = task
 
-    def __call__(self, gap: float, n_iter: int, n_values: int) -> bool:
+    def __call__(self, violation: float, n_iter: int, n_values: int) -> bool:
         trainer = self.trainer
         self.task.reach(done_of(n_values, self.n_expected))
         trainer.progress.say_now_and_then(
-            f"solve: SVM {self.number + 1:,} of {len(trainer.n_iter):,} at gap {gap:.3g} "
-            f"after {n_iter:,} iterations"
+            f"solve: SVM {self.number + 1:,} of {len(trainer.n_iter):,} at KKT violation "
+            f"{violation:.3g} after {n_iter:,} iterations"
         )
         return n_iter > 0 and self.task.is_over()  # one round at least: a model to predict by
 
@@ -320,18 +324,16 @@ def train_in_memory(
                 )
                 results.append(_train_in_place(number, place, first, own, trainer))
     trained = TrainedMachines.of(results, trainer.formulation)
-    n_rows = sum(len(one.machine.set.rows) for one in results)
     if small is not None and together is not None:
-        n_rows += together.accounts.total("n_rows")
         trained = together.put_together(small.numbers, trained, numbers)
     accounts = trained.accounts
     learned = accounts["n_rows"] > 0
     trainer.say_solved(
         int(np.count_nonzero(learned)),
         int(np.count_nonzero(learned & accounts["exact"])),
-        f", rounds {accounts['rounds'].max()}",
-        n_rows,
-        float(trained.gap.max()),
+        int(accounts["rounds"].max()),
+        len(trained.solved),
+        float(trained.kkt_violation.max()),
         int(trained.n_iter.sum()),
         started,
     )
