@@ -97,6 +97,7 @@ def warn_of_solver(
     else:
         message = (
             f"The solver stopped{limit} before tol={tol:g} was reached (KKT violation "
-            f"{fitted.kkt_violation.max():.3g}): raise max_iter or tol, scale the data, or {remedy}."
+            f"{fitted.kkt_violation.max():.3g}): raise max_iter or tol, scale the data, or "
+            f"{remedy}."
         )
     warn(message, ConvergenceWarning)

@@ -40,8 +40,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from aesvm.machines.formulation import Formulation, Offsets, n_support
 from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, n_different
 from aesvm.runtime.progress import OutOfTimeError, Progress

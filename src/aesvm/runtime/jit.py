@@ -51,9 +51,7 @@ class _Listener(event.Listener):
         ours = event.data["dispatcher"].py_func.__module__.startswith("aesvm.")
         if ours and not self.told:
             self.told = True
-            how_often = (
-                "in every process, for it cannot be cached" if _warned else "once per machine"
-            )
+            how_often = "in every process" if _warned else "once per machine"
             self.tell(f"compiling ({how_often})")
 
     def on_end(self, event: Any) -> None:
