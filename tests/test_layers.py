@@ -16,7 +16,7 @@ LAYERS = [
     {"runtime"},
     {"kernels"},
     {"sets", "solver"},
-    {"certificate", "machines"},
+    {"certificate", "certificate_text", "machines"},
     {"bases"},
     {"out_of_core", "io"},
     {"estimators", "representative_set"},

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from math import inf, nan, sqrt
+from math import inf, isnan, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -424,6 +424,8 @@ class _Training:
             own, (dual, error) = machine.objective(), machine.dual() or (nan, nan)
             gap, variance, objective = gap + own - dual, variance + error**2, objective + own
         share = gap / abs(objective) if objective else 0.0
+        known = None if isnan(gap) else objective - gap
+        self.trainer.history.note(0, objective, known, n_vectors=len(self.basis))
         self.trainer.progress.say(
             f"few vectors: {len(self.basis):,}, objective {objective:.6g}, relative duality gap "
             f"estimated as {share:.2g}"

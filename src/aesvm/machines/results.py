@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aesvm.machines.accounts import Account, Accounts
 from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.history import Step
 from aesvm.machines.problem import Machine
 
 
@@ -83,6 +84,7 @@ class TrainedMachines(NamedTuple):
     accounts: Accounts
     solved: NDArray[np.intp]  #: the rows that were solved for
     only: Machine | None = None  #: where there is one
+    history: Sequence[Step] = ()  #: of all machines together, where it was taken down
 
     @classmethod
     def of(cls, trained: Sequence[Trained], formulation: Formulation) -> TrainedMachines:
