@@ -204,8 +204,9 @@ def _changed(share: float) -> str:
 def _how(certificate: Certificate) -> str:
     """How the model came about."""
     n_rows = f"{certificate.n_rows:,} rows"
-    if certificate.exact and certificate.n_solved == certificate.n_rows:
-        return f"all of {n_rows} solved for"
+    if certificate.exact:
+        every = certificate.n_solved == certificate.n_rows
+        return f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
     n_rounds = certificate.rounds
     how = f"{n_rounds} round{'' if n_rounds == 1 else 's'}"
     if n_rounds == 0:
