@@ -17,7 +17,6 @@ own classes that were not in its span already.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from math import inf, isnan, nan, sqrt
 from typing import NamedTuple
@@ -34,6 +33,7 @@ from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer, constant_machine
+from aesvm.runtime.memory import machine_memory
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Prepared
 
@@ -189,7 +189,7 @@ class _Training:
             trainer.options.tol,
             trainer.run,
         )
-        held = _memory() * _MEMORY_SHARE if limits.most_bytes is None else limits.most_bytes
+        held = machine_memory() * _MEMORY_SHARE if limits.most_bytes is None else limits.most_bytes
         total = sum(len(problem.rows) for problem in problems)
         ranks = np.random.default_rng(0).permutation(kernel.X.shape[0])
         self.machines = [
@@ -431,11 +431,3 @@ class _Training:
             f"estimated as {share:.2g}"
         )
         return gap, float(np.sqrt(variance)), objective
-
-
-def _memory() -> float:
-    """Bytes of memory that the machine has; 8 GiB where it does not say."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 8.0 * 2**30
