@@ -522,5 +522,26 @@ def test_rows_of_enormous_length_end(sparse, factor):
 
 
 def test_constructing_takes_keywords_only():
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="keyword-only"):
         AESVC(1.0)
+
+
+def test_names_that_attributes_had_before_are_warned_of():
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0).fit(X, y)
+    with pytest.warns(FutureWarning, match="use kkt_violation_"):
+        assert_array_equal(model.gap_, model.kkt_violation_)
+    with pytest.warns(FutureWarning, match="opposite sign.*use dual_objective_"):
+        assert_array_equal(model.objective_, -model.dual_objective_)
+    assert not hasattr(AESVC(), "gap_")
+    assert not {"gap_", "objective_"} & set(vars(model))
+
+
+def test_the_dual_objective_is_the_certificates_where_the_model_is_exact():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0).fit(X, y + (X[:, 0] > 1.0))
+    certificate = model.certificate_
+    assert certificate.exact
+    assert_allclose(model.dual_objective_.sum(), certificate.dual_objective, rtol=1e-6)
+    assert (model.dual_objective_ > 0).all()
+    assert model.dual_objective_.sum() <= certificate.objective

@@ -122,6 +122,7 @@ def test_the_gap_is_drawn_against_seconds_with_what_the_certificate_says(model):
     assert set(shown.last_line_.get_ydata()) == {model.certificate_.relative_gap}
     assert shown.ax_.get_yscale() == "log"
     assert "seconds" in shown.ax_.get_xlabel()
+    assert shown.ax_.get_xlim()[0] == 0.0
     assert shown.ax_.get_ylabel() == "relative duality gap"
     assert shown.ax_.get_title() == model.certificate_.verdict()
 
@@ -134,6 +135,7 @@ def test_rounds_objectives_and_axes_of_ones_own(model):
     assert shown.line_.get_ydata()[-1] == model.certificate_.history[-1].objective
     assert to_hex(shown.line_.get_color()) == to_hex("red")
     assert shown.ax_.get_yscale() == "linear"
+    assert all(float(tick).is_integer() for tick in shown.ax_.get_xticks())
     of_certificate = CertificateDisplay.from_certificate(model.certificate_, x="rounds")
     assert_array_equal(of_certificate.across, shown.across)
 

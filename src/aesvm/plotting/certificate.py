@@ -147,8 +147,10 @@ class CertificateDisplay:
             )
         if self.y == "relative_gap":
             ax.set_yscale("log")
-        if self.x != "seconds":
-            ax.xaxis.get_major_locator().set_params(integer=True)
+        if self.x == "seconds":
+            ax.set_xlim(left=0.0)
+        else:
+            ax.locator_params(axis="x", integer=True)
         ax.set(xlabel=_ACROSS[self.x], ylabel=_UPWARDS[self.y], title=self.verdict)
         self.ax_, self.figure_ = ax, ax.figure
         return self
