@@ -88,7 +88,8 @@ class AESVC(
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
         Most iterations (updates of two multipliers) in each pair of classes, as in SVC; where
-        ``refine`` solves several times, in each solve. -1 stands for ``max(10_000_000, 100 * n_rows)``.
+        ``refine`` solves several times, in each solve. -1 stands for
+        ``max(10_000_000, 100 * n_rows)``.
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
         that the solver works on. Of dense rows with up to 128 features none are kept (RBF and
