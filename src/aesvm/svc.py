@@ -150,7 +150,7 @@ class AESVC(
         where rounds follow it is ten times as coarse as ``hull_tol`` says.
     certificate_ : Certificate
         How close the model is to the exact SVM; see :class:`aesvm.Certificate`. What takes
-        more than a fraction of a second is left to ``certify``.
+        more than a fraction of a second, and a tenth of the fit, is left to ``certify``.
     gamma_ : float
         The value used.
     shape_fit_ : tuple of int
