@@ -18,7 +18,7 @@ own classes that were not in its span already.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, nan, sqrt
+from math import inf, isnan, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -232,7 +232,7 @@ class _Training:
             chosen = pursuit.choose(n_first)
         else:
             chosen, _ = self._carrying(pursuit, pilots, n_first)
-        self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
+        self.trainer.progress.say(f"few vectors: {len(chosen):,} of the SVM of a sample")
         return pursuit
 
     def _train(self, pilots: list[Machine], pursuit: Pursuit, progress: Progress) -> None:
@@ -264,7 +264,7 @@ class _Training:
             if auto and exhausted:
                 break
         if len(self.basis) < most and progress.is_over():
-            progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
+            progress.cut_short(f"choosing vectors ended at {len(self.basis):,} of them")
         if not progress.is_over() or any(one.solved is None for one in self.machines):
             self._solve(_LAST, progress, 1.0, to_the_end=True)
         converged = all(machine.last_solve.converged for machine in self.machines)
@@ -424,8 +424,10 @@ class _Training:
             own, (dual, error) = machine.objective(), machine.dual() or (nan, nan)
             gap, variance, objective = gap + own - dual, variance + error**2, objective + own
         share = gap / abs(objective) if objective else 0.0
+        known = None if isnan(gap) else objective - gap
+        self.trainer.history.note(0, objective, known, n_vectors=len(self.basis))
         self.trainer.progress.say(
-            f"basis: {len(self.basis):,} vectors, F1 {objective:.6g}, relative gap estimated as "
-            f"{share:.2g}"
+            f"few vectors: {len(self.basis):,}, objective {objective:.6g}, relative duality gap "
+            f"estimated as {share:.2g}"
         )
         return gap, float(np.sqrt(variance)), objective

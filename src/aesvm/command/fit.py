@@ -305,7 +305,7 @@ def _lines(found: Fitted) -> Iterator[tuple[str, str]]:
         yield name, value
     svm = found.model.steps[-1][1]
     yield "support vectors", f"{len(svm.support_):,} of {found.parts.n_train:,} rows"
-    yield "certificate", str(found.certificate).splitlines()[0].split("; kernel")[0]
+    yield "certificate", found.certificate.verdict()
     yield "seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items())
     for name, path in found.files.items():
         yield name, path

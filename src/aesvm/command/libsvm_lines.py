@@ -52,7 +52,7 @@ def solved(model: Any, y: NDArray | None, weights: NDArray | None) -> list[Solve
     sizes = np.ones(dual.shape[1])
     if weights is not None:
         sizes = weights[model.support_]
-    n_iter, objective = np.atleast_1d(model.n_iter_), np.atleast_1d(model.objective_)
+    n_iter, objective = np.atleast_1d(model.n_iter_), -model.dual_objective_  # as it is minimised
     if not hasattr(model, "classes_"):
         n_rows = model.n_seen_ if y is None else float(len(y))
         alphas = np.abs(dual[0])

@@ -212,7 +212,7 @@ def _report(estimator: Any, rows: Rows, target: str, screen: Screen) -> None:
         screen.line(line)
     certificate = estimator.certificate_
     if not certificate.exact:
-        screen.note(str(certificate).splitlines()[0])
+        screen.note(certificate.verdict())
     screen.result(
         {
             "model": target,
