@@ -25,7 +25,7 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 html_theme = "furo"
 html_title = f"aesvm {release}"
@@ -49,7 +49,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"/(?!plot_)[^/]*\.py$",
+    "ignore_pattern": r"(^|[\\/])(?!plot_)\w+\.py$",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "min_reported_time": 1e9,
@@ -65,8 +65,9 @@ sphinx_gallery_conf = {
 def _skip_what_scikit_learn_documents(
     app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Methods of scikit-learn's base classes refer to pages of its own site."""
-    return True if str(getattr(member, "__module__", "")).startswith("sklearn") else None
+    """Members of scikit-learn's base classes refer to pages of its own site."""
+    function = getattr(member, "fget", member)
+    return True if str(getattr(function, "__module__", "")).startswith("sklearn") else None
 
 
 def _mathml(translator: Any, node: Any) -> None:
