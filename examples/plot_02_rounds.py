@@ -3,9 +3,9 @@ What a round does
 =================
 
 The loss of an SVM is linear on either side of the margin, so rows that are all on one side lose
-nothing by being represented together; a mixture of both does. A *round* (``refine=1``) looks at the
-margin of every row, cuts each class into three *strata* by it, keeps those near the margin as they
-are and represents the other two apart.
+nothing by being represented together; a mixture of both does. A *round* (``refine=1``) looks at
+the margin of every row, cuts each class into three *strata* by it, keeps those near the margin as
+they are and represents the other two apart.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 How close, for how many seconds
 ===============================
 
-The *relative duality gap* of the certificate is a bound: the objective of the model is at most that
-share of itself above the least there is. ``refine`` chooses between few seconds and a small gap; at
-this size the exact SVM takes so little time that the default computes it.
+The *relative duality gap* of the certificate is a bound: the objective of the model is at most
+that share of itself above the least there is. ``refine`` chooses between few seconds and a small
+gap; at this size the exact SVM takes so little time that the default computes it.
 """
 
 import time

@@ -3,8 +3,8 @@ Probabilities
 =============
 
 Decision values are no probabilities. ``CalibratedClassifierCV`` makes them so, from values of rows
-that a model was not trained on. Of the rows that are said to be of class 1 with probability 0.8, four
-in five should be: the nearer to the diagonal, the better.
+that a model was not trained on. Of the rows that are said to be of class 1 with probability 0.8,
+four in five should be: the nearer to the diagonal, the better.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +28,5 @@ ways = {
 }
 for name, given in ways.items():
     label = f"{name} (Brier {brier_score_loss(y_test, given):.3f})"
-    CalibrationDisplay.from_predictions(
-        y_test, given, n_bins=6, name=label, ax=axis
-    )
+    CalibrationDisplay.from_predictions(y_test, given, n_bins=6, name=label, ax=axis)
 figure.tight_layout()

@@ -3,8 +3,8 @@ Rare classes
 ============
 
 Where one class is rare, errors on it are few, and an SVM may leave it out altogether.
-``class_weight="balanced"`` makes every error on it as dear as the class is rare: more of it is found,
-at the price of false alarms. Weights count in representative sets too.
+``class_weight="balanced"`` makes every error on it as dear as the class is rare: more of it is
+found, at the price of false alarms. Weights count in representative sets too.
 """
 
 import matplotlib.pyplot as plt

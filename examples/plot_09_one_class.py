@@ -20,9 +20,13 @@ model = AEOneClassSVM(nu=0.02, gamma=4.0).fit(usual)
 found = model.predict(odd) == -1
 
 figure, axis = plt.subplots(figsize=(5.5, 5.5))
-axis.scatter(*usual.T, s=1, color="#9db4c0", label="usual")
-axis.scatter(*odd[found].T, s=25, color="#c8553d", label=f"odd, found ({found.sum()})")
-axis.scatter(*odd[~found].T, s=25, color="black", marker="x", label="drawn among the usual")
+axis.scatter(usual[:, 0], usual[:, 1], s=1, color="#9db4c0", label="usual")
+axis.scatter(
+    odd[found, 0], odd[found, 1], s=25, color="#c8553d", label=f"odd, found ({found.sum()})"
+)
+axis.scatter(
+    odd[~found, 0], odd[~found, 1], s=25, color="black", marker="x", label="drawn among the usual"
+)
 DecisionBoundaryDisplay.from_estimator(
     model,
     np.vstack([usual, odd]),

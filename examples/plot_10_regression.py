@@ -2,8 +2,9 @@
 Regression and its tube
 =======================
 
-``AESVR`` does not mind errors of less than ``epsilon``: rows within the tube about the curve have no
-part in it. ``AENuSVR`` is told the share of rows that may lie outside instead, and finds the width.
+``AESVR`` does not mind errors of less than ``epsilon``: rows within the tube about the curve have
+no part in it. ``AENuSVR`` is told the share of rows that may lie outside instead, and finds the
+width.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Rows that come by and by
 ========================
 
-``partial_fit`` takes chunks and holds representatives of what it has seen, and the last rows as they
-are. Whenever these fill the buffer that ``memory_budget`` allows, they are reduced too: the drops in
-the upper picture. The model is trained again as the stream grows.
+``partial_fit`` takes chunks and holds representatives of what it has seen, and the last rows as
+they are. Whenever these fill the buffer that ``memory_budget`` allows, they are reduced too: the
+drops in the upper picture. The model is trained again as the stream grows.
 """
 
 import matplotlib.pyplot as plt

@@ -68,7 +68,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         Text("How large the representative sets are, beside the paper's:"),
         Points(_shares(scale, ledger)),
     ]
-    return Section("Claims, one by one", blocks, "claims")
+    return Section("Claims, one by one", blocks, "claims-one-by-one")
 
 
 def _verdict(holds: int, of: int) -> str:

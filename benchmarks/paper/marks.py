@@ -1,11 +1,11 @@
 """What charts are drawn with: colours, markers, text, and the two frames of a drawing.
 
-A series has a number; the number gives it a colour and one of six shapes: circle, square or triangle,
-full or hollow. The first six differ in both. The others share a shape with one of the first, whose
-colour is far lighter or darker, so that no two series of a chart differ in hue alone. The colours were
-chosen to stay apart for the three kinds of colour blindness and to stand out from the background,
-light or dark. A drawing names colours by class only: in a page the style sheet of the
-page fills them in, a file of its own brings its colours and its background along.
+A series has a number; the number gives it a colour and one of six shapes: circle, square or
+triangle, full or hollow. The first six differ in both. The others share a shape with one of the
+first, whose colour is far lighter or darker, so that no two series of a chart differ in hue alone.
+The colours were chosen to stay apart for the three kinds of colour blindness and to stand out from
+the background, light or dark. A drawing names colours by class only: in a page the style sheet of
+the page fills them in, a file of its own brings its colours and its background along.
 """
 
 from __future__ import annotations

@@ -53,14 +53,14 @@ def _five_lines(scale: Scale, ledger: Ledger, figures: Figures) -> Section:
     times = list(speed_beside_intelex(figures).values())
     errors = errors_of_auto(figures)
     lines = [
-        "Beside the rivals that the paper chose, its method has the accuracies nearest to the exact "
-        f"SVM's {_on(standing(figures, AESVM, RIVALS, 'RMSE'))}.",
+        "Beside the rivals that the paper chose, its method has the accuracies nearest to the "
+        f"exact SVM's {_on(standing(figures, AESVM, RIVALS, 'RMSE'))}.",
         "Beside rivals that it did not choose (random rows, Nystroem's method) that is so "
         f"{_on(standing(figures, AESVM, APPROXIMATE_TODAY, 'RMSE'))}.",
         f"It is the fastest to train {_on(standing(figures, AESVM, RIVALS, 'OTS'))}, and beside "
         f"today's programs {_on(standing(figures, AESVM, FAST_TODAY, 'OTS'))}.",
-        f"Its sets have the sizes that the paper reports, within {AGREES:.0%} nearly everywhere, on "
-        f"{alike} of {len(sizes)} datasets.",
+        f"Its sets have the sizes that the paper reports, within {AGREES:.0%} nearly everywhere, "
+        f"on {alike} of {len(sizes)} datasets.",
     ]
     if times and errors:
         lines.append(
@@ -73,7 +73,8 @@ def _five_lines(scale: Scale, ledger: Ledger, figures: Figures) -> Section:
 
 def _on(found: Standing) -> str:
     equal = f" (equal on {len(found.ties)} more)" if found.ties else ""
-    return f"on {len(found.holds)} of {found.of} datasets{equal}"
+    counted = f"on {len(found.holds)} of {found.of} datasets{equal}"
+    return counted if found.of else "on no dataset, as none was measured"
 
 
 def _words() -> Section:
@@ -114,7 +115,7 @@ def _table(scale: Scale, ledger: Ledger, figures: Figures) -> Section:
     return Section(
         "Claims in one table",
         [
-            Text("What each line rests on is below, [claim by claim](#claims)."),
+            Text("What each line rests on is below, [claim by claim](#claims-one-by-one)."),
             Table("The paper's claims, and two of today", columns, rows),
         ],
         "claims-table",
