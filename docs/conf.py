@@ -73,7 +73,8 @@ def _skip_what_scikit_learn_documents(
 def _mathml(translator: Any, node: Any) -> None:
     """Mathematics as MathML, which browsers draw without a script and without a network."""
     block = isinstance(node, nodes.math_block)
-    translator.body.append(tex2mathml(node.astext(), as_block=block))
+    drawn = tex2mathml(node.astext(), as_block=block)
+    translator.body.append(f'<div class="math">{drawn}</div>' if block else drawn)
     raise nodes.SkipNode
 
 

@@ -12,7 +12,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 #: Pages whose blocks run one after the other, and what they need.
 PAGES = {
     "files.md": ("skl2onnx", "onnxruntime", "skops"),
-    "search.md": ("matplotlib", "pandas"),
+    "parameter_search.md": ("matplotlib", "pandas"),
 }
 
 
