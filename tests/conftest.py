@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 #: Folders and files whose tests start clusters and programs, and those in which rounding has a
 #: part. A test that is slow by itself says so where it stands.
 SLOW = (
-    *("dask", "runtime/test_backends.py", "benchmarks/test_demo.py"),
+    *("dask", "runtime/test_backends.py", "benchmarks/test_demo.py", "command/test_program.py"),
     *("out_of_core/test_streamed_family.py", "scikit_learn/test_twins.py"),
 )
 NUMERICAL = (

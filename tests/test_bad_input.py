@@ -310,10 +310,14 @@ def test_large_values_of_a_linear_kernel_are_not_blamed_on_its_gamma():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: AESVC(10), r"AESVC\(C=10\)"),
+        (lambda: AESVC(10), r"keyword-only\), as in AESVC\(C=10\)"),
+        (lambda: AENuSVC(0.5), r"keyword-only\), as in AENuSVC\(nu=0.5\)"),
         (lambda: RepresentativeSet("rbf"), r"RepresentativeSet\(kernel='rbf'\)"),
         (lambda: AESVC(probability=True), "CalibratedClassifierCV"),
-        (lambda: AESVC(random_state=0), "do not depend on a seed"),
+        (lambda: AENuSVC(probability=True), "CalibratedClassifierCV"),
+        (lambda: AESVR(probability=True), r"get_params\(\) of AESVR\(\) shows"),
+        (lambda: AESVC(random_state=0), "fits are deterministic"),
+        (lambda: AEOneClassSVM(random_state=0), "fits are deterministic"),
         (lambda: AESVC(hull_tolerance=0.1), "no parameter 'hull_tolerance'"),
         (lambda: AESVC().fit_stream(np.eye(2), [0, 1]), r"fit\(X, y\)"),
         (lambda: AESVC().certify_stream(np.eye(2), y=[0, 1]), r"certify\(X, y\)"),

@@ -16,12 +16,13 @@ LAYERS = [
     {"runtime"},
     {"kernels"},
     {"sets", "solver"},
-    {"certificate", "machines"},
+    {"certificate", "certificate_text", "machines"},
     {"bases"},
     {"out_of_core", "io"},
     {"estimators", "representative_set"},
     {"svc", "nu_svc", "svr", "one_class", "baselines", "callbacks"},
-    {"dask", "model_selection", "onnx", "__init__"},
+    {"dask", "model_selection", "onnx", "plotting", "__init__"},
+    {"command"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -73,7 +73,7 @@ def test_without_reduction_it_is_svc(kernel, n_classes, sparse, weighting):
     K = oracles.kernel(train, kernel=kernel, gamma=gamma, coef0=1.0)
     best = objectives(theirs, K, y[:300])
     assert (objectives(ours, K, y[:300]) <= best + 1e-4 * np.abs(best)).all()
-    assert_allclose(ours.objective_, objectives(ours, K, y[:300]), rtol=1e-6)
+    assert_allclose(ours.dual_objective_, -objectives(ours, K, y[:300]), rtol=1e-6)
     for shape in ("ovr", "ovo"):
         ours.set_params(decision_function_shape=shape)
         theirs.set_params(decision_function_shape=shape)
@@ -184,10 +184,10 @@ def test_the_theorems_of_the_paper_hold(seed, hull_tol, C, weighted):
     F3 = 0.5 * norm2 + C * weights @ loss_u
     small = 1e-6 * max(1.0, F2)
     assert F2 + small >= F3
-    assert_allclose(F2, -model.objective_[0], atol=1e-4 * max(1.0, F2))
+    assert_allclose(F2, model.dual_objective_[0], atol=1e-4 * max(1.0, F2))
     distance = np.sqrt(np.maximum(oracles.residuals(K, place(G, rows, n)), 0.0))
     assert np.sqrt(norm2) * C * weights @ distance + small >= F1 - F3
-    best = -exact.objective_[0]
+    best = exact.dual_objective_[0]
     assert best <= F1 + small
     assert best - F2 <= (C * weights.sum()) ** 1.5 * np.sqrt(hull_tol) + small
 
@@ -250,7 +250,7 @@ def test_any_cache_gives_the_same_model(blobs, cache_size):
     parameters = {"gamma": 1.0, "hull_tol": 0, "tol": 1e-5}
     model = AESVC(cache_size=cache_size, **parameters).fit(X, y)
     default = AESVC(**parameters).fit(X, y)
-    assert_allclose(model.objective_, default.objective_, rtol=1e-7)
+    assert_allclose(model.dual_objective_, default.dual_objective_, rtol=1e-7)
     assert_allclose(model.decision_function(X[:50]), default.decision_function(X[:50]), atol=1e-3)
 
 
@@ -259,7 +259,7 @@ def test_shrinking_changes_nothing(blobs):
     parameters = {"gamma": 1.0, "hull_tol": 0, "tol": 1e-5}
     on = AESVC(shrinking=True, **parameters).fit(X, y)
     off = AESVC(shrinking=False, **parameters).fit(X, y)
-    assert_allclose(on.objective_, off.objective_, rtol=1e-7)
+    assert_allclose(on.dual_objective_, off.dual_objective_, rtol=1e-7)
     assert_allclose(on.decision_function(X[:50]), off.decision_function(X[:50]), atol=1e-3)
 
 
@@ -430,7 +430,7 @@ def test_stopping_early_warns_and_says_so(blobs):
     assert caught[0].filename == __file__
     assert model.fit_status_ == 1
     assert (model.n_iter_ == 3).all()
-    assert (model.gap_ > 1e-3).any()
+    assert (model.kkt_violation_ > 1e-3).any()
     model.predict(X)
 
 
@@ -522,5 +522,26 @@ def test_rows_of_enormous_length_end(sparse, factor):
 
 
 def test_constructing_takes_keywords_only():
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="keyword-only"):
         AESVC(1.0)
+
+
+def test_names_that_attributes_had_before_are_warned_of():
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0).fit(X, y)
+    with pytest.warns(FutureWarning, match="use kkt_violation_"):
+        assert_array_equal(model.gap_, model.kkt_violation_)
+    with pytest.warns(FutureWarning, match="opposite sign.*use dual_objective_"):
+        assert_array_equal(model.objective_, -model.dual_objective_)
+    assert not hasattr(AESVC(), "gap_")
+    assert not {"gap_", "objective_"} & set(vars(model))
+
+
+def test_the_dual_objective_is_the_certificates_where_the_model_is_exact():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0).fit(X, y + (X[:, 0] > 1.0))
+    certificate = model.certificate_
+    assert certificate.exact
+    assert_allclose(model.dual_objective_.sum(), certificate.dual_objective, rtol=1e-6)
+    assert (model.dual_objective_ > 0).all()
+    assert model.dual_objective_.sum() <= certificate.objective

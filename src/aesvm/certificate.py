@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from aesvm.certificate_text import as_html, caveat_of, plain, text_of, verdict_of
 from aesvm.kernels import NOT_DEFINITE, TAKEN
 from aesvm.machines.accounts import Accounts
+from aesvm.machines.history import Step
 
 #: Why a number is missing.
 NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was given"
@@ -29,11 +31,6 @@ SAMPLED = "rows were sampled to keep within memory_budget: no bound holds"
 LARGEST_ALONE = "of rows that were gathered only a bound on the largest is known"
 NO_BOUND = "the norm of w has no bound that the weights alone give"
 APART = "takes multipliers of all rows and their kernel values, which are not in one place"
-
-
-#: Above this relative gap, or share of predictions that the last round changed, a certificate says
-#: that the model may be far from the exact SVM.
-POOR_GAP, POOR_CHANGE = 0.1, 0.01
 
 
 @dataclass(frozen=True)
@@ -49,6 +46,8 @@ class Certificate:
     exact : bool
         Whether every distinct row has a multiplier of its own, between 0 and its own bound:
         then the problem is SVC's, and the gap tells how well it was solved.
+    n_machines : int
+        Pairs of classes; 1 of an estimator that is not of classes.
     rounds : int
         Margin-stratified rounds that led to the model; the largest number of any pair.
     n_rows, n_solved : int
@@ -90,6 +89,8 @@ class Certificate:
         ``|w| sum_i c_i |tau_i|``, at least F1(w, b) - F3(w, b) by Theorem 2; as F3 <= F2 by
         Theorem 1, F1(w, b) is at most F2(w, b) plus this. Of a regression, with s the unit of its
         targets, it has ``sqrt(|w|^2 + s^2)`` for ``|w|`` (docs/formulations.md).
+    theorem_2_bound_is_vacuous : bool or None
+        Whether, added to F2, it says no more than ``w = 0`` does.
     violators : int or None
         Rows whose margin contradicts their lifted multiplier by more than ``tol``; a row counts
         once for each pair it is in.
@@ -109,10 +110,15 @@ class Certificate:
         whose sums may be in single precision, and are estimates; ``certify`` proves them.
     missing : dict
         Why each number that is None was not computed.
+    history : tuple of Step
+        What each look at all rows saw while the model was trained: the ``rounds`` made so far, or
+        ``n_vectors``, and the ``seconds``, ``objective``, ``dual_objective`` and ``relative_gap``
+        then. Empty where there was none. ``aesvm.plotting.CertificateDisplay`` draws it.
     """
 
     kernel: str
     exact: bool
+    n_machines: int
     rounds: int
     n_rows: int
     n_solved: int
@@ -129,6 +135,7 @@ class Certificate:
     paper_bound: float | None
     paper_bound_is_vacuous: bool | None
     theorem_2_bound: float | None
+    theorem_2_bound_is_vacuous: bool | None
     violators: int | None
     n_vectors: int | None
     estimated_gap: float | None
@@ -136,6 +143,7 @@ class Certificate:
     changed: float | None
     proven: bool
     missing: dict[str, str] = field(default_factory=dict, hash=False)
+    history: tuple[Step, ...] = field(default=(), compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, ready for JSON.
@@ -153,6 +161,27 @@ class Certificate:
         """
         return asdict(self)
 
+    def verdict(self) -> str:
+        """How close the model is to the exact SVM, in a line of words; what the text begins with.
+
+        Bounds are rounded up. Percentages are of the exact SVM's objective, of which the dual
+        objective is a lower bound; an exact model is as exact as its relative gap is small.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from aesvm import AESVC
+        >>> X, y = make_moons(300, noise=0.2, random_state=0)
+        >>> certificate = AESVC(gamma=1.0).fit(X, y).certificate_
+        >>> certificate.verdict().startswith("exact to ")
+        True
+        >>> print(certificate)  # doctest: +ELLIPSIS
+        exact to ...
+          all of 300 rows solved for
+          objective on all rows ...
+        """
+        return verdict_of(self)
+
     def caveat(self) -> str:
         """What says that the model may be far from the exact SVM; empty where nothing does.
 
@@ -164,101 +193,13 @@ class Certificate:
         >>> AESVC(gamma=1.0).fit(X, y).certificate_.caveat()
         ''
         """
-        if self.kernel == NOT_DEFINITE:
-            return ""
-        if isinf(self.max_residual):
-            return "it is that of a random sample of the rows; a larger memory_budget keeps a set"
-        if self.relative_gap is not None and self.worst_pair_gap is not None:
-            if self.relative_gap > POOR_GAP:
-                known = f"its duality gap is {self.relative_gap:.0%} of its objective"
-            elif self.worst_pair_gap > POOR_GAP:
-                known = (
-                    f"the duality gap of a pair of classes is {self.worst_pair_gap:.0%} of that "
-                    "pair's objective"
-                )
-            else:
-                return ""
-            if self.exact:
-                return f'{known}, for it was solved to tol; refine="exact" aims at a gap as well'
-        elif self.estimated_gap is not None and self.estimated_gap > POOR_GAP:
-            known = f"its duality gap is estimated as {self.estimated_gap:.0%} of its objective"
-        elif self.changed is not None and self.changed > POOR_CHANGE:
-            known = f"the last round changed {self.changed:.1%} of the predictions"
-        else:
-            return ""
-        if self.n_vectors is not None:
-            return f"{known}; nearer to it is a model of more vectors (now {self.n_vectors:,})"
-        return (
-            f"{known}; nearer to it are refine={self.rounds + 1} or more, a smaller hull_tol or, "
-            'of rows in memory, refine="exact"'
-        )
+        return caveat_of(self)
 
     def __str__(self) -> str:
-        rounds = f"{self.rounds} margin-stratified round{'' if self.rounds == 1 else 's'}"
-        alone = "on representatives alone" if self.rounds == 0 else rounds
-        if self.n_vectors is not None:
-            alone = f"in the span of {self.n_vectors:,} vectors"
-            if self.max_residual > 0:
-                alone += ", on representatives alone"
-        how = "exact" if self.exact else alone
-        lines = [
-            f"{how}: {self.n_solved:,} of {self.n_rows:,} rows solved for; kernel {self.kernel}"
-        ]
-        if self.caveat():
-            lines.append(f"  may be far from the exact SVM: {self.caveat()}")
-        for name, text in _LABELS.items():
-            value = getattr(self, name)
-            if name in _IF_ANY and value is None:
-                continue
-            all_seen = self.n_vectors is not None and not self.max_residual
-            if all_seen and name in _OF_REPRESENTATIVES:
-                continue
-            if name == "worst_pair_gap" and value in (None, self.relative_gap):
-                continue  # of one machine it says nothing more
-            shown = f"not computed ({self.missing[name]})" if value is None else f"{value:.6g}"
-            if name == "paper_bound" and self.paper_bound_is_vacuous:
-                shown += " (vacuous: w = 0 does as well)"
-            if name == "hull_tol" and self.exact:
-                shown += " (not needed: every row stands for itself)"
-            lines.append(f"  {text:<34}{shown}")
-        if not self.proven and self.gap is not None:
-            lines.append(
-                "  (F1, dual and gap are estimates in training's precision: certify proves them)"
-            )
-        return "\n".join(lines)
+        return plain(text_of(self))
 
-
-_LABELS = {
-    "hull_tol": "hull_tol",
-    "max_residual": "largest residual |tau|^2",
-    "mean_residual": "mean residual",
-    "norm": "norm of w",
-    "reduced_objective": "objective on representatives, F2",
-    "objective": "objective on all rows, F1",
-    "dual_objective": "dual objective",
-    "gap": "duality gap",
-    "relative_gap": "relative duality gap",
-    "worst_pair_gap": "relative gap of the worst pair",
-    "paper_bound": "paper's bound (Corollary 3)",
-    "theorem_2_bound": "F1 - F2 at most (Theorem 2)",
-    "violators": "rows that violate optimality",
-    "estimated_gap": "relative gap, estimated",
-    "estimated_gap_error": "two standard errors of that",
-    "changed": "predictions changed by last round",
-}
-
-#: Shown only where there is something to be shown.
-_IF_ANY = {"changed", "estimated_gap", "estimated_gap_error"}
-
-#: Not shown where no row is represented by others.
-_OF_REPRESENTATIVES = {
-    "hull_tol",
-    "max_residual",
-    "mean_residual",
-    "reduced_objective",
-    "paper_bound",
-    "theorem_2_bound",
-}
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 def certificate_of(
@@ -269,6 +210,7 @@ def certificate_of(
     definiteness: str,
     in_memory: bool = True,
     n_vectors: int | None = None,
+    history: tuple[Step, ...] = (),
 ) -> Certificate:
     """The certificate of all pairs together.
 
@@ -304,7 +246,11 @@ def certificate_of(
     reduced = objective if all_seen else total("loss_reduced")
     if reduced is not None and not all_seen:
         reduced += half
-    residuals = total("total_residual")
+    residuals, beyond = total("total_residual"), _theorem_2(accounts)
+
+    def vacuous(bound: float, reduced: float) -> bool:
+        return bound > 0 and reduced + bound >= total("worst_optimum")
+
     numbers: dict[str, Any] = {
         "mean_residual": None if residuals is None else residuals / max(1, total("n_rows")),
         "norm": sqrt(squared_norm),
@@ -316,8 +262,9 @@ def certificate_of(
         "paper_bound": paper_bound,
         "paper_bound_is_vacuous": None
         if paper_bound is None or reduced is None
-        else paper_bound > 0 and reduced + paper_bound >= total("worst_optimum"),
-        "theorem_2_bound": _theorem_2(accounts),
+        else vacuous(paper_bound, reduced),
+        "theorem_2_bound": beyond,
+        "theorem_2_bound_is_vacuous": None if reduced is None else vacuous(beyond, reduced),
         "violators": total("violators"),
     }
     numbers["worst_pair_gap"] = _worst_gap(accounts, numbers["relative_gap"])
@@ -332,8 +279,9 @@ def certificate_of(
         if numbers[name] is None:
             missing[name] = NO_BOUND
     if isinf(max_residual):
-        for name in ("paper_bound", "paper_bound_is_vacuous", "theorem_2_bound"):
-            numbers[name], missing[name] = None, SAMPLED
+        for name in ("paper_bound", "theorem_2_bound"):
+            for which in (name, f"{name}_is_vacuous"):
+                numbers[which], missing[which] = None, SAMPLED
     if definiteness == NOT_DEFINITE:
         for name in set(numbers) - {"mean_residual", "reduced_objective", "objective", "violators"}:
             numbers[name], missing[name] = None, INDEFINITE
@@ -341,6 +289,7 @@ def certificate_of(
     return Certificate(
         kernel=definiteness,
         exact=exact,
+        n_machines=len(accounts),
         n_vectors=n_vectors if vectors else None,
         estimated_gap=estimate,
         estimated_gap_error=error,
@@ -352,6 +301,7 @@ def certificate_of(
         changed=None if exact else _mean_change(accounts),
         proven=bool(accounts["proven"].all()),
         missing=missing,
+        history=history,
         **numbers,
     )
 

@@ -87,8 +87,8 @@ class AESVC(
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
-        Most pair updates in each pair of classes, as in SVC; where ``refine`` solves several
-        times, in each solve. -1 stands for ``max(10_000_000, 100 * n_rows)``.
+        Most iterations (updates of two multipliers) in each pair of classes, as in SVC; where
+        ``refine`` solves several times, in each solve. -1 stands for ``max(10_000_000, 100 * n_rows)``.
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
         that the solver works on. Of dense rows with up to 128 features none are kept (RBF and
@@ -136,12 +136,14 @@ class AESVC(
     fit_status_ : int
         0 where every pair of classes converged, otherwise 1.
     n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        Pair updates.
-    objective_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        The dual objective of each pair of classes, over the rows solved for last.
-    gap_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        Iterations: updates of two multipliers.
+    dual_objective_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        The dual objective of each pair of classes, over the rows solved for last, as the solver
+        has it. Where the model is exact they add up to ``certificate_.dual_objective``; elsewhere
+        that is the dual of all rows, and this of their representatives.
+    kkt_violation_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         How far each is from optimal, in the meaning of ``tol``; NaN where w is in the span of few
-        vectors.
+        vectors. The duality gap is ``certificate_.gap``.
     representative_set_ : RepresentativeSet
         The set of the first solution. With ``refine=0`` it is the set the model was trained on;
         where rounds follow it is ten times as coarse as ``hull_tol`` says.

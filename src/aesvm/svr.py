@@ -46,8 +46,9 @@ memory_budget, on_overflow, n_jobs, verbose
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, fit_status_, n_iter_, \
 shape_fit_, n_features_in_, feature_names_in_
         As in SVR.
-    objective_, gap_, representative_set_, certificate_, gamma_
-        As in :class:`aesvm.AESVC`; ``objective_`` and ``gap_`` have one element.
+    dual_objective_, kkt_violation_, representative_set_, certificate_, gamma_
+        As in :class:`aesvm.AESVC`; ``dual_objective_`` and ``kkt_violation_`` have one
+        element.
 
     See Also
     --------

@@ -73,7 +73,7 @@ def test_decision_values_are_those_of_svc(kernel, C, either_way):
     atol = 1e-4 * np.abs(theirs.decision_function(X)).max()
     assert_allclose(model.decision_function(X), theirs.decision_function(X), atol=atol)
     assert (model.predict(X) == theirs.predict(X)).mean() > 0.97  # votes may be equal
-    assert (model.gap_ <= 1e-6).all()
+    assert (model.kkt_violation_ <= 1e-6).all()
     assert model.certificate_.proven
     assert model.certificate_.exact
 
@@ -104,7 +104,7 @@ def test_numbers_are_those_of_pairs_trained_one_by_one(model, either_way):
         warnings.simplefilter("ignore")
         together = clone(model).fit(X, y, weights)
     apart = one_by_one(model, X, y, weights)
-    assert_allclose(together.objective_, apart.objective_, rtol=1e-6, atol=1e-9)
+    assert_allclose(together.dual_objective_, apart.dual_objective_, rtol=1e-6, atol=1e-9)
     assert_allclose(together.intercept_, apart.intercept_, atol=1e-4)
     assert_array_equal(together.n_support_.shape, apart.n_support_.shape)
     ours, theirs = TrainedOn.of(together), TrainedOn.of(apart)
@@ -190,7 +190,7 @@ def test_pairs_that_are_small_and_others_stand_side_by_side(monkeypatch):
     monkeypatch.setattr(small_pairs, "MOST_ROWS", 11)
     mixed = clone(model).fit(X, y, weights)
     assert_allclose(mixed.decision_function(X), whole.decision_function(X), atol=1e-4)
-    assert_allclose(mixed.objective_, whole.objective_, rtol=1e-6)
+    assert_allclose(mixed.dual_objective_, whole.dual_objective_, rtol=1e-6)
     assert mixed.certificate_.objective == pytest.approx(whole.certificate_.objective, rel=1e-6)
     assert mixed.certify(X, y, weights).proven
 

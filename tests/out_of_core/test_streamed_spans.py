@@ -167,8 +167,8 @@ def test_a_source_that_is_read_once_gives_the_model_of_its_set():
     assert certificate.max_residual > 0.0
     assert certificate.n_solved == len(model.representative_set_.sample_indices_) < len(y)
     text = str(certificate)
-    assert text.startswith(f"in the span of {VECTORS} vectors, on representatives alone: ")
-    assert "objective on representatives, F2" in text
+    assert f"\n  in the span of {VECTORS} vectors, representatives alone: " in text
+    assert "\n  objective on representatives " in text
     X_set, y_set, weights = model.representative_set_.select()
     own = objective(model, X_set, y_set, weights)
     assert certificate.reduced_objective == pytest.approx(own, rel=1e-6)
@@ -239,7 +239,9 @@ def test_passes_are_reported_and_told(capsys):
     recorder = Recorder()
     svc(verbose=1).set_callbacks(recorder).fit_stream(chunks_of(X, y))
     assert recorder.begun == recorder.ended
-    told = re.findall(r"\[AESVC\] pass (\d+): F1 [\d.]+, [01] of 1 SVM", capsys.readouterr().out)
+    told = re.findall(
+        r"\[AESVC\] pass (\d+): objective [\d.]+, [01] of 1 SVM", capsys.readouterr().out
+    )
     assert told == [str(at + 1) for at in range(len(told))]
     assert recorder.begun["pass"] == len(told) > 2
     assert recorder.begun["passes"] == 1

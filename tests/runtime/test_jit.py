@@ -5,8 +5,10 @@ import warnings
 from contextlib import ExitStack
 
 import numba
+import numpy as np
 import pytest
 
+from aesvm import AESVC
 from aesvm.runtime import jit as jit_module
 from tests import children
 
@@ -34,6 +36,43 @@ def test_where_no_cache_can_be_written_one_warning_says_so(monkeypatch):
         warnings.simplefilter("error")
         jit_module.jit(lambda x: 3 * x)
     assert doubled(4) == 8
+
+
+def fresh():
+    """A function of this package that no cache has."""
+
+    def double(x):
+        return 2.0 * x
+
+    double.__module__ = "aesvm.nowhere"
+    return numba.njit(double)
+
+
+def test_compiling_is_told_once_and_only_where_it_happens():
+    first, second, told = fresh(), fresh(), []
+    with jit_module.told_of_compiling(told.append):
+        assert first(1.0) == 2.0
+        assert second(2.0) == 4.0
+    assert told == ["compiling (once per machine)"]
+    with jit_module.told_of_compiling(told.append):
+        first(3.0)
+        numba.njit(lambda x: x)(1.0)  # which is another's
+    assert len(told) == 1
+    fresh()(1.0)  # and nobody asked
+    assert len(told) == 1
+
+
+def test_verbose_fits_say_that_they_compile(capsys):
+    double, rows = fresh(), np.arange(6.0)[:, None]
+
+    def kernel(a, b):
+        double(1.0)
+        return a @ b.T
+
+    model = AESVC(kernel=kernel, verbose=1).fit(rows, [0, 0, 0, 1, 1, 1])
+    assert capsys.readouterr().out.count("[AESVC] compiling (once per machine)\n") == 1
+    model.fit(rows, [0, 0, 0, 1, 1, 1])
+    assert "compiling" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

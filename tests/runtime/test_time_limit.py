@@ -130,7 +130,7 @@ def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
     with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001"):
         model.fit(X, y)
     assert model.fit_status_ == 1
-    assert model.gap_[0] > model.tol
+    assert model.kkt_violation_[0] > model.tol
     coefs = model.dual_coef_[0]
     assert abs(coefs.sum()) <= 1e-9 * np.abs(coefs).sum()
     assert np.abs(coefs).max() <= 10.0

@@ -149,7 +149,8 @@ def solve_in_passes(
                 one.take(answer[number])
             left = sum(not one.done for one in open_.values())
             progress.say(
-                f"pass {n_passes}: F1 {sum(one.best.objective for one in machines.values()):.6g}, "
+                f"pass {n_passes}: objective "
+                f"{sum(one.best.objective for one in machines.values()):.6g}, "
                 f"{left:,} of {len(machines):,} SVM{'' if len(machines) == 1 else 's'} go on"
             )
     except OutOfTimeError:

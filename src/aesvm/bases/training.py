@@ -17,9 +17,8 @@ own classes that were not in its span already.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from math import inf, nan, sqrt
+from math import inf, isnan, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +33,7 @@ from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer, constant_machine
+from aesvm.runtime.memory import machine_memory
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Prepared
 
@@ -189,7 +189,7 @@ class _Training:
             trainer.options.tol,
             trainer.run,
         )
-        held = _memory() * _MEMORY_SHARE if limits.most_bytes is None else limits.most_bytes
+        held = machine_memory() * _MEMORY_SHARE if limits.most_bytes is None else limits.most_bytes
         total = sum(len(problem.rows) for problem in problems)
         ranks = np.random.default_rng(0).permutation(kernel.X.shape[0])
         self.machines = [
@@ -232,7 +232,7 @@ class _Training:
             chosen = pursuit.choose(n_first)
         else:
             chosen, _ = self._carrying(pursuit, pilots, n_first)
-        self.trainer.progress.say(f"basis: {len(chosen):,} vectors of the SVM of a sample")
+        self.trainer.progress.say(f"few vectors: {len(chosen):,} of the SVM of a sample")
         return pursuit
 
     def _train(self, pilots: list[Machine], pursuit: Pursuit, progress: Progress) -> None:
@@ -264,7 +264,7 @@ class _Training:
             if auto and exhausted:
                 break
         if len(self.basis) < most and progress.is_over():
-            progress.cut_short(f"a basis ended at {len(self.basis):,} vectors")
+            progress.cut_short(f"choosing vectors ended at {len(self.basis):,} of them")
         if not progress.is_over() or any(one.solved is None for one in self.machines):
             self._solve(_LAST, progress, 1.0, to_the_end=True)
         converged = all(machine.last_solve.converged for machine in self.machines)
@@ -424,16 +424,10 @@ class _Training:
             own, (dual, error) = machine.objective(), machine.dual() or (nan, nan)
             gap, variance, objective = gap + own - dual, variance + error**2, objective + own
         share = gap / abs(objective) if objective else 0.0
+        known = None if isnan(gap) else objective - gap
+        self.trainer.history.note(0, objective, known, n_vectors=len(self.basis))
         self.trainer.progress.say(
-            f"basis: {len(self.basis):,} vectors, F1 {objective:.6g}, relative gap estimated as "
-            f"{share:.2g}"
+            f"few vectors: {len(self.basis):,}, objective {objective:.6g}, relative duality gap "
+            f"estimated as {share:.2g}"
         )
         return gap, float(np.sqrt(variance)), objective
-
-
-def _memory() -> float:
-    """Bytes of memory that the machine has; 8 GiB where it does not say."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 8.0 * 2**30

@@ -18,6 +18,7 @@ from aesvm.estimators.gathered import certify_gathered, gathered_trainer, policy
 from aesvm.estimators.learning import Learning
 from aesvm.estimators.parameters import basis_limits, check_unchanged
 from aesvm.estimators.prediction import ask
+from aesvm.estimators.renamed import GAP, OBJECTIVE
 from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
 from aesvm.io.model_file import save
 from aesvm.machines.rounds import COARSER
@@ -42,6 +43,7 @@ class DaskMachine:
     __sklearn_clone__ = clone_with_client
     __getstate__ = state_without_client
     certificate_ = property(certificate)
+    gap_, objective_ = GAP, OBJECTIVE
     save = save
 
     @fit_method

@@ -66,8 +66,8 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
     dual = layout.dual_coef
     now.dual_coef_ = type(estimator.dual_coef_)(dual) if _is_sparse(estimator) else dual
     now.intercept_ = layout.intercept
-    now.objective_ = np.full(len(estimator.objective_), np.nan)
-    now.gap_ = now.objective_.copy()
+    now.dual_objective_ = np.full(len(estimator.dual_objective_), np.nan)
+    now.kkt_violation_ = now.dual_objective_.copy()
     now._stream_ = None
     if hasattr(estimator, "_trained_on_"):  # not of a model in a foreign format
         _keep_account(now, estimator, found, kernel)

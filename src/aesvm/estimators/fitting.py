@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from sklearn.callback import with_callbacks
 
-from aesvm.runtime.progress import STEPS, Ending, Progress
+from aesvm.runtime.jit import told_of_compiling
+from aesvm.runtime.progress import STEPS, Ending, Progress, say
 from aesvm.runtime.threads import Threads, one_blas_thread
 
 
@@ -100,6 +101,9 @@ def fitting(
 ) -> Iterator[Running]:
     """A ``fit_task``, threads to work on it, and BLAS held to one thread in each."""
     with (
+        told_of_compiling(functools.partial(say, estimator))
+        if estimator.verbose
+        else nullcontext(),
         fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
         one_blas_thread(),
         Threads(estimator.n_jobs) as run,

@@ -19,6 +19,7 @@ from aesvm.estimators.streams import reducer_of
 from aesvm.estimators.trained import TrainedOn, set_trained
 from aesvm.estimators.validation import check_labels
 from aesvm.kernels.joint import TargetScale
+from aesvm.machines.history import columns_of
 from aesvm.machines.results import Terms
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.out_of_core.elsewhere import Answers, GatheredRows
@@ -47,6 +48,7 @@ def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: Digest) 
         Terms.of([]),
         kernel_spec(estimator, estimator.gamma_).definiteness,
         fit.n_vectors,
+        columns_of(fit.history),
     )
     shape = (n_rows, estimator.n_features_in_)
     set_trained(estimator, fit.fitted, trained_on, chosen, shape, fit.cut_short)

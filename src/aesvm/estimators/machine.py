@@ -20,6 +20,7 @@ from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
 from aesvm.estimators.parameters import basis_limits, check_unchanged
+from aesvm.estimators.renamed import GAP, OBJECTIVE
 from aesvm.estimators.streams import (
     advanced,
     available_for_streams,
@@ -202,6 +203,7 @@ class KernelMachine:
         return self
 
     certificate_ = property(certificate)
+    gap_, objective_ = GAP, OBJECTIVE
     save = save
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from sklearn.base import ClassifierMixin
+
 from aesvm.bases.training import BasisLimits
 from aesvm.kernels import KernelSpec
 from aesvm.machines.training import SolverOptions
@@ -30,9 +32,9 @@ _RESTS_ON = (
 
 #: What to do instead of passing a parameter that others have.
 _INSTEAD = {
-    "probability": "CalibratedClassifierCV(model, ensemble=False) of sklearn.calibration gives "
-    "probabilities",
-    "random_state": "its results do not depend on a seed, leave it out",
+    "probability": "CalibratedClassifierCV(model, ensemble=False) of sklearn.calibration, fitted "
+    "in its place, has predict_proba",
+    "random_state": "fits are deterministic and do not depend on a seed, leave it out",
 }
 
 #: Iterations, and bytes, that compiled code can count: whoever asks for more means no limit.
@@ -114,21 +116,25 @@ def by_name(init: Callable) -> Any:
 
     @functools.wraps(init)
     def initialize(self: Any, *values: Any, **parameters: Any) -> None:
-        _check_call(type(self).__name__, values, parameters, known)
+        _check_call(type(self), values, parameters, known)
         init(self, **parameters)
 
     return initialize
 
 
-def _check_call(name: str, values: tuple, parameters: Iterable[str], known: Sequence[str]) -> None:
+def _check_call(kind: type, values: tuple, parameters: Iterable[str], known: Sequence[str]) -> None:
     """Refuse parameters by position, and those that an estimator does not have."""
+    name = kind.__name__
     if values:
         raise TypeError(
-            f"{name} takes its parameters by name, as in {name}({known[0]}={values[0]!r})."
+            f"{name} takes its parameters by name alone (they are keyword-only), as in "
+            f"{name}({known[0]}={values[0]!r})."
         )
     for one in parameters:
         if one not in known:
-            instead = _INSTEAD.get(one, f"get_params() of {name}() shows those it has")
+            instead = f"get_params() of {name}() shows those it has"
+            if one != "probability" or issubclass(kind, ClassifierMixin):
+                instead = _INSTEAD.get(one, instead)
             raise TypeError(f"{name} has no parameter {one!r}: {instead}.")
 
 
@@ -151,7 +157,7 @@ def with_parameters_of(
         known = [*(one.name for one in own if one.name != "self"), *others]
 
         def initialize(self: Any, *values: Any, **parameters: Any) -> None:
-            _check_call(type(self).__name__, values, parameters, known)
+            _check_call(type(self), values, parameters, known)
             for name, parameter in others.items():
                 setattr(self, name, parameters.pop(name, parameter.default))
             init(self, **parameters)

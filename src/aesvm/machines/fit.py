@@ -18,6 +18,7 @@ from aesvm.kernels import TrainingKernel
 from aesvm.kernels.joint import HullKernel
 from aesvm.machines import rounds, small_pairs
 from aesvm.machines.accounts import Accounts
+from aesvm.machines.certifying import certified
 from aesvm.machines.forecast import Forecast, forecast
 from aesvm.machines.formulation import Formulation, PairFormulation
 from aesvm.machines.problem import Expansion
@@ -29,7 +30,6 @@ from aesvm.machines.training import (
     SUPPORT_SHARE,
     SolverOptions,
     Trainer,
-    certified,
     train_in_memory,
 )
 from aesvm.runtime.progress import Progress
@@ -171,6 +171,7 @@ def train(
         small = small_pairs.SmallPairs(classes, kernel, of_pairs, int(options.cache_size * 1e6))
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)
+    spent = _REDUCED * settings.subset_size * len(rows) if first.derived.reduced else 0.0
     with shared.timed("solve"):
         trained = train_in_memory(
             problems,
@@ -178,13 +179,13 @@ def train(
             kernel,
             first.derived.found if first.derived.reduced else None,
             partial(represent_anew, first, settings, run),
-            Policy(refine, certify=not shared.in_search),
+            Policy(refine, certify=not shared.in_search, spent=spent),
             trainer,
             small,
         )
     shared.spent["kernel_values"] += trainer.n_values
     shared.spent["rows_solved"] += len(trained.solved)
-    return trained
+    return trained._replace(history=trainer.history.steps())
 
 
 def certify(

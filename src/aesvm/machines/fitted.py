@@ -26,8 +26,8 @@ class Fitted(NamedTuple):
     dual_coef: Any
     intercept: NDArray[np.float64]
     n_iter: NDArray[np.int32] | int
-    objective: NDArray[np.float64]
-    gap: NDArray[np.float64]
+    dual_objective: NDArray[np.float64]
+    kkt_violation: NDArray[np.float64]
     fit_status: int
 
 
@@ -63,8 +63,8 @@ def _fitted(
         dual_coef=type(X)(layout.dual_coef) if sp.issparse(X) else layout.dual_coef,
         intercept=layout.intercept,
         n_iter=n_iter,
-        objective=trained.objective,
-        gap=trained.gap,
+        dual_objective=trained.dual_objective,
+        kkt_violation=trained.kkt_violation,
         fit_status=int(not trained.converged.all()),
     )
 
@@ -75,7 +75,7 @@ def warn_of_solver(
     """Say where a machine did not converge; ``remedy``: what makes that easier."""
     if not fitted.fit_status:
         return
-    if np.isnan(fitted.gap).any():
+    if np.isnan(fitted.kkt_violation).any():
         warn(
             "A solve in the span of few vectors ended before it had converged: certificate_ says "
             "how near the model is.",
@@ -89,14 +89,15 @@ def warn_of_solver(
             "The solver stopped before it converged, in the span of "
             f"{certificate.n_vectors:,} vectors: scale the data, or {remedy}."
         )
-    elif fitted.gap.max() <= tol and gap is not None:
+    elif fitted.kkt_violation.max() <= tol and gap is not None:
         message = (
             f"The solver stopped{limit} at a relative duality gap of {gap:.3g}: "
             f'refine="exact" aims at 1e-3. Scale the data, or {remedy}.'
         )
     else:
         message = (
-            f"The solver stopped{limit} before tol={tol:g} was reached (gap "
-            f"{fitted.gap.max():.3g}): raise max_iter or tol, scale the data, or {remedy}."
+            f"The solver stopped{limit} before tol={tol:g} was reached (KKT violation "
+            f"{fitted.kkt_violation.max():.3g}): raise max_iter or tol, scale the data, or "
+            f"{remedy}."
         )
     warn(message, ConvergenceWarning)

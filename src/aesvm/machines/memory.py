@@ -45,6 +45,9 @@ _STEPS, _LOOK_ROWS = 20, 10_000
 #: A look that takes more kernel values than this, a second or more, is announced.
 _LONG = 1e9
 
+#: What a kernel value takes in double precision, in values in single precision.
+_IN_DOUBLE = 2.0
+
 #: Represents rows of several groups, at a multiple of ``hull_tol``.
 Represent = Callable[[list[NDArray[np.intp]], float, Progress], Representatives]
 
@@ -67,6 +70,8 @@ class RowsInMemory:
     progress : Progress
     share : float, default=1.0
         Of what certificates may take without being asked for: this machine's.
+    spent : float, default=0.0
+        Kernel values that the first set of all machines took.
     """
 
     holds_all_rows = True
@@ -81,6 +86,7 @@ class RowsInMemory:
         run: Callable,
         progress: Progress,
         share: float = 1.0,
+        spent: float = 0.0,
     ) -> None:
         self.problem = problem
         self.kernel = kernel
@@ -90,6 +96,7 @@ class RowsInMemory:
         self.run = run
         self.progress = progress
         self.share = share
+        self.spent = spent
         self.dual = -inf  # the best value of the dual found so far
         self.best_coefs: Array | None = None  # of all rows, that have it
         self.positions = np.empty(0)  # of all rows, at the last look
@@ -173,7 +180,7 @@ class RowsInMemory:
         error = sqrt(float(np.square(wrong).mean())) if len(wrong) else 0.0
         coefs = self.lifted(machine)
         definite = self.kernel.spec.is_definite
-        if definite and self._n_lifted(machine) ** 2 / 2 <= self.share * rounds.FREE:
+        if definite and self._n_lifted(machine) ** 2 / 2 <= self._free(machine):
             dual = self._dual_value(machine, coefs)
             if dual > self.dual:
                 self.dual, self.best_coefs = dual, coefs
@@ -242,7 +249,7 @@ class RowsInMemory:
         coefs = self.lifted(machine)
         best = coefs if self.best_coefs is None else self.best_coefs
         cost = len(self.problem.rows) * machine.n_support + np.count_nonzero(best) ** 2 / 2
-        if cost > self.share * rounds.FREE:
+        if cost > self.share * rounds.FREE and _IN_DOUBLE * cost > self._free(machine):
             return None
         return prove(
             self.problem,
@@ -256,6 +263,10 @@ class RowsInMemory:
             self.run,
             best,
         )
+
+    def _free(self, machine: Machine) -> float:
+        """Kernel values that the machine's certificate may take without being asked for."""
+        return rounds.free_values(self.share, self.spent, [machine])
 
     def _dual_value(self, machine: Machine, coefs: Array) -> float:
         """The dual at the coefficients of all rows, as precise as rounds need it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -164,3 +165,17 @@ class Machine:
     @property
     def n_evaluations(self) -> int:
         return 0 if self.solution is None else self.solution.n_evaluations
+
+
+def n_different(rows: Iterable[NDArray[np.intp]]) -> int:
+    """Rows of several machines, each of them counted once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.problem import n_different
+    >>> n_different([np.array([0, 1]), np.array([1, 2])])
+    3
+    """
+    none = np.empty(0, dtype=np.intp)
+    return len(np.unique(np.concatenate([none, *rows])))

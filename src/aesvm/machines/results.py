@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aesvm.machines.accounts import Account, Accounts
 from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.history import Step
 from aesvm.machines.problem import Machine
 
 
@@ -74,8 +75,8 @@ class TrainedMachines(NamedTuple):
     """All machines of a fit, a column for each of their numbers."""
 
     n_iter: NDArray[np.int32]
-    objective: Array  #: of the dual, as it is minimised; zero where there was nothing to learn
-    gap: Array  #: the largest violation of optimality
+    dual_objective: Array  #: over the rows solved for; zero where there was nothing to learn
+    kkt_violation: Array
     converged: NDArray[np.bool_]
     decisions: Terms  #: what decides, without
     intercept: Array
@@ -83,6 +84,7 @@ class TrainedMachines(NamedTuple):
     accounts: Accounts
     solved: NDArray[np.intp]  #: the rows that were solved for
     only: Machine | None = None  #: where there is one
+    history: Sequence[Step] = ()  #: of all machines together, where it was taken down
 
     @classmethod
     def of(cls, trained: Sequence[Trained], formulation: Formulation) -> TrainedMachines:
@@ -93,7 +95,7 @@ class TrainedMachines(NamedTuple):
         none = np.empty(0, dtype=np.intp)
         return cls(
             np.array([one.n_iter for one in trained], dtype=np.int32),
-            np.array([one.objective if one else 0.0 for one in solutions]),
+            np.array([-one.objective if one else 0.0 for one in solutions]),
             np.array([one.gap if one else 0.0 for one in solutions]),
             np.array([one is None or one.converged for one in solutions], dtype=bool),
             Terms.of((one.rows, one.coefs) for one in expansions),
@@ -117,8 +119,8 @@ class TrainedMachines(NamedTuple):
 
         return TrainedMachines(
             both("n_iter"),
-            both("objective"),
-            both("gap"),
+            both("dual_objective"),
+            both("kkt_violation"),
             both("converged"),
             self.decisions.put_together(numbers, others.decisions, their),
             both("intercept"),

@@ -35,15 +35,13 @@ stratified. Its policy, with ``refine`` as the estimators have it:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from aesvm.machines.formulation import Formulation, Offsets, n_support
-from aesvm.machines.problem import Machine, TrainingSet, TrainingSets
+from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, n_different
 from aesvm.runtime.progress import OutOfTimeError, Progress
 from aesvm.runtime.warn import warn
 
@@ -80,9 +78,9 @@ MOST_WORSE = 2
 #: What is said where a fit ended in its rounds, or before them.
 _CUT = "refining ended after {} rounds"
 
-#: Kernel values that a certificate may take without being asked for, all machines together: a
-#: fraction of a second.
-FREE = 2e8
+#: What a certificate may take without being asked for: kernel values of all machines together, a
+#: fraction of a second; or this share of what the fit took.
+FREE, FREE_SHARE = 2e8, 0.1
 
 
 class OverBudgetError(ValueError):
@@ -129,6 +127,12 @@ class State:
         return norms + sum(look.loss for look in self.looks)
 
     @property
+    def dual(self) -> float | None:
+        """The best dual of all machines together; None where it is not known of one."""
+        duals = [look.dual for look in self.looks or [] if look.dual is not None]
+        return sum(duals) if self.looks and len(duals) == len(self.looks) else None
+
+    @property
     def cost_of_all_rows(self) -> float:
         """Kernel values that positions of all rows would take."""
         return float(sum(m.set.n_rows * m.n_support for m in self.machines))
@@ -169,10 +173,24 @@ class Policy:
     effort: float = 1.0  #: the share of what a fit may spend, where it is asked: of one machine
     loosen: bool = False  #: a round over budget ends the rounds, rather than raise
     certify: bool = True  #: what is cheap to certify is
+    spent: float = 0.0  #: kernel values that the first set took
 
 
 #: Trains a machine on each of some sets.
 Train = Callable[[TrainingSets, Progress], list[Machine]]
+
+#: Is told of every state whose rows were seen.
+Note = Callable[[State], None]
+
+
+def free_values(share: float, spent: float, machines: Iterable[Machine]) -> float:
+    """Kernel values that certifying machines may take without being asked for.
+
+    ``share``: theirs, of all machines; ``spent``: what the first set of all of them took. The rest
+    of what a fit takes is at least what their last solves did.
+    """
+    taken = share * spent + sum(machine.n_evaluations for machine in machines)
+    return max(share * FREE, FREE_SHARE * taken)
 
 
 def refine(
@@ -182,6 +200,7 @@ def refine(
     formulation: Formulation,
     train: Train,
     progress: Progress,
+    note: Note = lambda state: None,
 ) -> State:
     """Train on a first set, and make the rounds that the policy asks for."""
     rounds = policy.refine not in (0, "exact") and not first.exact
@@ -201,12 +220,13 @@ def refine(
             state = without_rounds(place, state, train, progress)
             rounds = False
     if rounds:
-        state = _Rounds(place, policy, formulation, train, progress).run(state)
+        state = _Rounds(place, policy, formulation, train, progress, note).run(state)
     # of the first set alone a look changes nothing
     worth = (place.holds_all_rows or state.rounds) and (policy.certify or policy.refine != 0)
-    if state.looks is None and worth and place.certificate_cost(state) <= policy.effort * FREE:
+    if state.looks is None and worth and _is_cheap(place, state, policy):
         with suppress(OutOfTimeError):
             state = looked_at(place, state, free_offsets=policy.refine != 0)
+            note(state)
     return state
 
 
@@ -222,6 +242,14 @@ def without_rounds(place: Place, state: State, train: Train, progress: Progress)
                 return now
     progress.cut_short("the first set stayed coarse")
     return state
+
+
+def _is_cheap(place: Place, state: State, policy: Policy) -> bool:
+    """Whether the machines are certified without being asked for."""
+    free = policy.effort * FREE
+    if place.holds_all_rows:  # elsewhere they take a pass, which is not told by kernel values
+        free = free_values(policy.effort, policy.spent, state.machines)
+    return place.certificate_cost(state) <= free
 
 
 def looked_at(place: Place, state: State, free_offsets: bool) -> State:
@@ -244,12 +272,14 @@ class _Rounds:
         formulation: Formulation,
         train: Train,
         progress: Progress,
+        note: Note,
     ) -> None:
         self.place = place
         self.policy = policy
         self.formulation = formulation
         self.train = train
         self.progress = progress
+        self.note = note
         self.budget = policy.effort * EXACT_EFFORT
 
     def run(self, state: State) -> State:
@@ -265,7 +295,7 @@ class _Rounds:
         best: State | None = None
         changed, n_worse = 1.0, 0
         while True:
-            state = looked_at(self.place, state, free_offsets=True)
+            state = self._looked_at(state)
             looks = state.looks or []
             self.budget -= sum(look.n_values for look in looks)
             if best is None or _is_better(state, best):
@@ -295,13 +325,18 @@ class _Rounds:
             self.best = state = replace(state, changed=changed)
             if self._is_last(state, changed, last):
                 break
-        if self.place.certificate_cost(state) > self.policy.effort * FREE:
+        if not _is_cheap(self.place, state, self.policy):
             return state
-        state = looked_at(self.place, state, free_offsets=True)
+        state = self._looked_at(state)
         if _is_better(best, state):
             self._say_worse(state, best)
             return best
         return state
+
+    def _looked_at(self, state: State) -> State:
+        seen = looked_at(self.place, state, free_offsets=True)
+        self.note(seen)
+        return seen
 
     def _without_more(self, best: State, error: OverBudgetError) -> State:
         """The model where the budget does not hold what a round gathers."""
@@ -315,7 +350,9 @@ class _Rounds:
         assert state.objective is not None
         assert best.objective is not None
         off = state.objective - best.objective
-        self.progress.say(f"round {state.rounds} did not lower F1 (by {off:.3g} above the least)")
+        self.progress.say(
+            f"round {state.rounds} did not lower the objective ({off:.3g} above the least)"
+        )
 
     def _round(self, state: State) -> State | None:
         """Stratify the rows by the piece they are on, and solve again.
@@ -339,16 +376,16 @@ class _Rounds:
         now = State(machines, state.rounds + 1, sets)
         widest = max(look.doubt for look in looks)
         self.progress.say(
-            f"round {now.rounds}: {_violators(state)}F1 {state.objective:.6g} before it"
-            f"{_gap(state)}; band {self._n_in_band(sets, looks):,} rows (within {widest:.3g} of a "
-            f"kink), {sum(len(own.rows) for own in sets.sets):,} rows solved for"
+            f"round {now.rounds}: objective {state.objective:.6g} before it{_gap(state)}"
+            f"{_violators(state)}; {self._n_in_band(sets, looks):,} rows in the band (within "
+            f"{widest:.3g} of a kink), {n_different(own.rows for own in sets.sets):,} solved for"
         )
         return now
 
     def _n_in_band(self, sets: TrainingSets, looks: list[Look]) -> int:
         """Rows so near to a kink that they stand for themselves."""
-        return sum(
-            int(np.count_nonzero(self.formulation.pieces(own.positions_before, look.doubt) < 0))
+        return n_different(
+            own.rows[self.formulation.pieces(own.positions_before, look.doubt) < 0]
             for own, look in zip(sets.sets, looks, strict=True)
             if own.positions_before is not None
         )
@@ -400,7 +437,7 @@ class _Rounds:
         sets = self.place.everything()
         now = State(self.train(sets, self.progress), state.rounds, sets)
         if _was_cut(now.machines) and self.progress.is_over():
-            now = looked_at(self.place, now, free_offsets=True)
+            now = self._looked_at(now)
             return now if _is_better(now, self.best) else self.best
         return now
 
@@ -440,12 +477,11 @@ def changed_share(state: State, then: list[Offsets], formulation: Formulation) -
 
 
 def _gap(state: State) -> str:
-    duals = [look.dual for look in state.looks or []]
-    if None in duals or state.objective is None:
+    if state.dual is None or state.objective is None:
         return ""
-    return f", gap {max(0.0, state.objective - sum(d for d in duals if d is not None)):.3g}"
+    return f", duality gap {max(0.0, state.objective - state.dual):.3g}"
 
 
 def _violators(state: State) -> str:
     counts = [look.n_violators for look in state.looks or []]
-    return "" if None in counts else f"{sum(n for n in counts if n is not None):,} violators, "
+    return "" if None in counts else f", {sum(n for n in counts if n is not None):,} violators"

@@ -6,8 +6,8 @@
 
 Each is kept under what it depends on. What depends on a kernel is kept until a fit has another one.
 
-A solution is a start for the next: all its multipliers times the one factor that is best for the
-dual, as far as the new bounds allow. Sums over kernel values are then known too, times that factor.
+A solution is a start for the next: all its multipliers times one factor, by which those at a bound
+stay at it. Sums over kernel values are then known too, times that factor.
 """
 
 from __future__ import annotations
@@ -147,7 +147,10 @@ class Starts:
 
 
 def scaled(solution: Solution, variables: Variables, same_values: bool = True) -> Start:
-    """A solution at other bounds: its best multiple, for the dual, that they allow.
+    """A solution at other bounds: the largest multiple that they allow.
+
+    That keeps at their bounds the variables that are there, often most of them. Where the dual is
+    lower without any change, it is the multiple that is best for the dual.
 
     ``same_values``: whether the kernel values are those of the solution, so that scores are known.
 
@@ -172,7 +175,8 @@ def scaled(solution: Solution, variables: Variables, same_values: bool = True) -
     room = float((variables.bounds[held] / alpha[held]).min())
     curvature = float((variables.signs * alpha) @ solution.scores)
     best = -float(variables.linear @ alpha) / curvature if curvature > 0 else room
-    factor = max(0.0, min(best, room))
+    keeps_bounds = room <= best or abs(room - best) < abs(1.0 - best)
+    factor = max(0.0, room if keeps_bounds else best)
     moved = factor * alpha
     bounds = variables.bounds
     moved = np.where(moved >= (1.0 - _AT_BOUND) * bounds, bounds, moved)

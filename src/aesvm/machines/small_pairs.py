@@ -322,7 +322,7 @@ class SmallPairs:
         solved[first[learned]] = solved[second[learned]] = True
         return TrainedMachines(
             of["n_iter"].astype(np.int32),
-            of["objective"].copy(),
+            -of["objective"],
             of["gap"].copy(),
             of["converged"] > 0,
             decided,

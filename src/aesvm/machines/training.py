@@ -1,11 +1,12 @@
-"""Machines trained: a solve for each, its progress, and the certificate's numbers."""
+"""Machines trained: a solve for each, and its progress."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -13,26 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.machines.accounts import Account, Accounts
+from aesvm.machines.accounts import Account
+from aesvm.machines.certifying import accounts_of, proven
 from aesvm.machines.formulation import (
     Formulation,
     Offsets,
     Variables,
     best_offsets,
-    total_loss,
 )
 from aesvm.machines.formulation import n_support as count_support
-from aesvm.machines.memory import Proof, Represent, RowsInMemory, prove
+from aesvm.machines.history import History
+from aesvm.machines.memory import Represent, RowsInMemory
 from aesvm.machines.problem import (
     Coverage,
-    Expansion,
     Machine,
     Problem,
     TrainingSet,
     TrainingSets,
+    n_different,
 )
-from aesvm.machines.results import Terms, Trained, TrainedMachines
-from aesvm.machines.rounds import Look, Policy, State, refine
+from aesvm.machines.results import Trained, TrainedMachines
+from aesvm.machines.rounds import Policy, State, refine
 from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.runtime.progress import Progress
@@ -42,6 +44,9 @@ from aesvm.solver.state import Solution
 
 #: Largest relative duality gap of an exact solution.
 DUALITY_TOL = 1e-3
+
+#: The number that machines trained together have in a history.
+_TOGETHER = -1
 
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
@@ -55,9 +60,6 @@ _EXPECTED, SUPPORT_SHARE = 2.0, 0.3
 
 #: From here on a solve that takes more kernel values than expected comes ever slower to its end.
 _NEARLY = 0.75
-
-#: Kernel values are taken to be right to this share, where a squared norm came out negative.
-_ROUNDING = 1e-9
 
 
 class SolverOptions(NamedTuple):
@@ -109,6 +111,7 @@ class Trainer:
         self.starts = starts
         self.n_iter = [0] * n_machines
         self.n_values = 0  # kernel values that all solves have taken
+        self.history = History(progress.started)
 
     @property
     def alone(self) -> bool:
@@ -128,10 +131,14 @@ class Trainer:
                         machines.append(self.train(number, sets.kernel, own, part))
         found = [machine for machine in machines if machine.solution is not None]
         n_exact = sum(machine.set.coverage.exact for machine in found)
-        n_rows = sum(len(machine.set.rows) for machine in found)
-        gap = max((machine.solution.gap for machine in found if machine.solution), default=0.0)
-        self.say_solved(len(found), n_exact, "", n_rows, gap, sum(self.n_iter), started)
+        n_rows = n_different(machine.set.rows for machine in found)
+        off = max((machine.solution.gap for machine in found if machine.solution), default=0.0)
+        self.say_solved(len(found), n_exact, 0, n_rows, off, sum(self.n_iter), started)
         return machines
+
+    def note(self, number: int, state: State) -> None:
+        """Take down what was seen of a machine, or of all of them."""
+        self.history.note(number, state.objective, state.dual, state.rounds)
 
     def note_cut(self, n_cut: int) -> None:
         """Note how many of the machines in the end a callback has cut short."""
@@ -143,16 +150,19 @@ class Trainer:
         self,
         n_machines: int,
         n_exact: int,
-        rounds: str,
+        rounds: int,
         n_rows: int,
-        gap: float,
+        violation: float,
         n_iter: int,
         started: float,
     ) -> None:
-        """Print a line about all solves."""
+        """Print a line about all solves; ``n_rows`` counts a row once."""
+        how = "on representatives" if not rounds else f"rounds {rounds}"
+        if n_exact:
+            how = "exact" if n_exact == n_machines else f"{n_exact:,} of them exact, {how}"
         self.progress.say(
-            f"solve: {n_machines:,} SVM{'' if n_machines == 1 else 's'} "
-            f"({n_exact:,} on all rows given{rounds}), {n_rows:,} rows, largest gap {gap:.3g}, "
+            f"solve: {n_machines:,} SVM{'' if n_machines == 1 else 's'} ({how}), "
+            f"{n_rows:,} rows solved for, largest KKT violation {violation:.3g}, "
             f"{n_iter:,} iterations, {time.perf_counter() - started:.1f} s"
         )
 
@@ -235,12 +245,12 @@ class _Watch:
         self.n_expected = n_expected
         self.task = task
 
-    def __call__(self, gap: float, n_iter: int, n_values: int) -> bool:
+    def __call__(self, violation: float, n_iter: int, n_values: int) -> bool:
         trainer = self.trainer
         self.task.reach(done_of(n_values, self.n_expected))
         trainer.progress.say_now_and_then(
-            f"solve: SVM {self.number + 1:,} of {len(trainer.n_iter):,} at gap {gap:.3g} "
-            f"after {n_iter:,} iterations"
+            f"solve: SVM {self.number + 1:,} of {len(trainer.n_iter):,} at KKT violation "
+            f"{violation:.3g} after {n_iter:,} iterations"
         )
         return n_iter > 0 and self.task.is_over()  # one round at least: a model to predict by
 
@@ -317,21 +327,23 @@ def train_in_memory(
                     trainer.run,
                     progress,
                     own.effort,
+                    own.spent,
                 )
                 results.append(_train_in_place(number, place, first, own, trainer))
     trained = TrainedMachines.of(results, trainer.formulation)
-    n_rows = sum(len(one.machine.set.rows) for one in results)
     if small is not None and together is not None:
-        n_rows += together.accounts.total("n_rows")
+        total = together.accounts.total
+        norms = 0.5 * np.maximum(together.accounts["squared_norm"], 0.0).sum()
+        trainer.history.note(_TOGETHER, norms + total("loss"), total("dual_objective"))
         trained = together.put_together(small.numbers, trained, numbers)
     accounts = trained.accounts
     learned = accounts["n_rows"] > 0
     trainer.say_solved(
         int(np.count_nonzero(learned)),
         int(np.count_nonzero(learned & accounts["exact"])),
-        f", rounds {accounts['rounds'].max()}",
-        n_rows,
-        float(trained.gap.max()),
+        int(accounts["rounds"].max()),
+        len(trained.solved),
+        float(trained.kkt_violation.max()),
         int(trained.n_iter.sum()),
         started,
     )
@@ -376,8 +388,10 @@ def _train_in_place(
     def train(sets: TrainingSets, progress: Progress) -> list[Machine]:
         return [trainer.train(number, sets.kernel, sets.sets[0], progress)]
 
-    sets = place.represented(first)
-    state = refine(place, sets, policy, formulation, train, place.progress)
+    if not trainer.alone:
+        trainer.history.begin(number)
+    sets, note = place.represented(first), partial(trainer.note, number)
+    state = refine(place, sets, policy, formulation, train, place.progress, note)
     (machine,), (account,) = state.machines, accounts_of(state, formulation)
     proof = place.prove(machine) if policy.certify else None
     if proof is not None:
@@ -390,106 +404,3 @@ def _train_in_place(
         account,
         (place.problem.rows[held].astype(np.int32), coefs[held]),
     )
-
-
-def accounts_of(state: State, formulation: Formulation) -> list[Account]:
-    """What a certificate says of each machine."""
-    looks: Sequence[Look | None] = state.looks or [None] * len(state.machines)
-    return [
-        Account.of_nothing()
-        if machine.solution is None
-        else _account(machine, state, look, formulation)
-        for machine, look in zip(state.machines, looks, strict=True)
-    ]
-
-
-def _account(
-    machine: Machine, state: State, look: Look | None, formulation: Formulation
-) -> Account:
-    own, covered = machine.set, machine.set.coverage
-    positions = formulation.positions(machine.scores, own.targets, machine.offsets)
-    return Account(
-        exact=covered.exact,
-        rounds=state.rounds,
-        n_rows=covered.n_rows,
-        max_residual=covered.max_residual,
-        total_residual=covered.total_residual,
-        squared_norm=machine.squared_norm,
-        rounding=0.0 if machine.squared_norm >= 0 else _rounding(machine, state.sets.kernel),
-        loss_reduced=total_loss(formulation, positions, own.bounds, machine.offsets),
-        total_cost=covered.total_cost,
-        worst_optimum=covered.worst_optimum,
-        squared_norm_bound=covered.squared_norm_bound,
-        target_reach=formulation.target_reach,
-        offsets=machine.offsets,
-        weighted_distances=covered.weighted_distances,
-        loss=None if look is None else look.loss,
-        dual_objective=None if look is None else look.dual,
-        violators=None if look is None else look.n_violators,
-        changed=state.changed,
-    )
-
-
-def _rounding(machine: Machine, kernel: TrainingKernel) -> float:
-    """By how much the squared norm can be off where kernel values are right to nine digits."""
-    rows = machine.set.rows
-    largest = np.abs(kernel.for_sums(rows, machine.coefs).diag(rows)).max()
-    return _ROUNDING * float(np.abs(machine.coefs).sum()) ** 2 * float(largest)
-
-
-def proven(account: Account, proof: Proof) -> Account:
-    """An account with the numbers that were computed anew."""
-    return replace(
-        account,
-        squared_norm=proof.squared_norm,
-        loss=proof.loss,
-        loss_reduced=proof.loss if account.exact else account.loss_reduced,
-        dual_objective=proof.dual,
-        violators=proof.n_violators,
-        proof_rounding=proof.rounding,
-        proven=True,
-    )
-
-
-def certified(
-    accounts: Accounts,
-    problems: Iterable[Problem],
-    expansions: Iterable[Expansion],
-    multipliers: Terms,
-    kernel: TrainingKernel,
-    formulation: Formulation,
-    *,
-    tol: float,
-    run: Callable,
-    say: Callable[[str], None],
-) -> Accounts:
-    """The accounts of trained machines with all rows seen, given their lifted coefficients."""
-    if accounts["proven"].all():
-        return accounts
-    found: list[Account] = []
-    coefs = np.zeros(kernel.X.shape[0])
-    for number, (account, problem, expansion) in enumerate(
-        zip(accounts, problems, expansions, strict=True)
-    ):
-        if account.proven or not account.n_rows:
-            found.append(account)
-            continue
-        say(f"certify: looking at {len(problem.rows):,} rows")
-        rows, values = multipliers.one(number)
-        coefs[rows] = values
-        own = coefs[problem.rows]
-        coefs[rows] = 0.0
-        support_coefs = expansion.coefs * formulation.decision(account.offsets).scale
-        proof = prove(
-            problem,
-            expansion.rows,
-            support_coefs,
-            account.offsets,
-            own,
-            kernel,
-            formulation,
-            tol,
-            run,
-        )
-        found.append(proven(account, proof))
-    return Accounts.of(found)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, sqrt
 from typing import Any, NamedTuple
 
@@ -16,13 +17,15 @@ from numpy.typing import NDArray
 from aesvm.bases.training import BasisLimits
 from aesvm.kernels import KernelSpec
 from aesvm.machines.accounts import Accounts
+from aesvm.machines.certifying import accounts_of
 from aesvm.machines.fitted import Fitted
 from aesvm.machines.formulation import Array, Formulation
+from aesvm.machines.history import Step
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 from aesvm.machines.problem import RowSelection
 from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import Policy, State, refine
-from aesvm.machines.training import SolverOptions, Trainer, accounts_of
+from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf
 from aesvm.out_of_core.part import SentMachine, SentMachines
@@ -52,6 +55,7 @@ class GatheredFit(NamedTuple):
     starts: list[tuple[NDArray[np.int64], Array]] | None
     cut_short: str  #: what a callback has cut short; empty where nothing was
     n_vectors: int | None = None  #: of all machines together, where they are few by design
+    history: Sequence[Step] = ()
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,8 @@ class GatheredTrainer:
         place = RowsElsewhere(answers, self.gatherer, hull_tol, self.trainer.options.tol)
         sets = self.gatherer.of_one_set(rows, first_tol)
         train = self.trainer.train_all
-        state = refine(place, sets, policy, self.formulation, train, self.progress)
+        note = partial(self.trainer.note, 0)
+        state = refine(place, sets, policy, self.formulation, train, self.progress, note)
         if place.finer_rows is not None and state.sets is not sets:
             rows, first_tol = place.finer_rows
         return self._fit(state, rows, first_tol)
@@ -229,6 +234,7 @@ class GatheredTrainer:
             first_tol,
             starts,
             self.progress.ending.message(),
+            history=self.trainer.history.steps(),
         )
 
 

@@ -8,11 +8,13 @@ and home), functions are compiled anew in every process, and one warning says so
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba as nb
 from llvmlite import ir
+from numba.core import event
 from numba.extending import intrinsic
 
 #: How functions are compiled, but for the cache.
@@ -36,6 +38,44 @@ def jit(function: Callable) -> Callable:
                 stacklevel=2,
             )
         return nb.njit(function, **OPTIONS)
+
+
+class _Listener(event.Listener):
+    """Tells, once, that a function of this package is compiled: none of the cache would do."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+        self.told = False
+
+    def on_start(self, event: Any) -> None:
+        ours = event.data["dispatcher"].py_func.__module__.startswith("aesvm.")
+        if ours and not self.told:
+            self.told = True
+            how_often = "in every process" if _warned else "once per machine"
+            self.tell(f"compiling ({how_often})")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing is said of it."""
+
+
+@contextmanager
+def told_of_compiling(tell: Callable[[str], None]) -> Iterator[None]:
+    """A context in which ``tell`` gets a line where code of this package has to be compiled.
+
+    Where it comes from the cache, as it does after the first fit on a machine, nothing is said.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.runtime.jit import first_at, told_of_compiling
+    >>> first_at(np.arange(3.0), 3, 1.0)
+    1
+    >>> with told_of_compiling(print):
+    ...     first_at(np.arange(3.0), 3, 2.0)  # which is compiled by now
+    2
+    """
+    with event.install_listener("numba:compile", _Listener(tell)):
+        yield
 
 
 def _minnum(typingctx, a, b):

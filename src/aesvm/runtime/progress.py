@@ -114,7 +114,7 @@ class Progress:
 
     ``context`` is the callback context of the task that the work is a part of; ``quiet`` work
     prints nothing; work that is not ``limited`` never ends before it is done. ``part``: what it is
-    of a progress that is weighted.
+    of a progress that is weighted; ``started``: when the fit began, by ``time.perf_counter``.
     """
 
     def __init__(
@@ -126,6 +126,7 @@ class Progress:
         limited: bool = True,
         part: _Part | None = None,
         steps: int | None = None,
+        started: float | None = None,
     ) -> None:
         self.estimator = estimator
         self.context = context
@@ -136,6 +137,7 @@ class Progress:
         self.steps = steps
         self.n_steps = 0
         self.last_line = time.perf_counter()
+        self.started = self.last_line if started is None else started
 
     def weighted(self) -> Progress:
         """The same, of a fit whose task has ``STEPS`` subtasks that are given their numbers."""
@@ -150,6 +152,7 @@ class Progress:
             "limited": self.limited,
             "part": self.part,
             "steps": self.steps,
+            "started": self.started,
         }
         return Progress(self.estimator, **{**own, **others})
 

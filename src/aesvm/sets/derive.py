@@ -202,7 +202,7 @@ def cut(
                 subsets += [rows for batch in batches[number:] for rows in batch]
                 break
     progress.say(
-        f"partition: {len(pieces):,} pieces, {len(subsets):,} subsets, "
+        f"partition: {len(pieces):,} coarse pieces, {len(subsets):,} subsets, "
         f"{time.perf_counter() - started:.1f} s"
     )
     return subsets

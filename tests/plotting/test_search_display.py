@@ -24,12 +24,6 @@ def search():
     return AEGridSearchCV(AESVC(), GRID, cv=3, scoring=["accuracy", "f1"], refit="f1").fit(X, y)
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    matplotlib.pyplot.close("all")
-
-
 def test_scores_are_drawn_in_order_of_the_parameters(search):
     shown = SearchDisplay.from_search(search, score="f1")
     assert (shown.row_name, shown.column_name) == ("gamma", "C")

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from aesvm.plotting.axes import axes_for
+
 #: Parameters that are drawn where none are named, if the search has them.
 _USUAL = "gamma", "C"
 
@@ -128,14 +130,7 @@ class SearchDisplay:
         include_values: bool | None = None,
     ) -> Self:
         """Draw it; see ``from_search``."""
-        try:
-            import matplotlib.pyplot as plt  # of the extra "plot"
-        except ImportError as error:
-            raise ImportError(
-                'SearchDisplay needs matplotlib: pip install "aesvm[plot]".'
-            ) from error
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+        ax = axes_for(self, ax)
         image = ax.imshow(self.scores, cmap=cmap, aspect="auto", origin="lower")
         ax.figure.colorbar(image, ax=ax, label=f"mean test {self.score_name}")
         ax.set_xticks(range(len(self.column_values)), [_text(v) for v in self.column_values])

@@ -1,0 +1,247 @@
+"""A certificate in words: a verdict, what was computed, and in a line what was not.
+
+Numbers that are called bounds are rounded up.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from html import escape
+from math import ceil, floor, isinf, log10
+from typing import TYPE_CHECKING, NamedTuple
+
+from aesvm.kernels import DEFINITE, NOT_DEFINITE
+
+if TYPE_CHECKING:
+    from aesvm.certificate import Certificate
+
+#: Above this relative gap, or share of predictions that the last round changed, a certificate says
+#: that the model may be far from the exact SVM.
+POOR_GAP, POOR_CHANGE = 0.1, 0.01
+
+#: Above this multiple of the exact SVM's objective the verdict is no percentage any more.
+_MOST_TIMES = 10.0
+
+#: What a certificate shows of its numbers, in this order, by their names.
+_LABELS = {
+    "objective": "objective on all rows",
+    "dual_objective": "dual objective",
+    "gap": "duality gap",
+    "relative_gap": "relative duality gap",
+    "worst_pair_gap": "that of the worst pair of classes",
+    "estimated_gap": "relative duality gap, estimated",
+    "estimated_gap_error": "two standard errors of that",
+    "violators": "rows that violate optimality",
+    "changed": "predictions changed by last round",
+    "norm": "norm of w",
+    "hull_tol": "hull tolerance",
+    "max_residual": "largest residual",
+    "mean_residual": "mean residual",
+    "reduced_objective": "objective on representatives",
+    "theorem_2_bound": "objective above that, at most",
+    "paper_bound": "the paper's bound (Corollary 3)",
+}
+
+#: Not shown where no row is represented by others.
+_OF_REPRESENTATIVES = {
+    "hull_tol",
+    "max_residual",
+    "mean_residual",
+    "reduced_objective",
+    "paper_bound",
+    "theorem_2_bound",
+}
+
+#: Colours of the stripe beside a certificate that is good, poor, or says nothing of the distance.
+_GOOD, _POOR, _UNKNOWN = "#2e9e5b", "#d9822b", "#8a8f98"
+
+
+class Text(NamedTuple):
+    """The parts of a certificate's text."""
+
+    verdict: str
+    remarks: list[str]  #: how the model came about, and why it may be far from the exact SVM
+    numbers: list[tuple[str, str]]  #: those that were computed, and what they are
+    notes: list[str]  #: what was not computed, or not proven
+
+
+def text_of(certificate: Certificate) -> Text:
+    """All that is said of a certificate."""
+    remarks = [_how(certificate)]
+    if certificate.kernel != DEFINITE:
+        remarks.append(f"kernel {certificate.kernel}")
+    if caveat := caveat_of(certificate):
+        remarks.append(f"may be far from the exact SVM: {caveat}")
+    numbers = [
+        (label, f"{getattr(certificate, name):.6g}")
+        for name, label in _labels(certificate).items()
+        if _is_shown(certificate, name)
+    ]
+    notes = [_not_computed(certificate)]
+    if not certificate.proven and certificate.gap is not None:
+        notes.append("estimates, in the precision of training: certify(X, y) proves them")
+    return Text(verdict_of(certificate), remarks, numbers, [note for note in notes if note])
+
+
+def plain(text: Text) -> str:
+    """The text for a terminal."""
+    numbers = [f"{label:<34}{value}" for label, value in text.numbers]
+    return "\n  ".join([text.verdict, *text.remarks, *numbers, *text.notes])
+
+
+def as_html(certificate: Certificate) -> str:
+    """The text for a notebook; colours of text and background are the notebook's own."""
+    text = text_of(certificate)
+    poor = bool(caveat_of(certificate))
+    known = certificate.gap is not None or certificate.estimated_gap is not None
+    stripe = _POOR if poor else _GOOD if known or certificate.exact else _UNKNOWN
+    faint = "opacity:.75;font-size:90%"
+    remarks = "".join(f'<div style="{faint}">{escape(one)}</div>' for one in text.remarks)
+    rows = "".join(
+        f'<tr style="background:none"><td style="text-align:left">{escape(label)}</td>'
+        f'<td style="text-align:right;font-variant-numeric:tabular-nums">{escape(value)}</td></tr>'
+        for label, value in text.numbers
+    )
+    notes = "".join(f'<div style="{faint}">{escape(one)}</div>' for one in text.notes)
+    return (
+        f'<div class="aesvm-certificate" style="border-left:4px solid {stripe};'
+        f'padding:.3em .9em;color:inherit"><strong>{escape(text.verdict)}</strong>{remarks}'
+        f'<table style="margin:.5em 0;border-collapse:collapse;color:inherit">{rows}</table>'
+        f"{notes}</div>"
+    )
+
+
+def verdict_of(certificate: Certificate) -> str:
+    """How close the model is to the exact SVM, in a line."""
+    if certificate.kernel == NOT_DEFINITE:
+        return "the kernel is not positive semidefinite: no theorem says how close the model is"
+    if isinf(certificate.max_residual):
+        return "the SVM of a random sample of the rows: nothing bounds how close the model is"
+    about = "" if certificate.proven else "about "
+    gap = certificate.relative_gap
+    if certificate.exact and (gap is None or gap <= POOR_GAP):
+        if not gap:
+            return "exact" if gap == 0.0 else "exact, as far as tol goes"
+        return f"exact to {about}{at_most(gap, 1)}"
+    if certificate.gap is not None and certificate.objective is not None:
+        return _above(certificate.objective, certificate.gap, about)
+    estimate, error = certificate.estimated_gap, certificate.estimated_gap_error
+    if estimate is not None and error is not None:
+        return (
+            f"objective an estimated {100.0 * estimate:.2g}% above the exact SVM's, give or take "
+            f"{100.0 * error:.1g}%"
+        )
+    changed = "" if certificate.changed is None else _changed(certificate.changed)
+    return f"how close it is to the exact SVM was not computed{changed}"
+
+
+def caveat_of(certificate: Certificate) -> str:
+    """What says that the model may be far from the exact SVM; empty where nothing does."""
+    if certificate.kernel == NOT_DEFINITE:
+        return ""
+    if isinf(certificate.max_residual):
+        return "it is that of a random sample of the rows; a larger memory_budget keeps a set"
+    gap, worst = certificate.relative_gap, certificate.worst_pair_gap
+    if gap is not None and worst is not None:
+        if gap > POOR_GAP:
+            known = f"its duality gap is {gap:.0%} of its objective"
+        elif worst > POOR_GAP:
+            known = f"the duality gap of a pair of classes is {worst:.0%} of that pair's objective"
+        else:
+            return ""
+        if certificate.exact:
+            return f'{known}, for it was solved to tol; refine="exact" aims at a gap as well'
+    elif certificate.estimated_gap is not None and certificate.estimated_gap > POOR_GAP:
+        known = f"its duality gap is estimated as {certificate.estimated_gap:.0%} of its objective"
+    elif certificate.changed is not None and certificate.changed > POOR_CHANGE:
+        known = f"the last round changed {certificate.changed:.1%} of the predictions"
+    else:
+        return ""
+    if certificate.n_vectors is not None:
+        return f"{known}; nearer to it is a model of more vectors (now {certificate.n_vectors:,})"
+    return (
+        f"{known}; nearer to it are refine={certificate.rounds + 1} or more, a smaller hull_tol "
+        'or, of rows in memory, refine="exact"'
+    )
+
+
+def at_most(value: float, digits: int = 2) -> str:
+    """A positive number to a few digits, rounded up.
+
+    Examples
+    --------
+    >>> from aesvm.certificate_text import at_most
+    >>> at_most(2.91e-6, 1), at_most(0.01301), at_most(67.2, 3), at_most(199.7)
+    ('3e-6', '0.014', '67.2', '200')
+    """
+    unit = floor(log10(value)) - digits + 1
+    rounded = ceil(value / 10.0**unit * (1.0 - 1e-12))
+    if -4 <= unit <= 3:
+        return f"{Decimal(rounded).scaleb(unit).normalize():f}"
+    return f"{rounded * 10.0**unit:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e")
+
+
+def _above(objective: float, gap: float, about: str) -> str:
+    """A verdict where the gap is known; the exact SVM's objective is at least ``lowest``."""
+    if not gap:
+        return "objective that of the exact SVM"
+    lowest = objective - gap
+    if objective > 0.0 >= lowest:
+        return (
+            f"objective at most {about}{at_most(gap)} above the exact SVM's, and {objective:.3g} "
+            "itself"
+        )
+    share = gap / (-objective if objective < 0.0 else lowest)  # of the exact SVM's magnitude
+    if share > _MOST_TIMES:
+        return f"objective at most {about}{at_most(1.0 + share)} times the exact SVM's"
+    return f"objective at most {about}{at_most(100.0 * share)}% above the exact SVM's"
+
+
+def _changed(share: float) -> str:
+    return f"; the last round changed {share:.2%} of the predictions"
+
+
+def _how(certificate: Certificate) -> str:
+    """How the model came about."""
+    n_rows = f"{certificate.n_rows:,} rows"
+    if certificate.exact:
+        every = certificate.n_solved == certificate.n_rows
+        return f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
+    n_rounds = certificate.rounds
+    how = f"{n_rounds} round{'' if n_rounds == 1 else 's'}"
+    if n_rounds == 0:
+        how = "representatives alone"
+    if certificate.n_vectors is not None:
+        how = f"in the span of {certificate.n_vectors:,} vectors"
+        if certificate.max_residual > 0:
+            how += ", representatives alone"
+    return f"{how}: {certificate.n_solved:,} of {n_rows} solved for"
+
+
+def _labels(certificate: Certificate) -> dict[str, str]:
+    if certificate.n_machines == 1:
+        return _LABELS
+    return {**_LABELS, "violators": "violations of optimality, by pairs"}
+
+
+def _is_shown(certificate: Certificate, name: str) -> bool:
+    """Whether there is a number, and it says something."""
+    if getattr(certificate, name) is None:
+        return False
+    if name in _OF_REPRESENTATIVES and not certificate.max_residual:
+        return False
+    if name == "worst_pair_gap":
+        return certificate.worst_pair_gap != certificate.relative_gap
+    if name == "theorem_2_bound":  # which says nothing of an objective that is known
+        return certificate.objective is None and not certificate.theorem_2_bound_is_vacuous
+    return name != "paper_bound" or not certificate.paper_bound_is_vacuous
+
+
+def _not_computed(certificate: Certificate) -> str:
+    """What is missing, and why, in a line."""
+    by_reason: dict[str, list[str]] = {}
+    for name in ("objective", "gap"):
+        if name in certificate.missing:
+            by_reason.setdefault(certificate.missing[name], []).append(_LABELS[name])
+    missing = [f"{', '.join(names)} ({why})" for why, names in by_reason.items()]
+    return f"not computed: {'; '.join(missing)}" if missing else ""

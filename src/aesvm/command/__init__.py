@@ -1,0 +1,1 @@
+"""The program ``aesvm``: LIBSVM's command line, and what it lacks."""

@@ -1,0 +1,391 @@
+"""Data files as chunks, or as rows in memory where they fit.
+
+A data file is a reader of ``aesvm.io``, and what the command line says of it. Standard input is
+kept in a temporary file while it is used, for readers read more than once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.command.formats import Format, format_of
+from aesvm.command.outcome import CommandError, UsageError
+from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
+from aesvm.io.base import BadLineError, Chunk
+from aesvm.io.columns import Column
+from aesvm.out_of_core.merge_tree import bytes_of
+from aesvm.runtime.memory import machine_memory
+
+#: The share of the machine's memory that rows may take where --memory says nothing.
+_SHARE = 0.25
+
+#: Bytes in memory for a byte of text, and of compressed text.
+_TEXT, _COMPRESSED = 1.5, 9.0
+
+#: Rows of LIBSVM's format are dense from this share of non-zero values on.
+_DENSE = 1 / 3
+
+
+class Columns(NamedTuple):
+    """What the command line says of the columns of a data file, and of its format."""
+
+    target: str | None = None  #: a column, or of .npy the file of targets
+    features: list[str] | None = None
+    ignore: tuple[str, ...] = ()
+    weight: str | None = None  #: a column
+    weights_file: str | None = None  #: LIBSVM's: a weight a line
+    header: bool | None = None
+    delimiter: str | None = None
+    format: str | None = None
+    memory: str | None = None
+
+
+class Rows(NamedTuple):
+    """All rows of a data file."""
+
+    X: Any
+    y: NDArray | None
+    weights: NDArray | None
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file that is open."""
+
+    name: str  #: as it was given
+    format: Format
+    reader: Any  #: a re-iterable of chunks
+    n_features: int
+    feature_names: list[str] | None
+    target: str | None  #: the name of the column of targets, where it has one
+    needed: float  #: bytes that the rows would take in memory, as far as is known
+    limit: float  #: bytes that they may take
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the rows are to be streamed."""
+        return self.needed > self.limit
+
+    def rows(self) -> Rows:
+        """All rows in memory."""
+        chunks = list(self.reader)
+        X, y, weights = (_joined([chunk[at] for chunk in chunks]) for at in range(3))
+        if sp.issparse(X) and X.nnz >= _DENSE * X.shape[0] * X.shape[1]:
+            X = X.toarray()
+        return Rows(X, y, weights)
+
+    def why_streamed(self) -> str:
+        """What is said where the rows are not held in memory."""
+        return (
+            f"{self.name} would take some {_size(self.needed)} in memory, and may take "
+            f"{_size(self.limit)} (--memory): it is streamed"
+        )
+
+
+class Mapped:
+    """The chunks of a reader, each changed by a function."""
+
+    def __init__(self, reader: Any, function: Callable[[Chunk, int], Chunk]) -> None:
+        self.reader = reader
+        self.function = function
+
+    @property
+    def n_bytes(self) -> int:
+        return self.reader.n_bytes
+
+    def __iter__(self) -> Iterator[Chunk]:
+        first = 0
+        for chunk in self.reader:
+            yield self.function(chunk, first)
+            first += chunk.X.shape[0]
+
+
+@contextmanager
+def opened(
+    name: str,
+    columns: Columns,
+    *,
+    wanted: list[str] | None = None,
+    target: str | None = None,
+    n_features: int | None = None,
+    needs_target: bool = True,
+    is_matrix: bool = False,
+) -> Iterator[DataFile]:
+    """A data file; "-" is standard input.
+
+    ``wanted``, ``target`` and ``n_features``: the columns that a model was trained on, where it
+    knows, and how many there were. A target of that name need not be there. ``is_matrix``: rows are
+    those of a kernel matrix.
+    """
+    with _as_file(name) as path:
+        try:
+            if is_matrix:
+                yield _kernel_matrix(name, path, columns, n_features)
+            else:
+                yield _data_file(name, path, columns, wanted, target, n_features, needs_target)
+        except BadLineError as error:
+            raise BadLineError(_shown(name, path), error.line, error.reason) from error
+        except CommandError as error:
+            raise type(error)(_told(error, name, path)) from error
+        except (ValueError, EOFError) as error:
+            told = _told(error, name, path)
+            about = "" if _shown(name, path) in told else f"{_shown(name, path)}: "
+            raise CommandError(about + told) from error
+
+
+def _told(error: Exception, name: str, path: Path) -> str:
+    """What an error says, of the file as it was given."""
+    return str(error).replace(str(path), _shown(name, path))
+
+
+def _shown(name: str, path: Path) -> str:
+    return "standard input" if name == "-" else str(path)
+
+
+@contextmanager
+def _as_file(name: str) -> Iterator[Path]:
+    """A file that can be read more than once."""
+    if name != "-":
+        path = Path(name)
+        if not path.exists():
+            raise CommandError(f"{name}: there is no such file.")
+        if path.is_file() or path.is_dir():
+            yield path
+            return
+    with tempfile.TemporaryDirectory(prefix="aesvm-") as folder:
+        path = Path(folder, "rows")
+        source = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
+        with path.open("wb") as file:
+            shutil.copyfileobj(source, file)
+        yield path
+
+
+def _data_file(
+    name: str,
+    path: Path,
+    columns: Columns,
+    wanted: list[str] | None,
+    target: str | None,
+    n_features: int | None,
+    needs_target: bool,
+) -> DataFile:
+    limit = _limit(columns)
+    found = format_of(path, columns.format, columns.delimiter, columns.header)
+    feature_names, needed = None, float(os.path.getsize(path))
+    if found.kind == "libsvm":
+        for option in ("target", "features", "weight"):
+            if getattr(columns, option):
+                raise UsageError(f"--{option}: {name} is in LIBSVM's format, without columns.")
+        width = LibsvmReader(path, n_features=None).n_features
+        width = max(width, n_features or 0)
+        reader: Any = LibsvmReader(path, n_features=width)
+        needed *= _COMPRESSED if found.compressed else _TEXT
+    elif found.kind == "npy":
+        reader, width, needed = _array_file(path, columns, n_features, needs_target)
+    else:
+        names = _names(path, found)
+        roles = _Roles.of(names, columns, wanted, target, _shown(name, path), needs_target)
+        options: dict[str, Any] = {
+            "target": roles.target,
+            "features": roles.features,
+            "weight": roles.weight,
+        }
+        if found.kind == "csv":
+            reader = CSVReader(path, header=found.header, delimiter=found.delimiter, **options)
+            needed *= _COMPRESSED if found.compressed else 1.0
+        else:
+            reader = ParquetReader(path, **options)
+            needed = _bytes_of_parquet(reader)
+        width = _width(reader, names, roles)
+        feature_names = reader.feature_names if names else None
+        target = roles.target if isinstance(roles.target, str) else None
+    if columns.weights_file:
+        reader = _with_weights(reader, columns.weights_file)
+    return DataFile(name, found, reader, width, feature_names, target, needed, limit)
+
+
+def _limit(columns: Columns) -> float:
+    """Bytes that rows may take."""
+    return _SHARE * machine_memory() if columns.memory is None else bytes_of(columns.memory)
+
+
+def _kernel_matrix(name: str, path: Path, columns: Columns, n_features: int | None) -> DataFile:
+    """LIBSVM's file of a kernel matrix: index 0 has the number of a row, the others its values.
+
+    Where the model is to be trained, and ``n_features`` is not known, rows come in their order.
+    """
+    found = format_of(path, columns.format)
+    if found.kind != "libsvm":
+        raise UsageError(f"-t 4: {name} is not in LIBSVM's format.")
+    width = LibsvmReader(path, n_features=None, zero_based=True).n_features
+    width = max(width, (n_features or 1) + 1)
+
+    def values(chunk: Chunk, first: int) -> Chunk:
+        dense = chunk.X.toarray()
+        expected = np.arange(first + 1, first + 1 + len(dense))
+        wrong = np.flatnonzero(dense[:, 0] != expected)
+        if n_features is None and len(wrong):
+            at = int(expected[wrong[0]])
+            raise CommandError(f"{path}: row {at} of the kernel matrix does not begin with 0:{at}.")
+        return Chunk(np.ascontiguousarray(dense[:, 1:]), chunk.y, None)
+
+    reader = Mapped(LibsvmReader(path, n_features=width, zero_based=True), values)
+    needed = _TEXT * os.path.getsize(path)
+    return DataFile(name, found, reader, width - 1, None, None, needed, _limit(columns))
+
+
+class _Roles(NamedTuple):
+    """Columns of a table as readers take them."""
+
+    target: Column | None
+    features: list[Column] | None
+    weight: Column | None
+
+    @classmethod
+    def of(
+        cls,
+        names: list[str] | None,
+        columns: Columns,
+        wanted: list[str] | None,
+        known_target: str | None,
+        name: str,
+        needs_target: bool,
+    ) -> _Roles:
+        target = None if columns.target is None else _column(columns.target, names)
+        if target is None and names and known_target in names:
+            target = known_target
+        if target is None and needs_target:
+            listed = f", of {', '.join(names[:20])}" if names else " by its number, from 0"
+            raise UsageError(f"{name} is a table: --target says which column to learn{listed}.")
+        weight = None if columns.weight is None else _column(columns.weight, names)
+        features: list[Column] | None = None
+        if columns.features is not None:
+            features = [_column(one, names) for one in columns.features]
+        elif wanted is not None and names:
+            features = list(wanted)
+        elif columns.ignore:
+            if not names:
+                raise UsageError("--ignore takes names of columns: the file has no header.")
+            absent = [one for one in columns.ignore if one not in names]
+            if absent:
+                raise UsageError(f"--ignore {absent[0]}: there is no such column in {name}.")
+            apart = {*columns.ignore, target, weight}
+            features = [one for one in names if one not in apart]
+        return cls(target, features, weight)
+
+
+def _column(given: str, names: list[str] | None) -> Column:
+    """A column by its name, or else by its number."""
+    if names and given in names:
+        return given
+    try:
+        return int(given)
+    except ValueError:
+        return given
+
+
+def _names(path: Path, found: Format) -> list[str] | None:
+    """All columns of a table that has names."""
+    if found.kind == "csv":
+        return found.names
+    return ParquetReader(path, target=None).feature_names
+
+
+def _width(reader: Any, names: list[str] | None, roles: _Roles) -> int:
+    if names or roles.features is not None:
+        return len(roles.features or reader.feature_names)
+    for chunk in CSVReader(
+        reader.path,
+        target=roles.target,
+        weight=roles.weight,
+        header=False,
+        delimiter=reader.delimiter,
+        chunk_rows=1,
+    ):
+        return chunk.X.shape[1]
+    raise CommandError(f"{reader.path}: there are no rows in the file.")
+
+
+def _bytes_of_parquet(reader: ParquetReader) -> float:
+    import pyarrow.parquet as pq
+
+    n_rows = sum(pq.read_metadata(path).num_rows for path in reader.paths)
+    return 8.0 * n_rows * len(reader.feature_names)
+
+
+def _array_file(
+    path: Path, columns: Columns, n_features: int | None, needs_target: bool
+) -> tuple[Any, int, float]:
+    """A reader of an array, its number of features and the bytes that it takes."""
+    given = columns.target
+    if given is not None and Path(given).suffix == ".npy":
+        reader: Any = NpyReader(path, given)
+        width = next(iter(NpyReader(path, chunk_rows=1))).X.shape[1]
+        return reader, width, float(os.path.getsize(path))
+    reader = NpyReader(path)
+    width = next(iter(NpyReader(path, chunk_rows=1))).X.shape[1]
+    if given is None:
+        if needs_target:
+            raise UsageError(
+                f"{path} is an array: --target is the number of a column, or a .npy file."
+            )
+        return reader, width, float(os.path.getsize(path))
+    try:
+        at = range(width)[int(given)]
+    except (ValueError, IndexError) as error:
+        raise UsageError(
+            f"--target {given}: a column from 0 to {width - 1}, or a .npy file, is needed."
+        ) from error
+
+    def split(chunk: Chunk, _: int) -> Chunk:
+        return Chunk(np.delete(chunk.X, at, axis=1), chunk.X[:, at], None)
+
+    return Mapped(reader, split), width - 1, float(os.path.getsize(path))
+
+
+def _with_weights(reader: Any, path: str) -> Mapped:
+    """A reader's chunks with weights from a file that has one a line."""
+    weights: list[float] = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                weights.append(float(line))
+            except ValueError as error:
+                raise BadLineError(path, number, f"{line.strip()[:40]!r} is no number") from error
+    values = np.array(weights)
+
+    def weighted(chunk: Chunk, first: int) -> Chunk:
+        here = values[first : first + chunk.X.shape[0]]
+        if len(here) != chunk.X.shape[0]:
+            raise CommandError(f"{path}: {len(values)} weights are fewer than there are rows.")
+        return Chunk(chunk.X, chunk.y, here)
+
+    return Mapped(reader, weighted)
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Chunks of one column, one after the other; None where there are none."""
+    if parts[0] is None:
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def _size(n_bytes: float) -> str:
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while n_bytes >= 1024 and len(units) > 1:
+        n_bytes, units = n_bytes / 1024, units[1:]
+    return f"{n_bytes:.3g} {units[0]}"

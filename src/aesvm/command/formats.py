@@ -1,0 +1,103 @@
+"""Which format a data file has: by what it holds, and by its name."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from aesvm.command.outcome import CommandError, UsageError
+from aesvm.io.base import BadLineError, BadRow, Progress
+from aesvm.io.lines import line_blocks
+
+FORMATS = ("libsvm", "csv", "parquet", "npy")
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".npy": "npy",
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+}
+_COMPRESSED = (".gz", ".bz2", ".xz")
+_DELIMITERS = ",\t;|"
+_LIBSVM_LINE = re.compile(rb"\s*[-+.0-9eE]+(\s+(qid|[0-9]+):\S+)*\s*(#.*)?")
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+
+
+class Format(NamedTuple):
+    """What is known of a file before it is read."""
+
+    kind: str  #: one of FORMATS
+    compressed: bool = False
+    delimiter: str = ","
+    header: bool = False
+    names: list[str] | None = None  #: of the columns of a table of text with a header
+
+
+def format_of(
+    path: Path, kind: str | None = None, delimiter: str | None = None, header: bool | None = None
+) -> Format:
+    r"""The format of a file; what is not None is taken for granted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from aesvm.command.formats import format_of
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rows")
+    ...     _ = path.write_text("a;b\n1;2\n")
+    ...     format_of(path)
+    Format(kind='csv', compressed=False, delimiter=';', header=True, names=['a', 'b'])
+    """
+    if kind is not None and kind not in FORMATS:
+        raise UsageError(f"--format {kind}: one of {', '.join(FORMATS)} is needed.")
+    if path.is_dir():
+        return Format("parquet")
+    with path.open("rb") as file:
+        magic = file.read(6)
+    if not magic:
+        raise CommandError(f"{path}: the file is empty.")
+    by_content = "parquet" if magic[:4] == b"PAR1" else None
+    by_content = "npy" if magic == b"\x93NUMPY" else by_content
+    suffixes = [one.lower() for one in path.suffixes]
+    compressed = magic[:2] in (b"\x1f\x8b", b"BZ", b"\xfd7")
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    suffix = suffixes[-1] if suffixes else ""
+    found = kind or by_content or SUFFIXES.get(suffix)
+    if found in ("parquet", "npy"):
+        return Format(found)
+    first = _first_line(path)
+    if found is None:
+        found = "libsvm" if _LIBSVM_LINE.fullmatch(first) else None
+        if found is None and not any(ord(one) in first for one in _DELIMITERS):
+            raise BadLineError(
+                path, 1, "this is neither LIBSVM's format nor a table of values between commas"
+            )
+        found = found or "csv"
+    if found == "libsvm":
+        return Format("libsvm", compressed)
+    text = first.decode(errors="replace").rstrip("\r\n")
+    if delimiter is None:
+        delimiter = "\t" if suffix == ".tsv" else max(_DELIMITERS, key=text.count)
+    fields = [one.strip() for one in next(csv.reader([text], delimiter=delimiter), [])]
+    if header is None:
+        header = not all(_NUMBER.fullmatch(one) for one in fields)
+    return Format("csv", compressed, delimiter, header, fields if header else None)
+
+
+def _first_line(path: Path) -> bytes:
+    """The first line that is not blank."""
+    try:
+        for block in line_blocks(path, Progress()):
+            for line in block.splitlines():
+                if line.strip():
+                    return line
+    except BadRow as bad:
+        raise BadLineError(path, 1, str(bad)) from bad
+    raise CommandError(f"{path}: there are no rows in the file.")

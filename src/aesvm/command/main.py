@@ -1,0 +1,118 @@
+"""Where the program begins and ends: whatever happens becomes an exit code and one line.
+
+It imports nothing that is not needed to say how the program is used.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from aesvm.command.arguments import translated
+from aesvm.command.outcome import BROKEN_PIPE, DONE, INTERRUPTED, MISSING, code_of, line_of
+
+
+def start() -> NoReturn:
+    """Run the program as a process, and end that.
+
+    All files are closed by then: what Python would do at its end, to take apart what compiled code
+    left in memory, takes half a second.
+    """
+    code = main()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or BROKEN_PIPE
+    os._exit(code)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program.
+
+    Parameters
+    ----------
+    arguments : sequence of str, default=None
+        What follows the program's name; None: as it was started.
+
+    Returns
+    -------
+    code : int
+        The exit code; ``docs/command_line.md`` lists them.
+
+    Examples
+    --------
+    >>> from aesvm.command.main import main
+    >>> main(["--version"])
+    aesvm 0.1.0
+    0
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    as_json = "--json" in given
+    try:
+        from aesvm.command.app import program
+    except ImportError as error:
+        if debug or (error.name or "").split(".")[0] != "typer":
+            raise
+        print(
+            "aesvm: the command line needs typer: pip install 'aesvm[cli]'",
+            file=sys.stderr,
+        )
+        return MISSING
+    wanted = translated([one for one in given if one != "--debug"])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("once")
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            warnings.showwarning = _show_warning
+            work = program()(args=wanted, prog_name="aesvm", standalone_mode=False)
+            if isinstance(work, int):  # help was shown, or Ctrl-C came early
+                return _told(KeyboardInterrupt(), as_json) if work == INTERRUPTED else work
+            work()
+            sys.stdout.flush()
+        return DONE
+    except SystemExit as ended:  # of typer, where nobody reads the help that it prints
+        broken = isinstance(ended.__context__, BrokenPipeError)
+        return BROKEN_PIPE if broken else int(bool(ended.code))
+    except BaseException as error:
+        if debug:
+            raise
+        return _told(error, as_json)
+
+
+def _told(error: BaseException, as_json: bool) -> int:
+    """Say in one line what is wrong, and return the exit code."""
+    usage = getattr(error, "format_message", None)  # typer's own errors
+    code, line = code_of(error), line_of(error)
+    if usage is not None:
+        code, line = int(getattr(error, "exit_code", 2)), " ".join(usage().split())
+    elif type(error).__name__ == "Abort":
+        code, line = INTERRUPTED, line_of(KeyboardInterrupt())
+    try:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return code
+        if as_json:
+            _print_json(error, code, line)
+        if line:  # where there are no arguments, help was shown
+            print(f"aesvm: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        pass
+    return code
+
+
+def _print_json(error: BaseException, code: int, line: str) -> None:
+    import json
+
+    found: dict[str, Any] = {"error": line, "exit_code": code}
+    if isinstance(getattr(error, "line", None), int):
+        found |= {"file": getattr(error, "path", None), "line": error.line}  # type: ignore[attr-defined]
+    print(json.dumps(found), flush=True)
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    print(f"aesvm: warning: {' '.join(str(message).split())}", file=sys.stderr, flush=True)

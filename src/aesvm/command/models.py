@@ -1,0 +1,166 @@
+"""Model files of either kind, and what a model needs to know of its rows.
+
+A model of ``aesvm fit`` is a pipeline: how features are scaled, then the SVM. Names of columns
+are fitted attributes: ``feature_names_in_`` of its first step, ``target_name_`` of its last.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.command.data import Columns, DataFile, opened
+from aesvm.command.outcome import CommandError, UsageError
+from aesvm.io import load_libsvm_model, save_libsvm_model
+from aesvm.io.model_file import load, save
+
+#: What names of our own model files end with, and what the files begin with.
+NATIVE, _MAGIC = ".aesvm", b"aesvm-model "
+
+#: How LIBSVM calls what our estimators are.
+SVM_TYPES = {
+    "AESVC": "C-SVC",
+    "AENuSVC": "nu-SVC",
+    "AEOneClassSVM": "one-class SVM",
+    "AESVR": "epsilon-SVR",
+    "AENuSVR": "nu-SVR",
+}
+
+
+class Model(NamedTuple):
+    """A model that was read from a file."""
+
+    estimator: Any  #: an SVM, or a pipeline that ends in one
+    native: bool  #: whether the file is of our own format
+
+    @property
+    def svm(self) -> Any:
+        return self.estimator.steps[-1][1] if self.scalings else self.estimator
+
+    @property
+    def scalings(self) -> list[Any]:
+        """The steps before the SVM."""
+        return [step for _, step in getattr(self.estimator, "steps", [])[:-1]]
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        first = self.scalings[0] if self.scalings else self.svm
+        names = getattr(first, "feature_names_in_", None)
+        return None if names is None else [str(one) for one in names]
+
+    @property
+    def target(self) -> str | None:
+        return getattr(self.svm, "target_name_", None)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.svm.n_features_in_)
+
+    @property
+    def is_regression(self) -> bool:
+        return type(self.svm).__name__ in ("AESVR", "AENuSVR")
+
+    @property
+    def is_of_matrix(self) -> bool:
+        """Whether its rows are those of a kernel matrix."""
+        return self.svm.kernel == "precomputed"
+
+    def prepared(self, X: Any) -> Any:
+        """Rows as the SVM takes them."""
+        sparse = sp.issparse(self.svm.support_vectors_)
+        if sp.issparse(X) != sparse:
+            X = sp.csr_array(X) if sparse else X.toarray()
+        for step in self.scalings:
+            X = step.transform(X)
+        return X
+
+    def predict(self, X: Any) -> NDArray:
+        """Predictions of rows as they are in a file."""
+        return self.svm.predict(self.prepared(X))
+
+    def widened(self, n_features: int) -> Model:
+        """The same for rows with more features, of which those it does not know were all zero."""
+        more = n_features - self.n_features
+        if more <= 0 or self.scalings:
+            return self
+        svm = copy.copy(self.svm)
+        vectors = svm.support_vectors_
+        if self.is_of_matrix:
+            pass  # it has none; further columns are of rows that are no support vectors
+        elif sp.issparse(vectors):
+            vectors = vectors.copy()
+            vectors.resize((vectors.shape[0], n_features))
+        else:
+            vectors = np.pad(vectors, ((0, 0), (0, more)))
+        svm.support_vectors_, svm.n_features_in_ = vectors, n_features
+        return self._replace(estimator=svm)
+
+
+def opened_for(
+    model: Model, data: str, columns: Columns, needs_target: bool = False
+) -> AbstractContextManager[DataFile]:
+    """A data file, of which the columns are read that a model was trained on."""
+    return opened(
+        data,
+        columns,
+        wanted=model.feature_names,
+        target=model.target,
+        n_features=model.n_features,
+        needs_target=needs_target,
+        is_matrix=model.is_of_matrix,
+    )
+
+
+def load_model(path: str) -> Model:
+    """A model of our own, or of LIBSVM's, as what the file holds tells."""
+    _check_file(path)
+    if _begins_natively(path) or Path(path).suffix == NATIVE:
+        return Model(load(path), True)
+    return Model(load_libsvm_model(path), False)
+
+
+def load_svm(path: str) -> Model:
+    """A model that can predict."""
+    model = load_model(path)
+    if not hasattr(model.svm, "support_vectors_"):
+        raise CommandError(f"{path}: this is a {type(model.svm).__name__}, and no SVM.")
+    return model
+
+
+def save_model(estimator: Any, path: str, native: bool) -> None:
+    """Write a model; a pipeline can be of our own format only."""
+    if native:
+        save(estimator, path)
+    else:
+        save_libsvm_model(estimator, path)
+
+
+def is_native(path: str | None, native: bool) -> bool:
+    """Whether a model is to be written in our own format."""
+    return native or (path is not None and Path(path).suffix == NATIVE)
+
+
+def note_columns(svm: Any, first: Any, names: list[str] | None, target: str | None) -> None:
+    """Have a model know the columns that it was trained on."""
+    if names is not None:
+        first.feature_names_in_ = np.array(names, dtype=object)
+    if target is not None:
+        svm.target_name_ = target
+
+
+def _check_file(path: str) -> None:
+    if not Path(path).exists():
+        raise CommandError(f"{path}: there is no such file.")
+    if Path(path).is_dir():
+        raise UsageError(f"{path} is a folder: the name of a model file is needed.")
+
+
+def _begins_natively(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC

@@ -1,0 +1,58 @@
+"""``aesvm represent``: a weighted subset of the rows that stands for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aesvm import RepresentativeSet
+from aesvm.command.data import Columns, opened
+from aesvm.command.models import NATIVE
+from aesvm.command.outcome import UsageError
+from aesvm.command.screen import Screen
+from aesvm.command.tables import write_rows
+from aesvm.io.base import Chunk
+
+
+def represent(
+    data: str,
+    output: str | None,
+    kernel: str,
+    gamma: float,
+    hull_tol: float,
+    jobs: int | None,
+    columns: Columns,
+    screen: Screen,
+) -> None:
+    """Write representatives and their weights, or with ``.aesvm`` the fitted set."""
+    if screen.as_json and output is None:
+        raise UsageError("--json needs -o: rows would be on standard output as well.")
+    with opened(data, columns, needs_target=False) as file:
+        chosen: Any = RepresentativeSet(
+            kernel=kernel, gamma=gamma or 1.0 / file.n_features, hull_tol=hull_tol, n_jobs=jobs
+        )
+        with screen.progress(chosen):
+            if file.is_large:
+                screen.note(file.why_streamed())
+                chosen.set_params(memory_budget=int(file.limit), on_overflow="loosen")
+                chosen.fit_stream(file.reader)
+                X, y, weights = chosen.select()
+                n_rows = chosen.n_seen_
+            else:
+                rows = file.rows()
+                X, y, weights = chosen.fit_select(*rows)
+                n_rows = rows.X.shape[0]
+        if output is not None and output.endswith(NATIVE):
+            chosen.save(output)
+            written = [output]
+        else:
+            _, written = write_rows([Chunk(X, y, weights)], output, file)
+    note = f"{len(weights):,} of {n_rows:,} rows, within {chosen.max_residual_:.3g} of all of them"
+    (screen.note if output is None else screen.line)(note)
+    screen.result(
+        {
+            "rows": n_rows,
+            "representatives": len(weights),
+            "max_residual": float(chosen.max_residual_),
+            "output": written,
+        }
+    )

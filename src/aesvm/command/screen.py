@@ -1,0 +1,138 @@
+"""What the program prints: lines and JSON on standard output, all else on standard error.
+
+Standard output has what a program may want to read: LIBSVM's lines, or with ``--json`` one object.
+Notes, warnings and progress go to standard error; progress only where that is a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+#: Levels of tasks that have a bar.
+_DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where a command prints; ``quiet``: results alone."""
+
+    as_json: bool = False
+    quiet: bool = False
+
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody watches."""
+        return sys.stderr.isatty() and not self.quiet
+
+    def line(self, text: str) -> None:
+        """A line of the result, for people and for LIBSVM's scripts."""
+        if not self.as_json and not self.quiet:
+            print(text)
+
+    def answer(self, text: str) -> None:
+        """A line that was asked for: ``quiet`` does not silence it."""
+        if not self.as_json:
+            print(text)
+
+    def note(self, text: str) -> None:
+        """A line about what is done."""
+        if not self.quiet:
+            print(f"aesvm: {text}", file=sys.stderr, flush=True)
+
+    def result(self, found: dict[str, Any]) -> None:
+        """All of the result, for programs."""
+        if self.as_json:
+            print(json.dumps(_plain(found), allow_nan=False))
+
+    def show(self, renderable: Any) -> None:
+        """A table or panel of rich, for people."""
+        if self.as_json or self.quiet:
+            return
+        from rich.console import Console
+
+        Console(highlight=False).print(renderable)
+
+    @contextmanager
+    def progress(self, *estimators: Any) -> Iterator[None]:
+        """Bars for what estimators do, where somebody watches."""
+        if not self.interactive:
+            yield
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(complete_style="cyan", finished_style="green"),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+            for estimator in estimators:
+                estimator.set_callbacks(Bars(bars))
+            try:
+                yield
+            finally:
+                for estimator in estimators:
+                    estimator.set_callbacks()
+
+
+class Bars:
+    """A callback of scikit-learn that shows tasks of fits as bars of rich."""
+
+    max_propagation_depth = 0
+
+    def __init__(self, bars: Any) -> None:
+        self.bars = bars
+        self.tasks: dict[int, Any] = {}
+
+    def __deepcopy__(self, memo: dict) -> Bars:
+        return self
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing: tasks are told of as they begin."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing: the bars are taken away by who drew them."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Draw a bar for a task that has several parts."""
+        depth = _depth(context)
+        if context.max_subtasks in (0, 1) or depth >= _DEEPEST:
+            return
+        name = f"{'  ' * depth}{context.estimator_name if not depth else context.task_name}"
+        self.tasks[id(context)] = self.bars.add_task(name, total=context.max_subtasks)
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Take its bar away, and go on a step in that of the task that it is a part of."""
+        own = self.tasks.pop(id(context), None)
+        if own is not None:
+            self.bars.remove_task(own)
+        if context.parent is not None and id(context.parent) in self.tasks:
+            self.bars.advance(self.tasks[id(context.parent)])
+
+
+def _depth(context: Any) -> int:
+    depth = 0
+    while context.parent is not None:
+        context, depth = context.parent, depth + 1
+    return depth
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has a type for: arrays are lists, and numbers that are not finite are null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

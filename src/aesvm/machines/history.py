@@ -1,0 +1,133 @@
+"""How a fit came closer to the exact SVM: what each look at all rows saw of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Step:
+    """A model on the way to the one that was returned, all pairs of classes together.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds made so far; of several pairs of classes, the largest number of any.
+    n_vectors : int or None
+        Vectors that w is in the span of, where these are few by design.
+    seconds : float
+        Since the fit began. Pairs are trained one after the other: it is what each of them had
+        taken at that step, added up.
+    objective : float
+        On all rows.
+    dual_objective : float or None
+        The best so far, where it was computed: by a sample where there are few vectors, in the
+        precision of training elsewhere.
+    """
+
+    rounds: int
+    n_vectors: int | None
+    seconds: float
+    objective: float
+    dual_objective: float | None
+
+    @property
+    def relative_gap(self) -> float | None:
+        """The duality gap, divided by the magnitude of the objective."""
+        if self.dual_objective is None:
+            return None
+        gap = max(0.0, self.objective - self.dual_objective)
+        return gap / abs(self.objective) if self.objective else 0.0
+
+
+class History:
+    """Takes down the steps of machines, each known by a number.
+
+    Examples
+    --------
+    >>> from aesvm.machines.history import History
+    >>> history = History(0.0)
+    >>> for number, objectives in enumerate([(9.0, 8.0), (5.0,)]):
+    ...     history.begin(number)
+    ...     for rounds, objective in enumerate(objectives):
+    ...         history.note(number, objective, 4.0, rounds)
+    >>> [(step.rounds, step.objective, step.dual_objective) for step in history.steps()]
+    [(0, 14.0, 8.0), (1, 13.0, 8.0)]
+    """
+
+    def __init__(self, started: float) -> None:
+        self.started = started  # by the clock that ``time.perf_counter`` reads
+        self._begun: dict[int, float] = {}
+        self._steps: dict[int, list[Step]] = {}
+
+    def begin(self, number: int) -> None:
+        """The training of a machine begins; without it, it began with the fit."""
+        self._begun[number] = time.perf_counter() - self.started
+
+    def note(
+        self,
+        number: int,
+        objective: float | None,
+        dual_objective: float | None,
+        rounds: int = 0,
+        n_vectors: int | None = None,
+    ) -> None:
+        """What was seen of a machine; nothing where no objective was."""
+        if objective is not None:
+            seconds = time.perf_counter() - self.started
+            step = Step(rounds, n_vectors, seconds, objective, dual_objective)
+            self._steps.setdefault(number, []).append(step)
+
+    def steps(self) -> list[Step]:
+        """The steps of all machines together; one that has made its last stays as it is."""
+        begun = {number: self._begun.get(number, 0.0) for number in self._steps}
+        first = min(begun.values(), default=0.0)
+        found = []
+        for at in range(max(map(len, self._steps.values()), default=0)):
+            now = {number: own[min(at, len(own) - 1)] for number, own in self._steps.items()}
+            duals = [one.dual_objective for one in now.values()]
+            known = [dual for dual in duals if dual is not None]
+            vectors = [one.n_vectors for one in now.values() if one.n_vectors is not None]
+            found.append(
+                Step(
+                    max(one.rounds for one in now.values()),
+                    max(vectors) if vectors else None,
+                    first + sum(one.seconds - begun[number] for number, one in now.items()),
+                    sum(one.objective for one in now.values()),
+                    sum(known) if len(known) == len(duals) else None,
+                )
+            )
+        return found
+
+
+def columns_of(steps: Iterable[Step]) -> dict[str, NDArray]:
+    """Steps as plain arrays, NaN for None: what a model keeps."""
+    found = [asdict(step) for step in steps]
+    return {
+        one.name: np.array([step[one.name] for step in found], dtype=np.float64)
+        for one in fields(Step)
+    }
+
+
+def steps_of(columns: dict[str, NDArray]) -> tuple[Step, ...]:
+    """Steps from plain arrays."""
+    names, each = list(columns), np.column_stack([*columns.values()]).tolist()
+    return tuple(_step(dict(zip(names, values, strict=True))) for values in each)
+
+
+def _step(values: dict[str, float]) -> Step:
+    known: dict[str, Any] = {name: v if v == v else None for name, v in values.items()}
+    n_vectors = known["n_vectors"]
+    return Step(
+        int(known["rounds"]),
+        None if n_vectors is None else int(n_vectors),
+        known["seconds"],
+        known["objective"],
+        known["dual_objective"],
+    )

@@ -1,0 +1,394 @@
+"""What each command does with tables, models and standard input."""
+
+from __future__ import annotations
+
+import json
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import aesvm
+from aesvm.command.data import Columns, opened
+from aesvm.command.formats import format_of
+from aesvm.io import load_libsvm_model
+from tests.command import files
+from tests.command.files import done, run
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A table of names, with features on very different scales."""
+    monkeypatch.chdir(tmp_path)
+    X, y = files.heart_like(200)
+    X = X * [1, 1, 1, 1, 1000, 1] + [0, 0, 0, 0, 5000, 0]
+    path = tmp_path / "rows.csv"
+    path.write_text(files.csv_text(X, np.where(y > 0, "sick", "well")))
+    return path, X, np.where(y > 0, "sick", "well")
+
+
+@pytest.fixture
+def heart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = files.heart_like()
+    path = tmp_path / "heart"
+    path.write_text(files.libsvm_text(X, y))
+    return path, X, y
+
+
+class TestFit:
+    def test_the_model_predicts_raw_rows_and_the_report_needs_nothing_else(self, table, capsys):
+        path, X, y = table
+        found = done(capsys, "fit", "--json", path, "--target", "kind").json
+        assert found["task"] == "classification"
+        assert found["rows"] == {"train": 160, "test": 40}
+        assert found["test"]["accuracy"] > found["test"]["majority"]
+        assert found["exact"] is True
+        model = aesvm.load("rows.aesvm")
+        done(capsys, "predict", "-q", path, "rows.aesvm", "out")
+        predicted = (path.parent / "out").read_text().split()
+        with pytest.warns(UserWarning, match="valid feature names"):
+            np.testing.assert_array_equal(predicted, model.predict(X))
+        assert np.mean(np.array(predicted) == y) > 0.7
+        page = (path.parent / "rows.html").read_text()
+        assert page.count("<svg") == 2
+        assert not re.search(r"<(script|link|img|iframe)\b|url\(\s*http", page)
+        for svg in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
+            ElementTree.fromstring(svg)
+        assert "Certificate" in page
+        assert "duality gap" in page
+
+    def test_columns_are_found_by_name_wherever_they_are(self, table, capsys):
+        path, X, y = table
+        done(capsys, "fit", "-q", path, "--target", "kind")
+        order = [3, 0, 5, 1, 4, 2]
+        names = [f"f{at}" for at in order]
+        moved = path.with_name("moved.csv")
+        moved.write_text(files.csv_text(X[:, order], y, names=names))
+        for name in (path, moved):
+            done(capsys, "predict", "-q", name, "rows.aesvm", f"{name.stem}.out")
+        outputs = [path.with_name(f"{stem}.out").read_text() for stem in ("rows", "moved")]
+        assert outputs[0] == outputs[1]
+
+    def test_values_are_learned_by_a_regression(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        X, y = files.values(300)
+        (tmp_path / "values.csv").write_text(files.csv_text(X, y, target="y"))
+        found = done(capsys, "fit", "--json", "values.csv", "--target", "y").json
+        assert found["task"] == "regression"
+        assert found["test"]["r2"] > 0.9
+
+    def test_rows_held_out_are_not_learned_from(self, table, capsys):
+        path, *_ = table
+        done(capsys, "fit", "-q", path, "--target", "kind", "--test", 0.5)
+        assert aesvm.load("rows.aesvm")[-1].shape_fit_[0] == 100
+
+    def test_data_larger_than_memory_is_streamed(self, table, capsys):
+        path, *_ = table
+        ended = done(capsys, "fit", path, "--target", "kind", "--memory", "5 kB")
+        assert "it is streamed" in ended.err
+        assert (
+            aesvm.load("rows.aesvm")[-1].n_seen_
+            + int(re.search(r"([\d,]+) held out", ended.err)[1])
+            == 200
+        )
+
+    def test_without_matplotlib_the_report_says_so(self, table, capsys, monkeypatch):
+        import sys
+
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        monkeypatch.delitem(sys.modules, "aesvm.command.pictures", raising=False)
+        path, *_ = table
+        done(capsys, "fit", "-q", path, "--target", "kind")
+        page = (path.parent / "rows.html").read_text()
+        assert "<svg" not in page
+        assert "aesvm[plot]" in page
+
+    def test_a_table_needs_a_target(self, table, capsys):
+        path, *_ = table
+        ended = run(capsys, "fit", path)
+        assert ended.code == 2
+        assert "--target" in ended.err
+
+
+class TestScale:
+    def test_ranges_are_restored_for_other_rows(self, heart, capsys):
+        path, X, _ = heart
+        done(capsys, "scale", "-l", 0, "-s", "range", "-o", "scaled", path)
+        done(capsys, "scale", "-r", "range", "-o", "again", path)
+        assert (path.parent / "scaled").read_text() == (path.parent / "again").read_text()
+        lines = (path.parent / "range").read_text().splitlines()
+        assert lines[:2] == ["x", "0 1"]
+        assert [float(one) for one in lines[5].split()] == [4, X[:, 3].min(), X[:, 3].max()]
+
+    def test_values_are_those_of_the_formula(self, heart, capsys):
+        path, X, y = heart
+        printed = done(capsys, "scale", "-l", -2, "-u", 3, "-y", 0, 10, path).out
+        least, largest = X.min(axis=0), X.max(axis=0)
+        expected = -2 + 5 * (X - least) / (largest - least)
+        for line, row, label in zip(printed.splitlines(), expected, y, strict=True):
+            target, *pairs = line.split()
+            assert float(target) == (10 if label > 0 else 0)
+            found = dict(pair.split(":") for pair in pairs)
+            values = [float(found.get(str(at + 1), 0)) for at in range(len(row))]
+            np.testing.assert_allclose(values, row, atol=1e-5)
+
+    @pytest.mark.parametrize("text", ["", "x\n", "x\n0 1\n1 2\n", "z\n0 1\n", "x\n0 nan\n"])
+    def test_a_bad_range_file_is_an_error_with_its_line(self, heart, text, capsys):
+        path, *_ = heart
+        path.with_name("range").write_text(text)
+        ended = run(capsys, "scale", "-r", "range", "-o", "scaled", path)
+        assert ended.code == 1
+        assert "range, line" in ended.err
+        assert not path.with_name("scaled").exists()
+
+    def test_tables_stay_tables(self, table, capsys):
+        path, _, y = table
+        done(capsys, "scale", "--target", "kind", "-o", "scaled.csv", path)
+        with opened("scaled.csv", Columns(target="kind")) as file:
+            rows = file.rows()
+        assert np.abs(rows.X).max() == 1.0
+        np.testing.assert_array_equal(rows.y, y)
+
+
+class TestTrainAndPredict:
+    def test_standard_input_and_output(self, heart, capsys, monkeypatch):
+        path, *_ = heart
+        text = path.read_bytes()
+        done(capsys, "train", "-q", "-", "model", stdin=text, monkeypatch=monkeypatch)
+        done(capsys, "predict", "-q", path, "model", "out")
+        ended = done(capsys, "predict", "-", "model", stdin=text, monkeypatch=monkeypatch)
+        assert ended.out == path.with_name("out").read_text()
+        assert ended.err.startswith("aesvm: Accuracy = ")
+
+    def test_json_is_one_object(self, heart, capsys):
+        path, _, y = heart
+        found = done(capsys, "train", "--json", path, "model").json
+        assert found["model"] == "model"
+        assert found["machines"][0]["obj"] < 0
+        assert found["total_sv"] == len(load_libsvm_model("model").support_)
+        found = done(capsys, "predict", "--json", path, "model").json
+        assert len(found["predictions"]) == len(y)
+        assert found["correct"] == np.sum(found["predictions"] == y)
+        found = done(capsys, "train", "--json", "-v", 3, path).json
+        assert found["folds"] == 3
+        assert 0 <= found["accuracy"] <= 100
+
+    def test_errors_are_json_too(self, heart, capsys):
+        path, *_ = heart
+        path.write_text("1 1:2\n1 1:2:3\n")
+        ended = run(capsys, "train", "--json", path, "model")
+        assert json.loads(ended.out) == {
+            "error": f"{path}, line 2: the value of index 1 '2:3' is not a number.",
+            "exit_code": 1,
+            "file": str(path),
+            "line": 2,
+        }
+
+    def test_native_models_know_their_columns(self, table, capsys):
+        path, X, _ = table
+        done(capsys, "train", "-q", "--native", path, "--target", "kind", "-g", 0.1)
+        model = aesvm.load("rows.csv.aesvm")
+        assert model.feature_names_in_.tolist() == [f"f{at}" for at in range(6)]
+        done(capsys, "predict", "-q", path, "rows.csv.aesvm", "out")
+        predicted = path.with_name("out").read_text().split()
+        model.__dict__.pop("feature_names_in_")
+        np.testing.assert_array_equal(predicted, model.predict(X))
+
+    def test_names_for_classes_need_the_native_format_and_that_is_said_before_training(
+        self, table, capsys
+    ):
+        path, *_ = table
+        ended = run(capsys, "train", path, "--target", "kind")
+        assert ended.code == 1
+        assert "--native" in ended.err
+
+    def test_data_larger_than_memory_is_streamed_and_said(self, heart, capsys):
+        path, *_ = heart
+        ended = done(capsys, "train", "--memory", "2 kB", path, "streamed.aesvm")
+        assert "it is streamed" in ended.err
+        assert "obj = " in ended.out
+        assert aesvm.load("streamed.aesvm").n_seen_ == 120
+        ended = run(capsys, "train", "-v", 3, "--memory", "2 kB", path)
+        assert ended.code == 2
+
+    def test_weights_of_rows(self, heart, capsys):
+        path, X, y = heart
+        weights = np.random.default_rng(0).uniform(0.1, 2.0, len(y)).round(3)
+        path.with_name("w").write_text("".join(f"{one}\n" for one in weights))
+        done(capsys, "train", "-q", "-g", 0.2, "-W", "w", path, "model")
+        found = load_libsvm_model("model", n_features=X.shape[1])
+        expected = aesvm.AESVC(gamma=0.2).fit(X, y, weights)
+        np.testing.assert_allclose(
+            found.decision_function(X), expected.decision_function(X), atol=1e-6
+        )
+        path.with_name("w").write_text("1\n")
+        assert run(capsys, "train", "-q", "-W", "w", path, "model").code == 1
+
+
+class TestModels:
+    def test_models_are_converted_both_ways(self, heart, capsys):
+        path, *_ = heart
+        path.write_text(files.libsvm_text(*files.many_classes()))
+        done(capsys, "train", "-q", path, "one.model")
+        done(capsys, "convert", "one.model", "two.aesvm")
+        done(capsys, "convert", "two.aesvm", "three.model")
+        one, three = (path.with_name(f"{name}.model").read_text() for name in ("one", "three"))
+        assert one == three
+
+    def test_a_graph_of_onnx_takes_raw_rows(self, table, capsys):
+        runtime = pytest.importorskip("onnxruntime")
+        pytest.importorskip("skl2onnx")
+        path, X, _ = table
+        done(capsys, "fit", "-q", path, "--target", "kind")
+        done(capsys, "convert", "rows.aesvm", "rows.onnx")
+        done(capsys, "predict", "-q", path, "rows.aesvm", "out")
+        session = runtime.InferenceSession(path.with_name("rows.onnx").read_bytes())
+        labels = session.run(None, {"X": X})[0]
+        np.testing.assert_array_equal(labels, path.with_name("out").read_text().split())
+
+    def test_a_model_that_scales_cannot_be_libsvms(self, table, capsys):
+        path, *_ = table
+        done(capsys, "fit", "-q", path, "--target", "kind")
+        ended = run(capsys, "convert", "rows.aesvm", "rows.model")
+        assert ended.code == 1
+        assert "scale" in ended.err
+
+    def test_certify_proves_what_training_estimated(self, heart, capsys):
+        path, *_ = heart
+        done(capsys, "train", "-q", "--native", "--refine", 0, path, "model.aesvm")
+        found = done(capsys, "certify", "--json", "model.aesvm", path, "-o", "proven.aesvm").json
+        assert found["objective"] >= found["dual_objective"]
+        assert aesvm.load("proven.aesvm").certificate_.proven
+        path.write_text(path.read_text() + "1 1:1\n")
+        ended = run(capsys, "certify", "model.aesvm", path)
+        assert ended.code == 1
+        assert "121 rows" in ended.err
+
+    def test_libsvms_models_cannot_be_certified(self, heart, capsys):
+        path, *_ = heart
+        done(capsys, "train", "-q", path, "model")
+        assert run(capsys, "certify", "model", path).code == 1
+
+    def test_compressed_models_are_smaller(self, heart, capsys):
+        path, X, _ = heart
+        done(capsys, "train", "-q", path, "model")
+        found = done(
+            capsys, "compress", "--json", "model", "small", "--vectors", 20, "--data", path
+        )
+        assert found.json["n_vectors"] == len(load_libsvm_model("small").support_) <= 20
+        before, after = (load_libsvm_model(one, n_features=6) for one in ("model", "small"))
+        change = np.abs(before.decision_function(X) - after.decision_function(X)).max()
+        assert found.json["largest_change"] == pytest.approx(change, rel=1e-6)
+        assert run(capsys, "compress", "model", "small").code == 2
+
+    def test_a_compressed_pipeline_still_scales(self, table, capsys):
+        path, *_ = table
+        done(capsys, "fit", "-q", path, "--target", "kind")
+        done(capsys, "compress", "rows.aesvm", "small.aesvm", "--tol", 0.01)
+        for name in ("rows", "small"):
+            done(capsys, "predict", "-q", path, f"{name}.aesvm", name)
+        one, other = (path.with_name(name).read_text().split() for name in ("rows", "small"))
+        assert np.mean(np.array(one) == np.array(other)) > 0.98
+
+    def test_info_of_models_and_data(self, heart, table, capsys):
+        path, X, _ = heart
+        done(capsys, "train", "-q", path, "model")
+        found = done(capsys, "info", "--json", "model").json
+        assert found["type"] == "C-SVC"
+        assert found["classes"] == [-1, 1]
+        done(capsys, "train", "-q", path, "model.aesvm")
+        found = done(capsys, "info", "--json", "model.aesvm").json
+        assert found["certificate"]["exact"] is True
+        found = done(capsys, "info", "--json", path).json
+        assert (found["rows"], found["features"]) == X.shape
+        assert sum(found["classes"].values()) == len(X)
+        shown = done(capsys, "info", table[0], "--target", "kind").out
+        assert re.search("rows +200", shown)
+
+
+class TestRepresent:
+    def test_representatives_carry_the_weight_of_all_rows(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        X, y = files.heart_like(3000)
+        X = X[:, 2:4]
+        (tmp_path / "many").write_text(files.libsvm_text(X, y))
+        found = done(capsys, "represent", "--json", "many", "-o", "few", "-g", 0.5).json
+        assert found["output"] == ["few", "few.weights"]
+        assert found["representatives"] < 1500
+        assert found["max_residual"] <= 1.01e-3
+        weights = np.loadtxt("few.weights")
+        assert weights.sum() == pytest.approx(3000)
+        done(capsys, "train", "-q", "-W", "few.weights", "few", "model")
+        ended = done(capsys, "predict", "many", "model", "out")
+        assert float(ended.out.split()[2].rstrip("%")) > 60
+
+    def test_a_table_gets_a_column(self, table, capsys):
+        path, *_ = table
+        done(capsys, "represent", path, "--target", "kind", "-o", "few.csv")
+        with opened("few.csv", Columns(target="kind", weight="weight")) as file:
+            rows = file.rows()
+        assert rows.weights.sum() == pytest.approx(200)
+        assert rows.X.shape[1] == 6
+
+
+class TestData:
+    def test_formats_are_told_by_what_files_hold(self, tmp_path):
+        X, y = files.heart_like()
+        texts = {
+            "a": (files.libsvm_text(X, y), "libsvm"),
+            "b": (files.csv_text(X, y), "csv"),
+            "c.tsv": (files.csv_text(X, y).replace(",", "\t"), "csv"),
+            "d.txt": (files.csv_text(X, y).replace(",", ";"), "csv"),
+        }
+        for name, (text, kind) in texts.items():
+            (tmp_path / name).write_text(text)
+            assert format_of(tmp_path / name).kind == kind
+        np.save(tmp_path / "x.npy", X)
+        (tmp_path / "x.npy").rename(tmp_path / "e")
+        assert format_of(tmp_path / "e").kind == "npy"
+
+    def test_every_format_gives_the_same_model(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        X, y = files.heart_like()
+        (tmp_path / "a").write_text(files.libsvm_text(X, y))
+        (tmp_path / "b.csv").write_text(files.csv_text(X, y))
+        np.save("c.npy", np.column_stack([X, y]))
+        np.save("d.npy", X)
+        np.save("y.npy", y)
+        done(capsys, "convert", "b.csv", "e.parquet", "--target", "kind")
+        targets = {
+            "a": [],
+            "b.csv": ["--target", "kind"],
+            "c.npy": ["--target", "6"],
+            "d.npy": ["--target", "y.npy"],
+            "e.parquet": ["--target", "kind"],
+        }
+        for name, target in targets.items():
+            done(capsys, "train", "-q", name, f"{name}.model", *target)
+        texts = {(tmp_path / f"{name}.model").read_text() for name in targets}
+        assert len(texts) == 1
+
+    def test_compressed_text_is_read(self, heart, capsys):
+        import gzip
+
+        path, *_ = heart
+        path.with_name("heart.gz").write_bytes(gzip.compress(path.read_bytes()))
+        done(capsys, "train", "-q", path, "one")
+        done(capsys, "train", "-q", "heart.gz", "two")
+        assert path.with_name("one").read_text() == path.with_name("two").read_text()
+
+    def test_a_table_without_a_header(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        X, y = files.heart_like()
+        text = files.csv_text(X, y).partition("\n")[2]
+        (tmp_path / "rows.csv").write_text(text)
+        (tmp_path / "rows").write_text(files.libsvm_text(X, y))
+        done(capsys, "train", "-q", "rows.csv", "one", "--target", "6")
+        done(capsys, "train", "-q", "rows", "two")
+        assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text()
+        done(capsys, "predict", "-q", "rows.csv", "one", "p", "--target", "-1")
+        ended = run(capsys, "predict", "-q", "rows.csv", "one", "p")
+        assert ended.code == 1
+        assert "7 features" in ended.err

@@ -1,0 +1,218 @@
+"""What a certificate says in words: the verdict first, then what was computed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+from aesvm import AESVC, AENuSVC, AEOneClassSVM
+from aesvm.certificate import certificate_of
+from aesvm.certificate_text import at_most
+from aesvm.kernels import DEFINITE, NOT_DEFINITE, TAKEN
+from aesvm.machines import rounds
+from aesvm.machines.accounts import Account, Accounts
+from aesvm.machines.history import History
+
+
+def certificate(objective, dual, kernel=DEFINITE, **others):
+    """Of one machine of ten rows."""
+    known = {"exact": False, "n_rows": 10, "total_cost": 10.0, "worst_optimum": 20.0}
+    known |= {"loss": objective, "loss_reduced": objective, "dual_objective": dual, "proven": True}
+    one = replace(Account.of_nothing(), **{**known, **others})
+    return certificate_of(Accounts.of([one]), 10, 4, 1e-3, kernel)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (certificate(101.3, 100.0), "objective at most 1.3% above the exact SVM's"),
+        (certificate(300.0, 100.0), "objective at most 200% above the exact SVM's"),
+        (certificate(7001.0, 100.0), "objective at most 71 times the exact SVM's"),
+        (certificate(-100.0, -101.0), "objective at most 1% above the exact SVM's"),
+        (certificate(2.0, -1.0), "objective at most 3 above the exact SVM's, and 2 itself"),
+        (certificate(5.0, 5.0), "objective that of the exact SVM"),
+        (certificate(101.3, 100.0, proven=False), "objective at most about 1.3% above the"),
+        (certificate(1.0, 1.0 - 2.91e-6, exact=True), "exact to 3e-6"),
+        (certificate(1.0, 1.0 - 2.91e-6, exact=True, proven=False), "exact to about 3e-6"),
+        (certificate(1.0, 1.0, exact=True), "exact"),
+        (certificate(1.0, None, exact=True), "exact, as far as tol goes"),
+        (certificate(1.0, 0.5, exact=True), "objective at most 100% above the exact SVM's"),
+        (certificate(1.0, None), "how close it is to the exact SVM was not computed"),
+        (certificate(1.0, None, changed=0.004), "; the last round changed 0.40% of the pred"),
+        (
+            certificate(1.0, None, n_vectors=3, estimated_dual=0.98, estimated_error=0.01),
+            "objective an estimated 2% above the exact SVM's, give or take 1%",
+        ),
+        (certificate(1.0, None, NOT_DEFINITE), "the kernel is not positive semidefinite"),
+        (
+            certificate(1.0, 0.99, max_residual=np.inf, squared_norm_bound=1.0),
+            "the SVM of a random sample of the rows",
+        ),
+    ],
+)
+def test_the_first_line_is_a_verdict_in_words(found, verdict):
+    assert verdict in found.verdict()
+    assert str(found).splitlines()[0] == found.verdict()
+
+
+@pytest.mark.parametrize("value", np.geomspace(1e-12, 1e9, 50))
+@pytest.mark.parametrize("digits", [1, 2, 3])
+def test_what_is_called_at_most_is_rounded_up(value, digits):
+    shown = float(at_most(value, digits))
+    assert value * (1 - 1e-9) <= shown <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-9)
+    assert "+" not in at_most(value, digits)
+
+
+def test_only_what_was_computed_is_shown_and_the_rest_is_a_line():
+    text = str(certificate(1.0, None))
+    assert "duality gap  " not in text
+    assert text.count("not computed") == 2  # the verdict, and the line
+    assert text.splitlines()[-1].startswith("  not computed: duality gap (takes a pass over all")
+    assert "not computed" not in str(certificate(1.0, 0.99))
+
+
+def test_bounds_that_say_nothing_are_hidden():
+    coarse = {"max_residual": 1e-3, "squared_norm_bound": 10.0, "squared_norm": 4.0}
+    vacuous = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=9.0)
+    assert vacuous.paper_bound_is_vacuous is False
+    assert vacuous.theorem_2_bound_is_vacuous
+    assert "objective above that, at most" not in str(vacuous)
+    assert "Corollary 3" in str(vacuous)
+    useful = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=0.5)
+    assert "objective above that, at most     1\n" in str(useful)
+    known = certificate(6.0, 5.9, **coarse, weighted_distances=0.5)
+    assert "objective above that" not in str(known)  # for it was computed
+    exact = str(certificate(1.0, 1.0, exact=True))
+    for of_representatives in ("hull tolerance", "residual", "representatives", "bound"):
+        assert of_representatives not in exact
+
+
+def test_a_kernel_that_was_not_checked_is_said():
+    assert "kernel taken to be positive semidefinite" in str(certificate(1.0, 0.99, TAKEN))
+    assert "kernel" not in str(certificate(1.0, 0.99))
+
+
+def test_rows_count_once_and_violations_are_said_to_be_of_pairs():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    X = rng.normal(size=(300, 2)) + y[:, None]
+    text = str(AESVC(gamma=1.0).fit(X, y).certificate_)
+    assert "all of 300 rows solved for" in text
+    assert "violations of optimality, by pairs" in text
+    assert "rows that violate optimality" not in text
+
+
+class Page(HTMLParser):
+    """Open tags, text, and the styles of a piece of HTML."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.text, self.styles = [], [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        self.styles += f"{dict(attributes).get('style')};"
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("found", [certificate(2.0, 1.0), certificate(1.0, None)])
+def test_a_notebook_shows_the_same_in_its_own_colours(found):
+    page = Page(found._repr_html_())
+    assert not page.open
+    lines = [line.strip() for line in str(found).splitlines()]
+    assert page.text[0] == found.verdict()
+    shown = "".join(page.text)
+    assert re.sub(r"\s", "", "".join(lines)) == re.sub(r"\s", "", shown)
+    colours = re.findall(r"[a-z-]*color:[^;]*|background[a-z-]*:[^;]*", page.styles)
+    assert set(colours) <= {"color:inherit", "background:none"}
+
+
+def test_what_is_shown_in_a_notebook_is_escaped():
+    found = replace(certificate(1.0, None), missing={"gap": "<script>"})
+    assert "<script>" not in found._repr_html_()
+
+
+def test_verbose_ends_with_the_verdict_and_says_exact(capsys):
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0, verbose=1).fit(X, y)
+    *_, solved, last = capsys.readouterr().out.splitlines()
+    assert "solve: 1 SVM (exact), 300 rows solved for, largest KKT violation" in solved
+    assert last == f"[AESVC] certificate: {model.certificate_.verdict()}"
+
+
+def test_the_history_tells_how_the_gap_went():
+    X, y = make_moons(3000, noise=0.3, random_state=0)
+    model = AESVC(gamma=1.0, refine=3, subset_size=500).fit(X, y)
+    steps = model.certificate_.history
+    assert [step.rounds for step in steps] == list(range(len(steps)))
+    assert len(steps) >= 2
+    seconds = [step.seconds for step in steps]
+    assert seconds == sorted(seconds)
+    assert seconds[0] > 0
+    assert steps[-1].relative_gap < steps[0].relative_gap
+    best = min(step.objective for step in steps)
+    assert model.certificate_.objective == pytest.approx(best, rel=1e-5)
+    assert model.certificate_.as_dict()["history"][0]["rounds"] == 0
+    exact = AESVC(gamma=1.0).fit(X, y).certificate_
+    (only,) = exact.history
+    assert only.relative_gap == pytest.approx(exact.relative_gap, abs=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [3, 16])
+def test_the_history_is_of_all_pairs_together(n_classes):
+    """With sixteen classes they are trained many at a time."""
+    rng = np.random.default_rng(0)
+    y = np.arange(960) % n_classes
+    X = rng.normal(size=(960, 2)) + y[:, None]
+    found = AESVC(gamma=1.0).fit(X, y).certificate_
+    assert found.history[-1].objective == pytest.approx(found.objective, rel=1e-4)
+    assert found.history[-1].dual_objective == pytest.approx(found.dual_objective, rel=1e-4)
+
+
+def test_few_vectors_streams_and_other_formulations_have_a_history():
+    X, y = make_moons(2000, noise=0.3, random_state=0)
+    few = AESVC(gamma=1.0, max_vectors=30).fit(X, y).certificate_
+    assert few.history[-1].n_vectors == few.n_vectors == 30
+    chunks = [(X, y, None)]
+    streamed = AESVC(gamma=1.0, refine=1).fit_stream(chunks).certificate_
+    assert [step.rounds for step in streamed.history] == [0, 1]
+    assert streamed.history[0].relative_gap is None
+    assert not AESVC(gamma=1.0, refine=0).fit_stream(chunks).certificate_.history
+    for model in (AENuSVC(nu=0.3, gamma=1.0).fit(X, y), AEOneClassSVM(nu=0.1).fit(X)):
+        assert model.certificate_.history[-1].relative_gap < 0.1
+
+
+def test_pairs_that_are_done_wait_for_the_others():
+    history = History(0.0)
+    history.note(0, 9.0, 1.0, rounds=0)
+    history.note(0, 8.0, 2.0, rounds=1)
+    history.note(1, 5.0, None, rounds=0)
+    history.note(2, None, None)
+    steps = history.steps()
+    assert [(step.rounds, step.objective) for step in steps] == [(0, 14.0), (1, 13.0)]
+    assert steps[0].dual_objective is None
+
+
+def test_a_certificate_that_takes_less_than_a_tenth_of_the_fit_is_computed(monkeypatch):
+    """Rows far from the margin are represented by few, and the first set took most of the fit."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 6000)
+    X = rng.uniform(0.1, 3.0, size=(12_000, 2)) * np.where(y == 1, 1.0, -1.0)[:, None]
+    monkeypatch.setattr(rounds, "FREE", 0.0)
+    fitted = AESVC(gamma=0.5, C=10.0, refine=0, hull_tol=1e-2).fit(X, y)
+    assert fitted.certificate_.gap is not None
+    assert fitted.certificate_.proven
+    monkeypatch.setattr(rounds, "FREE_SHARE", 0.0)
+    fitted.fit(X, y)
+    assert fitted.certificate_.gap is None
