@@ -37,7 +37,7 @@ html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
-myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True

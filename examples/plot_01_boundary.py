@@ -4,7 +4,7 @@ Representatives and the boundary
 
 A *representative set* is a small part of the training rows, with weights, that stands for all of
 them: in kernel space every row is within ``hull_tol`` of a weighted mean of representatives.
-``refine=0`` trains on it alone. The boundary hardly differs from that of all rows.
+``refine=0`` trains on it alone. The boundary (black) hardly differs from that of all rows (dashed).
 """
 
 import matplotlib.pyplot as plt
@@ -12,14 +12,15 @@ from sklearn.datasets import make_moons
 from sklearn.inspection import DecisionBoundaryDisplay
 
 from aesvm import AESVC
+from aesvm.plotting import RepresentativeSetDisplay
 
-X, y = make_moons(20_000, noise=0.25, random_state=0)
-exact = AESVC(gamma=2.0, refine="exact").fit(X, y)
-few = AESVC(gamma=2.0, refine=0).fit(X, y)
-chosen = few.representative_set_
+X, y = make_moons(20_000, noise=0.2, random_state=0)
+exact = AESVC(gamma=1.0, refine="exact").fit(X, y)
+few = AESVC(gamma=1.0, refine=0).fit(X, y)
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharex=True, sharey=True)
-for axis, model in zip(axes, (exact, few), strict=True):
+figure, axis = plt.subplots(figsize=(8, 5))
+RepresentativeSetDisplay.from_estimator(few, X, y, ax=axis)
+for model, color, style in ((few, "black", "solid"), (exact, "gray", "dashed")):
     DecisionBoundaryDisplay.from_estimator(
         model,
         X,
@@ -27,14 +28,11 @@ for axis, model in zip(axes, (exact, few), strict=True):
         response_method="decision_function",
         plot_method="contour",
         levels=[0.0],
-        colors="black",
+        colors=color,
+        linestyles=style,
         grid_resolution=200,
     )
-axes[0].scatter(*X.T, c=y, s=1, cmap="coolwarm", alpha=0.3)
-axes[0].set_title(f"all {len(X):,} rows")
-rows = chosen.sample_indices_
-axes[1].scatter(*X[rows].T, c=y[rows], s=chosen.weights_ / 2, cmap="coolwarm", alpha=0.6)
-axes[1].set_title(f"{len(rows):,} representatives, area by weight")
+axis.set(xlim=(-1.9, 2.9), ylim=(-1.3, 1.8))  # far from all rows boundaries mean nothing
 figure.tight_layout()
 
 # %%

@@ -4,8 +4,8 @@ What a round does
 
 The loss of an SVM is linear on either side of the margin, so rows that are all on one side lose
 nothing by being represented together; a mixture of both does. A *round* (``refine=1``) looks at
-the margin of every row, cuts each class into three *strata* by it, keeps those near the margin as
-they are and represents the other two apart.
+the margin of every row, cuts each class into two *strata*, inside the margin and outside, keeps
+the rows of the *band* between them as they are and represents the strata apart.
 """
 
 import matplotlib.pyplot as plt

@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC
-from aesvm.model_selection import AEGridSearchCV, SearchDisplay
+from aesvm.model_selection import AEGridSearchCV
+from aesvm.plotting import SearchDisplay
 
 X, y = make_moons(2_000, noise=0.3, random_state=0)
 search = AEGridSearchCV(AESVC(), "svm", cv=3).fit(X, y)

@@ -31,7 +31,9 @@ def oldest(requirement: str) -> str | None:
 def main() -> None:
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["dev"], *extras["dask"], *extras["onnx"]]
+    needed = [*project["dependencies"], *extras["dev"]]
+    for own in (one for one in extras["dev"] if one.startswith("aesvm[")):
+        needed += [one for extra in own[6:-1].split(",") for one in extras[extra]]
     print("\n".join(sorted({pin for one in needed if (pin := oldest(one))})))
 
 
