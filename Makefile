@@ -48,6 +48,7 @@ format: .venv/.with-dev
 
 # The site, in docs/_build/html: every example of the gallery is run, and a warning is an error.
 docs: .venv/.with-docs
+	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 # What is published: an sdist and a wheel, in dist.

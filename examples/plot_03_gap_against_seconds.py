@@ -3,8 +3,8 @@ How close, after how many seconds
 =================================
 
 The *relative duality gap* of the certificate is a bound: the objective of the model is at most that
-share of itself above the least there is. Each round (``refine``) brings it down, and takes its time.
-``certificate_.history`` has what each look at all rows saw.
+share of itself above the least there is. Each round (``refine``) brings it down, and takes its
+time. ``certificate_.history`` has what each look at all rows saw.
 """
 
 import matplotlib.pyplot as plt

@@ -30,7 +30,14 @@ PAGES: dict[str, tuple[str, ...]] = {
 }
 
 #: Modules whose public names are in the API reference.
-PUBLIC = ("aesvm", "aesvm.baselines", "aesvm.dask", "aesvm.io", "aesvm.model_selection", "aesvm.plotting")
+PUBLIC = (
+    "aesvm",
+    "aesvm.baselines",
+    "aesvm.dask",
+    "aesvm.io",
+    "aesvm.model_selection",
+    "aesvm.plotting",
+)
 
 
 def blocks(page: Path) -> list[str]:

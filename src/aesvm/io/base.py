@@ -132,7 +132,7 @@ class ChunkIterator(Iterator[Chunk]):
 
 
 class ChunkReader(ABC):
-    """A re-iterable of chunks from files; a format says how in ``_chunks``.
+    r"""A re-iterable of chunks from files; a format says how in ``_chunks``.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class ChunkReader(ABC):
     >>> from aesvm.io import ChunkReader, CSVReader
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "rows.csv"
-    ...     _ = path.write_text("a,b,label\\n1,2,0\\n3,4,1\\n")
+    ...     _ = path.write_text("a,b,label\n1,2,0\n3,4,1\n")
     ...     reader = CSVReader(path, target="label")
     ...     print([len(chunk.X) for chunk in reader], [len(chunk.X) for chunk in reader])
     [2] [2]
