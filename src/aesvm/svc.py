@@ -88,7 +88,8 @@ class AESVC(
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
         Most iterations (updates of two multipliers) in each pair of classes, as in SVC; where
-        ``refine`` solves several times, in each solve. -1 stands for ``max(10_000_000, 100 * n_rows)``.
+        ``refine`` solves several times, in each solve. -1 stands for
+        ``max(10_000_000, 100 * n_rows)``.
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
         that the solver works on. Of dense rows with up to 128 features none are kept (RBF and
@@ -149,7 +150,7 @@ class AESVC(
         where rounds follow it is ten times as coarse as ``hull_tol`` says.
     certificate_ : Certificate
         How close the model is to the exact SVM; see :class:`aesvm.Certificate`. What takes
-        more than a fraction of a second is left to ``certify``.
+        more than a fraction of a second, and a tenth of the fit, is left to ``certify``.
     gamma_ : float
         The value used.
     shape_fit_ : tuple of int

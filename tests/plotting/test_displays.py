@@ -136,8 +136,6 @@ def test_rounds_objectives_and_axes_of_ones_own(model):
     assert to_hex(shown.line_.get_color()) == to_hex("red")
     assert shown.ax_.get_yscale() == "linear"
     assert all(float(tick).is_integer() for tick in shown.ax_.get_xticks())
-    of_certificate = CertificateDisplay.from_certificate(model.certificate_, x="rounds")
-    assert_array_equal(of_certificate.across, shown.across)
 
 
 def test_models_of_few_vectors_and_of_streams_are_drawn():

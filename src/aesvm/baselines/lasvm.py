@@ -151,7 +151,7 @@ class LASVM(PairwiseSVM):
         coefs = current.coefs()
         pair.progress.say(
             f"{len(pair.rows)} rows: {np.count_nonzero(coefs)} support vectors, {online} steps "
-            f"online, {current.n_steps - online} to finish, gap {current.gap:.2g}"
+            f"online, {current.n_steps - online} to finish, KKT violation {current.gap:.2g}"
         )
         return Expansion(coefs, current.offset, current.n_steps, current.gap <= self.tol)
 

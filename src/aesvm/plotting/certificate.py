@@ -103,19 +103,6 @@ class CertificateDisplay:
         return cls._of(estimator.certificate_, x, y).plot(ax=ax, **line_kwargs)
 
     @classmethod
-    def from_certificate(
-        cls,
-        certificate: Certificate,
-        *,
-        x: str = "seconds",
-        y: str = "relative_gap",
-        ax: Any = None,
-        **line_kwargs: Any,
-    ) -> Self:
-        """Draw what a certificate has kept; see ``from_estimator``."""
-        return cls._of(certificate, x, y).plot(ax=ax, **line_kwargs)
-
-    @classmethod
     def _of(cls, certificate: Certificate, x: str, y: str) -> Self:
         for name, value, known in (("x", x, _ACROSS), ("y", y, _UPWARDS)):
             if value not in known:
