@@ -50,6 +50,7 @@ format: .venv/.with-dev
 docs: .venv/.with-docs
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 # What is published: an sdist and a wheel, in dist.
 dist: .venv/bin/python
