@@ -1,4 +1,4 @@
-"""Whether every link inside the built site leads somewhere: ``python docs/check_links.py FOLDER``."""
+"""Whether every link inside the built site leads somewhere: ``python docs/check_links.py HTML``."""
 
 from __future__ import annotations
 
