@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
+from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.model_selection import (
     AEGridSearchCV,
     AERandomizedSearchCV,
@@ -43,6 +43,7 @@ def test_other_kernels_have_no_gamma_to_search_and_nu_forms_have_nu(moons):
     X, y = moons
     assert list(svm_grid(AESVC(kernel="linear"), X, y)) == ["C"]
     assert "nu" in svm_grid(AENuSVC(), X, y)
+    assert set(svm_grid(AENuSVR(), X, X[:, 0])) == {"C", "gamma"}
     assert "nu" in svm_grid(AEOneClassSVM(), X)
     assert all(0 < nu < 1 for nu in svm_grid(AEOneClassSVM(), X)["nu"])
 
@@ -61,18 +62,22 @@ def test_sparse_rows_and_rows_that_are_all_the_same(moons):
     assert_allclose(
         svm_grid(AESVC(), sp.csr_array(X), y)["gamma"], svm_grid(AESVC(), X, y)["gamma"]
     )
-    grid = svm_grid(AESVC(), np.ones((50, 2)), np.arange(50) % 2)
-    assert all(np.isfinite(values).all() and min(values) > 0 for values in grid.values())
+    for rows in (np.ones((50, 2)), 1e-160 * X[:50], 1e160 * X[:50]):
+        grid = svm_grid(AESVC(), rows, np.arange(50) % 2)
+        assert all(np.isfinite(values).all() and min(values) > 0 for values in grid.values())
+    assert svm_grid(AESVC(), sp.coo_matrix(X), y) == svm_grid(AESVC(), X, y)
+    with pytest.raises(ValueError, match="y=None"):
+        svm_grid(AESVR(), X)
 
 
-def test_the_best_point_of_the_grid_is_inside_it(moons):
-    """The scores fall off on all sides: the grid is centred on what matters."""
+def test_the_best_gamma_is_inside_the_grid(moons):
     X, y = moons
     for scale in (0.01, 1.0, 100.0):
         search = AEGridSearchCV(AESVC(), "svm", cv=3).fit(scale * X, y)
         assert search.best_score_ > 0.95
         assert len(search.cv_results_["params"]) == 25
-        assert search.param_grid_["gamma"][0] < search.best_params_["gamma"]
+        grid, best = search.param_grid_["gamma"], search.best_params_["gamma"]
+        assert grid[0] < best < grid[-1]
 
 
 def test_random_candidates_of_the_svms_ranges(moons):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
-from sklearn.model_selection import GridSearchCV
-from sklearn.model_selection._search_successive_halving import HalvingGridSearchCV
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from aesvm import AESVC
-from aesvm.model_selection import AEHalvingGridSearchCV
+from aesvm.model_selection import AEHalvingGridSearchCV, SearchDisplay
 
 GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.1, 1.0, 10.0]}
 
@@ -74,6 +74,52 @@ def test_candidates_that_survive_are_the_best(moons):
         kept = [scores[n] for n in np.flatnonzero(at == iteration) if key[n] in left]
         lost = [scores[n] for n in np.flatnonzero(at == iteration) if key[n] not in left]
         assert min(kept) >= max(lost)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"factor": 2.5},
+        {"factor": 1.5},
+        {"max_resources": 100},
+        {"max_resources": 20, "min_resources": 5},
+        {"aggressive_elimination": True, "max_resources": 4},
+    ],
+)
+def test_the_last_round_is_as_the_estimator_says(moons, options):
+    model = AESVC(subset_size=100, refine=1)
+    search = AEHalvingGridSearchCV(model, GRID, cv=2, resource="hull_tol", **options).fit(*moons)
+    assert search.best_params_["hull_tol"] == 1e-3
+    assert search.best_params_["refine"] == 1
+    assert search.best_estimator_.refine == 1
+
+
+def test_few_vectors_are_for_the_last_round(moons):
+    model = AESVC(subset_size=100, max_vectors=50)
+    search = AEHalvingGridSearchCV(model, GRID, cv=2, resource="hull_tol").fit(*moons)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_estimator_.max_vectors == 50
+
+
+def test_refine_in_the_grid_is_refused(moons):
+    grid = {"C": [1.0, 2.0, 3.0], "refine": [0, 1]}
+    with pytest.raises(ValueError, match="refine is until the last round"):
+        AEHalvingGridSearchCV(AESVC(), grid, resource="hull_tol").fit(*moons)
+
+
+def test_a_frame_and_a_heat_map_begin_with_the_best(moons):
+    pytest.importorskip("pandas")
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    search = AEHalvingGridSearchCV(AESVC(), GRID, cv=3, random_state=0).fit(*moons)
+    best = search.to_frame().iloc[0]
+    assert best["params"] == search.best_params_
+    shown = SearchDisplay.from_search(search)
+    row, column = shown.best
+    assert shown.row_values[row] == search.best_params_["gamma"]
+    assert shown.column_values[column] == search.best_params_["C"]
+    assert shown.scores[shown.best] == search.best_score_
+    matplotlib.pyplot.close(shown.figure_)
 
 
 def test_an_unknown_resource_is_named(moons):

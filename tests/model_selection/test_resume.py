@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
 import subprocess
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,10 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_moons
 from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import KFold
 
-from aesvm import AESVC
+from aesvm import AESVC, AESVR
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV, evaluation
 from aesvm.model_selection.checkpoint import Checkpoint
 from tests import children
@@ -26,6 +30,8 @@ PROGRAM = """
 import sys
 from sklearn.datasets import make_moons
 from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import KFold
 from aesvm import AESVC
 from aesvm.model_selection import AEGridSearchCV, evaluation
 
@@ -66,18 +72,16 @@ def test_a_killed_search_ends_with_the_scores_of_an_undisturbed_one(tmp_path):
         children.code(PROGRAM, path, "pause"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         ends = time.monotonic() + children.LIMIT
-        while not path.exists() or n_kept(path) < 3:
+        while not path.exists() or n_kept(path) < 9:
             assert process.poll() is None
             assert time.monotonic() < ends
             time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
     done = n_kept(path)
-    assert 3 <= done < 9
+    assert 9 <= done < 27
     assert children.run(children.code(PROGRAM, path, "no")) == undisturbed
-    assert n_kept(path) == 9
-    assert (
-        list(tmp_path.iterdir()) == [tmp_path / "whole", path] or len(list(tmp_path.iterdir())) == 2
-    ), "nothing half-written is left"
+    assert n_kept(path) == 27
+    assert sorted(tmp_path.iterdir()) == [path, tmp_path / "whole"]  # nothing half-written
 
 
 def test_what_is_known_is_not_fitted_again(moons, tmp_path, monkeypatch):
@@ -104,28 +108,56 @@ def test_an_interrupted_search_keeps_every_chain_that_is_done(moons, tmp_path, m
     monkeypatch.setattr(evaluation, "_fitted", interrupted)
     with pytest.raises(KeyboardInterrupt):
         search(path).fit(*moons)
-    assert n_kept(path) == 2
+    assert n_kept(path) == 6
     monkeypatch.setattr(evaluation, "_fitted", plain)
     resumed = search(path).fit(*moons)
     whole = AEGridSearchCV(AESVC(), GRID, cv=3, refit=False).fit(*moons)
     assert_array_equal(resumed.cv_results_["mean_test_score"], whole.cv_results_["mean_test_score"])
 
 
-def test_more_candidates_than_before(moons, tmp_path):
+@pytest.mark.parametrize("name", ["C", "gamma"])
+def test_candidates_may_be_added(moons, tmp_path, monkeypatch, name):
+    path, plain, fits = tmp_path / "file", evaluation._fitted, []
+    search(path).fit(*moons)
+    monkeypatch.setattr(evaluation, "_fitted", lambda *args: fits.append(1) or plain(*args))
+    wider = search(path).set_params(param_grid={**GRID, name: [*GRID[name], 100.0]})
+    assert len(wider.fit(*moons).cv_results_["params"]) == 12
+    assert len(fits) == 9
+    assert n_kept(path) == 36
+
+
+def test_what_is_known_from_the_file_is_said(moons, tmp_path, capsys):
     path = tmp_path / "file"
     search(path).fit(*moons)
-    wider = search(path).set_params(param_grid={**GRID, "gamma": [*GRID["gamma"], 10.0]})
-    assert len(wider.fit(*moons).cv_results_["params"]) == 12
-    assert n_kept(path) == 12
+    wider = search(path, verbose=1).set_params(param_grid={**GRID, "gamma": [*GRID["gamma"], 9.0]})
+    wider.fit(*moons)
+    assert f"27 of 36 fits are known from {path}" in capsys.readouterr().out
 
 
-def test_halving_is_resumed_too(moons, tmp_path):
+def test_a_file_of_other_folds_is_said(moons, tmp_path):
+    path = tmp_path / "file"
+    for seed in (0, 1):
+        folds = KFold(3, shuffle=True, random_state=seed)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            search(path, cv=folds).fit(*moons)
+        told = [one for one in said if "none of these candidates" in str(one.message)]
+        assert len(told) == seed
+
+
+def test_threads_may_change(moons, tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    search(path).fit(*moons)
+    monkeypatch.setattr(evaluation, "_fitted", lambda *_: pytest.fail("it was fitted again"))
+    search(path).set_params(estimator__n_jobs=2, estimator__verbose=1).fit(*moons)
+
+
+def test_halving_is_resumed_too(moons, tmp_path, monkeypatch):
     path = tmp_path / "file"
     options = {"cv": 3, "refit": False, "resume": path, "random_state": 0}
     first = AEHalvingGridSearchCV(AESVC(), GRID, **options).fit(*moons)
-    size = n_kept(path)
+    monkeypatch.setattr(evaluation, "_fitted", lambda *_: pytest.fail("it was fitted again"))
     again = AEHalvingGridSearchCV(AESVC(), GRID, **options).fit(*moons)
-    assert n_kept(path) == size
     assert_array_equal(first.cv_results_["mean_test_score"], again.cv_results_["mean_test_score"])
 
 
@@ -143,7 +175,8 @@ def test_failed_candidates_are_kept_as_such(moons, tmp_path):
     [
         ({"X": 1}, "another X"),
         ({"y": 1}, "another y"),
-        ({"estimator": AESVC(tol=1e-5)}, "another estimator"),
+        ({"estimator__tol": 1e-5}, "another value of the estimator's tol"),
+        ({"estimator": AESVR()}, "another estimator"),
         ({"scoring": "roc_auc"}, "another scoring"),
         ({"return_train_score": True}, "return_train_score"),
         ({"sample_weight": 1}, "other parameters of fit"),
@@ -173,7 +206,7 @@ def test_the_file_of_another_search_is_refused(moons, tmp_path, change, message)
 def test_a_foreign_file_is_refused_and_left(moons, tmp_path, content):
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is not a file of a search"):
+    with pytest.raises(ValueError, match="was not written by a search"):
         search(path).fit(*moons)
     assert path.read_bytes() == content
 
@@ -191,7 +224,7 @@ def test_every_corrupt_file_is_refused(moons, tmp_path):
             path.write_bytes(other)
             if other.removesuffix(b"\n") == content.removesuffix(b"\n"):
                 continue
-            with pytest.raises(ValueError, match=r"resume=.*(corrupt|not a file|version)"):
+            with pytest.raises(ValueError, match=r"resume=.*(corrupt|not written|version)"):
                 Checkpoint(path, {})
 
 
@@ -200,6 +233,21 @@ def test_a_newer_file_is_refused(tmp_path):
     path.write_text(json.dumps({"format": "aesvm search", "version": 2}) + "\n{}\n")
     with pytest.raises(ValueError, match="version 2 of the format, and this is 1"):
         Checkpoint(path, {})
+
+
+def test_functions_that_cannot_be_told_apart_are_refused(moons, tmp_path):
+    scoring = make_scorer(lambda truth, labels: 1.0)
+    with pytest.raises(ValueError, match="scoring holds something that cannot be pickled"):
+        search(tmp_path / "file", scoring=scoring).fit(*moons)
+
+
+def test_a_body_of_another_form_is_refused(tmp_path):
+    body = json.dumps({"search": [1], "results": 3})
+    head = {"format": "aesvm search", "version": 1}
+    head["sha256"] = hashlib.sha256(body.encode()).hexdigest()
+    (tmp_path / "file").write_text(f"{json.dumps(head)}\n{body}\n")
+    with pytest.raises(ValueError, match="corrupt"):
+        Checkpoint(tmp_path / "file", {})
 
 
 def test_a_folder_and_a_missing_folder_are_named(moons, tmp_path):

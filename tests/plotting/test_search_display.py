@@ -56,6 +56,15 @@ def test_axes_and_other_searches(search):
     assert SearchDisplay.from_estimator(theirs).scores.shape == (2, 3)
 
 
+def test_one_axis_that_is_given_leaves_the_other_to_the_usual(search):
+    shown = SearchDisplay.from_search(search, x="gamma", score="f1")
+    assert (shown.row_name, shown.column_name) == ("C", "gamma")
+    shown = SearchDisplay.from_search(search, y="C", score="f1")
+    assert (shown.row_name, shown.column_name) == ("C", "gamma")
+    with pytest.raises(ValueError, match="the same parameter"):
+        SearchDisplay.from_search(search, x="C", y="C", score="f1")
+
+
 def test_the_best_of_what_is_not_drawn_is_shown():
     X, y = make_moons(200, noise=0.25, random_state=0)
     grid = {"C": [1.0, 10.0], "gamma": [1.0, 2.0], "class_weight": [None, {0: 50.0}]}

@@ -230,9 +230,9 @@ def test_verbose_tells_what_a_round_did(capsys):
     lines = capsys.readouterr().out.splitlines()
     rounds = [line for line in lines if "violators" in line]
     assert len(rounds) == 2
-    for word in ("violators", "F1", "gap", "band", "rows solved for"):
+    for word in ("violators", "objective", "duality gap", "rows in the band", "solved for"):
         assert word in rounds[0]
-    assert len(lines) <= 8
+    assert len(lines) <= 9
 
 
 @pytest.mark.parametrize("n_classes", [2, 12])
@@ -242,7 +242,9 @@ def test_verbose_prints_a_few_lines_however_many_classes(capsys, n_classes):
     lines = capsys.readouterr().out.splitlines()
     assert 2 <= len(lines) <= 6
     n_pairs = n_classes * (n_classes - 1) // 2
-    assert f"solve: {n_pairs} SVM" in lines[-1]
+    assert f"solve: {n_pairs} SVM" in lines[-2]
+    assert "(exact), 600 rows solved for" in lines[-2]  # each once, however many pairs it is in
+    assert "certificate: exact to" in lines[-1]
 
 
 LONG_FITS = {

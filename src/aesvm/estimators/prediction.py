@@ -157,18 +157,18 @@ def model_of(estimator: Any) -> Any:
     return estimator._model()
 
 
-class KnownRows(NamedTuple):
+class EvaluatedRows(NamedTuple):
     """Rows whose decision values a search has computed for many models together."""
 
     X: Any  #: the rows as they will be given to predict
-    model: Any  #: the estimator's, which knows its values there
+    model: Any  #: the estimator's, with its decision values there
 
 
 def ask(estimator: Any, method: str, X: Any) -> Any:
     """What a method of a fitted estimator's model gives for some rows."""
-    for known in getattr(estimator, "_known", ()):
-        if known.X is X:
-            return getattr(known.model, method)(X, estimator.n_jobs)
+    for rows in getattr(estimator, "_evaluated_rows", ()):
+        if rows.X is X:
+            return getattr(rows.model, method)(X, estimator.n_jobs)
     model = model_of(estimator)
     return getattr(model, method)(validated_rows(estimator, X, reset=False), estimator.n_jobs)
 

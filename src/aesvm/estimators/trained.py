@@ -6,7 +6,7 @@ Also what a fitted estimator keeps of all that, for its certificate.
 from __future__ import annotations
 
 from functools import partial
-from math import isinf
+from math import isinf, nan
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -205,11 +205,14 @@ def fit_in_memory(
         if limits is not None and (asked or is_long(plan.effort, rows.n_machines)):
             first = fit.first_set(rows, kernel, every_row, settings.hull_tol, run, progress, shared)
             trainer = Trainer(formulation, options, rows.n_machines, run, progress)
-            found = train_in_basis(rows, kernel, first.prepared, limits, trainer)
+            with shared.timed("solve"):
+                found = train_in_basis(rows, kernel, first.prepared, limits, trainer)
+            shared.spent["kernel_values"] = nan  # not counted here
             in_span = found is not None
             if found is not None:
                 steps = trainer.history.steps()
                 trained = TrainedMachines.of(found, formulation)._replace(history=steps)
+                shared.spent["rows_solved"] += len(trained.solved)
         if first is None or trained is None:
             first = fit.first_set(
                 rows, kernel, plan.settings, settings.hull_tol, run, progress, shared

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
+from math import inf, nan
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -162,7 +162,7 @@ def train(
         progress,
         aim_at_duality_gap=exact,
         support_share=support_share,
-        starts=shared.starts if options.max_iter == -1 else None,  # what is cut short is no start
+        starts=shared.starts if _may_start(options, kernel) else None,
     )
     small, problems = None, data.problems(rows, weights)
     many = data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced
@@ -183,9 +183,17 @@ def train(
             trainer,
             small,
         )
-    shared.spent["kernel_values"] += trainer.n_values
+    shared.spent["kernel_values"] += trainer.n_values if small is None else nan
     shared.spent["rows_solved"] += len(trained.solved)
     return trained._replace(history=trainer.history.steps())
+
+
+def _may_start(options: SolverOptions, kernel: TrainingKernel) -> bool:
+    """Whether a solve may begin with another solution, and still end with the same.
+
+    Not where it is cut short, nor with an indefinite kernel, whose dual has several minima.
+    """
+    return options.max_iter == -1 and kernel.spec.is_definite
 
 
 def certify(

@@ -1,12 +1,13 @@
 """Candidates of a search put into chains, whose fits follow each other and share work.
 
 A chain has one kernel: its candidates differ in C, and in whatever else leaves the kernel and the
-rows as they are. Each starts from the solution before it, so C rises along a chain.
+rows as they are. C rises along a chain: a solution is a start for the next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
@@ -14,8 +15,9 @@ from sklearn.pipeline import Pipeline
 
 from aesvm.estimators.machine import KernelMachine
 
-#: Parameters of the SVM that its kernel depends on.
-_OF_KERNEL = ("kernel", "gamma", "degree", "coef0")
+#: Parameters of the SVM that its kernel matrix depends on, the precision of its values included:
+#: the same as in the key that ``estimators.trained`` has the kernel kept under.
+_OF_KERNEL = ("kernel", "gamma", "degree", "coef0", "tol")
 
 
 class Chain(NamedTuple):
@@ -23,7 +25,7 @@ class Chain(NamedTuple):
 
     numbers: list[int]  #: among all candidates
     params: list[dict[str, Any]]
-    rows_key: Hashable  #: chains with the same one are fitted to the same rows
+    rows: int  #: chains with the same number are fitted to the same rows
 
 
 def chains_of(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Chain]:
@@ -38,25 +40,31 @@ def chains_of(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Chai
     [[2, 0], [3, 1]]
     """
     chains: dict[Hashable, list[tuple[float, int, dict[str, Any]]]] = {}
-    rows_keys: dict[Hashable, Hashable] = {}
+    rows_of: dict[Hashable, Hashable] = {}
     for number, params in enumerate(candidates):
-        prefix, machine = svm_of(estimator, params)
-        if machine is None:
+        prefix, svm = svm_of(estimator, params)
+        if svm is None:
             key: Hashable = ("alone", number)
-            rows_keys[key] = key
+            rows_of[key] = key
             chains[key] = [(0.0, number, params)]
             continue
-        own = {name for name in params if name.startswith(prefix) and _is_own(name, prefix)}
-        others = _key({name: params[name] for name in params if name not in own})
-        of_kernel = {name: getattr(machine, name) for name in _OF_KERNEL}
+        own = _own_params(params, prefix)
+        others = _key(
+            {name: params[name] for name in params if name not in {prefix + name for name in own}}
+        )
+        of_kernel = {name: getattr(svm, name) for name in _OF_KERNEL}
         key = others, _key(of_kernel)
-        rows_keys[key] = others
-        chains.setdefault(key, []).append((_cost(machine), number, params))
+        # a kernel matrix is cut into folds in both directions
+        rows_of[key] = others, svm.kernel == "precomputed"
+        chains.setdefault(key, []).append((_cost(svm), number, params))
+    # numbers are the same in every process, whatever objects the keys hold
+    numbered = {rows: at for at, rows in enumerate(dict.fromkeys(rows_of.values()))}
     found = []
     for key, members in chains.items():
         members.sort(key=lambda member: member[:2])
         numbers = [number for _, number, _ in members]
-        found.append(Chain(numbers, [params for *_, params in members], rows_keys[key]))
+        params_of = [params for *_, params in members]
+        found.append(Chain(numbers, params_of, numbered[rows_of[key]]))
     return found
 
 
@@ -64,35 +72,38 @@ def svm_of(estimator: Any, params: dict[str, Any]) -> tuple[str, Any]:
     """The prefix of the parameters' names of the SVM, and the SVM with its own ones set.
 
     None where there is none of ours that is fitted to rows in memory: the estimator itself, or the
-    last step of a pipeline.
+    last step of a pipeline. Nor where the one or the other has a ``fit`` of its own, which may do
+    other things with rows than work is shared for.
     """
-    prefix, machine = "", estimator
+    prefix, svm = "", estimator
     if isinstance(estimator, Pipeline):
-        if estimator.transform_input is not None:
+        own_fit = type(estimator).fit is not Pipeline.fit
+        if own_fit or estimator.transform_input is not None or "steps" in params:
             return prefix, None
-        name, machine = estimator.steps[-1]
-        prefix, machine = f"{name}__", params.get(name, machine)
-    if getattr(type(machine), "fit", None) is not KernelMachine.fit:
+        name, svm = estimator.steps[-1]
+        prefix, svm = f"{name}__", params.get(name, svm)
+    if getattr(type(svm), "fit", None) is not KernelMachine.fit:
         return prefix, None
-    own = {
+    own = _own_params(params, prefix)
+    if not set(own) <= set(svm.get_params(deep=False)):
+        return prefix, None  # to fail as any estimator does that is given unknown parameters
+    return prefix, clone(svm).set_params(**own)
+
+
+def _own_params(params: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The parameters of the SVM itself, by its own names."""
+    below = {
         name.removeprefix(prefix): value
         for name, value in params.items()
-        if name.startswith(prefix) and _is_own(name, prefix)
+        if name.startswith(prefix)
     }
-    known = machine.get_params(deep=False)
-    if not set(own) <= set(known):
-        return prefix, None  # to fail as any estimator does that is given unknown parameters
-    return prefix, clone(machine).set_params(**own)
+    return {name: value for name, value in below.items() if "__" not in name}
 
 
-def _is_own(name: str, prefix: str) -> bool:
-    return "__" not in name.removeprefix(prefix) and (bool(prefix) or "__" not in name)
-
-
-def _cost(machine: Any) -> float:
+def _cost(svm: Any) -> float:
     """C, by which a chain is ordered."""
-    cost = getattr(machine, "C", 0.0)
-    return float(cost) if isinstance(cost, (int, float)) else 0.0
+    cost = getattr(svm, "C", 0.0)
+    return float(cost) if isinstance(cost, Real) else 0.0
 
 
 def _key(values: dict[str, Any]) -> Hashable:

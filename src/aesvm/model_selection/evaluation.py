@@ -1,7 +1,7 @@
 """The candidates of a chain, fitted and scored on one fold.
 
 What fits to the same rows share (``SharedWork``) is kept by the thread that makes them, until it
-is given a chain of other rows.
+is given a chain of other rows, or the last one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,14 +20,14 @@ from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _Passthroug
 from sklearn.model_selection._validation import _fit_and_score, _score
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params, _num_samples
+from sklearn.utils.validation import _check_method_params
 
-from aesvm.estimators.prediction import KnownRows, model_of
+from aesvm.estimators.prediction import EvaluatedRows, model_of
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.chains import Chain, svm_of
-from aesvm.model_selection.known import known_models
-from aesvm.runtime.warn import kept_warnings
+from aesvm.model_selection.decision_values import with_decision_values
+from aesvm.runtime.warn import kept_warnings, warn
 
 #: What ``SharedWork.spent`` counts, and the names it has in ``cv_results_``.
 SPENT = {
@@ -37,7 +38,7 @@ SPENT = {
     "rows_solved": "rows_solved",
 }
 
-_own = threading.local()  # the fold that this thread has worked on last
+_last = threading.local()  # the rows that this thread has worked on last, and their key
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,14 @@ class Search:
     key: str  #: of this search alone
 
     @property
-    def scorers(self) -> list[Any]:
-        several = isinstance(self.scorer, _MultimetricScorer)
-        return list(self.scorer._scorers.values()) if several else [self.scorer]
-
-    @property
     def scores_predictions(self) -> bool:
-        """Whether scores depend on predictions alone, and not on what else an estimator has."""
-        return all(isinstance(one, (_BaseScorer, _PassthroughScorer)) for one in self.scorers)
+        """Whether scores depend on predictions alone, and whoever scores sees nothing else.
+
+        Any other function may look at what else an estimator has, and change rows it is given.
+        """
+        several = isinstance(self.scorer, _MultimetricScorer)
+        scorers = list(self.scorer._scorers.values()) if several else [self.scorer]
+        return all(isinstance(one, (_BaseScorer, _PassthroughScorer)) for one in scorers)
 
 
 class Fold(NamedTuple):
@@ -73,65 +74,78 @@ class Fold(NamedTuple):
     test: NDArray[np.intp]
 
 
-class Said(NamedTuple):
-    """What lines say of where a fit stands in its search."""
+class Place(NamedTuple):
+    """Where a fit stands in its search, for lines that are printed."""
 
     fold: int
     n_folds: int
     n_candidates: int
 
 
+class _Part(NamedTuple):
+    """Training rows or test rows of a fold."""
+
+    X: Any
+    y: Any
+    transformed: Any  #: X as the steps of a pipeline before the SVM make it
+
+
 class _Rows:
     """The rows of a fold, transformed by the steps before the SVM, and the work that they share."""
 
     def __init__(self, search: Search, fold: Fold, params: dict[str, Any]) -> None:
-        estimator = clone(search.estimator).set_params(**clone(params, safe=False))
-        self.train, self.y_train = _safe_split(estimator, search.X, search.y, fold.train)
-        self.test, self.y_test = _safe_split(estimator, search.X, search.y, fold.test, fold.train)
-        given = search.fit_params
-        self.fit_params = _check_method_params(search.X, params=given, indices=fold.train)
-        scoring = search.score_params
-        self.score_params = [
-            _check_method_params(search.X, params=scoring, indices=rows)
-            for rows in (fold.train, fold.test)
-        ]
+        estimator = _candidate(search, params)
+        train, y_train = _safe_split(estimator, search.X, search.y, fold.train)
+        test, y_test = _safe_split(estimator, search.X, search.y, fold.test, fold.train)
+        self.fit_params = _check_method_params(
+            search.X, params=search.fit_params, indices=fold.train
+        )
         self.steps: list[tuple[str, Any]] = []
-        self.own_params, self.transformed = self.fit_params, (self.train, self.test)
+        self.X_train, self.y_train = train, y_train  # what the SVM is fitted to
+        scored_train, scored_test = train, test
         if isinstance(estimator, Pipeline):
-            name = estimator.steps[-1][0]
-            self.own_params = {
-                param.removeprefix(f"{name}__"): value for param, value in self.fit_params.items()
+            prefix = f"{estimator.steps[-1][0]}__"
+            self.fit_params = {
+                name.removeprefix(prefix): value for name, value in self.fit_params.items()
             }
             self.steps = estimator.steps[:-1]
             if self.steps:
                 before = Pipeline(self.steps)
-                train = before.fit_transform(self.train, self.y_train)
-                self.transformed = train, before.transform(self.test)
+                # steps may change what they are given, and transform rows that they are fitted to
+                # otherwise than others
+                self.X_train = before.fit_transform(_fresh(train), y_train)
+                if search.return_train_score:
+                    scored_train = before.transform(_fresh(train))
+                scored_test = before.transform(_fresh(test))
+        self.train = _Part(train, y_train, scored_train)
+        self.test = _Part(test, y_test, scored_test)
         self.shared = SharedWork(in_search=True)
 
 
 def can_share(search: Search, params: dict[str, Any]) -> bool:
     """Whether a candidate is of the family, and all that ``fit`` is given is for its SVM."""
-    prefix, machine = svm_of(search.estimator, params)
-    return machine is not None and all(name.startswith(prefix) for name in search.fit_params)
+    prefix, svm = svm_of(search.estimator, params)
+    return svm is not None and all(name.startswith(prefix) for name in search.fit_params)
 
 
-def evaluate(search: Search, fold: Fold, chain: Chain, said: Said) -> list[dict[str, Any]]:
+def evaluate(
+    search: Search, fold: Fold, chain: Chain, place: Place, is_last: bool = False
+) -> list[dict[str, Any]]:
     """Fit and score the candidates of a chain on a fold.
 
     Returns what scikit-learn's searches make their results of, for each of the candidates; and in
     ``"spent"`` what was spent on what, and in ``"warned"`` the warnings of fits: not of those that
-    share nothing.
+    share nothing. ``is_last``: whether no other chain is expected by this thread.
     """
     candidates = chain.params
     if not can_share(search, candidates[0]):
-        return _alone(search, fold, chain, said)
-    key = search.key, fold.train.tobytes(), fold.test.tobytes(), chain.rows_key
+        return _alone(search, fold, chain, place)
+    key = search.key, fold.train.tobytes(), fold.test.tobytes(), chain.rows
     started = time.perf_counter()
     try:
         rows = _rows_of(key, search, fold, candidates[0])
     except Exception:
-        return _alone(search, fold, chain, said)  # each fails as it would
+        return _alone(search, fold, chain, place)  # each fails as it would
     results: list[dict[str, Any]] = []
     fitted: list[Any] = []
     for params in candidates:
@@ -140,65 +154,84 @@ def evaluate(search: Search, fold: Fold, chain: Chain, said: Said) -> list[dict[
             try:
                 fitted.append(_fitted(search, rows, params))
             except Exception:
-                fitted.append(None)
+                fitted.append(None)  # it is fitted alone below, and fails as it would
         now = time.perf_counter()
         spent = {name: float(rows.shared.spent[what]) for what, name in SPENT.items()}
-        told = [(message, category.__name__) for message, category in warned]
+        messages = [(message, category.__name__) for message, category in warned]
         results.append(
-            {"fit_error": None, "fit_time": now - started, "spent": spent, "warned": told}
+            {"fit_error": None, "fit_time": now - started, "spent": spent, "warned": messages}
         )
         started = now
-    _share_values(search, rows, [one for one in fitted if one is not None])
+    if search.scores_predictions:
+        with suppress(Exception):  # rows that cannot be predicted are an error of the score
+            _share_values(search, rows, [svm for svm in fitted if svm is not None])
     shared_time = (time.perf_counter() - started) / len(candidates)
-    for at, (params, machine) in enumerate(zip(candidates, fitted, strict=True)):
-        if machine is None:
-            one = Chain(chain.numbers[at : at + 1], [params], chain.rows_key)
-            (results[at],) = _alone(search, fold, one, said)
+    for at, (params, svm) in enumerate(zip(candidates, fitted, strict=True)):
+        if svm is None:
+            one = Chain(chain.numbers[at : at + 1], [params], chain.rows)
+            (results[at],) = _alone(search, fold, one, place)
+            if results[at]["fit_error"] is None:
+                warn(f"{params} failed in a search, and not by itself: please report it.")
             continue
         started = time.perf_counter()
-        results[at] |= _scores(search, rows, params, machine)
-        results[at]["n_test_samples"] = _num_samples(rows.test)
+        results[at] |= _scores(search, fold, rows, params, svm)
+        results[at]["n_test_samples"] = len(fold.test)
         results[at]["score_time"] = time.perf_counter() - started + shared_time
-        _say(search, said, chain.numbers[at], params, results[at])
+        _say(search, place, chain.numbers[at], params, results[at])
+    if is_last:
+        forget()
     return results
 
 
 def forget() -> None:
     """Let go of the rows that this thread has worked on."""
-    vars(_own).clear()
+    vars(_last).clear()
 
 
 def _rows_of(key: Hashable, search: Search, fold: Fold, params: dict[str, Any]) -> _Rows:
-    if getattr(_own, "key", None) != key:
+    if getattr(_last, "key", None) != key:
         forget()
-        _own.rows, _own.key = _Rows(search, fold, params), key
-    return _own.rows
+        _last.rows, _last.key = _Rows(search, fold, params), key
+    return _last.rows
+
+
+def _candidate(search: Search, params: dict[str, Any]) -> Any:
+    return clone(search.estimator).set_params(**clone(params, safe=False))
+
+
+def _fresh(X: Any) -> Any:
+    return X.copy() if hasattr(X, "copy") else X
 
 
 def _fitted(search: Search, rows: _Rows, params: dict[str, Any]) -> Any:
     """The SVM of a candidate, fitted to transformed rows."""
-    estimator = clone(search.estimator).set_params(**clone(params, safe=False))
-    machine = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    machine._shared = rows.shared
+    estimator = _candidate(search, params)
+    svm = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    svm._shared = rows.shared
     targets = () if rows.y_train is None else (rows.y_train,)
     try:
-        return machine.fit(rows.transformed[0], *targets, **rows.own_params)
+        return svm.fit(rows.X_train, *targets, **rows.fit_params)
     finally:
-        del machine._shared
+        del svm._shared
 
 
 def _share_values(search: Search, rows: _Rows, fitted: list[Any]) -> None:
-    """Have the SVMs know their decision values at the rows that are scored."""
+    """Have the SVMs hold their decision values at the rows that are scored."""
     if not fitted:
         return
-    models = [model_of(machine) for machine in fitted]
-    trained_on = validated_rows(fitted[0], rows.transformed[0], reset=False)
-    parts = rows.transformed if search.return_train_score else rows.transformed[1:]
-    for X in parts:
-        valid = validated_rows(fitted[0], X, reset=False)
-        known = known_models(models, trained_on, valid, fitted[0].n_jobs)
-        for machine, model in zip(fitted, known or [], strict=False):
-            machine._known = [*getattr(machine, "_known", ()), KnownRows(X, model)]
+    models = [model_of(svm) for svm in fitted]
+    trained_on = validated_rows(fitted[0], rows.X_train, reset=False)
+    parts = (rows.train, rows.test) if search.return_train_score else (rows.test,)
+    for part in parts:
+        valid = validated_rows(fitted[0], part.transformed, reset=False)
+        evaluated = with_decision_values(models, trained_on, valid, fitted[0].n_jobs)
+        if evaluated is None:
+            continue
+        for svm, model in zip(fitted, evaluated, strict=True):
+            svm._evaluated_rows = [
+                *getattr(svm, "_evaluated_rows", ()),
+                EvaluatedRows(part.transformed, model),
+            ]
 
 
 class _Transformed(TransformerMixin, BaseEstimator):
@@ -208,56 +241,68 @@ class _Transformed(TransformerMixin, BaseEstimator):
         self.rows = rows
 
     def transform(self, X: Any) -> Any:
-        for given, transformed in zip(
-            (self.rows.train, self.rows.test), self.rows.transformed, strict=True
-        ):
-            if X is given:
-                return transformed
+        for part in (self.rows.train, self.rows.test):
+            if X is part.X:
+                return part.transformed
         return Pipeline(self.rows.steps).transform(X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
 
-def _scores(search: Search, rows: _Rows, params: dict[str, Any], machine: Any) -> dict[str, Any]:
-    estimator = machine
+def _scores(
+    search: Search, fold: Fold, rows: _Rows, params: dict[str, Any], svm: Any
+) -> dict[str, Any]:
+    estimator = svm
     if isinstance(search.estimator, Pipeline):
-        estimator = clone(search.estimator).set_params(**clone(params, safe=False))
+        estimator = _candidate(search, params)
         steps: list[tuple[str, Any]] = list(rows.steps)
         if rows.steps and search.scores_predictions:
             steps = [("transformed", _Transformed(rows))]
-        estimator.steps = [*steps, (estimator.steps[-1][0], machine)]
-    scored = {"test_scores": (rows.test, rows.y_test, rows.score_params[1])}
+        estimator.steps = [*steps, (estimator.steps[-1][0], svm)]
+    scored = {"test_scores": (rows.test, fold.test)}
     if search.return_train_score:
-        scored["train_scores"] = rows.train, rows.y_train, rows.score_params[0]
-    return {
-        name: _score(estimator, X, y, search.scorer, score_params, search.error_score)
-        for name, (X, y, score_params) in scored.items()
-    }
+        scored["train_scores"] = rows.train, fold.train
+    found = {}
+    for name, (part, numbers) in scored.items():
+        given = _check_method_params(search.X, params=search.score_params, indices=numbers)
+        # of rows that whoever scores may change, the next has others
+        X, y = (part.X, part.y) if search.scores_predictions else map(_fresh, part[:2])
+        found[name] = _score(estimator, X, y, search.scorer, given, search.error_score)
+    return found
 
 
 def _say(
-    search: Search, said: Said, number: int, params: dict[str, Any], result: dict[str, Any]
+    search: Search, place: Place, number: int, params: dict[str, Any], result: dict[str, Any]
 ) -> None:
     """A line about a fit, in scikit-learn's form."""
     if search.verbose < 2:
         return
-    where = told = ""
+    where = scores = ""
     if search.verbose > 2:
-        where = f" {said.fold + 1}/{said.n_folds}"
-        scores = result["test_scores"]
-        scores = scores if isinstance(scores, dict) else {"score": scores}
-        told = " ".join(f"{name}: (test={value:.3f})" for name, value in sorted(scores.items()))
-        told = f", {told.replace(': (test=', '=').rstrip(')')}" if len(scores) == 1 else f" {told}"
+        where = f" {place.fold + 1}/{place.n_folds}"
+        scores = _scores_text(result)
     if search.verbose > 9:
-        where += f"; {number + 1}/{said.n_candidates}"
+        where += f"; {number + 1}/{place.n_candidates}"
     values = ", ".join(f"{name}={params[name]}" for name in sorted(params))
     seconds = result["fit_time"] + result["score_time"]
-    line = f"{values};{told} total time={seconds:6.1f}s"
+    line = f"{values};{scores} total time={seconds:6.1f}s"
     print(f"[CV{where}] END {line:.>{max(0, 80 - len(where) - 9)}}", flush=True)
 
 
-def _alone(search: Search, fold: Fold, chain: Chain, said: Said) -> list[dict[str, Any]]:
+def _scores_text(result: dict[str, Any]) -> str:
+    test, train = result["test_scores"], result.get("train_scores")
+    if not isinstance(test, dict):
+        both = f"(train={train:.3f}, test={test:.3f})" if train is not None else f"{test:.3f}"
+        return f", score={both}"
+    each = []
+    for name in sorted(test):
+        of_train = f"train={train[name]:.3f}, " if train is not None else ""
+        each.append(f"{name}: ({of_train}test={test[name]:.3f})")
+    return f" {' '.join(each)}"
+
+
+def _alone(search: Search, fold: Fold, chain: Chain, place: Place) -> list[dict[str, Any]]:
     """Candidates that share nothing, fitted and scored as scikit-learn does it."""
     return [
         _fit_and_score(
@@ -274,8 +319,8 @@ def _alone(search: Search, fold: Fold, chain: Chain, said: Said) -> list[dict[st
             return_train_score=search.return_train_score,
             return_n_test_samples=True,
             return_times=True,
-            split_progress=(said.fold, said.n_folds),
-            candidate_progress=(number, said.n_candidates),
+            split_progress=(place.fold, place.n_folds),
+            candidate_progress=(number, place.n_candidates),
             error_score=search.error_score,
         )
         for number, params in zip(chain.numbers, chain.params, strict=True)

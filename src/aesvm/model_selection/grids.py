@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import loguniform
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
+from sklearn.utils import indexable
 
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.validation import validated_rows
@@ -30,8 +31,12 @@ _VALUES = 5
 #: below, to that of the lower, and a factor above.
 _QUANTILES, _BEYOND = (0.1, 0.9), 4.0
 
-#: C times the spread of the data in kernel space; in a regression, over the spread of the targets.
-_COSTS = 0.1, 1000.0
+#: C times the spread of the data in kernel space; and of a regression, that over the spread of the
+#: targets: there, a larger one takes minutes, and gains little.
+_COSTS, _COSTS_OF_TARGETS = (0.1, 1000.0), (0.1, 100.0)
+
+#: Squared distances below this, and above its inverse, have no gamma that could be computed with.
+_LEAST = 1e-200
 
 #: nu of a classifier or regression, as shares of the largest possible; and of outliers.
 _NUS, _OUTLIERS = (0.05, 0.8), (0.005, 0.2)
@@ -90,7 +95,10 @@ def svm_grid(estimator: Any, X: ArrayLike, y: ArrayLike | None = None) -> dict[s
     >>> [len(values) for values in grid.values()]
     [5, 5]
     """
-    ranges = _ranges(estimator, X, y)
+    return _values_of(_ranges(estimator, X, y))
+
+
+def _values_of(ranges: dict[str, tuple[float, float]]) -> dict[str, list[float]]:
     return {
         name: [float(f"{value:.3g}") for value in np.geomspace(low, high, _VALUES)]
         for name, (low, high) in ranges.items()
@@ -102,48 +110,52 @@ def svm_distributions(estimator: Any, X: ArrayLike, y: ArrayLike | None = None) 
 
     gamma is drawn from its five values: candidates with the same kernel share more.
     """
-    grid = svm_grid(estimator, X, y)
+    ranges = _ranges(estimator, X, y)
+    grid = _values_of(ranges)
     return {
         name: grid[name] if name.endswith("gamma") else loguniform(low, high)
-        for name, (low, high) in _ranges(estimator, X, y).items()
+        for name, (low, high) in ranges.items()
     }
 
 
 def _ranges(estimator: Any, X: Any, y: Any) -> dict[str, tuple[float, float]]:
-    prefix, machine = svm_of(estimator, {})
-    if machine is None:
+    prefix, svm = svm_of(estimator, {})
+    if svm is None:
         raise ValueError(
-            f'param_grid="svm" is for estimators of aesvm and pipelines that end in one, and got '
-            f"{type(estimator).__name__}: give a grid of your own."
+            'The candidates "svm" are for estimators of aesvm and pipelines that end in one, and '
+            f"got {type(estimator).__name__}: give candidates of your own."
         )
     rows = _transformed_sample(estimator, X, y)
-    machine = clone(machine)
+    svm = clone(svm)
     ranges: dict[str, tuple[float, float]] = {}
-    if machine.kernel == "precomputed" or callable(machine.kernel):
+    if svm.kernel == "precomputed" or callable(svm.kernel):
         spread = 1.0
     else:
-        rows = validated_rows(machine, rows, reset=True)
-        if machine.kernel == "rbf":
+        rows = validated_rows(svm, rows, reset=True)
+        if svm.kernel == "rbf":
             ranges[f"{prefix}gamma"] = low, high = _gammas(rows)
-            machine.gamma = float(np.sqrt(low * high))
-        spread = _kernel_spread(machine, rows)
-    if hasattr(machine, "C"):
-        targets = 1.0
-        if is_regressor(machine):
-            targets = float(np.std(np.asarray(y, dtype=float))) or 1.0
-        ranges[f"{prefix}C"] = _COSTS[0] * targets / spread, _COSTS[1] * targets / spread
+            svm.gamma = float(np.sqrt(low * high))
+        spread = _kernel_spread(svm, rows)
+    if hasattr(svm, "C"):
+        (low, high), targets = _COSTS, 1.0
+        if is_regressor(svm):
+            if y is None:
+                raise ValueError("y=None: the range of C of a regression is that of its targets.")
+            (low, high), targets = _COSTS_OF_TARGETS, float(np.std(np.asarray(y, float))) or 1.0
+        ranges[f"{prefix}C"] = low * targets / spread, high * targets / spread
     else:
         largest = 1.0
-        if is_classifier(machine):
+        if is_classifier(svm):
             counts = np.sort(np.unique(np.asarray(y), return_counts=True)[1])
             largest = 2.0 * counts[0] / (counts[0] + counts[-1])
-        low, high = _NUS if is_classifier(machine) or is_regressor(machine) else _OUTLIERS
+        low, high = _NUS if is_classifier(svm) or is_regressor(svm) else _OUTLIERS
         ranges[f"{prefix}nu"] = low * largest, high * largest
     return ranges
 
 
 def _transformed_sample(estimator: Any, X: Any, y: Any) -> Any:
     """Some rows, as the SVM will see them."""
+    X = indexable(X)[0]
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     at = np.sort(np.random.default_rng(0).permutation(n_rows)[:_SAMPLE])
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
@@ -159,19 +171,22 @@ def _gammas(rows: Any) -> tuple[float, float]:
     other = np.random.default_rng(1).permutation(n)
     apart = np.arange(n) != other
     difference = rows[np.flatnonzero(apart)] - rows[other[apart]]
-    squared = difference.multiply(difference) if hasattr(difference, "multiply") else difference**2
+    with np.errstate(over="ignore"):
+        squared = (
+            difference.multiply(difference) if hasattr(difference, "multiply") else difference**2
+        )
     distances = np.asarray(squared.sum(axis=1), dtype=float).ravel()
-    distances = distances[distances > 0]
+    distances = distances[(distances > _LEAST) & (distances < 1.0 / _LEAST)]
     if not len(distances):
         return 1.0 / _BEYOND, _BEYOND
     near, far = np.quantile(distances, _QUANTILES)
     return float(1.0 / (_BEYOND * far)), float(_BEYOND / near)
 
 
-def _kernel_spread(machine: Any, rows: Any) -> float:
+def _kernel_spread(svm: Any, rows: Any) -> float:
     """The mean squared distance of rows from their centre, in kernel space."""
-    gamma = resolve_gamma(machine.gamma, rows, machine.kernel)
+    gamma = resolve_gamma(svm.gamma, rows, svm.kernel)
     every: NDArray[np.intp] = np.arange(rows.shape[0])
-    values = kernel_spec(machine, gamma).matrix(rows, dtype=np.float64).square(every)
+    values = kernel_spec(svm, gamma).matrix(rows, dtype=np.float64).square(every)
     spread = float(values.diagonal().mean() - values.mean())
     return spread if spread > 0 and np.isfinite(spread) else 1.0

@@ -9,13 +9,14 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import (
     GridSearchCV,
+    HalvingGridSearchCV,
     ParameterGrid,
     ParameterSampler,
     RandomizedSearchCV,
 )
-from sklearn.model_selection._search_successive_halving import HalvingGridSearchCV
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from aesvm.model_selection.chains import svm_of
@@ -26,6 +27,9 @@ from aesvm.model_selection.shared_search import SharedSearch
 _CONSTRAINTS: dict[str, list] = {"resume": [str, os.PathLike, None]}
 
 
+# SharedSearch stands second: the fit of scikit-learn's halving calls the next one, which is ours.
+
+
 class AEGridSearchCV(GridSearchCV, SharedSearch):
     """Search over a grid of parameters, whose fits share their work.
 
@@ -34,8 +38,12 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
 
     - all have the same distinct rows, and steps of a pipeline before the SVM are fitted once;
     - those that differ in the gamma of the RBF kernel have the same partition;
-    - those with the same kernel have the same representative sets, each starts from the solution
-      before it, and kernel values of the rows to predict are computed once.
+    - those with the same kernel have the same representative sets, each starts from the solution at
+      the next smaller C, and kernel values of the rows to predict are computed once.
+
+    There is no start for the nu forms and the one-class SVM, with ``max_vectors`` or ``max_iter``,
+    with a kernel that is not positive semidefinite, and where over a hundred pairs of classes are
+    trained together.
 
     The models of the search have no certificate; ``best_estimator_`` is fitted as always, and has
     one. Candidates of other estimators than ours are fitted as scikit-learn does it.
@@ -52,15 +60,16 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         each on one fold. With ``n_jobs=None`` the estimator's own ``n_jobs`` threads do it.
     resume : str or os.PathLike, default=None
         A file in which results are kept as they come, and from which a search that was
-        interrupted goes on. It is never unpickled; one of another search is refused.
+        interrupted goes on. It is never unpickled; one of another search is refused. All that
+        results depend on must be told from another, so functions have to be those of a module.
 
     Attributes
     ----------
     cv_results_ : dict of ndarrays
         That of ``GridSearchCV``; beside the times of fits and scores, as mean and standard
         deviation over the folds: ``partition_time``, ``set_time`` and ``solve_time``, the
-        ``kernel_values`` that were computed and the ``rows_solved`` for. What several fits share is
-        counted for the first of them.
+        ``kernel_values`` that were computed (nan where they are not counted) and the
+        ``rows_solved`` for. What several fits share is counted for the first of them.
     param_grid_ : dict or list of dicts
         The grid that was searched.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
@@ -217,8 +226,8 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         What there is little of at first: rows, a parameter of the estimator that takes whole
         numbers, or how finely rows are represented. With ``"hull_tol"`` (in a pipeline
         ``"svc__hull_tol"``) all candidates are first trained on coarse representative sets with
-        ``refine=0``, ``factor`` times finer ones for those that are left, and the last as the
-        estimator's own ``hull_tol`` and ``refine`` say.
+        ``refine=0``, ``factor`` times finer ones for those that are left, and the last as their
+        own ``hull_tol``, ``refine`` and ``max_vectors`` say.
     factor, max_resources, min_resources, aggressive_elimination, cv, scoring, refit, error_score, \
     return_train_score, random_state, n_jobs, verbose
         As for :class:`sklearn.model_selection.HalvingGridSearchCV`.
@@ -299,8 +308,8 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     def _check_input_parameters(self, X: Any, y: Any, split_params: Any) -> None:
         given = self.max_resources
         if self._by_tolerance and given == "auto":
-            n_rounds = 1 + floor(log(len(ParameterGrid(self.param_grid_)), self.factor))
-            self.max_resources = ceil(self.factor ** (n_rounds - 1))
+            n_candidates = max(1, len(ParameterGrid(self.param_grid_)))
+            self.max_resources = ceil(self.factor ** floor(log(n_candidates, self.factor)))
         try:
             super()._check_input_parameters(X, y, split_params)
         finally:
@@ -310,20 +319,38 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         if not self._by_tolerance:
             super()._run_search(evaluate_candidates, callback_ctx=callback_ctx)
             return
-        own = self.estimator.get_params()
-        refine = f"{self.resource.removesuffix('hull_tol')}refine"
+        prefix = self.resource.removesuffix("hull_tol")
+        candidates = list(ParameterGrid(self.param_grid_))
+        for name in ("refine", "max_vectors"):
+            if any(f"{prefix}{name}" in params for params in candidates):
+                raise ValueError(
+                    f"resource={self.resource!r} says itself what {prefix}{name} is until the last "
+                    f"round, and param_grid has values of it: take that out, or another resource."
+                )
 
         def at_tolerance(candidates: Iterable[dict[str, Any]], *args: Any, **others: Any) -> Any:
             """Candidates whose resource is how many times finer than the first they are."""
-            told = []
+            finest = self._last_resource(len(ParameterGrid(self.param_grid_)))
+            as_trained = []
             for params in candidates:
-                share = params[self.resource] / self.max_resources_
-                how = own[refine] if share >= 1.0 else 0
-                tol = own[self.resource] / share
-                told.append({**params, self.resource: tol, refine: how})
-            return evaluate_candidates(told, *args, **others)
+                share = params[self.resource] / finest
+                ours = [f"{prefix}{name}" for name in ("hull_tol", "refine", "max_vectors")]
+                params = {name: value for name, value in params.items() if name not in ours}
+                _, svm = svm_of(self.estimator, params)
+                how = {"hull_tol": svm.hull_tol / share, "refine": svm.refine}
+                if share < 1.0:
+                    how |= {"refine": 0, "max_vectors": None}
+                as_trained.append(params | {f"{prefix}{name}": how[name] for name in how})
+            return evaluate_candidates(as_trained, *args, **others)
 
         super()._run_search(at_tolerance, callback_ctx=callback_ctx)
+
+    def _last_resource(self, n_candidates: int) -> int:
+        """The resource of the last round, which may be less than the most there is."""
+        required = 1 + floor(log(n_candidates, self.factor))
+        possible = 1 + floor(log(self.max_resources_ // self.min_resources_, self.factor))
+        rounds = possible if self.aggressive_elimination else min(possible, required)
+        return min(int(self.factor ** (rounds - 1) * self.min_resources_), self.max_resources_)
 
 
 def _search_all(owner: Any, candidates: Any, evaluate_candidates: Callable, context: Any) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -30,8 +31,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from aesvm.model_selection.chains import Chain, chains_of
-from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts
-from aesvm.model_selection.evaluation import SPENT, Fold, Said, Search, evaluate, forget
+from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts_of
+from aesvm.model_selection.evaluation import SPENT, Fold, Place, Search, evaluate, forget
 from aesvm.model_selection.pace import Pace
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
@@ -43,12 +44,12 @@ _EVERY = 5.0
 _OURS = "spent", "warned"
 
 
-class _Piece(NamedTuple):
-    """A chain on a fold."""
+class _ChainOnFold(NamedTuple):
+    """What is handed to joblib at a time."""
 
-    chain: int
+    chain: Chain
     fold: int
-    key: str  #: in the file of results
+    kind: int  #: the number of the chain, the same on every fold
 
 
 class SharedSearch(BaseSearchCV):
@@ -79,9 +80,10 @@ class SharedSearch(BaseSearchCV):
         params = _check_method_params(X, params=params)
         routed = self._get_routed_params_for_fit(params)
         weights = params.get("sample_weight")
-        told = {"X": X, "y": y, "metadata": None if weights is None else {"sample_weight": weights}}
+        metadata = None if weights is None else {"sample_weight": weights}
+        given = {"X": X, "y": y, "metadata": metadata}
         whole = self._init_callback_context(max_subtasks=1 + (self.refit is not False))
-        whole.call_on_fit_task_begin(estimator=self, **told)
+        whole.call_on_fit_task_begin(estimator=self, **given)
         self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         self._candidates_from(X, y)
         self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
@@ -114,32 +116,34 @@ class SharedSearch(BaseSearchCV):
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
         if self.refit:
-            self._refit(search, whole, told)
+            self._refit(search, whole, given)
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
         self.cv_results_ = results
-        whole.call_on_fit_task_end(estimator=self, **told)
+        whole.call_on_fit_task_end(estimator=self, **given)
         return self
 
-    def _refit(self: Any, search: Search, whole: Any, told: dict[str, Any]) -> None:
+    def _refit(self: Any, search: Search, whole: Any, given: dict[str, Any]) -> None:
         """Fit the best candidate to all rows."""
         best = clone(search.estimator).set_params(**clone(self.best_params_, safe=False))
         self.best_estimator_ = best
         task = whole.subcontext(task_name="refit-with-best-params")
         with task.propagate_callback_context(best):
-            task.call_on_fit_task_begin(estimator=self, **told)
+            task.call_on_fit_task_begin(estimator=self, **given)
             started = time.time()
             targets = () if search.y is None else (search.y,)
             best.fit(search.X, *targets, **search.fit_params)
             self.refit_time_ = time.time() - started
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
-        task.call_on_fit_task_end(estimator=self, **told)
+        task.call_on_fit_task_end(estimator=self, **given)
 
     def _candidates_from(self, X: Any, y: Any) -> None:
         """Make the grid where it is given by name."""
 
     def to_frame(self: Any) -> Any:
         """``cv_results_`` as a pandas frame, the best candidate first.
+
+        After halving it begins with the candidates of the last round.
 
         Examples
         --------
@@ -158,7 +162,11 @@ class SharedSearch(BaseSearchCV):
             raise ImportError("to_frame needs pandas: pip install pandas.") from error
         frame = pd.DataFrame(self.cv_results_)
         ranks = [name for name in frame.columns if name.startswith("rank_test_")]
-        return frame.sort_values(ranks[0], kind="stable") if ranks else frame
+        if not ranks:
+            return frame
+        if "iter" not in frame:
+            return frame.sort_values(ranks[0], kind="stable")
+        return frame.sort_values(["iter", ranks[0]], ascending=[False, True], kind="stable")
 
 
 class _Evaluations:
@@ -172,18 +180,18 @@ class _Evaluations:
         self.candidates: list[dict[str, Any]] = []
         self.more: dict[str, list] = defaultdict(list)
         self.results: dict[str, Any] = {}
+        self.folds_keys: dict[bytes, str] = {}
         self.kept: Checkpoint | None = None
         if owner.resume is not None:
-            options = search.return_train_score, repr(search.error_score)
             self.kept = Checkpoint(
                 owner.resume,
-                parts(
+                parts_of(
                     search.estimator,
-                    search.X,
-                    search.y,
-                    (search.fit_params, search.score_params),
-                    owner.scoring,
-                    options,
+                    X=search.X,
+                    y=search.y,
+                    params=(search.fit_params, search.score_params),
+                    scoring=owner.scoring,
+                    options=(search.return_train_score, repr(search.error_score)),
                 ),
             )
 
@@ -199,7 +207,7 @@ class _Evaluations:
         candidates = list(candidate_params)
         splitter = cv or owner._checked_cv_orig
         folds = [
-            Fold(np.asarray(train), np.asarray(test))
+            Fold(_numbers(train), _numbers(test))
             for train, test in splitter.split(search.X, search.y, **self.split_params)
         ]
         if len(folds) != owner.n_splits_:
@@ -237,68 +245,95 @@ class _Evaluations:
     ) -> list[dict[str, Any]]:
         """The results of all candidates, each on all folds."""
         chains = chains_of(self.search.estimator, candidates)
-        pieces = self._pieces(chains, folds)
-        found: dict[tuple[int, int], dict[str, Any]] = {}
-        told = _Told(self.owner, context, pieces, len(candidates) * len(folds))
-        todo = []
-        for piece in pieces:
-            known = None if self.kept is None else self._known(piece, chains[piece.chain])
-            if known is None:
-                todo.append(piece)
-            else:
-                _put(found, chains[piece.chain], piece.fold, known)
-                told.done(piece, 0.0, n_workers=1)
-        n_jobs, owner = self.owner.n_jobs, self.owner
-        # a worker that goes on with the fold it has worked on shares more
-        parallel = Parallel(
-            n_jobs=n_jobs, pre_dispatch=owner.pre_dispatch, return_as="generator_unordered"
-        )
+        found = self._found_before(candidates, folds)
+        todo = [
+            _ChainOnFold(rest, fold, kind)
+            for fold in range(len(folds))
+            for kind, chain in sorted(enumerate(chains), key=lambda one: one[1].rows)
+            if (rest := _without(chain, fold, found)).numbers
+        ]
+        progress = _SearchProgress(self.owner, context, todo, len(candidates) * len(folds))
+        n_workers = effective_n_jobs(self.owner.n_jobs)
         work = (
             delayed(_evaluate)(
                 self.search,
-                folds[piece.fold],
-                chains[piece.chain],
-                piece,
-                Said(piece.fold, len(folds), len(candidates)),
+                folds[one.fold],
+                one,
+                Place(one.fold, len(folds), len(candidates)),
+                at >= len(todo) - n_workers,
             )
-            for piece in todo
+            for at, one in enumerate(todo)
         )
-        for piece, results, seconds in parallel(work):
-            _put(found, chains[piece.chain], piece.fold, results)
+        for one, results, seconds in self._parallel()(work):
+            for number, result in zip(one.chain.numbers, results, strict=True):
+                found[number, one.fold] = result
+                if self.kept is not None:
+                    self.kept.put(self._key(candidates[number], folds[one.fold]), result)
             if self.kept is not None:
-                self.kept.add(piece.key, results)
-            told.done(piece, seconds, parallel._effective_n_jobs())
-        told.end()
+                self.kept.write()
+            progress.done(one, seconds, n_workers)
+        progress.end()
         return [
             found[number, fold] for number in range(len(candidates)) for fold in range(len(folds))
         ]
 
-    def _known(self, piece: _Piece, chain: Chain) -> list[dict[str, Any]] | None:
-        assert self.kept is not None
-        return self.kept.find(piece.key, len(chain.numbers))
+    def _parallel(self) -> Any:
+        options = {"n_jobs": self.owner.n_jobs, "pre_dispatch": self.owner.pre_dispatch}
+        try:
+            # a worker that goes on with the fold it has worked on shares more
+            return Parallel(**options, return_as="generator_unordered")
+        except ValueError:  # a backend that gives results all at once
+            return Parallel(**options)
 
-    def _pieces(self, chains: list[Chain], folds: list[Fold]) -> list[_Piece]:
-        """All that is to be done: fold by fold, and chains of the same rows together."""
-        order = sorted(range(len(chains)), key=lambda at: (str(chains[at].rows_key), at))
-        keys = [""] * len(chains)
-        folds_keys = [""] * len(folds)
-        if self.kept is not None:
-            keys = [digest_of(chain.params) for chain in chains]
-            folds_keys = [digest_of(fold.train, fold.test) for fold in folds]
-        return [
-            _Piece(at, fold, f"{folds_keys[fold]}-{keys[at]}")
-            for fold in range(len(folds))
-            for at in order
-        ]
+    def _found_before(
+        self, candidates: list[dict[str, Any]], folds: list[Fold]
+    ) -> dict[tuple[int, int], dict[str, Any]]:
+        """Results that the file has."""
+        found: dict[tuple[int, int], dict[str, Any]] = {}
+        if self.kept is None:
+            return found
+        for fold, rows in enumerate(folds):
+            for number, params in enumerate(candidates):
+                result = self.kept.find(self._key(params, rows))
+                if result is not None:
+                    found[number, fold] = result
+        n_fits = len(candidates) * len(folds)
+        if self.owner.verbose:
+            say(self.owner, f"{len(found):,} of {n_fits:,} fits are known from {self.kept.path}")
+        if not found and self.kept.n_read and not self.candidates:
+            warn(
+                f"resume={str(self.kept.path)!r} has results, but none of these candidates on "
+                "these folds: all are fitted. Folds that are drawn need a random_state to be the "
+                "same again."
+            )
+        return found
+
+    def _key(self, params: dict[str, Any], fold: Fold) -> str:
+        """Of a candidate on a fold, in the file."""
+        if fold.train.tobytes() not in self.folds_keys:
+            self.folds_keys[fold.train.tobytes()] = digest_of("cv", fold.train, fold.test)
+        return f"{self.folds_keys[fold.train.tobytes()]}-{digest_of('a parameter', params)}"
 
 
 def _evaluate(
-    search: Search, fold: Fold, chain: Chain, piece: _Piece, said: Said
-) -> tuple[_Piece, list[dict[str, Any]], float]:
+    search: Search, fold: Fold, one: _ChainOnFold, place: Place, is_last: bool
+) -> tuple[_ChainOnFold, list[dict[str, Any]], float]:
     """A chain evaluated on a fold, wherever joblib has it done."""
     started = time.perf_counter()
-    results = evaluate(search, fold, chain, said)
-    return piece, results, time.perf_counter() - started
+    results = evaluate(search, fold, one.chain, place, is_last)
+    return one, results, time.perf_counter() - started
+
+
+def _numbers(rows: Any) -> Any:
+    """Numbers of rows, which a splitter may give as a mask."""
+    rows = np.asarray(rows)
+    return np.flatnonzero(rows) if rows.dtype == bool else rows
+
+
+def _without(chain: Chain, fold: int, found: dict) -> Chain:
+    """What is left of a chain on a fold."""
+    left = [at for at, number in enumerate(chain.numbers) if (number, fold) not in found]
+    return Chain([chain.numbers[at] for at in left], [chain.params[at] for at in left], chain.rows)
 
 
 def _warn_once(warned: list[Any]) -> None:
@@ -306,17 +341,12 @@ def _warn_once(warned: list[Any]) -> None:
     kinds: dict[tuple[str, str], list[str]] = {}
     for of_fit in warned:
         for message, category in of_fit:
-            kinds.setdefault((re.sub(r"[0-9][0-9.,e+-]*", "#", message), category), []).append(
-                message
-            )
+            kind = re.sub(r"[0-9][0-9.,e+-]*", "#", message), category
+            kinds.setdefault(kind, []).append(message)
     for (_, category), messages in kinds.items():
         named = ConvergenceWarning if category == ConvergenceWarning.__name__ else UserWarning
-        warn(f"{messages[0]} (So {len(messages):,} of {len(warned):,} fits of the search.)", named)
-
-
-def _put(found: dict, chain: Chain, fold: int, results: list[dict[str, Any]]) -> None:
-    for number, result in zip(chain.numbers, results, strict=True):
-        found[number, fold] = result
+        fits = f"{len(messages):,} of {len(warned):,} fits"
+        warn(f"{messages[0]} ({fits} of the search warn of this.)", named)
 
 
 def _spent(out: list[dict[str, Any]], n_splits: int) -> dict[str, Any]:
@@ -331,44 +361,46 @@ def _spent(out: list[dict[str, Any]], n_splits: int) -> dict[str, Any]:
     return columns
 
 
-class _Told:
+class _SearchProgress:
     """Tells callbacks and readers of lines how far a search is: one step for every fit.
 
     Steps are shown by the share of seconds that are over, not of fits that are done.
     """
 
-    def __init__(self, owner: Any, context: Any, pieces: list[_Piece], n_steps: int) -> None:
+    def __init__(self, owner: Any, context: Any, todo: list[_ChainOnFold], n_steps: int) -> None:
         self.owner = owner
         self.context = context
-        self.pace = Pace([piece.chain for piece in pieces])
+        self.pace = Pace([one.kind for one in todo])
         self.n_steps = n_steps
+        self.n_done = self.n_before = n_steps - sum(len(one.chain.numbers) for one in todo)
         self.n_shown = 0
-        self.n_done, self.n_pieces = 0, len(pieces)
         self.last_line = time.perf_counter()
+        self._show(self.n_before)
 
-    def done(self, piece: _Piece, seconds: float, n_workers: int) -> None:
+    def done(self, one: _ChainOnFold, seconds: float, n_workers: int) -> None:
         """A chain on a fold is done."""
-        self.pace.done(piece.chain, seconds)
-        self.n_done += 1
-        self._show(self.pace.share)
+        self.pace.done(one.kind, seconds)
+        self.n_done += len(one.chain.numbers)
+        share = self.pace.share
+        self._show(self.n_before + int(share * (self.n_steps - self.n_before) + 1e-9))
         now = time.perf_counter()
-        if self.owner.verbose and (now - self.last_line > _EVERY or self.n_done == self.n_pieces):
+        if self.owner.verbose and (now - self.last_line > _EVERY or self.n_done == self.n_steps):
             self.last_line = now
             left = self.pace.seconds_left / max(1, n_workers)
             say(
                 self.owner,
-                f"{self.n_done:,} of {self.n_pieces:,} chains of candidates on folds, "
-                f"{self.pace.share:.0%} done, about {left:.0f} s left",
+                f"{self.n_done:,} of {self.n_steps:,} fits, {share:.0%} of the time, "
+                f"about {left:.0f} s left",
             )
 
     def end(self) -> None:
         """All is done."""
-        self._show(1.0)
+        self._show(self.n_steps)
 
-    def _show(self, share: float) -> None:
+    def _show(self, n_steps: int) -> None:
         if self.context is None:
             return
-        while self.n_shown < int(share * self.n_steps + 1e-9):
+        while self.n_shown < n_steps:
             step = self.context.subcontext(
                 task_name="candidate-split-evaluation", task_id=self.n_shown
             )

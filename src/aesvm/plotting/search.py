@@ -22,13 +22,14 @@ class SearchDisplay:
     Parameters
     ----------
     scores : ndarray of shape (n_rows, n_columns)
-        The best mean score of all candidates with such values; nan where there is none.
+        The best mean score of the candidates with such values, over all other parameters; nan where
+        there is none. After halving, the score of the last round that a candidate was in.
     row_values, column_values : list
         Of the parameters.
     row_name, column_name : str
     score_name : str
     best : tuple of int
-        Where the best candidate is.
+        Where the candidate is that the search has found best, or that has the highest score.
 
     Attributes
     ----------
@@ -113,13 +114,23 @@ class SearchDisplay:
         rows = _distinct(params.get(row_name) for params in results["params"])
         columns = _distinct(params.get(column_name) for params in results["params"])
         scores = np.full((len(rows), len(columns)), np.nan)
-        best, highest = (0, 0), -np.inf
-        for params, value in zip(results["params"], results[f"mean_test_{score}"], strict=True):
-            at = rows.index(params.get(row_name)), columns.index(params.get(column_name))
-            scores[at] = np.fmax(scores[at], value)
-            if value > highest:
-                best, highest = at, value
-        return cls(scores, rows, columns, row_name, column_name, score, best)
+        values = np.asarray(results[f"mean_test_{score}"], dtype=float)
+        rounds = np.asarray(results.get("iter", np.zeros(len(values))))
+        last = np.full(scores.shape, -1.0)
+        places = [
+            (_place(params.get(row_name), rows), _place(params.get(column_name), columns))
+            for params in results["params"]
+        ]
+        for at, value, of_round in zip(places, values, rounds, strict=True):
+            if of_round > last[at]:
+                scores[at], last[at] = value, of_round
+            elif of_round == last[at]:
+                scores[at] = np.fmax(scores[at], value)
+        number = int(np.argmax(np.where(np.isnan(values), -np.inf, values)))
+        own = getattr(search, "refit", None) in (True, score) or score == "score"
+        if own and hasattr(search, "best_index_"):
+            number = search.best_index_
+        return cls(scores, rows, columns, row_name, column_name, score, places[number])
 
     def plot(
         self,
@@ -131,6 +142,8 @@ class SearchDisplay:
     ) -> Self:
         """Draw it; see ``from_search``."""
         ax = axes_for(self, ax)
+        from matplotlib.patches import Rectangle
+
         image = ax.imshow(self.scores, cmap=cmap, aspect="auto", origin="lower")
         ax.figure.colorbar(image, ax=ax, label=f"mean test {self.score_name}")
         ax.set_xticks(range(len(self.column_values)), [_text(v) for v in self.column_values])
@@ -142,7 +155,8 @@ class SearchDisplay:
             include_values = self.scores.size <= 100
         if include_values:
             self.text_ = np.empty(self.scores.shape, dtype=object)
-            middle = np.nanmean([np.nanmin(self.scores), np.nanmax(self.scores)])
+            there = self.scores[~np.isnan(self.scores)]
+            middle = 0.5 * (there.min() + there.max()) if len(there) else 0.0
             for at, value in np.ndenumerate(self.scores):
                 if not np.isnan(value):
                     color = image.cmap(1.0 if value < middle else 0.0)
@@ -156,7 +170,7 @@ class SearchDisplay:
                         fontsize="small",
                     )
         row, column = self.best
-        ax.plot(column, row, marker="s", markersize=18, fillstyle="none", color="red", mew=2)
+        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="red", lw=2))
         self.ax_, self.figure_, self.image_ = ax, ax.figure, image
         return self
 
@@ -164,13 +178,20 @@ class SearchDisplay:
 def _axes(names: list[str], params: list[dict], x: str | None, y: str | None) -> tuple[str, str]:
     """The names of the parameters upwards and across."""
     varied = [name for name in names if len(_distinct(one.get(name) for one in params)) > 1]
-    found = []
-    for given, usual in ((y, _USUAL[0]), (x, _USUAL[1])):
-        wanted = usual if given is None else given
-        matching = [name for name in names if name == wanted or name.endswith(f"__{wanted}")]
+    found: list[str | None] = []
+    for given in (y, x):
+        matching = [name for name in names if given is not None and _ends_in(name, given)]
         if given is not None and not matching:
             raise ValueError(f"{given!r} is none of the search's parameters: use one of {names}.")
         found.append(matching[0] if matching else None)
+    if found[0] is not None and found[0] == found[1]:
+        raise ValueError(f"x={x!r} and y={y!r} are the same parameter: use two of {names}.")
+    # the usual ones for the axes that are left, each where it belongs if that is free
+    for wanted in _USUAL:
+        for match in names:
+            if _ends_in(match, wanted) and match not in found and None in found:
+                at = _USUAL.index(wanted)
+                found[at if found[at] is None else 1 - at] = match
     others = [name for name in [*varied, *names] if name not in found]
     for at, name in enumerate(found):
         if name is None:
@@ -186,16 +207,30 @@ def _axes(names: list[str], params: list[dict], x: str | None, y: str | None) ->
     return row, column
 
 
+def _ends_in(name: str, wanted: str) -> bool:
+    return name == wanted or name.endswith(f"__{wanted}")
+
+
 def _distinct(values: Any) -> list[Any]:
-    """Distinct values, in order where they have one."""
-    found: list[Any] = []
-    for value in values:
-        if value not in found:
-            found.append(value)
+    """Distinct values, in order where they have one; arrays and the like by their text."""
+    found = list({_key(value): value for value in values}.values())
     try:
         return sorted(found)
-    except TypeError:
+    except (TypeError, ValueError):
         return found
+
+
+def _place(value: Any, values: list[Any]) -> int:
+    return [_key(one) for one in values].index(_key(value))
+
+
+def _key(value: Any) -> Any:
+    """Equal for equal values; of arrays and the like, for the same text."""
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value
 
 
 def _text(value: Any) -> str:

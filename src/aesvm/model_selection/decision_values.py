@@ -22,8 +22,8 @@ _MOST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
-class KnownPairs(PairwiseModel):
-    """A classifier whose decision values at some rows are known; it is asked for these alone."""
+class EvaluatedPairs(PairwiseModel):
+    """A classifier that holds its decision values at some rows, and is asked for these alone."""
 
     values: NDArray[np.float64] | None = None  #: of every pair of classes
 
@@ -35,19 +35,19 @@ class KnownPairs(PairwiseModel):
 
 
 @dataclass(frozen=True)
-class KnownMachine(MachineModel):
-    """A machine whose decision values at some rows are known; it is asked for these alone."""
+class EvaluatedMachine(MachineModel):
+    """A machine that holds its decision values at some rows, and is asked for these alone."""
 
     values: NDArray[np.float64] | None = None
 
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         assert self.values is not None
-        return self.values
+        return self.values.copy()  # whoever scores may change what he is given
 
 
-def known_models(
+def with_decision_values(
     models: Sequence[PairwiseModel | MachineModel], rows: Any, X: Any, n_jobs: int | None
-) -> list[KnownPairs | KnownMachine] | None:
+) -> list[EvaluatedPairs | EvaluatedMachine] | None:
     """The models with their decision values at X; None where these would be too many to hold.
 
     Parameters
@@ -95,7 +95,7 @@ def known_models(
     with one_blas_thread(), Threads(n_jobs) as run:
         values = columns.expand(X, edges, np.ascontiguousarray(np.hstack(coefs)), combine, run)
     return [
-        _known(model, values[:, at * n_outputs : (at + 1) * n_outputs])
+        _evaluated(model, values[:, at * n_outputs : (at + 1) * n_outputs])
         for at, model in enumerate(models)
     ]
 
@@ -106,10 +106,10 @@ def _values(model: PairwiseModel | MachineModel, sums: NDArray[np.float64]) -> N
     return sums[:, 0, :] + model.intercept[0]
 
 
-def _known(
+def _evaluated(
     model: PairwiseModel | MachineModel, values: NDArray[np.float64]
-) -> KnownPairs | KnownMachine:
+) -> EvaluatedPairs | EvaluatedMachine:
     fields = {name: getattr(model, name) for name in model.__dataclass_fields__}
     if isinstance(model, PairwiseModel):
-        return KnownPairs(**fields, values=np.ascontiguousarray(values))
-    return KnownMachine(**fields, values=np.ascontiguousarray(values[:, 0]))
+        return EvaluatedPairs(**fields, values=np.ascontiguousarray(values))
+    return EvaluatedMachine(**fields, values=np.ascontiguousarray(values[:, 0]))
