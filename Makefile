@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Tests run on as many cores as there are, up to four; those of a file one after the other.
+PYTEST_ON_CORES := -m pytest -n auto --maxprocesses 4 --dist loadfile
+
 # The processor that other-target compiles for, and whose BLAS it uses: these every x86-64 has.
 TARGET ?= generic
 BLAS ?= Prescott
@@ -12,11 +15,11 @@ demo: .venv/.with-plot
 	$(BIN)/python examples/demo.py
 
 test: .venv/.with-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python $(PYTEST_ON_CORES)
 
 # All but the tests that start clusters, long fits and programs.
 quick: .venv/.with-dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python $(PYTEST_ON_CORES) -m "not slow"
 
 # The numerical tests as they run on another processor, whose sums have other last digits.
 other-target: .venv/.with-dev
@@ -24,7 +27,7 @@ other-target: .venv/.with-dev
 	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 	echo "NUMBA_CPU_NAME=$(TARGET) OPENBLAS_CORETYPE=$(BLAS)" && \
 	NUMBA_CPU_NAME=$(TARGET) NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=$(BLAS) NUMBA_CACHE_DIR="$$cache" \
-		$(BIN)/python -m pytest -m "numerical and not slow" $(PYTEST)
+		$(BIN)/python $(PYTEST_ON_CORES) -m "numerical and not slow" $(PYTEST)
 
 # The quick tests with the oldest versions that pyproject.toml allows, in an environment of their own.
 test-oldest: .venv-oldest/.with-dev
