@@ -31,7 +31,7 @@ other-target: .venv/.with-dev
 
 # The quick tests with the oldest versions that pyproject.toml allows, in an environment of their own.
 test-oldest: .venv-oldest/.with-dev
-	.venv-oldest/bin/python -m pytest -m "not slow" $(PYTEST)
+	.venv-oldest/bin/python $(PYTEST_ON_CORES) -m "not slow" $(PYTEST)
 
 .venv-oldest/.with-dev: pyproject.toml tests/oldest_versions.py
 	$(PYTHON) -m venv --clear .venv-oldest
@@ -65,7 +65,7 @@ dist: .venv/bin/python
 test-dist: dist
 	$(PYTHON) -m venv --clear .venv-dist
 	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[dev]"
-	.venv-dist/bin/python -m pytest tests -m "not slow" $(PYTEST)
+	.venv-dist/bin/python $(PYTEST_ON_CORES) tests -m "not slow" $(PYTEST)
 
 # AESVM_DATA, or BENCH="--data-dir ...", says where the real datasets are.
 bench: .venv/.with-bench
