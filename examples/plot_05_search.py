@@ -14,7 +14,7 @@ from aesvm import AESVC
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.plotting import SearchDisplay
 
-X, y = make_moons(2_000, noise=0.3, random_state=0)
+X, y = make_moons(1_000, noise=0.3, random_state=0)
 search = AEGridSearchCV(AESVC(), "svm", cv=3).fit(X, y)
 print(search.best_params_, round(search.best_score_, 4))
 
