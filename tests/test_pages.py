@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import aesvm
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
@@ -64,6 +66,13 @@ def test_the_blocks_run_one_after_the_other(name, tmp_path, monkeypatch):
 def test_no_page_has_blocks_that_are_not_run():
     with_blocks = {str(page.relative_to(ROOT).as_posix()) for page in pages() if blocks(page)}
     assert with_blocks == set(PAGES)
+
+
+def test_changelog_and_citation_are_of_this_version():
+    changes = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert changes[0] == aesvm.__version__
+    cited = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {aesvm.__version__}\n" in cited
 
 
 def test_the_readme_is_short_enough_to_be_read():
