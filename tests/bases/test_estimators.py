@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from aesvm import AESVC, AEOneClassSVM, Compression
-from aesvm.bases import training
 from aesvm.bases.machine import SpanMachine
 from tests.bases.test_training import FAMILY, fitted, rows, small_steps, targets_for, values_of
 from tests.runtime.test_progress import Recorder
@@ -201,10 +200,6 @@ def test_what_compress_made_can_be_printed():
     text = str(Compression(100, 10, 0.5, 0.0, 20, 0.1, 0.01, 0.05))
     assert "10 of 100 support vectors" in text
     assert "5.00% of the labels" in text
-
-
-def test_memory_is_known():
-    assert training._memory() > 2**28
 
 
 def test_as_many_rows_are_outliers_after_compress():
