@@ -9,7 +9,7 @@ PYTEST_ON_CORES := -m pytest -n auto --maxprocesses 4 --dist loadfile
 TARGET ?= generic
 BLAS ?= Prescott
 
-.PHONY: demo test quick other-target lint format bench paper clean
+.PHONY: demo test quick test-oldest other-target lint format docs bench paper dist test-dist clean
 
 demo: .venv/.with-plot
 	$(BIN)/python examples/demo.py
@@ -29,6 +29,17 @@ other-target: .venv/.with-dev
 	NUMBA_CPU_NAME=$(TARGET) NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=$(BLAS) NUMBA_CACHE_DIR="$$cache" \
 		$(BIN)/python $(PYTEST_ON_CORES) -m "numerical and not slow" $(PYTEST)
 
+# The quick tests with the oldest versions that pyproject.toml allows, in an environment of their own.
+test-oldest: .venv-oldest/.with-dev
+	.venv-oldest/bin/python $(PYTEST_ON_CORES) -m "not slow" $(PYTEST)
+
+.venv-oldest/.with-dev: pyproject.toml tests/oldest_versions.py
+	$(PYTHON) -m venv --clear .venv-oldest
+	$(PYTHON) tests/oldest_versions.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint .venv-oldest/constraints.txt --editable ".[dev]"
+	touch $@
+
 lint: .venv/.with-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -37,6 +48,24 @@ lint: .venv/.with-dev
 format: .venv/.with-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The site, in docs/_build/html: every example of the gallery is run, and a warning is an error.
+docs: .venv/.with-docs
+	rm -rf docs/generated
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
+
+# What is published: an sdist and a wheel, in dist.
+dist: .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	rm -rf dist
+	$(BIN)/python -m build
+
+# The quick tests with the wheel installed, and nothing of this folder but the tests.
+test-dist: dist
+	$(PYTHON) -m venv --clear .venv-dist
+	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[dev]"
+	.venv-dist/bin/python $(PYTEST_ON_CORES) tests -m "not slow" $(PYTEST)
 
 # AESVM_DATA, or BENCH="--data-dir ...", says where the real datasets are.
 bench: .venv/.with-bench
@@ -56,4 +85,5 @@ paper: .venv/.with-bench
 	$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-dist build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/_build docs/gallery docs/generated docs/sg_execution_times.rst

@@ -31,7 +31,7 @@ def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:]
 
 
-def main(limit: float) -> None:
+def main(limit: float, picture: Path) -> None:
     console = Console()
     X, y, X_test, y_test = rows()
     console.print(f"{N_TRAIN:,} rows, 2 features, 2 classes; RBF kernel, gamma={GAMMA:g}, C={C:g}")
@@ -68,9 +68,8 @@ def main(limit: float) -> None:
     console.print(table)
     console.print("certificate_ of AESVC:")
     console.print(str(models["auto"].certificate_), highlight=False)
-    model = models[0]
-    draw(X, y, model)
-    console.print(f"Picture: {PICTURE.resolve()}")
+    draw(X, y, models["auto"], models[0], picture)
+    console.print(f"Picture: {picture.resolve()}")
 
 
 def svc_in_time(limit: float) -> dict | None:
@@ -96,43 +95,48 @@ def svc() -> None:
     print(json.dumps(answer))
 
 
-def draw(X: np.ndarray, y: np.ndarray, model: AESVC) -> None:
+def draw(X: np.ndarray, y: np.ndarray, exact: AESVC, few: AESVC, picture: Path) -> None:
+    """All rows and representatives, each with the boundary of its model."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from PIL import Image
 
     colors = np.array(["#2a6f97", "#c8553d"])
-    chosen = model.representative_set_
+    chosen = few.representative_set_
     selected = chosen.sample_indices_
     left, right = X.min(axis=0) - 0.1, X.max(axis=0) + 0.1
     grid = np.stack(
         np.meshgrid(np.linspace(left[0], right[0], 160), np.linspace(left[1], right[1], 120)), -1
     )
-    values = model.decision_function(grid.reshape(-1, 2)).reshape(grid.shape[:2])
-    figure, axes = plt.subplots(1, 2, figsize=(12, 5), sharex=True, sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), dpi=80, sharex=True, sharey=True)
     axes[0].scatter(*X.T, c=colors[y], s=1, alpha=0.1, linewidths=0)
     axes[0].set_title(f"{len(X):,} rows")
     axes[1].scatter(
         *X[selected].T, c=colors[y[selected]], s=chosen.weights_ / 8, alpha=0.5, linewidths=0
     )
     axes[1].set_title(f"{len(selected):,} representatives, area by weight")
-    for axis in axes:
+    for axis, model in zip(axes, (exact, few), strict=True):
+        values = model.decision_function(grid.reshape(-1, 2)).reshape(grid.shape[:2])
         axis.contour(grid[..., 0], grid[..., 1], values, levels=[0.0], colors="black")
         axis.set_aspect("equal")
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
-    partial = PICTURE.with_suffix(".partial.png")
-    figure.savefig(partial, dpi=120)
-    partial.replace(PICTURE)
+    figure.canvas.draw()
+    drawn = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")  # type: ignore[attr-defined]
+    partial = picture.with_suffix(".partial.png")
+    drawn.quantize(48).save(partial, optimize=True)
+    partial.replace(picture)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds that SVC may take")
     parser.add_argument("--svc", action="store_true", help="run SVC alone, and print JSON")
+    parser.add_argument("--picture", type=Path, default=PICTURE, help="file of the picture")
     options = parser.parse_args()
     try:
-        svc() if options.svc else main(options.limit)
+        svc() if options.svc else main(options.limit, options.picture)
     except KeyboardInterrupt:
         sys.exit("interrupted")

@@ -85,9 +85,18 @@ class Axis:
         return -1e-9 <= self.at(value) <= 1 + 1e-9
 
 
-def around(values: Iterable[float], log: bool) -> Axis:
-    """An axis with a little air around the values; from zero on where that costs little."""
-    values = list(values)
+def around(
+    values: Iterable[float], log: bool, limits: tuple[float, float] = (-math.inf, math.inf)
+) -> Axis:
+    """An axis with a little air around the values; from zero on where that costs little.
+
+    ``limits``: what values can be at all. The air stays within them.
+    """
+    axis = _with_air(list(values), log)
+    return Axis(max(axis.low, limits[0]), min(axis.high, limits[1]), log)
+
+
+def _with_air(values: list[float], log: bool) -> Axis:
     low, high = min(values), max(values)
     if log:
         air = max(0.05 * math.log(high / low), 0.1)

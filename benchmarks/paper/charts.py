@@ -16,6 +16,8 @@ _NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
 class Scatter:
     """Points of several series; ``connect``: with a line through each, in order of x.
 
+    ``y_limits``: what y can be at all, as 0 to 100 for a share in per cent; the axis ends there.
+
     ``name`` is the stem of its SVG file; a panel's file is named after its title instead.
     """
 
@@ -28,12 +30,18 @@ class Scatter:
     y_log: bool = False
     connect: bool = False
     note: str = ""
+    y_limits: tuple[float, float] = (-math.inf, math.inf)
 
     def __post_init__(self) -> None:
         chart = self.name or self.caption
         for name, points in self.series.items():
             _check((x for x, _ in points), self.x_log, chart, f"x of series {name!r}")
             _check((y for _, y in points), self.y_log, chart, f"y of series {name!r}")
+            for _, y in points:
+                if not self.y_limits[0] <= y <= self.y_limits[1]:
+                    raise ValueError(
+                        f"chart {chart!r}: y of series {name!r} is {y!r}, beyond {self.y_limits}"
+                    )
 
     def measured(self) -> dict[str, Pairs]:
         return {name: points for name, points in self.series.items() if points}

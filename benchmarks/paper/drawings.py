@@ -98,7 +98,7 @@ class _Plot:
         height = _PLOT_HEIGHT * width / WIDTH
         points = [point for each in series.values() for point in each]
         x_axis = around((x for x, _ in points), chart.x_log)
-        y_axis = around((y for _, y in points), chart.y_log)
+        y_axis = around((y for _, y in points), chart.y_log, chart.y_limits)
         y_ticks = ticks(y_axis, height, SIZE, stacked=True)
         left = 7 + max((text_width(tick.label, SIZE) for tick in y_ticks), default=0.0)
         right = width - 8

@@ -1,15 +1,15 @@
 """What charts are drawn with: colours, markers, text, and the two frames of a drawing.
 
-A series has a number; the number gives it a colour and a shape, so that no two series of a chart
-differ in colour alone. The colours were chosen to stay apart for the three kinds of colour
-blindness (the first six by far, the others with their shapes) and to stand out from the
-background, light or dark. A drawing names colours by class only: in a page the style sheet of the
-page fills them in, a file of its own brings its colours and its background along.
+A series has a number; the number gives it a colour and one of six shapes: circle, square or
+triangle, full or hollow. The first six differ in both. The others share a shape with one of the
+first, whose colour is far lighter or darker, so that no two series of a chart differ in hue alone.
+The colours were chosen to stay apart for the three kinds of colour blindness and to stand out from
+the background, light or dark. A drawing names colours by class only: in a page the style sheet of
+the page fills them in, a file of its own brings its colours and its background along.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -28,21 +28,14 @@ SIZE = 12.0
 RADIUS = 3.8
 
 _FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
-_STAR = [
-    (r * math.sin(k * math.pi / 5), -r * math.cos(k * math.pi / 5))
-    for k in range(10)
-    for r in [1.35 if k % 2 == 0 else 0.6]
-]
 _SQUARE = [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]
 _UP = [(0, -1.2), (1.1, 0.8), (-1.1, 0.8)]
-_DOWN = [(0, 1.2), (1.1, -0.8), (-1.1, -0.8)]
-_DIAMOND = [(0, -1.3), (1.15, 0), (0, 1.3), (-1.15, 0)]
 _CIRCLE: list[tuple[float, float]] = []
 _SHAPES: list[tuple[str, Sequence[tuple[float, float]]]] = [
-    *(("full", shape) for shape in (_CIRCLE, _SQUARE, _UP, _DIAMOND, _DOWN, _STAR)),
-    *(("hollow", shape) for shape in (_CIRCLE, _SQUARE, _UP, _DIAMOND, _DOWN)),
-    ("cross", [(-1, -1), (1, 1), (1, -1), (-1, 1)]),
+    (kind, shape) for kind in ("full", "hollow") for shape in (_CIRCLE, _SQUARE, _UP)
 ]
+#: The shape of each look: those of the second six are chosen by the lightness of their colours.
+_SHAPE_OF = (0, 1, 2, 3, 4, 5, 4, 1, 2, 3, 5, 0)
 
 
 @dataclass(frozen=True)
@@ -99,21 +92,17 @@ def curve(points: Iterable[tuple[float, float]], look: int) -> str:
 
 
 def marker(x: float, y: float, look: int, words: str = "", radius: float = RADIUS) -> str:
-    kind, shape = _SHAPES[look]
+    kind, shape = _SHAPES[_SHAPE_OF[look]]
     tip = f"<title>{escape(words)}</title>" if words else ""
-    return f'<path class="{kind} c{look}" d="{_outline(kind, shape, x, y, radius)}">{tip}</path>'
+    return f'<path class="{kind} c{look}" d="{_outline(shape, x, y, radius)}">{tip}</path>'
 
 
-def _outline(
-    kind: str, shape: Sequence[tuple[float, float]], x: float, y: float, radius: float
-) -> str:
+def _outline(shape: Sequence[tuple[float, float]], x: float, y: float, radius: float) -> str:
     if not shape:
         r, left = number(radius), number(x - radius)
         across = number(2 * radius)
         return f"M{left} {number(y)}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0 -{across} 0Z"
     corners = [f"{x + radius * a:.2f} {y + radius * b:.2f}" for a, b in shape]
-    if kind == "cross":
-        return f"M{corners[0]}L{corners[1]}M{corners[2]}L{corners[3]}"
     return f"M{'L'.join(corners)}Z"
 
 
@@ -180,7 +169,6 @@ def file_style() -> str:
         f".grid{{stroke:{grid};fill:none}}.axis{{stroke:{muted};fill:none}}"
         f".full{{fill:currentColor;stroke:{paper};stroke-width:.8}}"
         f".hollow{{fill:{paper};stroke:currentColor;stroke-width:1.6}}"
-        ".cross{fill:none;stroke:currentColor;stroke-width:2}"
         ".curve{fill:none;stroke:currentColor;stroke-width:1.4;stroke-opacity:.75}"
         ".bar{fill:currentColor}" + colours
     )

@@ -1,4 +1,4 @@
-"""The report: claims first, then every table and figure, then what it was measured on."""
+"""The report: five lines, words and claims; then every table and figure, and the data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.datasets import COLUMNS, REGISTRY, describe, label
-from benchmarks.paper import claims, pages
+from benchmarks.paper import claims, pages, summary
 from benchmarks.paper.pages import Points, Section, Table, Text
 from benchmarks.paper.runs import Ledger, Run
 from benchmarks.paper.scales import Scale
@@ -24,8 +24,9 @@ def write(
 ) -> tuple[Path, Path]:
     """Markdown with its charts, and one HTML page."""
     wanted = [run for table in tables for run in table.runs(scale)]
+    whole = len(tables) == len(TABLES)
     sections = [
-        *([claims.section(scale, ledger)] if len(tables) == len(TABLES) else []),
+        *([*summary.sections(scale, ledger), claims.section(scale, ledger)] if whole else []),
         _how(scale, ledger),
         *(table.section(scale, ledger) for table in tables),
         _datasets(),
@@ -36,7 +37,7 @@ def write(
 
 def _lead(scale: Scale) -> str:
     not_the_papers = ", ".join(
-        label(entry.paper)
+        f"{entry.name} ({entry.kind})"
         for entry in sorted(REGISTRY.values(), key=lambda entry: entry.paper)
         if entry.kind
     )

@@ -123,7 +123,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
     n_seen_ : int
         Of ``partial_fit``: rows so far.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     References
     ----------

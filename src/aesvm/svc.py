@@ -156,7 +156,7 @@ class AESVC(
     shape_fit_ : tuple of int
         Shape of X.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     See Also
     --------

@@ -111,7 +111,7 @@ def test_gradients_are_kept_while_rows_enter_and_leave(current, width, monkeypat
     monkeypatch.setattr(current, "keep", keep)
     met(current, Candidates(current.pair, width, False) if width > 1 else None)
     online = current.n_steps
-    for _ in current.finish(10_000):
+    for _ in current.finish(100_000):
         pass
     assert current.n_steps > online
     assert sizes

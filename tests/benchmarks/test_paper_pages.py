@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
 import pytest
-from benchmarks.paper import axes, prose
+from benchmarks.paper import axes, marks, prose
 from benchmarks.paper.charts import Bars, Panels, Scatter
 from benchmarks.paper.pages import Cell, Points, Section, Table, Text, write
 
@@ -367,6 +367,19 @@ def test_ticks_have_labels_that_differ_and_do_not_touch(values, log, stacked):
         ends = at + half
 
 
+@pytest.mark.parametrize(("values", "ends"), [((90, 100), (None, 100)), ((0, 1), (0, None))])
+def test_an_axis_ends_where_values_do(values, ends):
+    axis = axes.around(values, False, (0, 100))
+    for end, found in zip(ends, (axis.low, axis.high), strict=True):
+        assert end is None or found == end
+    assert axis.low <= values[0] < values[1] <= axis.high
+
+
+def test_a_value_beyond_its_limits_is_refused():
+    with pytest.raises(ValueError, match=r"'ours' is 100\.5, beyond"):
+        scatter(series={"ours": [(1.0, 100.5)]}, y_limits=(0.0, 100.0))
+
+
 def test_a_line_runs_in_order_of_x(tmp_path):
     points = [(3.0, 1.0), (1.0, 2.0), (2.0, 3.0)]
     written(tmp_path, [scatter(series={"ours": points}, connect=True)])
@@ -399,3 +412,11 @@ def test_twelve_series_of_a_chart_all_look_different(tmp_path):
     looks = {e["class"] for e in elements(tmp_path / "growth.svg", "path") if " c" in e["class"]}
     assert len(looks) == 12
     assert len({look.split()[1] for look in looks}) == 12
+
+
+def test_there_are_six_shapes_and_the_first_six_series_have_one_each():
+    drawn = [
+        (e := marks.marker(0, 0, look)).split('"')[1].split()[0] + e.split('d="')[1]
+        for look in range(12)
+    ]
+    assert len(set(drawn[:6])) == len(set(drawn)) == 6

@@ -259,6 +259,23 @@ def test_the_report_is_made_whatever_was_measured(tmp_path):
     assert "runs gave a result" in text
 
 
+def test_the_report_begins_with_five_lines_words_and_a_table_of_claims(tmp_path):
+    ledger = filled(tmp_path, {LIBSVM: 0.9, **dict.fromkeys(published.AESVM.values(), 0.9)})
+    markdown, _ = report.write(list(TABLES.values()), QUICK, ledger, tmp_path / "out")
+    lead, *parts = markdown.read_text().split("\n## ")
+    assert [part.split("\n")[0] for part in parts[:3]] == [
+        *("In five lines", "Words", "Claims in one table"),
+    ]
+    assert "nearest to the exact SVM's on 9 of 9 datasets" in parts[0]
+    assert parts[0].count("\n- ") == 5
+    for word in ("OTS", "OCS", "D1", "D9", "RMSE", "FLS1"):
+        assert word not in lead + parts[0]
+        assert f"| {word}" in parts[1] or f", {word}" in parts[1]
+    assert "| lowest RMSE of the paper's solvers | D1 (part), D2 (part)" in " ".join(
+        parts[2].split()
+    )
+
+
 def test_what_was_not_finished_is_listed(tmp_path):
     ledger = filled(tmp_path, {})
     run = grid(QUICK, "D8", "CVM")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 
@@ -118,11 +119,14 @@ def _panels(
     axis: str,
     of: Callable[[Outcome], float],
 ) -> Panels:
+    limits = (0.0, 100.0 if of is share else math.inf)
     panels = {}
     for dataset in DATASETS:
         series = {}
         for name in VARIANTS:
             means = [(g, mean(scale, ledger, dataset, name, g, of)) for g in scale.orders_gammas]
             series[name] = [(g, value) for g, value in means if value is not None]
-        panels[label(dataset)] = Scatter("", "", "g", axis, series, x_log=True, connect=True)
+        panels[label(dataset)] = Scatter(
+            "", "", "g", axis, series, x_log=True, connect=True, y_limits=limits
+        )
     return Panels(caption, stem, panels)

@@ -60,6 +60,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
                 "accuracy, %",
                 _points(scale, ledger, "D2", SOLVERS, of),
                 x_log=True,
+                y_limits=(0.0, 100.0),
             )
         )
     panels = {}
@@ -74,6 +75,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
                     "accuracy, %",
                     series,
                     x_log=True,
+                    y_limits=(0.0, 100.0),
                 )
     blocks.append(Panels("Accuracy against training time on every dataset", "time", panels))
     return Section("Figures 2 and 3: accuracy against time and size", blocks, "figures-2-3")

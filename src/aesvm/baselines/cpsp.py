@@ -115,10 +115,10 @@ class CPSP(Scored):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    basis_ : {ndarray, sparse matrix} of shape (n_basis_, n_features)
+    basis_ : {ndarray, sparse matrix} of shape (n_vectors, n_features)
         Basis vectors of all machines: one machine for two classes, otherwise one for each class
         against the others.
-    basis_coef_ : ndarray of shape (n_machines, n_basis_)
+    basis_coef_ : ndarray of shape (n_machines, n_vectors)
         Coefficients of the basis vectors; zero where they are another machine's.
     n_basis_ : int
         Basis vectors in all.
@@ -133,7 +133,7 @@ class CPSP(Scored):
     gamma_ : float
         The value used.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     See Also
     --------

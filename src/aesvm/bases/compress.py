@@ -69,6 +69,15 @@ class Compression:
         square.
     labels_changed : float or None
         The share of these rows whose predicted class, or whether they are outliers, has changed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AESVC
+    >>> X, y = make_moons(1000, noise=0.3, random_state=0)
+    >>> made = AESVC(gamma=2.0).fit(X, y).compress(50, X=X).compression_
+    >>> made.n_vectors, bool(made.largest_change <= made.bound + abs(made.shift))
+    (50, True)
     """
 
     n_before: int

@@ -46,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Examples
     --------
     >>> from aesvm.command.main import main
-    >>> main(["--version"])
-    aesvm 0.1.0
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    aesvm ...
     0
     """
     given = list(sys.argv[1:] if arguments is None else arguments)

@@ -26,7 +26,16 @@ CHUNK_ROWS = 65_536
 
 
 class Chunk(NamedTuple):
-    """Consecutive rows: an array or a CSR array, their classes, and their weights."""
+    """Consecutive rows: an array or a CSR array, their classes, and their weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.io import Chunk
+    >>> chunk = Chunk(np.zeros((3, 2)), np.array([0, 1, 1]), None)
+    >>> chunk.X.shape, chunk.weights is None
+    ((3, 2), True)
+    """
 
     X: Any
     y: NDArray | None
@@ -44,6 +53,13 @@ class BadLineError(ValueError):
         The line's number; the first is 1.
     reason : str
         What is wrong with it.
+
+    Examples
+    --------
+    >>> from aesvm.io import BadLineError
+    >>> error = BadLineError("rows.csv", 7, "3 values where there are 4 columns")
+    >>> error.line, str(error)
+    (7, 'rows.csv, line 7: 3 values where there are 4 columns.')
     """
 
     def __init__(self, path: str | os.PathLike, line: int, reason: str) -> None:
@@ -81,6 +97,18 @@ class ChunkIterator(Iterator[Chunk]):
         Bytes of the files read so far, which may be a block ahead of the rows handed out.
     n_skipped : int
         Malformed lines skipped so far.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from aesvm.io import NpyReader
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "rows.npy")
+    ...     np.save(path, np.zeros((10, 2)))
+    ...     chunks = iter(NpyReader(path, chunk_rows=4))
+    ...     print([len(chunk.X) for chunk in chunks], chunks.n_skipped)
+    [4, 4, 2] 0
     """
 
     def __init__(self, chunks: Generator[Chunk, None, None], progress: Progress) -> None:
@@ -104,7 +132,7 @@ class ChunkIterator(Iterator[Chunk]):
 
 
 class ChunkReader(ABC):
-    """A re-iterable of chunks from files; a format says how in ``_chunks``.
+    r"""A re-iterable of chunks from files; a format says how in ``_chunks``.
 
     Attributes
     ----------
@@ -114,6 +142,22 @@ class ChunkReader(ABC):
         Bytes of them that the iterator begun last has read.
     n_skipped : int
         Malformed lines that it has skipped.
+
+    Examples
+    --------
+    Whatever the format, a reader can be iterated over again:
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from aesvm.io import ChunkReader, CSVReader
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "rows.csv"
+    ...     _ = path.write_text("a,b,label\n1,2,0\n3,4,1\n")
+    ...     reader = CSVReader(path, target="label")
+    ...     print([len(chunk.X) for chunk in reader], [len(chunk.X) for chunk in reader])
+    [2] [2]
+    >>> isinstance(reader, ChunkReader)
+    True
     """
 
     def __init__(self, paths: list[Path], chunk_rows: int) -> None:

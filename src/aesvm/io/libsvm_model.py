@@ -157,7 +157,16 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
 
     Examples
     --------
-    See :func:`save_libsvm_model`.
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from aesvm import AESVR
+    >>> from aesvm.io import load_libsvm_model, save_libsvm_model
+    >>> model = AESVR(kernel="linear", C=10.0).fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_libsvm_model(model, Path(folder) / "line.model")
+    ...     read = load_libsvm_model(Path(folder) / "line.model")
+    >>> bool(abs(read.predict([[0.5]]) - model.predict([[0.5]])) < 1e-12)
+    True
     """
     with open(path, encoding="ascii", errors="replace", newline="\n") as file:
         reading = _Reading(path, file)

@@ -1,0 +1,83 @@
+"""How the site is built: ``make docs``, or ``python -m sphinx -W docs docs/_build/html``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util.docutils import nodes
+
+import aesvm
+
+# One thread of BLAS, as in the tests: examples are run one after the other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+project = "aesvm"
+author = "The aesvm developers"
+project_copyright = "The aesvm developers, BSD-3-Clause"
+version = release = aesvm.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
+templates_path = ["_templates"]
+html_theme = "furo"
+html_title = f"aesvm {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+html_show_sourcelink = False
+html_copy_source = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_default_options = {"member-order": "bysource"}
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"(^|[\\/])(?!plot_)\w+\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "min_reported_time": 1e9,
+    "show_memory": False,
+    "show_signature": False,
+    "download_all_examples": False,
+    "plot_gallery": True,
+    "remove_config_comments": True,
+    "matplotlib_animations": False,
+}
+
+
+def _skip_what_scikit_learn_documents(
+    app: Any, what: str, name: str, member: Any, skip: bool, options: Any
+) -> bool | None:
+    """Members of scikit-learn's base classes refer to pages of its own site."""
+    function = getattr(member, "fget", member)
+    return True if str(getattr(function, "__module__", "")).startswith("sklearn") else None
+
+
+def _mathml(translator: Any, node: Any) -> None:
+    """Mathematics as MathML, which browsers draw without a script and without a network."""
+    block = isinstance(node, nodes.math_block)
+    drawn = tex2mathml(node.astext(), as_block=block)
+    translator.body.append(f'<div class="math">{drawn}</div>' if block else drawn)
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-skip-member", _skip_what_scikit_learn_documents)
+    app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))
