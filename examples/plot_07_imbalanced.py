@@ -21,7 +21,13 @@ for axis, weight in zip(axes, (None, "balanced"), strict=True):
     model = AESVC(gamma=0.3, class_weight=weight).fit(X, y)
     found = model.predict(X)
     DecisionBoundaryDisplay.from_estimator(
-        model, X, ax=axis, plot_method="contour", levels=[0.5], colors="black"
+        model,
+        X,
+        ax=axis,
+        response_method="decision_function",
+        plot_method="contour",
+        levels=[0.0],
+        colors="black",
     )
     axis.scatter(*X[y == 0].T, s=1, color="#9db4c0")
     axis.scatter(*X[y == 1].T, s=8, color="#c8553d")

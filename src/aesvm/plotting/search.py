@@ -44,7 +44,8 @@ class SearchDisplay:
     >>> matplotlib.use("Agg")
     >>> from sklearn.datasets import make_moons
     >>> from aesvm import AESVC
-    >>> from aesvm.model_selection import AEGridSearchCV, SearchDisplay
+    >>> from aesvm.model_selection import AEGridSearchCV
+    >>> from aesvm.plotting import SearchDisplay
     >>> X, y = make_moons(300, noise=0.2, random_state=0)
     >>> search = AEGridSearchCV(AESVC(), {"C": [1, 10], "gamma": [0.1, 1, 10]}, cv=3).fit(X, y)
     >>> SearchDisplay.from_search(search).scores.shape
