@@ -171,6 +171,8 @@ def test_what_libsvm_does_not_have_is_refused(tmp_path):
     save_libsvm_model(model("two classes"), path)
     with pytest.raises(ValueError, match="n_features=2"):
         load_libsvm_model(path, n_features=2)
+    with pytest.raises(ValueError, match="path=99"):
+        load_libsvm_model(99)
 
 
 DAMAGE = {
@@ -179,6 +181,7 @@ DAMAGE = {
     "another kernel": ("kernel_type rbf", "kernel_type laplace"),
     "no gamma": ("gamma", "delta"),
     "gamma twice": ("gamma", "gamma 0.1\ngamma"),
+    "gamma of zero": ("gamma 0.2", "gamma 0.0"),
     "a rho too many": ("rho", "rho 1"),
     "no number": ("rho", "rho x"),
     "an infinite number": ("gamma ", "gamma 1e999"),

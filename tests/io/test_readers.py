@@ -300,7 +300,8 @@ def test_a_compressed_file_with_something_else_in_it_is_damaged(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\n\n", b"# nothing\n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0), b"bad\n"]
+    "content",
+    [b"", b"\n\n", b"# nothing\n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0), b"bad\n"],
 )
 def test_a_file_without_rows_is_an_error(tmp_path, content):
     path = written(tmp_path, content)

@@ -11,9 +11,8 @@ import numpy as np
 from aesvm import AEOneClassSVM
 from aesvm.command.data import Columns, Mapped, opened
 from aesvm.command.models import (
-    NATIVE,
-    SVM_TYPES,
     Model,
+    format_of_model,
     is_native,
     load_model,
     load_svm,
@@ -25,6 +24,7 @@ from aesvm.command.screen import Screen
 from aesvm.command.tables import write_rows
 from aesvm.io.atomic import written_whole
 from aesvm.io.base import Chunk
+from aesvm.io.libsvm_model import LIBSVM_TYPES
 
 #: Classes that are listed.
 _LISTED = 20
@@ -34,7 +34,7 @@ _PARAMETERS = ("C", "nu", "epsilon", "kernel", "degree", "coef0", "hull_tol", "r
 
 def info(path: str, columns: Columns, screen: Screen) -> None:
     """Say what a model or data file holds."""
-    if path != "-" and is_model(path):
+    if path != "-" and format_of_model(path):
         model = load_model(path)
         found = _of_set(model) if hasattr(model.svm, "weights_") else _of_model(model)
         certificate = _certificate(model.svm)
@@ -45,16 +45,6 @@ def info(path: str, columns: Columns, screen: Screen) -> None:
         screen.answer(str(certificate))
         found["certificate"] = asdict(certificate)
     screen.result({"file": path, **found})
-
-
-def is_model(path: str) -> bool:
-    """Whether a file is a model, of either kind, by its name or how it begins."""
-    if not Path(path).is_file():
-        return False
-    if Path(path).suffix == NATIVE:
-        return True
-    with open(path, "rb") as file:
-        return file.read(9) in (b"aesvm-mod", b"svm_type ")
 
 
 def certify(
@@ -121,7 +111,7 @@ def compress(
 
 def convert(source: str, output: str, native: bool, columns: Columns, screen: Screen) -> None:
     """Write a model, or a data file, in another format."""
-    if source != "-" and is_model(source):
+    if source != "-" and format_of_model(source):
         model = load_svm(source)
         if Path(output).suffix == ".onnx":
             _write_onnx(model, output)
@@ -166,7 +156,7 @@ def _of_model(model: Model) -> dict[str, Any]:
     svm = model.svm
     found: dict[str, Any] = {
         "format": "aesvm" if model.native else "libsvm",
-        "type": SVM_TYPES.get(type(svm).__name__, type(svm).__name__),
+        "type": LIBSVM_TYPES[type(svm).__name__.removeprefix("Dask")].title,
     }
     kept = svm.get_params() if model.native else {"kernel": svm.kernel}
     found |= {name: kept[name] for name in _PARAMETERS if name in kept}

@@ -14,23 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from aesvm.command.data import Columns, DataFile, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
+from aesvm.io.container import is_container
 from aesvm.io.model_file import load, save
 
-#: What names of our own model files end with, and what the files begin with.
-NATIVE, _MAGIC = ".aesvm", b"aesvm-model "
+#: What names of our own model files end with.
+NATIVE = ".aesvm"
 
-#: How LIBSVM calls what our estimators are.
-SVM_TYPES = {
-    "AESVC": "C-SVC",
-    "AENuSVC": "nu-SVC",
-    "AEOneClassSVM": "one-class SVM",
-    "AESVR": "epsilon-SVR",
-    "AENuSVR": "nu-SVR",
-}
+#: What LIBSVM's model files begin with.
+_LIBSVM_MAGIC = b"svm_type "
 
 
 class Model(NamedTuple):
@@ -64,7 +60,7 @@ class Model(NamedTuple):
 
     @property
     def is_regression(self) -> bool:
-        return type(self.svm).__name__ in ("AESVR", "AENuSVR")
+        return is_regressor(self.svm)
 
     @property
     def is_of_matrix(self) -> bool:
@@ -120,9 +116,22 @@ def opened_for(
 def load_model(path: str) -> Model:
     """A model of our own, or of LIBSVM's, as what the file holds tells."""
     _check_file(path)
-    if _begins_natively(path) or Path(path).suffix == NATIVE:
+    if format_of_model(path) == "aesvm":
         return Model(load(path), True)
     return Model(load_libsvm_model(path), False)
+
+
+def format_of_model(path: str) -> str | None:
+    """The format of a model file, "aesvm" or "libsvm"; None where it is neither.
+
+    A file says what it is by how it begins; one that is damaged there, by its name.
+    """
+    if not Path(path).is_file():
+        return None
+    if is_container(path) or Path(path).suffix == NATIVE:
+        return "aesvm"
+    with open(path, "rb") as file:
+        return "libsvm" if file.read(len(_LIBSVM_MAGIC)) == _LIBSVM_MAGIC else None
 
 
 def load_svm(path: str) -> Model:
@@ -159,8 +168,3 @@ def _check_file(path: str) -> None:
         raise CommandError(f"{path}: there is no such file.")
     if Path(path).is_dir():
         raise UsageError(f"{path} is a folder: the name of a model file is needed.")
-
-
-def _begins_natively(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
