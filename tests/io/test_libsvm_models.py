@@ -181,7 +181,7 @@ DAMAGE = {
     "another kernel": ("kernel_type rbf", "kernel_type laplace"),
     "no gamma": ("gamma", "delta"),
     "gamma twice": ("gamma", "gamma 0.1\ngamma"),
-    "gamma of zero": ("gamma 0.2", "gamma 0.0"),
+    "a negative gamma": ("gamma ", "gamma -"),
     "a rho too many": ("rho", "rho 1"),
     "no number": ("rho", "rho x"),
     "an infinite number": ("gamma ", "gamma 1e999"),

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 import aesvm
-from aesvm import AESVC, RepresentativeSet
+from aesvm import AESVC
 from aesvm.io import SKOPS_TYPES
 from aesvm.io.container import BadFileError, read_container, write_container
 from tests.io.fitted_models import MODELS, SETS, decide, model, other_rows, rows

@@ -233,8 +233,8 @@ def _check_no_memory(kind: str, parameters: dict[str, Any]) -> None:
     """Refuse a pipeline that keeps fitted steps in a folder: they are pickled there."""
     if kind == "Pipeline" and parameters.get("memory") is not None:
         raise ValueError(
-            f"Pipeline's memory is {parameters['memory']!r:.80}, and what is kept there is pickled, "
-            "which model files and those who read them do without: set it to None."
+            f"Pipeline's memory is {parameters['memory']!r:.80}, and what is kept there is "
+            "pickled, which models in files do without: set it to None."
         )
 
 
