@@ -77,7 +77,7 @@ def test_ctrl_c_ends_with_130_and_leaves_no_file(tmp_path):
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=children.LIMIT)
     assert process.returncode == 130
-    assert printed.splitlines()[-1] == "aesvm: interrupted; nothing was written"
+    assert printed.splitlines()[-1] == "aesvm: interrupted"
     assert [path.name for path in tmp_path.iterdir()] == ["many"]
 
 
@@ -125,6 +125,15 @@ class TestExitCodes:
             ["train", "-c", "0", "heart"],
             ["train", "-c", "many", "heart"],
             ["train", "-b", "1", "heart"],
+            ["train", "-b", "7", "heart"],
+            ["train", "--ignore", "0", "heart"],
+            ["train", "--header", "heart"],
+            ["scale", "--json", "heart"],
+            ["scale", "--json", "-o", "-", "heart"],
+            ["convert", "--json", "heart", "-"],
+            ["represent", "--json", "heart"],
+            ["represent", "heart"],
+            ["represent", "heart", "-o", "-"],
             ["train", "-v", "1", "heart"],
             ["train", "-w1", "none", "heart"],
             ["train", "--format", "word", "heart"],

@@ -37,6 +37,7 @@ class Format(NamedTuple):
     delimiter: str = ","
     header: bool = False
     names: list[str] | None = None  #: of the columns of a table of text with a header
+    n_columns: int = 0  #: of a table of text
 
 
 def format_of(
@@ -52,7 +53,7 @@ def format_of(
     ...     path = Path(folder, "rows")
     ...     _ = path.write_text("a;b\n1;2\n")
     ...     format_of(path)
-    Format(kind='csv', compressed=False, delimiter=';', header=True, names=['a', 'b'])
+    Format(kind='csv', compressed=False, delimiter=';', header=True, names=['a', 'b'], n_columns=2)
     """
     if kind is not None and kind not in FORMATS:
         raise UsageError(f"--format {kind}: one of {', '.join(FORMATS)} is needed.")
@@ -88,7 +89,8 @@ def format_of(
     fields = [one.strip() for one in next(csv.reader([text], delimiter=delimiter), [])]
     if header is None:
         header = not all(_NUMBER.fullmatch(one) for one in fields)
-    return Format("csv", compressed, delimiter, header, fields if header else None)
+    names = fields if header else None
+    return Format("csv", compressed, delimiter, header, names, len(fields))
 
 
 def _first_line(path: Path) -> bytes:

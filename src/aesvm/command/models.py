@@ -155,6 +155,11 @@ def is_native(path: str | None, native: bool) -> bool:
     return native or (path is not None and Path(path).suffix == NATIVE)
 
 
+def certificate_of(svm: Any) -> Any:
+    """What proves how close an SVM is to the exact one; None where its file did not have it."""
+    return svm.certificate_ if hasattr(svm, "_trained_on_") else None
+
+
 def note_columns(svm: Any, first: Any, names: list[str] | None, target: str | None) -> None:
     """Have a model know the columns that it was trained on."""
     if names is not None:

@@ -129,8 +129,9 @@ Folds = Annotated[
     int | None,
     typer.Option("-v", metavar="N", help="N-fold cross-validation", rich_help_panel=_LIBSVM),
 ]
-LibsvmQuiet = Annotated[
-    bool, typer.Option("-q", "--quiet", help="print nothing but what goes wrong")
+Quiet = Annotated[
+    bool,
+    typer.Option("-q", "--quiet", help="print warnings, errors and what was asked for alone"),
 ]
 
 Refine = Annotated[

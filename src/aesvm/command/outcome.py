@@ -44,9 +44,11 @@ def code_of(error: BaseException) -> int:
 def line_of(error: BaseException) -> str:
     """What is wrong, in one line."""
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; nothing was written"
+        return "interrupted"
     if isinstance(error, MemoryError):
-        return f"there is not enough memory: --memory streams the data ({error})"
+        return (
+            f"there is not enough memory ({error})" if str(error) else "there is not enough memory"
+        )
     text = " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"

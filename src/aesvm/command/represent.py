@@ -27,6 +27,8 @@ def represent(
     if screen.as_json and output is None:
         raise UsageError("--json needs -o: rows would be on standard output as well.")
     with opened(data, columns, needs_target=False) as file:
+        if output is None and file.format.kind == "libsvm":
+            raise UsageError("weights of LIBSVM's rows are written to a file beside them: -o.")
         chosen: Any = RepresentativeSet(
             kernel=kernel, gamma=gamma or 1.0 / file.n_features, hull_tol=hull_tol, n_jobs=jobs
         )

@@ -121,7 +121,7 @@ def _is_ours(estimator: Any) -> bool:
         return False
     name = type(estimator).__name__
     if name == "Pipeline":
-        return any(_is_ours(step) for _, step in estimator.steps)  # type: ignore[attr-defined]
+        return any(_is_ours(step) for _, step in estimator.steps)
     return ESTIMATORS.get(name, "").startswith("aesvm.")
 
 
