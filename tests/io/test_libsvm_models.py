@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from ctypes import c_double
 
 import numpy as np
@@ -146,6 +147,23 @@ def test_sparse_vectors_stay_sparse_and_dense_ones_are_dense(tmp_path):
     assert sp.issparse(load_libsvm_model(tmp_path / "model").support_vectors_)
     save_libsvm_model(model("two classes"), tmp_path / "model")
     assert isinstance(load_libsvm_model(tmp_path / "model").support_vectors_, np.ndarray)
+
+
+def test_a_twin_that_settles_ties_otherwise_is_warned_of(tmp_path):
+    """Three classes in a circle of machines that each win once: the first of the file wins."""
+    text = (
+        "svm_type c_svc\nkernel_type linear\nnr_class 3\ntotal_sv 3\nrho -1 1 -1\n"
+        "label 7 2 5\nnr_sv 1 1 1\nSV\n0 0 1:1\n0 0 1:1\n0 0 1:1\n"
+    )
+    (tmp_path / "model").write_text(text)
+    read = load_libsvm_model(tmp_path / "model")
+    assert read.predict([[0.0]]) == [7]
+    with pytest.warns(UserWarning, match=r"ties of votes .* 7, 2, 5"):
+        twin = read.to_sklearn()
+    assert twin.predict([[0.0]]) == [2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model("four classes").to_sklearn()
 
 
 def test_probabilities_are_ignored_with_a_warning(tmp_path):

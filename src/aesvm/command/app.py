@@ -68,9 +68,9 @@ def _columns(
     memory: str | None,
     weights_file: str | None = None,
 ) -> Any:
-    from aesvm.command.data import Columns
+    from aesvm.command.data import DataOptions
 
-    return Columns(
+    return DataOptions(
         target=target,
         features=o.listed(features),
         ignore=tuple(o.listed(ignore) or ()),
@@ -335,7 +335,7 @@ def convert(
     format: o.FormatName = None,
     json: o.Json = False,
 ) -> Work:
-    """Write a model as LIBSVM's, our own or ONNX, or a data file as LIBSVM's, CSV or Parquet."""
+    """Write a model as LIBSVM's, .aesvm or ONNX, or a data file as LIBSVM's, CSV or Parquet."""
     from aesvm.command.convert import convert as run
 
     columns = _columns(target, features, ignore, None, header, delimiter, format, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from aesvm import AEOneClassSVM
-from aesvm.command.data import Columns, Mapped
+from aesvm.command.data import DataOptions, Mapped
 from aesvm.command.models import certificate_of, load_svm, opened_for, save_model
 from aesvm.command.outcome import CommandError
 from aesvm.command.screen import Screen
@@ -13,7 +13,7 @@ from aesvm.io.base import Chunk
 
 
 def certify(
-    model_path: str, data: str, output: str | None, columns: Columns, screen: Screen
+    model_path: str, data: str, output: str | None, columns: DataOptions, screen: Screen
 ) -> None:
     """Compute what a certificate lacks, from the rows that the model was trained on."""
     model = load_svm(model_path)

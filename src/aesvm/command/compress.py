@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from aesvm.command.data import Columns
+from aesvm.command.data import DataOptions
 from aesvm.command.models import is_native, load_svm, opened_for, save_model
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
@@ -17,7 +17,7 @@ def compress(
     tol: float | None,
     data: str | None,
     native: bool,
-    columns: Columns,
+    columns: DataOptions,
     screen: Screen,
 ) -> None:
     """Write a model on fewer of its support vectors."""

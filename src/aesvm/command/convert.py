@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aesvm.command.data import Columns, opened
+from aesvm.command.data import DataOptions, opened
 from aesvm.command.models import Model, format_of_model, is_native, load_svm, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
@@ -13,7 +13,7 @@ from aesvm.io.atomic import written_whole
 
 
 def convert(
-    source: str, output: str | None, native: bool, columns: Columns, screen: Screen
+    source: str, output: str | None, native: bool, columns: DataOptions, screen: Screen
 ) -> None:
     """Write a model, or a data file, in another format."""
     if source != "-" and format_of_model(source):
@@ -32,7 +32,7 @@ def convert(
             )
         as_native = is_native(output, native)
         save_model(model.estimator, output, as_native)
-        kind = "our own" if as_native else "LIBSVM's"
+        kind = "aesvm's" if as_native else "LIBSVM's"
         screen.line(f"{output}: a model file of {kind} format")
         screen.result({"output": output, "format": "aesvm" if as_native else "libsvm"})
         return

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ _OPTIONS = {
 _DENSE = 1 / 3
 
 
-class Columns(NamedTuple):
+class DataOptions(NamedTuple):
     """What the command line says of the columns of a data file, and of its format."""
 
     target: str | None = None  #: a column, or of .npy the file of targets
@@ -88,8 +88,7 @@ class DataFile:
 
     def rows(self) -> Rows:
         """All rows in memory."""
-        chunks = list(self.reader)
-        X, y, weights = (_joined([chunk[at] for chunk in chunks]) for at in range(3))
+        X, y, weights = map(joined, zip(*self.reader, strict=True))
         if sp.issparse(X) and X.nnz >= _DENSE * X.shape[0] * X.shape[1]:
             X = X.toarray()
         return Rows(X, y, weights)
@@ -123,7 +122,7 @@ class Mapped:
 @contextmanager
 def opened(
     name: str,
-    columns: Columns,
+    columns: DataOptions,
     *,
     wanted: list[str] | None = None,
     target: str | None = None,
@@ -147,14 +146,14 @@ def opened(
             about = _shown(name, path) if str(error.path) == str(path) else error.path
             raise BadLineError(about, error.line, error.reason) from error
         except CommandError as error:
-            raise type(error)(_told(error, name, path)) from error
+            raise type(error)(_message(error, name, path)) from error
         except (ValueError, EOFError) as error:
-            told = _told(error, name, path)
+            told = _message(error, name, path)
             about = "" if _shown(name, path) in told else f"{_shown(name, path)}: "
             raise CommandError(about + told) from error
 
 
-def _told(error: Exception, name: str, path: Path) -> str:
+def _message(error: Exception, name: str, path: Path) -> str:
     """What an error says, of the file as it was given."""
     return str(error).replace(str(path), _shown(name, path))
 
@@ -184,7 +183,7 @@ def _as_file(name: str) -> Iterator[Path]:
 def _data_file(
     name: str,
     path: Path,
-    columns: Columns,
+    columns: DataOptions,
     wanted: list[str] | None,
     target: str | None,
     n_features: int | None,
@@ -225,7 +224,7 @@ def _data_file(
     return DataFile(name, found, reader, width, feature_names, target, needed, limit)
 
 
-def _check_options(columns: Columns, kind: str, name: str) -> None:
+def _check_options(columns: DataOptions, kind: str, name: str) -> None:
     """Refuse what is said of columns that files of a kind do not have."""
     what = {"libsvm": "LIBSVM's format", "npy": "an array", "parquet": "Parquet", "csv": "a table"}
     for option in _OPTIONS["csv"]:
@@ -238,12 +237,12 @@ def _check_options(columns: Columns, kind: str, name: str) -> None:
         raise UsageError("--weight and -W: weights are a column, or a file, and not both.")
 
 
-def _limit(columns: Columns) -> float:
+def _limit(columns: DataOptions) -> float:
     """Bytes that rows may take."""
     return _SHARE * machine_memory() if columns.memory is None else bytes_of(columns.memory)
 
 
-def _kernel_matrix(name: str, path: Path, columns: Columns, n_features: int | None) -> DataFile:
+def _kernel_matrix(name: str, path: Path, columns: DataOptions, n_features: int | None) -> DataFile:
     """LIBSVM's file of a kernel matrix: index 0 has the number of a row, the others its values.
 
     Where the model is to be trained, and ``n_features`` is not known, rows come in their order.
@@ -283,7 +282,7 @@ class _Roles(NamedTuple):
         cls,
         names: list[str] | None,
         n_columns: int,
-        columns: Columns,
+        columns: DataOptions,
         wanted: list[str] | None,
         known_target: str | None,
         name: str,
@@ -362,7 +361,7 @@ def _bytes_of_parquet(reader: ParquetReader) -> float:
 
 
 def _array_file(
-    path: Path, columns: Columns, n_features: int | None, needs_target: bool
+    path: Path, columns: DataOptions, n_features: int | None, needs_target: bool
 ) -> tuple[Any, int, float]:
     """A reader of an array, its number of features and the bytes that it takes."""
     given = columns.target
@@ -422,9 +421,10 @@ class _Weighted(Mapped):
         return Chunk(chunk.X, chunk.y, here)
 
 
-def _joined(parts: list[Any]) -> Any:
+def joined(parts: Iterable[Any]) -> Any:
     """Chunks of one column, one after the other; None where there are none."""
-    if parts[0] is None:
+    parts = [part for part in parts if part is not None]
+    if not parts:
         return None
     if len(parts) == 1:
         return parts[0]

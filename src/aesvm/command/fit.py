@@ -23,13 +23,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from aesvm import AESVC, AESVR
-from aesvm.command.data import Columns, DataFile, Mapped, Rows, opened
-from aesvm.command.held_out import Test, tested
+from aesvm.command.data import DataFile, DataOptions, Mapped, Rows, joined, opened
+from aesvm.command.held_out import HeldOutScores, tested
 from aesvm.command.models import NATIVE, note_columns
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.report import write_report
 from aesvm.command.screen import Screen
-from aesvm.io.atomic import valid_target
+from aesvm.io.atomic import checked_output_path
 from aesvm.io.base import Chunk
 from aesvm.io.model_file import save
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV
@@ -79,13 +79,13 @@ class FitResult:
     search: Any
     model: Pipeline
     certificate: Any
-    test: Test
+    test: HeldOutScores
     edges: str  #: what is said where the best candidate is at the edge of the grid
     files: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def fit(data: str, options: FitOptions, columns: Columns, screen: Screen) -> None:
+def fit(data: str, options: FitOptions, columns: DataOptions, screen: Screen) -> None:
     """Fit a model to a table, and write it and a report."""
     if not 0 < options.test_share < 1:
         raise UsageError(f"--test {options.test_share:g}: a share between 0 and 1 is needed.")
@@ -93,7 +93,7 @@ def fit(data: str, options: FitOptions, columns: Columns, screen: Screen) -> Non
     model = options.model or f"{stem}{NATIVE}"
     files = {"model": model, "report": options.report or str(Path(model).with_suffix(".html"))}
     for path in files.values():
-        valid_target(path)
+        checked_output_path(path)
     with opened(data, columns) as file:
         found = _fitted(file, options, files, screen)
     save(found.model, files["model"])
@@ -220,18 +220,12 @@ def _large_parts(file: DataFile, options: FitOptions) -> tuple[str, Parts]:
         n_train += chunk.X.shape[0]
         marks = np.concatenate([marks, random.random(chunk.X.shape[0])])
         kept = np.argsort(marks, kind="stable")[: options.search_rows]
-        joined = Rows(*(_joined(*pair) for pair in zip(held, chunk, strict=True)))
-        held, marks = _taken(joined, kept), marks[kept]
+        held = _taken(Rows(*map(joined, zip(held, chunk, strict=True))), kept)
+        marks = marks[kept]
     n_test = sum(chunk.X.shape[0] for chunk in part(True))
     if not n_train or not n_test or held.y is None:
         raise CommandError(f"{file.name}: there are too few rows to hold some out.")
     return task_of(held.y, options.task), Parts(held, part(False), part(True), n_train, n_test)
-
-
-def _joined(before: Any, more: Any) -> Any:
-    if before is None or more is None:
-        return more
-    return sp.vstack([before, more], "csr") if sp.issparse(more) else np.concatenate([before, more])
 
 
 def _pipeline(task: str, X: Any, jobs: int | None) -> Pipeline:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.command.data import Columns, opened
+from aesvm.command.data import DataOptions, opened
 from aesvm.command.models import Model, certificate_of, format_of_model, load_model
 from aesvm.command.screen import Screen
 from aesvm.io.libsvm_model import LIBSVM_TYPES
@@ -18,7 +18,7 @@ _LISTED = 20
 _PARAMETERS = ("C", "nu", "epsilon", "kernel", "degree", "coef0", "hull_tol", "refine")
 
 
-def info(path: str, columns: Columns, screen: Screen) -> None:
+def info(path: str, columns: DataOptions, screen: Screen) -> None:
     """Say what a model or data file holds."""
     if path != "-" and format_of_model(path):
         model = load_model(path)
@@ -71,7 +71,7 @@ def _of_set(model: Model) -> dict[str, Any]:
     }
 
 
-def _of_data(path: str, columns: Columns) -> dict[str, Any]:
+def _of_data(path: str, columns: DataOptions) -> dict[str, Any]:
     n_rows = n_values = 0
     counts: dict[Any, int] = {}
     with opened(path, columns, needs_target=False) as file:

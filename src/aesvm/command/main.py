@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _show_warning
             work = program()(args=wanted, prog_name="aesvm", standalone_mode=False)
             if isinstance(work, int):  # help was shown, or Ctrl-C came early
-                return _told(KeyboardInterrupt(), as_json) if work == INTERRUPTED else work
+                return _report_error(KeyboardInterrupt(), as_json) if work == INTERRUPTED else work
             work()
             sys.stdout.flush()
         return DONE
@@ -81,10 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if debug:
             raise
-        return _told(error, as_json)
+        return _report_error(error, as_json)
 
 
-def _told(error: BaseException, as_json: bool) -> int:
+def _report_error(error: BaseException, as_json: bool) -> int:
     """Say in one line what is wrong, and return the exit code."""
     usage = getattr(error, "format_message", None)  # typer's own errors
     code, line = code_of(error), line_of(error)

@@ -16,13 +16,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
-from aesvm.command.data import Columns, DataFile, opened
+from aesvm.command.data import DataFile, DataOptions, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
 from aesvm.io.container import is_container
 from aesvm.io.model_file import load, save
 
-#: What names of our own model files end with.
+#: What names of aesvm's model files end with.
 NATIVE = ".aesvm"
 
 #: What LIBSVM's model files begin with.
@@ -33,7 +33,7 @@ class Model(NamedTuple):
     """A model that was read from a file."""
 
     estimator: Any  #: an SVM, or a pipeline that ends in one
-    native: bool  #: whether the file is of our own format
+    native: bool  #: whether the file is of aesvm's format
 
     @property
     def svm(self) -> Any:
@@ -99,7 +99,7 @@ class Model(NamedTuple):
 
 
 def opened_for(
-    model: Model, data: str, columns: Columns, needs_target: bool = False
+    model: Model, data: str, columns: DataOptions, needs_target: bool = False
 ) -> AbstractContextManager[DataFile]:
     """A data file, of which the columns are read that a model was trained on."""
     return opened(
@@ -114,7 +114,7 @@ def opened_for(
 
 
 def load_model(path: str) -> Model:
-    """A model of our own, or of LIBSVM's, as what the file holds tells."""
+    """A model of aesvm's format, or of LIBSVM's, as what the file holds tells."""
     _check_file(path)
     if format_of_model(path) == "aesvm":
         return Model(load(path), True)
@@ -143,7 +143,7 @@ def load_svm(path: str) -> Model:
 
 
 def save_model(estimator: Any, path: str, native: bool) -> None:
-    """Write a model; a pipeline can be of our own format only."""
+    """Write a model; a pipeline can be of aesvm's format only."""
     if native:
         save(estimator, path)
     else:
@@ -151,7 +151,7 @@ def save_model(estimator: Any, path: str, native: bool) -> None:
 
 
 def is_native(path: str | None, native: bool) -> bool:
-    """Whether a model is to be written in our own format."""
+    """Whether a model is to be written in aesvm's format."""
     return native or (path is not None and Path(path).suffix == NATIVE)
 
 

@@ -20,7 +20,7 @@ Data = Annotated[
     ),
 ]
 ModelFile = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model file, LIBSVM's or our own.")
+    str, typer.Argument(metavar="MODEL", help="A model file, LIBSVM's or .aesvm.")
 ]
 
 Target = Annotated[
@@ -156,7 +156,7 @@ Native = Annotated[
     bool,
     typer.Option(
         "--native",
-        help="write our own model file, as names that end with .aesvm do",
+        help="write the model in aesvm's format, as names that end with .aesvm do",
         rich_help_panel=_OUTPUT,
     ),
 ]

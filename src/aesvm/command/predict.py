@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aesvm.command.data import Columns
+from aesvm.command.data import DataOptions
 from aesvm.command.libsvm_lines import Agreement
 from aesvm.command.models import load_svm, opened_for
 from aesvm.command.outcome import CommandError, UsageError
@@ -13,7 +13,12 @@ from aesvm.command.writing import label_text, written_to
 
 
 def predict(
-    data: str, model: str, output: str | None, probability: int, columns: Columns, screen: Screen
+    data: str,
+    model: str,
+    output: str | None,
+    probability: int,
+    columns: DataOptions,
+    screen: Screen,
 ) -> None:
     """Predict the rows of a file chunk by chunk, and count how many are right."""
     if probability:

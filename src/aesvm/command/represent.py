@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aesvm import RepresentativeSet
-from aesvm.command.data import Columns, opened
+from aesvm.command.data import DataOptions, opened
 from aesvm.command.models import NATIVE
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
@@ -20,7 +20,7 @@ def represent(
     gamma: float,
     hull_tol: float,
     jobs: int | None,
-    columns: Columns,
+    columns: DataOptions,
     screen: Screen,
 ) -> None:
     """Write representatives and their weights, or with ``.aesvm`` the fitted set."""

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.command.data import Columns, DataFile, opened
+from aesvm.command.data import DataFile, DataOptions, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import write_rows
@@ -73,7 +73,7 @@ class Ranges:
 
 def scale(
     data: str,
-    columns: Columns,
+    columns: DataOptions,
     limits: tuple[float, float],
     target_limits: tuple[float, float] | None,
     save: str | None,

@@ -17,8 +17,8 @@ from aesvm.command.writing import (
     dense_blocks,
     header_line,
     label_text,
-    libsvm_lines,
-    table_lines,
+    libsvm_row_lines,
+    table_row_lines,
     written_to,
 )
 from aesvm.io.base import Chunk
@@ -51,7 +51,9 @@ def write_rows(
         else:
             for X, y, _ in dense_blocks(counted):
                 labels = ["0"] * len(X) if y is None else _numbers(y, file)
-                target.write("".join(libsvm_lines(X, labels, features + 1, libsvm_digits)).encode())
+                target.write(
+                    "".join(libsvm_row_lines(X, labels, features + 1, libsvm_digits)).encode()
+                )
     written = [] if path is None else [path]
     if kind == "libsvm" and counted.weights and path is not None:
         with written_to(f"{path}{WEIGHTS_FILE}") as target:
@@ -105,7 +107,7 @@ def _csv(chunks: Iterable[Chunk], file: DataFile, features: NDArray[np.intp]) ->
         first = False
         labels = [] if y is None else list(map(label_text, y.tolist()))
         numbers = [] if weights is None else list(map(label_text, weights.tolist()))
-        yield "".join(table_lines(X, labels, numbers))
+        yield "".join(table_row_lines(X, labels, numbers))
 
 
 def _header(file: DataFile, features: NDArray[np.intp], block: Chunk) -> list[str]:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.command.data import Columns, DataFile, Rows, opened
+from aesvm.command.data import DataFile, DataOptions, Rows, opened
 from aesvm.command.libsvm_lines import Agreement, libsvm_order, solved, training_lines
 from aesvm.command.models import NATIVE, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.io.atomic import valid_target
+from aesvm.io.atomic import checked_output_path
 from aesvm.runtime.warn import warn
 
 #: Of LIBSVM.
@@ -47,14 +47,14 @@ class TrainOptions(NamedTuple):
 
 
 def train(
-    data: str, model: str | None, options: TrainOptions, columns: Columns, screen: Screen
+    data: str, model: str | None, options: TrainOptions, columns: DataOptions, screen: Screen
 ) -> None:
     """Train a model on a data file, and write it; with ``folds``, cross-validate instead."""
     _check(options)
     native = is_native(model, options.native)
     target = model or _default_name(data, native)
     if options.folds is None:
-        valid_target(target)  # before an hour of training
+        checked_output_path(target)  # before an hour of training
     is_matrix = options.kernel_type == 4
     with opened(data, columns, needs_target=options.svm_type != 2, is_matrix=is_matrix) as file:
         estimator = estimator_of(options, file.n_features)

@@ -28,7 +28,7 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     ...     Path(folder, "file").read_bytes()
     b'text'
     """
-    target = valid_target(path)
+    target = checked_output_path(path)
     partial = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
         with open(partial, "xb") as file:
@@ -43,7 +43,7 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     _fsync_folder(target.parent)
 
 
-def valid_target(path: str | os.PathLike) -> Path:
+def checked_output_path(path: str | os.PathLike) -> Path:
     """Where a file is to be written; a link is followed."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path={path!r}: the name of a file is needed.")
