@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -163,6 +166,16 @@ class TestOutput:
         found = done(capsys, "predict", "--json", path, "model", "-").json
         assert len(found["predictions"]) == len(y)
         assert not path.with_name("-").exists()
+
+    def test_devices_and_pipes_are_written_to(self, heart, capsys):
+        path, _, y = heart
+        done(capsys, "train", "-q", path, "model")
+        assert done(capsys, "predict", path, "model", "/dev/null").out.startswith("Accuracy = ")
+        os.mkfifo("pipe")
+        with ThreadPoolExecutor(1) as readers:
+            lines = readers.submit(lambda: path.with_name("pipe").read_text().split())
+            done(capsys, "predict", "-q", path, "model", "pipe")
+            assert len(lines.result(60)) == len(y)
 
     def test_rows_go_to_standard_output(self, heart, table, capsys):
         path, X, _ = heart

@@ -35,7 +35,7 @@ def predict(
         n_rows = 0
         labels: list[Any] = []
         collect = screen.as_json and output is None
-        with written_to(None if collect else output) as target:
+        with written_to(None if collect else output) as file_out:
             for X, y, _ in file.reader:
                 predicted = found.predict(X)
                 n_rows += len(predicted)
@@ -45,7 +45,7 @@ def predict(
                     labels += predicted.tolist()
                 else:
                     lines = (f"{label_text(one)}\n" for one in predicted.tolist())
-                    target.write("".join(lines).encode())
+                    file_out.write("".join(lines).encode())
     told = agreement.n_rows > 0
     for line in agreement.prediction_lines() if told else ():
         (screen.note if output is None else screen.line)(line)

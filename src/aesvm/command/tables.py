@@ -42,23 +42,23 @@ def write_rows(
     kind = _kind(path, file)
     features = np.arange(file.n_features) if features is None else features
     counted = _Counted(chunks)
-    with written_to(path) as target:
+    with written_to(path) as file_out:
         if kind == "parquet":
-            _write_parquet(counted, target, file, features)
+            _write_parquet(counted, file_out, file, features)
         elif kind == "csv":
             for line in _csv(counted, file, features):
-                target.write(line.encode())
+                file_out.write(line.encode())
         else:
             for X, y, _ in dense_blocks(counted):
                 labels = ["0"] * len(X) if y is None else _numbers(y, file)
-                target.write(
+                file_out.write(
                     "".join(libsvm_row_lines(X, labels, features + 1, libsvm_digits)).encode()
                 )
     written = [] if path is None else [path]
     if kind == "libsvm" and counted.weights and path is not None:
-        with written_to(f"{path}{WEIGHTS_FILE}") as target:
+        with written_to(f"{path}{WEIGHTS_FILE}") as file_out:
             for weights in counted.weights:
-                target.write("".join(f"{one:.17g}\n" for one in weights.tolist()).encode())
+                file_out.write("".join(f"{one:.17g}\n" for one in weights.tolist()).encode())
         written.append(f"{path}{WEIGHTS_FILE}")
     return counted.n_rows, written
 
@@ -128,7 +128,7 @@ def _free(name: str, names: list[str]) -> str:
 
 
 def _write_parquet(
-    chunks: Iterable[Chunk], target: IO[bytes], file: DataFile, features: NDArray[np.intp]
+    chunks: Iterable[Chunk], file_out: IO[bytes], file: DataFile, features: NDArray[np.intp]
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -139,5 +139,5 @@ def _write_parquet(
             columns = [*block.X.T, *(one for one in block[1:] if one is not None)]
             table = pa.table(columns, names=_header(file, features, block))
             if writer is None:
-                writer = stack.enter_context(pq.ParquetWriter(target, table.schema))
+                writer = stack.enter_context(pq.ParquetWriter(file_out, table.schema))
             writer.write_table(table)

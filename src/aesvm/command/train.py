@@ -52,9 +52,9 @@ def train(
     """Train a model on a data file, and write it; with ``folds``, cross-validate instead."""
     _check(options)
     native = is_native(model, options.native)
-    target = model or _default_name(data, native)
+    model_path = model or _default_name(data, native)
     if options.folds is None:
-        checked_output_path(target)  # before an hour of training
+        checked_output_path(model_path)  # before an hour of training
     is_matrix = options.kernel_type == 4
     with opened(data, columns, needs_target=options.svm_type != 2, is_matrix=is_matrix) as file:
         estimator = estimator_of(options, file.n_features)
@@ -80,8 +80,8 @@ def train(
             _settle_ties(estimator, rows.y)
         if native:
             note_columns(estimator, estimator, file.feature_names, file.target)
-        save_model(estimator, target, native)
-    _report(estimator, rows, target, screen)
+        save_model(estimator, model_path, native)
+    _report(estimator, rows, model_path, screen)
 
 
 def _settle_ties(estimator: Any, y: Any) -> None:
@@ -212,7 +212,7 @@ def _cross_validate(estimator: Any, rows: Rows, options: TrainOptions, screen: S
     screen.result({"folds": folds, **agreement.found()})
 
 
-def _report(estimator: Any, rows: Rows, target: str, screen: Screen) -> None:
+def _report(estimator: Any, rows: Rows, model_path: str, screen: Screen) -> None:
     machines = solved(estimator, rows.y, rows.weights)
     n_support = len(estimator.support_)
     classifies = hasattr(estimator, "classes_")
@@ -223,7 +223,7 @@ def _report(estimator: Any, rows: Rows, target: str, screen: Screen) -> None:
         screen.note(str(certificate).splitlines()[0])
     screen.result(
         {
-            "model": target,
+            "model": model_path,
             "machines": [machine._asdict() for machine in machines],
             "total_sv": n_support,
             "exact": certificate.exact,
