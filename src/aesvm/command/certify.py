@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from aesvm import AEOneClassSVM
 from aesvm.command.data import DataOptions, Mapped
-from aesvm.command.models import certificate_of, load_svm, opened_for, save_model
+from aesvm.command.models import certificate_of, check_model_path, load_svm, opened_for, save_model
 from aesvm.command.outcome import CommandError
 from aesvm.command.screen import Screen
 from aesvm.io.base import Chunk
@@ -16,6 +16,8 @@ def certify(
     model_path: str, data: str, output: str | None, columns: DataOptions, screen: Screen
 ) -> None:
     """Compute what a certificate lacks, from the rows that the model was trained on."""
+    if output is not None:
+        check_model_path(output)
     model = load_svm(model_path)
     if certificate_of(model.svm) is None:
         raise CommandError(

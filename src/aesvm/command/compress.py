@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from aesvm.command.data import DataOptions
-from aesvm.command.models import is_native, load_svm, opened_for, save_model
+from aesvm.command.models import check_model_path, is_native, load_svm, opened_for, save_model
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
 
@@ -23,6 +23,7 @@ def compress(
     """Write a model on fewer of its support vectors."""
     if n_vectors is None and tol is None:
         raise UsageError("--vectors or --tol: how small, or how near, must be said.")
+    check_model_path(output)
     model = load_svm(model_path)
     X = None
     if data is not None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from aesvm.command.data import DataOptions, opened
-from aesvm.command.models import Model, format_of_model, is_native, load_svm, save_model
+from aesvm.command.models import (
+    Model,
+    check_model_path,
+    format_of_model,
+    is_native,
+    load_svm,
+    save_model,
+)
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import write_rows
@@ -17,8 +24,8 @@ def convert(
 ) -> None:
     """Write a model, or a data file, in another format."""
     if source != "-" and format_of_model(source):
-        if output is None:
-            raise UsageError(f"{source} is a model, which is written to a file.")
+        output = output or "-"
+        check_model_path(output)
         model = load_svm(source)
         if Path(output).suffix == ".onnx":
             _write_onnx(model, output)

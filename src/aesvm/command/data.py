@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -205,6 +206,7 @@ def _data_file(
         n_columns = len(names) if names else found.n_columns
         about = _shown(name, path)
         roles = _Roles.of(names, n_columns, columns, wanted, target, about, needs_target)
+        _check_distinct(names, roles, about)
         options: dict[str, Any] = {
             "target": roles.target,
             "features": roles.features,
@@ -318,6 +320,16 @@ class _Roles(NamedTuple):
             apart += [counted(one) for one in (target, weight) if one is not None]
             features = [one for one in every if one not in apart]
         return cls(target, features, weight)
+
+
+def _check_distinct(names: list[str] | None, roles: _Roles, about: str) -> None:
+    """Refuse names that two columns have, where they are read."""
+    if names is None:
+        return
+    used = [*(roles.features or names), roles.target, roles.weight]
+    twice = [one for one, n in Counter(names).items() if n > 1 and one in used]
+    if twice:
+        raise CommandError(f"{about}: two columns have the name {twice[0]!r}: give them others.")
 
 
 def _column(given: str, names: list[str] | None) -> Column:

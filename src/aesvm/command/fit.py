@@ -25,7 +25,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from aesvm import AESVC, AESVR
 from aesvm.command.data import DataFile, DataOptions, Mapped, Rows, joined, opened
 from aesvm.command.held_out import HeldOutScores, tested
-from aesvm.command.models import NATIVE, note_columns
+from aesvm.command.models import NATIVE, check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.report import write_report
 from aesvm.command.screen import Screen
@@ -92,8 +92,9 @@ def fit(data: str, options: FitOptions, columns: DataOptions, screen: Screen) ->
     stem = "model" if data == "-" else Path(data).name.split(".")[0]
     model = options.model or f"{stem}{NATIVE}"
     files = {"model": model, "report": options.report or str(Path(model).with_suffix(".html"))}
-    for path in files.values():
-        checked_output_path(path)
+    check_model_path(files["model"])
+    if checked_output_path(files["report"]) == checked_output_path(files["model"]):
+        raise UsageError(f"{model} would be the model and the report: --report is another file.")
     with opened(data, columns) as file:
         found = _fitted(file, options, files, screen)
     save(found.model, files["model"])

@@ -19,6 +19,7 @@ from sklearn.base import is_regressor
 from aesvm.command.data import DataFile, DataOptions, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
+from aesvm.io.atomic import checked_output_path
 from aesvm.io.container import is_container
 from aesvm.io.model_file import load, save
 
@@ -81,20 +82,18 @@ class Model(NamedTuple):
         return self.svm.predict(self.prepared(X))
 
     def widened(self, n_features: int) -> Model:
-        """The same for rows with more features, of which those it does not know were all zero."""
+        """The same for rows with more features, of which those it does not know were all zero.
+
+        Rows stay sparse then: an index is as large as whoever wrote the file pleased.
+        """
         more = n_features - self.n_features
         if more <= 0 or self.scalings:
             return self
         svm = copy.copy(self.svm)
-        vectors = svm.support_vectors_
-        if self.is_of_matrix:
-            pass  # it has none; further columns are of rows that are no support vectors
-        elif sp.issparse(vectors):
-            vectors = vectors.copy()
-            vectors.resize((vectors.shape[0], n_features))
-        else:
-            vectors = np.pad(vectors, ((0, 0), (0, more)))
-        svm.support_vectors_, svm.n_features_in_ = vectors, n_features
+        svm.n_features_in_ = n_features
+        if not self.is_of_matrix:  # which has no vectors
+            svm.support_vectors_ = sp.csr_array(svm.support_vectors_, copy=True)
+            svm.support_vectors_.resize((len(svm.support_), n_features))
         return self._replace(estimator=svm)
 
 
@@ -140,6 +139,13 @@ def load_svm(path: str) -> Model:
     if not hasattr(model.svm, "support_vectors_"):
         raise CommandError(f"{path}: this is a {type(model.svm).__name__}, and no SVM.")
     return model
+
+
+def check_model_path(path: str) -> None:
+    """Refuse what a model cannot be written to, before the work is done."""
+    if path == "-":
+        raise UsageError("-: a model is written to a file, and not to standard output.")
+    checked_output_path(path)
 
 
 def save_model(estimator: Any, path: str, native: bool) -> None:

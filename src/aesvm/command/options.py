@@ -147,7 +147,7 @@ HullTol = Annotated[
 ]
 MaxVectors = Annotated[
     int | None,
-    typer.Option("--max-vectors", help="the most support vectors", rich_help_panel=_OURS),
+    typer.Option("--max-vectors", min=1, help="the most support vectors", rich_help_panel=_OURS),
 ]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", help="threads; -1: all processors", rich_help_panel=_OURS)

@@ -22,7 +22,7 @@ from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import write_rows
 from aesvm.command.writing import dense_blocks
-from aesvm.io.atomic import written_whole
+from aesvm.io.atomic import checked_output_path, written_whole
 from aesvm.io.base import BadLineError, Chunk
 from aesvm.runtime.warn import warn
 
@@ -83,12 +83,16 @@ def scale(
 ) -> None:
     """Scale a data file, to a file or standard output."""
     for low, high in filter(None, (limits, target_limits)):
-        if not low < high:
-            raise UsageError(f"{low:g} {high:g}: the lower limit must be the smaller one.")
+        if not (low < high and np.isfinite([low, high]).all()):
+            raise UsageError(f"{low:g} {high:g}: two numbers are needed, the smaller one first.")
     if screen.as_json and output is None:
         raise UsageError("--json needs -o: rows would be on standard output as well.")
     if save and restore:
         raise UsageError("-s and -r: a range is saved, or restored, and not both.")
+    if save is not None:
+        others = [one for one in (data, output) if one not in (None, "-")]
+        if save == "-" or checked_output_path(save) in map(checked_output_path, others):
+            raise UsageError(f"-s {save}: the range needs a file of its own.")
     kept = None if restore is None else read_ranges(restore)
     width = None if kept is None else len(kept.features.least)
     with opened(data, columns, n_features=width, needs_target=False) as file:

@@ -10,10 +10,9 @@ import numpy as np
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.command.data import DataFile, DataOptions, Rows, opened
 from aesvm.command.libsvm_lines import Agreement, libsvm_order, solved, training_lines
-from aesvm.command.models import NATIVE, is_native, note_columns, save_model
+from aesvm.command.models import NATIVE, check_model_path, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.io.atomic import checked_output_path
 from aesvm.runtime.warn import warn
 
 #: Of LIBSVM.
@@ -54,7 +53,7 @@ def train(
     native = is_native(model, options.native)
     model_path = model or _default_name(data, native)
     if options.folds is None:
-        checked_output_path(model_path)  # before an hour of training
+        check_model_path(model_path)
     is_matrix = options.kernel_type == 4
     with opened(data, columns, needs_target=options.svm_type != 2, is_matrix=is_matrix) as file:
         estimator = estimator_of(options, file.n_features)
@@ -101,7 +100,7 @@ def estimator_of(options: TrainOptions, n_features: int) -> Any:
         "tol": options.tol,
         "shrinking": bool(options.shrinking),
         "hull_tol": options.hull_tol,
-        "refine": int(options.refine) if options.refine.isdigit() else options.refine,
+        "refine": int(options.refine) if options.refine.isdecimal() else options.refine,
         "max_vectors": options.max_vectors,
         "n_jobs": options.jobs,
     }
@@ -141,7 +140,7 @@ def _check(options: TrainOptions) -> None:
         raise UsageError(f"-n {options.nu:g}: a number above 0, and at most 1, is needed.")
     if options.folds is not None and options.folds < 2:
         raise UsageError(f"-v {options.folds}: at least 2 folds are needed.")
-    if not (options.refine in ("auto", "exact") or options.refine.isdigit()):
+    if not (options.refine in ("auto", "exact") or options.refine.isdecimal()):
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
 
 

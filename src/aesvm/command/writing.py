@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,15 +19,8 @@ _BLOCK = 1_000_000
 
 
 def written_to(path: str | None) -> AbstractContextManager[IO[bytes]]:
-    """A file that is written whole, or standard output where there is no name.
-
-    Pipes and devices, as ``/dev/null``, are written to.
-    """
-    if path is None:
-        return _standard_output()
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        return open(path, "wb")
-    return written_whole(path)
+    """A file that is written whole, or standard output where there is no name."""
+    return _standard_output() if path in (None, "/dev/stdout") else written_whole(str(path))
 
 
 @contextmanager

@@ -196,6 +196,11 @@ def _vector_texts(model: Any, order: NDArray[np.intp]) -> Iterator[str]:
         yield from (f"0:{row + 1}" for row in model.support_[order].tolist())
         return
     vectors = sp.csr_array(model.support_vectors_)[order].astype(np.float64)
+    if vectors.indices.max(initial=0) >= _LARGEST:
+        raise ValueError(
+            f"feature {int(vectors.indices.max()) + 1} is beyond {_LARGEST}, the largest index that "
+            "LIBSVM can hold."
+        )
     vectors.sort_indices()
     for begin, end in zip(vectors.indptr[:-1], vectors.indptr[1:], strict=True):
         own = zip(
