@@ -121,6 +121,84 @@ class TestData:
         done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "6")
         assert aesvm.load("m.aesvm").target_name_ == "kind"
 
+    @pytest.mark.parametrize(
+        ("text", "header"),
+        [
+            ("5.1,3.5,setosa\n4.9,3.0,setosa\n", False),
+            ("1,nan,3\n4,5,6\n", False),
+            ("a,b,c\n1,2,3\n", True),
+            (",a,b\n1,2,3\n", True),
+            ("a,2,c\n1,2,3\n", True),
+            ("0,1,2,kind\n5,6,7,setosa\n", True),
+            ("1,,x\n4,5,y\n", False),
+            ("5.1,3.5,setosa\n", False),
+        ],
+    )
+    def test_the_first_line_is_a_header_where_it_names_columns(self, text, header, tmp_path):
+        (tmp_path / "rows.csv").write_text(text)
+        assert format_of(tmp_path / "rows.csv").header is header
+
+    def test_commas_in_quotes_are_not_counted(self, tmp_path):
+        (tmp_path / "rows").write_text('"a, b, c";d\n1;2\n')
+        assert format_of(tmp_path / "rows").names == ["a, b, c", "d"]
+
+    def test_a_name_that_two_columns_have_is_refused(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "rows.csv").write_text("a,a,b,kind\n1,2,3,0\n2,3,4,1\n")
+        ended = run(capsys, "train", "rows.csv", "--target", "kind")
+        assert ended.code == 1
+        assert "two columns have the name 'a'" in ended.err
+        done(capsys, "train", "-q", "rows.csv", "--target", "kind", "--features", "b")
+
+    def test_an_index_that_the_model_does_not_know_takes_no_memory(self, heart, capsys):
+        path, _X, _y = heart
+        done(capsys, "train", "-q", "-g", 0.2, path, "model")
+        done(capsys, "predict", "-q", path, "model", "expected")
+        path.with_name("far").write_text("1 2000000000:1e-9\n" + path.read_text() * 100)
+        done(capsys, "predict", "-q", "far", "model", "out")
+        found = path.with_name("out").read_text().split()
+        assert found[1:] == path.with_name("expected").read_text().split() * 100
+        path.with_name("far").write_text("1 1:0.5 7:1e3\n")
+        done(capsys, "predict", "-q", "far", "model", "out")
+        model = load_libsvm_model("model")
+        assert float(path.with_name("out").read_text()) == (1 if model.intercept_ > 0 else -1)
+
+    def test_classes_that_the_model_does_not_know_are_warned_of(self, table, capsys):
+        path, X, y = table
+        done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "kind")
+        numbers = np.where(y == "sick", 1, -1)
+        path.write_text(files.csv_text(X, numbers))
+        ended = done(capsys, "predict", path, "m.aesvm", "out", "--target", "kind")
+        assert "no class of" in ended.err
+        assert "-1, 1; sick, well" in ended.err
+
+
+class TestStreamed:
+    """Data that is not held in memory is treated as any other."""
+
+    def test_weights_of_classes_that_do_not_occur_are_warned_of(self, heart, capsys):
+        path, *_ = heart
+        ended = done(capsys, "train", "-q", "-w9", 3, "-w+1", 2, "--memory", "2 kB", path, "model")
+        assert "class label 9 specified in weight is not found" in ended.err
+
+    def test_classes_are_in_the_order_of_the_data(self, heart, capsys):
+        path, *_ = heart
+        path.write_text(files.libsvm_text(*files.many_classes()))
+        done(capsys, "train", "-q", path, "held")
+        done(capsys, "train", "-q", "--memory", "2 kB", path, "streamed")
+        lines = [path.with_name(name).read_text().splitlines() for name in ("held", "streamed")]
+        labels = [[one for one in text if one.startswith("label")] for text in lines]
+        assert labels[0] == labels[1]
+
+    def test_labels_are_checked_before_training(self, heart, capsys):
+        path, *_ = heart
+        y = np.ones(70_000)
+        y[::2], y[-1] = -1, 0.5  # in the second chunk
+        path.write_text("".join(f"{label} 1:{label}\n" for label in y))
+        ended = run(capsys, "train", "--memory", "2 kB", path, "model")
+        assert ended.code == 1
+        assert "--native" in ended.err
+
 
 class TestOutput:
     """What rows are written as."""
@@ -171,11 +249,22 @@ class TestOutput:
         path, _, y = heart
         done(capsys, "train", "-q", path, "model")
         assert done(capsys, "predict", path, "model", "/dev/null").out.startswith("Accuracy = ")
+        done(capsys, "train", "-q", path, "/dev/null")
+        ended = done(capsys, "predict", "-q", path, "model", "/dev/stdout")
+        assert len(ended.out.split()) == len(y)
         os.mkfifo("pipe")
         with ThreadPoolExecutor(1) as readers:
             lines = readers.submit(lambda: path.with_name("pipe").read_text().split())
             done(capsys, "predict", "-q", path, "model", "pipe")
             assert len(lines.result(60)) == len(y)
+
+    def test_permissions_are_kept(self, heart, capsys):
+        path, *_ = heart
+        for mode in (0o600, 0o640):
+            path.with_name("model").touch()
+            path.with_name("model").chmod(mode)
+            done(capsys, "train", "-q", path, "model")
+            assert path.with_name("model").stat().st_mode & 0o777 == mode
 
     def test_rows_go_to_standard_output(self, heart, table, capsys):
         path, X, _ = heart

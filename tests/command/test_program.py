@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -65,6 +66,11 @@ def test_without_typer_a_line_says_what_to_install():
     assert process.returncode == 4
     assert out == ""
     assert err == "aesvm: the command line needs typer: pip install 'aesvm[cli]'\n"
+    with children.started(
+        children.code(program, "info", "--json", "x"), stdout=subprocess.PIPE
+    ) as process:
+        out, _ = process.communicate(timeout=children.LIMIT)
+    assert json.loads(out)["exit_code"] == 4
 
 
 def test_ctrl_c_ends_with_130_and_leaves_no_file(tmp_path):
@@ -79,6 +85,34 @@ def test_ctrl_c_ends_with_130_and_leaves_no_file(tmp_path):
     assert process.returncode == 130
     assert printed.splitlines()[-1] == "aesvm: interrupted"
     assert [path.name for path in tmp_path.iterdir()] == ["many"]
+
+
+def test_a_signal_to_end_leaves_no_file(tmp_path):
+    (tmp_path / "many").write_text(files.libsvm_text(*files.heart_like(20_000)))
+    command = children.code(PROGRAM, "train", "--memory", "500 kB", "-c", "1e4", "-", "model")
+    with (
+        (tmp_path / "many").open() as rows,
+        children.started(
+            command,
+            cwd=tmp_path,
+            stdin=rows,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={"TMPDIR": str(tmp_path)},
+        ) as process,
+    ):
+        assert "it is streamed" in children.line(process)
+        process.send_signal(signal.SIGTERM)
+        printed, _ = process.communicate(timeout=children.LIMIT)
+    assert process.returncode == 143
+    assert printed.splitlines()[-1] == "aesvm: terminated"
+    assert [path.name for path in tmp_path.iterdir()] == ["many"]
+
+
+def test_closed_outputs_are_no_fault(heart, tmp_path):
+    program = "import sys; sys.stdout = sys.stderr = None; " + PROGRAM
+    children.run(children.code(program, "train", heart, tmp_path / "model"))
+    assert (tmp_path / "model").exists()
 
 
 def test_a_reader_that_ends_early_is_no_error(heart, tmp_path):
@@ -128,6 +162,16 @@ class TestExitCodes:
             ["train", "-b", "7", "heart"],
             ["train", "--ignore", "0", "heart"],
             ["train", "--header", "heart"],
+            ["train", "--delimiter", ",,", "heart"],
+            ["train", "--max-vectors", "0", "heart"],
+            ["train", "--jobs", "0", "heart"],
+            ["train", "--refine", "²", "heart"],
+            ["train", "heart", "-"],
+            ["fit", "heart", "-o", "a.html"],
+            ["fit", "heart", "-o", "a", "--report", "a"],
+            ["scale", "-s", "heart", "heart"],
+            ["scale", "-s", "a", "-o", "a", "heart"],
+            ["scale", "-u", "inf", "heart"],
             ["scale", "--json", "heart"],
             ["scale", "--json", "-o", "-", "heart"],
             ["convert", "--json", "heart", "-"],
@@ -204,7 +248,7 @@ class TestExitCodes:
         (tmp_path / "rows.parquet").write_bytes(b"PAR1")
         ended = run(capsys, "train", tmp_path / "rows.parquet", "--target", "x")
         assert ended.code == 4
-        assert "pyarrow" in ended.err
+        assert "pip install pyarrow" in ended.err
 
 
 def test_no_arguments_show_help(capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from ctypes import c_double
 
@@ -164,6 +165,27 @@ def test_a_twin_that_settles_ties_otherwise_is_warned_of(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model("four classes").to_sklearn()
+
+
+def test_a_row_at_the_boundary_of_a_one_class_model_is_an_outlier_as_in_libsvm(tmp_path):
+    text = "svm_type one_class\nkernel_type linear\nnr_class 2\ntotal_sv 1\nrho 0\nSV\n1 1:1\n"
+    (tmp_path / "model").write_text(text)
+    read = load_libsvm_model(tmp_path / "model")
+    boundary = [[-1.0], [0.0], [1.0]]
+    assert read.predict(boundary).tolist() == [-1, -1, 1]
+    assert read.to_sklearn().predict(boundary).tolist() == [-1, -1, 1]
+
+
+def test_an_index_that_libsvm_cannot_hold_is_refused(tmp_path):
+    read = copy.copy(model("sparse"))
+    vectors = read.support_vectors_
+    indices = vectors.indices.astype(np.int64)
+    indices[-1] = 2**31
+    wide = sp.csr_array((vectors.data, indices, vectors.indptr), shape=(vectors.shape[0], 2**32))
+    read.support_vectors_ = wide
+    with pytest.raises(ValueError, match="2147483649"):
+        save_libsvm_model(read, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def test_probabilities_are_ignored_with_a_warning(tmp_path):

@@ -6,13 +6,22 @@ It imports nothing that is not needed to say how the program is used.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from aesvm.command.arguments import translated
-from aesvm.command.outcome import BROKEN_PIPE, DONE, INTERRUPTED, MISSING, code_of, line_of
+from aesvm.command.outcome import (
+    BROKEN_PIPE,
+    DONE,
+    INTERRUPTED,
+    MISSING,
+    Terminated,
+    code_of,
+    line_of,
+)
 
 
 def start() -> NoReturn:
@@ -21,6 +30,12 @@ def start() -> NoReturn:
     All files are closed by then: what Python would do at its end, to take apart what compiled code
     left in memory, takes half a second.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (to the end)
+    for ending in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, ending) and signal.getsignal(getattr(signal, ending)) == signal.SIG_DFL:
+            signal.signal(getattr(signal, ending), _terminate)
     code = main()
     try:
         sys.stdout.flush()
@@ -28,6 +43,11 @@ def start() -> NoReturn:
     except OSError:
         code = code or BROKEN_PIPE
     os._exit(code)
+
+
+def _terminate(number: int, _: Any) -> NoReturn:
+    """End as Ctrl-C does, so that no temporary file is left."""
+    raise Terminated(number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,10 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         if debug or (error.name or "").split(".")[0] != "typer":
             raise
-        print(
-            "aesvm: the command line needs typer: pip install 'aesvm[cli]'",
-            file=sys.stderr,
-        )
+        line = "the command line needs typer: pip install 'aesvm[cli]'"
+        if as_json:
+            _print_json(error, MISSING, line)
+        print(f"aesvm: {line}", file=sys.stderr)
         return MISSING
     wanted = translated([one for one in given if one != "--debug"])
     try:

@@ -149,8 +149,22 @@ MaxVectors = Annotated[
     int | None,
     typer.Option("--max-vectors", min=1, help="the most support vectors", rich_help_panel=_OURS),
 ]
+
+
+def _checked_jobs(jobs: int | None) -> int | None:
+    if jobs == 0:
+        raise typer.BadParameter("a number of threads, or -1, is needed.")
+    return jobs
+
+
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", help="threads; -1: all processors", rich_help_panel=_OURS)
+    int | None,
+    typer.Option(
+        "--jobs",
+        help="threads; -1: all processors",
+        rich_help_panel=_OURS,
+        callback=_checked_jobs,
+    ),
 ]
 Native = Annotated[
     bool,

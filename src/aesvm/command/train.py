@@ -61,11 +61,14 @@ def train(
             if options.folds is not None or is_matrix:
                 flag = "-t 4" if is_matrix else "-v"
                 raise UsageError(f"{flag} needs all rows in memory, and {file.why_streamed()}.")
-            _check_labels(next(iter(file.reader)).y, estimator, file, native)
             screen.note(file.why_streamed())
+            labels = _labels(file, estimator)
+            _check_labels(labels, estimator, file, native)
+            _leave_out_unknown(labels, estimator)
             estimator.set_params(memory_budget=int(file.limit), on_overflow="loosen")
             with screen.progress(estimator):
                 estimator.fit_stream(file.reader)
+            _settle_ties(estimator, labels)
             rows = Rows(None, None, None)
         else:
             rows = file.rows()
@@ -175,10 +178,21 @@ def _check_labels(y: Any, estimator: Any, file: DataFile, any_will_do: bool) -> 
         )
 
 
+def _labels(file: DataFile, estimator: Any) -> Any:
+    """The classes of a data file as they come, each once; None where there are none to learn."""
+    if not isinstance(estimator, AESVC | AENuSVC):
+        return None
+    found: dict[Any, None] = {}
+    for chunk in file.reader:
+        values, firsts = np.unique(chunk.y, return_index=True)
+        found.update(dict.fromkeys(values[np.argsort(firsts)].tolist()))
+    return np.array(list(found))
+
+
 def _leave_out_unknown(y: Any, estimator: Any) -> None:
     """Weights of classes that do not occur are warned of, as LIBSVM does, and not used."""
     weights = getattr(estimator, "class_weight", None) or {}
-    known = {label: weight for label, weight in weights.items() if (y == label).any()}
+    known = {label: weight for label, weight in weights.items() if np.any(y == label)}
     for label in set(weights) - set(known):
         warn(f"class label {label} specified in weight is not found")
     if weights:

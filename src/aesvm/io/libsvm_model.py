@@ -198,8 +198,8 @@ def _vector_texts(model: Any, order: NDArray[np.intp]) -> Iterator[str]:
     vectors = sp.csr_array(model.support_vectors_)[order].astype(np.float64)
     if vectors.indices.max(initial=0) >= _LARGEST:
         raise ValueError(
-            f"feature {int(vectors.indices.max()) + 1} is beyond {_LARGEST}, the largest index that "
-            "LIBSVM can hold."
+            f"support_vectors_ has feature {int(vectors.indices.max()) + 1}, and the largest index "
+            f"that LIBSVM can hold is {_LARGEST}."
         )
     vectors.sort_indices()
     for begin, end in zip(vectors.indptr[:-1], vectors.indptr[1:], strict=True):
