@@ -151,7 +151,7 @@ class TestData:
         done(capsys, "train", "-q", "rows.csv", "--target", "kind", "--features", "b")
 
     def test_an_index_that_the_model_does_not_know_takes_no_memory(self, heart, capsys):
-        path, _X, _y = heart
+        path, *_ = heart
         done(capsys, "train", "-q", "-g", 0.2, path, "model")
         done(capsys, "predict", "-q", path, "model", "expected")
         path.with_name("far").write_text("1 2000000000:1e-9\n" + path.read_text() * 100)
@@ -265,6 +265,19 @@ class TestOutput:
             path.with_name("model").chmod(mode)
             done(capsys, "train", "-q", path, "model")
             assert path.with_name("model").stat().st_mode & 0o777 == mode
+
+    def test_a_model_is_read_from_a_pipe(self, heart, capsys):
+        path, _, y = heart
+        done(capsys, "train", "-q", path, "model")
+        done(capsys, "train", "-q", path, "model.aesvm")
+        os.mkfifo("pipe")
+        for content in ("model", "model.aesvm"):
+            with ThreadPoolExecutor(1) as writers:
+                writers.submit(
+                    path.with_name("pipe").write_bytes, path.with_name(content).read_bytes()
+                )
+                ended = done(capsys, "predict", "-q", path, "pipe", "-")
+            assert len(ended.out.split()) == len(y)
 
     def test_rows_go_to_standard_output(self, heart, table, capsys):
         path, X, _ = heart

@@ -65,7 +65,7 @@ def test_without_typer_a_line_says_what_to_install():
         out, err = process.communicate(timeout=children.LIMIT)
     assert process.returncode == 4
     assert out == ""
-    assert err == "aesvm: the command line needs typer: pip install 'aesvm[cli]'\n"
+    assert err == "aesvm: import of typer halted; None in sys.modules: pip install 'aesvm[cli]'\n"
     with children.started(
         children.code(program, "info", "--json", "x"), stdout=subprocess.PIPE
     ) as process:

@@ -137,7 +137,7 @@ def opened(
     knows, and how many there were. A target of that name need not be there. ``is_matrix``: rows are
     those of a kernel matrix.
     """
-    with _as_file(name) as path:
+    with as_file(name) as path:
         try:
             if is_matrix:
                 yield _kernel_matrix(name, path, columns, n_features)
@@ -164,7 +164,7 @@ def _shown(name: str, path: Path) -> str:
 
 
 @contextmanager
-def _as_file(name: str) -> Iterator[Path]:
+def as_file(name: str) -> Iterator[Path]:
     """A file that can be read more than once."""
     if name != "-":
         path = Path(name)

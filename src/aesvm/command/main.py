@@ -17,7 +17,6 @@ from aesvm.command.outcome import (
     BROKEN_PIPE,
     DONE,
     INTERRUPTED,
-    MISSING,
     Terminated,
     code_of,
     line_of,
@@ -73,18 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     as_json = "--json" in given
-    try:
-        from aesvm.command.app import program
-    except ImportError as error:
-        if debug or (error.name or "").split(".")[0] != "typer":
-            raise
-        line = "the command line needs typer: pip install 'aesvm[cli]'"
-        if as_json:
-            _print_json(error, MISSING, line)
-        print(f"aesvm: {line}", file=sys.stderr)
-        return MISSING
     wanted = translated([one for one in given if one != "--debug"])
     try:
+        from aesvm.command.app import program
+
         with warnings.catch_warnings():
             warnings.simplefilter("once")
             warnings.filterwarnings("ignore", message="X does not have valid feature names")

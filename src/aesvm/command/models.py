@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
-from aesvm.command.data import DataFile, DataOptions, opened
+from aesvm.command.data import DataFile, DataOptions, as_file, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
 from aesvm.io.atomic import checked_output_path
@@ -115,9 +115,15 @@ def opened_for(
 def load_model(path: str) -> Model:
     """A model of aesvm's format, or of LIBSVM's, as what the file holds tells."""
     _check_file(path)
-    if format_of_model(path) == "aesvm":
-        return Model(load(path), True)
-    return Model(load_libsvm_model(path), False)
+    with as_file(path) as file:  # which a pipe is not
+        try:
+            if format_of_model(str(file)) == "aesvm":
+                return Model(load(file), True)
+            return Model(load_libsvm_model(file), False)
+        except ValueError as error:
+            if str(file) == str(Path(path)):
+                raise
+            raise CommandError(str(error).replace(str(file), path)) from error
 
 
 def format_of_model(path: str) -> str | None:
