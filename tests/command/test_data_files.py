@@ -276,8 +276,10 @@ class TestOutput:
                 writers.submit(
                     path.with_name("pipe").write_bytes, path.with_name(content).read_bytes()
                 )
-                ended = done(capsys, "predict", "-q", path, "pipe", "-")
-            assert len(ended.out.split()) == len(y)
+                ended = done(capsys, "predict", "-q", path, "pipe", "out")
+            assert ended.err == ""
+            predicted = path.with_name("out").read_text().split()
+            assert len(predicted) == len(y)
 
     def test_rows_go_to_standard_output(self, heart, table, capsys):
         path, X, _ = heart

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -175,9 +175,9 @@ def as_file(name: str) -> Iterator[Path]:
             return
     with tempfile.TemporaryDirectory(prefix="aesvm-") as folder:
         path = Path(folder, "rows")
-        source = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
-        with path.open("wb") as file:
-            shutil.copyfileobj(source, file)
+        source = nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb")
+        with source as rows, path.open("wb") as file:
+            shutil.copyfileobj(rows, file)
         yield path
 
 
