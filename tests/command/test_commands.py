@@ -58,6 +58,21 @@ class TestFit:
         assert found["task"] == "regression"
         assert found["test"]["r2"] > 0.9
 
+    def test_a_regression_does_not_depend_on_the_unit_of_its_target(
+        self, tmp_path, capsys, monkeypatch
+    ):
+        monkeypatch.chdir(tmp_path)
+        X, y = files.values()
+        found = []
+        for scale in (1.0, 2.0**-12, 2.0**12):
+            (tmp_path / "rows.csv").write_text(files.csv_text(X, (y * scale).tolist()))
+            found.append(done(capsys, "fit", "-q", "--json", "rows.csv", "--target", "kind").json)
+            page = (tmp_path / "rows.html").read_text()
+            assert f"epsilon {aesvm.load('rows.aesvm')[-1].epsilon:.4g}" in page
+        scores = [one["test"]["r2"] for one in found]
+        np.testing.assert_allclose(scores, scores[0], atol=0.01)
+        assert min(scores) > 0.8
+
     def test_rows_held_out_are_not_learned_from(self, table, capsys):
         path, *_ = table
         done(capsys, "fit", "-q", path, "--target", "kind", "--test", 0.5)

@@ -57,6 +57,14 @@ def test_names_of_the_package_are_imported_when_they_are_asked_for():
     assert children.run(children.code(program)).split() == ["False", "True", "True", "False"]
 
 
+def test_the_package_is_the_program():
+    with children.started(
+        [sys.executable, "-m", "aesvm", "--version"], stdout=subprocess.PIPE
+    ) as process:
+        out, _ = process.communicate(timeout=children.LIMIT)
+    assert out.startswith("aesvm ")
+
+
 def test_without_typer_a_line_says_what_to_install():
     program = "import sys; sys.modules['typer'] = None; " + PROGRAM
     with children.started(

@@ -175,8 +175,8 @@ def as_file(name: str) -> Iterator[Path]:
             return
     with tempfile.TemporaryDirectory(prefix="aesvm-") as folder:
         path = Path(folder, "rows")
-        source = nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb")
-        with source as rows, path.open("wb") as file:
+        given = open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer)  # noqa: SIM115
+        with given as rows, path.open("wb") as file:
             shutil.copyfileobj(rows, file)
         yield path
 

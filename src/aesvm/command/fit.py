@@ -37,6 +37,10 @@ from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV
 #: Whole numbers are classes where there are no more different ones.
 _MOST_CLASSES = 20
 
+#: epsilon and tol of a regression, as shares of its targets' standard deviation: the model does not
+#: depend on the unit that targets are in.
+_TUBE, _TOL = 0.1, 1e-3
+
 #: Rows up to which every candidate is tried on all of them.
 _HALVING = 3000
 
@@ -117,7 +121,7 @@ def _fitted(
         raise CommandError(f"{file.name}: the target has one class, {y[0]!s:.40}: two are needed.")
     n_rows, test_rows = parts.n_train + parts.n_test, f"{parts.n_test:,} held out"
     screen.note(f"{n_rows:,} rows, {file.n_features} features, {test_rows}; {task}")
-    pipeline = _pipeline(task, parts.search.X, options.jobs)
+    pipeline = _pipeline(task, parts.search, options.jobs)
     with _timed(seconds, "search"):
         search = _searched(pipeline, parts.search, task, options, screen)
     best = {name.removeprefix("svm__"): value for name, value in search.best_params_.items()}
@@ -229,9 +233,14 @@ def _large_parts(file: DataFile, options: FitOptions) -> tuple[str, Parts]:
     return task_of(held.y, options.task), Parts(held, part(False), part(True), n_train, n_test)
 
 
-def _pipeline(task: str, X: Any, jobs: int | None) -> Pipeline:
-    scaler = MaxAbsScaler() if sp.issparse(X) else StandardScaler()
-    svm = AESVC(n_jobs=jobs) if task == "classification" else AESVR(n_jobs=jobs)
+def _pipeline(task: str, rows: Rows, jobs: int | None) -> Pipeline:
+    scaler = MaxAbsScaler() if sp.issparse(rows.X) else StandardScaler()
+    if task == "classification":
+        svm: Any = AESVC(n_jobs=jobs)
+    else:
+        assert rows.y is not None
+        spread = float(np.std(rows.y, dtype=np.float64)) or 1.0
+        svm = AESVR(epsilon=_TUBE * spread, tol=_TOL * spread, n_jobs=jobs)
     return Pipeline([("scale", scaler), ("svm", svm)])
 
 

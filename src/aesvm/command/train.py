@@ -61,10 +61,10 @@ def train(
             if options.folds is not None or is_matrix:
                 flag = "-t 4" if is_matrix else "-v"
                 raise UsageError(f"{flag} needs all rows in memory, and {file.why_streamed()}.")
-            screen.note(file.why_streamed())
             labels = _labels(file, estimator)
             _check_labels(labels, estimator, file, native)
             _leave_out_unknown(labels, estimator)
+            screen.note(file.why_streamed())
             estimator.set_params(memory_budget=int(file.limit), on_overflow="loosen")
             with screen.progress(estimator):
                 estimator.fit_stream(file.reader)
