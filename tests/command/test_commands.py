@@ -220,6 +220,34 @@ class TestTrainAndPredict:
         path.with_name("w").write_text("1\n")
         assert run(capsys, "train", "-q", "-W", "w", path, "model").code == 1
 
+    def test_weights_of_classes_with_names(self, table, capsys):
+        path, X, y = table
+        options = ["--native", "-g", 1e-3, "--target", "kind"]
+        done(capsys, "train", "-q", path, "m.aesvm", *options, "--class-weight", "sick=5")
+        expected = aesvm.AESVC(gamma=1e-3, class_weight={"sick": 5.0}).fit(X, y)
+        model = aesvm.load("m.aesvm")
+        del model.feature_names_in_
+        np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X))
+        ended = run(capsys, "train", path, "m.aesvm", *options, "--class-weight", "sick")
+        assert ended.code == 2
+        assert "--class-weight sick" in ended.err
+
+    def test_a_model_without_support_vectors_is_warned_of(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        X, y = files.values()
+        (tmp_path / "rows").write_text(files.libsvm_text(X, y))
+        ended = done(capsys, "train", "-q", "-s", 3, "-p", 100, "rows", "model")
+        assert "no support vectors" in ended.err
+
+    def test_a_fit_that_is_worse_than_the_mean_is_warned_of(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        random = np.random.default_rng(5)
+        text = files.csv_text(random.normal(size=(40, 5)), random.normal(size=40).tolist())
+        (tmp_path / "rows.csv").write_text(text)
+        ended = done(capsys, "fit", "-q", "--json", "rows.csv", "--target", "kind")
+        assert ended.json["test"]["r2"] < 0
+        assert "worse than the mean" in ended.err
+
 
 class TestModels:
     def test_models_are_converted_both_ways(self, heart, capsys):

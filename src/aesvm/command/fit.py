@@ -33,6 +33,7 @@ from aesvm.io.atomic import checked_output_path
 from aesvm.io.base import Chunk
 from aesvm.io.model_file import save
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV
+from aesvm.runtime.warn import warn
 
 #: Whole numbers are classes where there are no more different ones.
 _MOST_CLASSES = 20
@@ -135,6 +136,8 @@ def _fitted(
         certificate = _trained(model, parts, file, screen)
     with _timed(seconds, "test"):
         result = tested(model, parts.test, task)
+    if task == "regression" and result.found()["r2"] < 0:
+        warn("the model predicts the rows held out worse than the mean of their targets does")
     first = model.steps[0][1]
     note_columns(model.steps[-1][1], first, file.feature_names, file.target)
     return FitResult(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -147,17 +148,18 @@ def _check(options: TrainOptions) -> None:
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
 
 
-def _class_weights(given: tuple[str, ...]) -> dict[int, float]:
-    """``1=5`` as LIBSVM's ``-w1 5``."""
-    weights = {}
+def _class_weights(given: tuple[str, ...]) -> dict[int | str, float]:
+    """``1=5`` as LIBSVM's ``-w1 5``; classes of text by their names."""
+    weights: dict[int | str, float] = {}
     for one in given:
-        label, _, value = one.partition("=")
+        name, _, value = one.rpartition("=")
+        label = int(name) if re.fullmatch("[-+]?[0-9]+", name) else name
         try:
-            weights[int(label)] = float(value)
-        except ValueError as error:
-            raise UsageError(f"-w{label} {value}: a class and a weight are needed.") from error
-        if not 0 < weights[int(label)] < np.inf:
-            raise UsageError(f"-w{label} {value}: a weight above 0 is needed.")
+            weights[label] = float(value)
+        except ValueError:
+            weights[label] = np.nan
+        if not (name and 0 < weights[label] < np.inf):
+            raise UsageError(f"--class-weight {one}: CLASS=WEIGHT is needed, a weight above 0.")
     return weights
 
 
@@ -231,6 +233,11 @@ def _report(estimator: Any, rows: Rows, model_path: str, screen: Screen) -> None
     classifies = hasattr(estimator, "classes_")
     for line in training_lines(machines, n_support, classifies):
         screen.line(line)
+    if not n_support:
+        warn(
+            "the model has no support vectors, and predicts the same for all rows: with -s 3, a "
+            "smaller -p is needed."
+        )
     certificate = estimator.certificate_
     if not certificate.exact:
         screen.note(str(certificate).splitlines()[0])
