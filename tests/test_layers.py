@@ -22,7 +22,7 @@ LAYERS = [
     {"estimators", "representative_set"},
     {"svc", "nu_svc", "svr", "one_class", "baselines", "callbacks"},
     {"dask", "model_selection", "onnx", "plotting", "__init__"},
-    {"command"},
+    {"command", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(PACKAGE.rglob("*.py"))

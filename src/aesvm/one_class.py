@@ -106,6 +106,6 @@ class AEOneClassSVM(
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            -1 for outliers, 1 for others.
+            -1 for outliers, 1 for others; -1 at 0, as LIBSVM has it.
         """
-        return 1 - 2 * (self._values(X) < 0.0)
+        return 1 - 2 * (self._values(X) <= 0.0)

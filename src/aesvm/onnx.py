@@ -209,7 +209,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if hasattr(estimator, "classes_"):
         values = _decide(graph, model, values, labels[0])
     elif labels:
-        is_outlier = graph.cast(graph.add("Less", values, 0.0), TensorProto.INT64)
+        is_outlier = graph.cast(graph.add("LessOrEqual", values, 0.0), TensorProto.INT64)
         signs = graph.add("Sub", np.array(1), graph.add("Mul", is_outlier, np.array(2)))
         graph.add("Reshape", signs, np.array([-1]), into=labels[0])
     graph.cast(values, precision, into=scores)

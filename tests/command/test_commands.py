@@ -10,31 +10,10 @@ import numpy as np
 import pytest
 
 import aesvm
-from aesvm.command.data import Columns, opened
-from aesvm.command.formats import format_of
+from aesvm.command.data import DataOptions, opened
 from aesvm.io import load_libsvm_model
 from tests.command import files
 from tests.command.files import done, run
-
-
-@pytest.fixture
-def table(tmp_path, monkeypatch):
-    """A table of names, with features on very different scales."""
-    monkeypatch.chdir(tmp_path)
-    X, y = files.heart_like(200)
-    X = X * [1, 1, 1, 1, 1000, 1] + [0, 0, 0, 0, 5000, 0]
-    path = tmp_path / "rows.csv"
-    path.write_text(files.csv_text(X, np.where(y > 0, "sick", "well")))
-    return path, X, np.where(y > 0, "sick", "well")
-
-
-@pytest.fixture
-def heart(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    X, y = files.heart_like()
-    path = tmp_path / "heart"
-    path.write_text(files.libsvm_text(X, y))
-    return path, X, y
 
 
 class TestFit:
@@ -78,6 +57,21 @@ class TestFit:
         found = done(capsys, "fit", "--json", "values.csv", "--target", "y").json
         assert found["task"] == "regression"
         assert found["test"]["r2"] > 0.9
+
+    def test_a_regression_does_not_depend_on_the_unit_of_its_target(
+        self, tmp_path, capsys, monkeypatch
+    ):
+        monkeypatch.chdir(tmp_path)
+        X, y = files.values()
+        found = []
+        for scale in (1.0, 2.0**-12, 2.0**12):
+            (tmp_path / "rows.csv").write_text(files.csv_text(X, (y * scale).tolist()))
+            found.append(done(capsys, "fit", "-q", "--json", "rows.csv", "--target", "kind").json)
+            page = (tmp_path / "rows.html").read_text()
+            assert f"epsilon {aesvm.load('rows.aesvm')[-1].epsilon:.4g}" in page
+        scores = [one["test"]["r2"] for one in found]
+        np.testing.assert_allclose(scores, scores[0], atol=0.01)
+        assert min(scores) > 0.8
 
     def test_rows_held_out_are_not_learned_from(self, table, capsys):
         path, *_ = table
@@ -146,7 +140,7 @@ class TestScale:
     def test_tables_stay_tables(self, table, capsys):
         path, _, y = table
         done(capsys, "scale", "--target", "kind", "-o", "scaled.csv", path)
-        with opened("scaled.csv", Columns(target="kind")) as file:
+        with opened("scaled.csv", DataOptions(target="kind")) as file:
             rows = file.rows()
         assert np.abs(rows.X).max() == 1.0
         np.testing.assert_array_equal(rows.y, y)
@@ -225,6 +219,34 @@ class TestTrainAndPredict:
         )
         path.with_name("w").write_text("1\n")
         assert run(capsys, "train", "-q", "-W", "w", path, "model").code == 1
+
+    def test_weights_of_classes_with_names(self, table, capsys):
+        path, X, y = table
+        options = ["--native", "-g", 1e-3, "--target", "kind"]
+        done(capsys, "train", "-q", path, "m.aesvm", *options, "--class-weight", "sick=5")
+        expected = aesvm.AESVC(gamma=1e-3, class_weight={"sick": 5.0}).fit(X, y)
+        model = aesvm.load("m.aesvm")
+        del model.feature_names_in_
+        np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X))
+        ended = run(capsys, "train", path, "m.aesvm", *options, "--class-weight", "sick")
+        assert ended.code == 2
+        assert "--class-weight sick" in ended.err
+
+    def test_a_model_without_support_vectors_is_warned_of(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        X, y = files.values()
+        (tmp_path / "rows").write_text(files.libsvm_text(X, y))
+        ended = done(capsys, "train", "-q", "-s", 3, "-p", 100, "rows", "model")
+        assert "no support vectors" in ended.err
+
+    def test_a_fit_that_is_worse_than_the_mean_is_warned_of(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        random = np.random.default_rng(5)
+        text = files.csv_text(random.normal(size=(40, 5)), random.normal(size=40).tolist())
+        (tmp_path / "rows.csv").write_text(text)
+        ended = done(capsys, "fit", "-q", "--json", "rows.csv", "--target", "kind")
+        assert ended.json["test"]["r2"] < 0
+        assert "worse than the mean" in ended.err
 
 
 class TestModels:
@@ -327,68 +349,38 @@ class TestRepresent:
     def test_a_table_gets_a_column(self, table, capsys):
         path, *_ = table
         done(capsys, "represent", path, "--target", "kind", "-o", "few.csv")
-        with opened("few.csv", Columns(target="kind", weight="weight")) as file:
+        with opened("few.csv", DataOptions(target="kind", weight="weight")) as file:
             rows = file.rows()
         assert rows.weights.sum() == pytest.approx(200)
         assert rows.X.shape[1] == 6
 
 
-class TestData:
-    def test_formats_are_told_by_what_files_hold(self, tmp_path):
-        X, y = files.heart_like()
-        texts = {
-            "a": (files.libsvm_text(X, y), "libsvm"),
-            "b": (files.csv_text(X, y), "csv"),
-            "c.tsv": (files.csv_text(X, y).replace(",", "\t"), "csv"),
-            "d.txt": (files.csv_text(X, y).replace(",", ";"), "csv"),
-        }
-        for name, (text, kind) in texts.items():
-            (tmp_path / name).write_text(text)
-            assert format_of(tmp_path / name).kind == kind
-        np.save(tmp_path / "x.npy", X)
-        (tmp_path / "x.npy").rename(tmp_path / "e")
-        assert format_of(tmp_path / "e").kind == "npy"
+class TestWhatModelsKnow:
+    def test_a_compressed_model_knows_its_target(self, table, capsys):
+        path, *_ = table
+        done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "kind")
+        done(capsys, "compress", "m.aesvm", "small.aesvm", "--vectors", 20)
+        assert aesvm.load("small.aesvm").target_name_ == "kind"
 
-    def test_every_format_gives_the_same_model(self, tmp_path, capsys, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        X, y = files.heart_like()
-        (tmp_path / "a").write_text(files.libsvm_text(X, y))
-        (tmp_path / "b.csv").write_text(files.csv_text(X, y))
-        np.save("c.npy", np.column_stack([X, y]))
-        np.save("d.npy", X)
-        np.save("y.npy", y)
-        done(capsys, "convert", "b.csv", "e.parquet", "--target", "kind")
-        targets = {
-            "a": [],
-            "b.csv": ["--target", "kind"],
-            "c.npy": ["--target", "6"],
-            "d.npy": ["--target", "y.npy"],
-            "e.parquet": ["--target", "kind"],
-        }
-        for name, target in targets.items():
-            done(capsys, "train", "-q", name, f"{name}.model", *target)
-        texts = {(tmp_path / f"{name}.model").read_text() for name in targets}
-        assert len(texts) == 1
+    def test_another_fit_forgets_the_target(self, table, capsys):
+        path, X, y = table
+        done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "kind")
+        assert not hasattr(aesvm.load("m.aesvm").fit(X[:, :4], y), "target_name_")
 
-    def test_compressed_text_is_read(self, heart, capsys):
-        import gzip
+    def test_values_cannot_be_compared_with_text(self, table, capsys):
+        path, X, _ = table
+        path.with_name("values.csv").write_text(files.csv_text(X, X[:, 0].tolist()))
+        done(capsys, "train", "-q", "-s", 3, "values.csv", "m", "--target", "kind")
+        ended = run(capsys, "predict", path, "m", "out", "--target", "kind")
+        assert ended.code == 1
+        assert "predicts numbers" in ended.err
+
+    def test_without_skl2onnx_a_line_says_what_to_install(self, heart, capsys, monkeypatch):
+        import sys
 
         path, *_ = heart
-        path.with_name("heart.gz").write_bytes(gzip.compress(path.read_bytes()))
-        done(capsys, "train", "-q", path, "one")
-        done(capsys, "train", "-q", "heart.gz", "two")
-        assert path.with_name("one").read_text() == path.with_name("two").read_text()
-
-    def test_a_table_without_a_header(self, tmp_path, capsys, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        X, y = files.heart_like()
-        text = files.csv_text(X, y).partition("\n")[2]
-        (tmp_path / "rows.csv").write_text(text)
-        (tmp_path / "rows").write_text(files.libsvm_text(X, y))
-        done(capsys, "train", "-q", "rows.csv", "one", "--target", "6")
-        done(capsys, "train", "-q", "rows", "two")
-        assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text()
-        done(capsys, "predict", "-q", "rows.csv", "one", "p", "--target", "-1")
-        ended = run(capsys, "predict", "-q", "rows.csv", "one", "p")
-        assert ended.code == 1
-        assert "7 features" in ended.err
+        done(capsys, "train", "-q", path, "model")
+        monkeypatch.setitem(sys.modules, "skl2onnx", None)
+        ended = run(capsys, "convert", "model", "model.onnx")
+        assert ended.code == 4
+        assert "aesvm[onnx]" in ended.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -51,9 +52,17 @@ def test_names_of_the_package_are_imported_when_they_are_asked_for():
         "import sys, aesvm; before = 'numpy' in sys.modules; "
         "from aesvm import AESVC, load; import pickle; "
         "same = pickle.loads(pickle.dumps(AESVC(C=3))).C == 3; "
-        "print(before, same, set(aesvm.__all__) <= set(dir(aesvm)), hasattr(aesvm, 'nothing'))"
+        "print(before, same, set(aesvm.__all__) == set(aesvm._MODULES), hasattr(aesvm, 'nothing'))"
     )
     assert children.run(children.code(program)).split() == ["False", "True", "True", "False"]
+
+
+def test_the_package_is_the_program():
+    with children.started(
+        [sys.executable, "-m", "aesvm", "--version"], stdout=subprocess.PIPE
+    ) as process:
+        out, _ = process.communicate(timeout=children.LIMIT)
+    assert out.startswith("aesvm ")
 
 
 def test_without_typer_a_line_says_what_to_install():
@@ -64,7 +73,12 @@ def test_without_typer_a_line_says_what_to_install():
         out, err = process.communicate(timeout=children.LIMIT)
     assert process.returncode == 4
     assert out == ""
-    assert err == "aesvm: the command line needs typer: pip install 'aesvm[cli]'\n"
+    assert err == "aesvm: import of typer halted; None in sys.modules: pip install 'aesvm[cli]'\n"
+    with children.started(
+        children.code(program, "info", "--json", "x"), stdout=subprocess.PIPE
+    ) as process:
+        out, _ = process.communicate(timeout=children.LIMIT)
+    assert json.loads(out)["exit_code"] == 4
 
 
 def test_ctrl_c_ends_with_130_and_leaves_no_file(tmp_path):
@@ -77,8 +91,36 @@ def test_ctrl_c_ends_with_130_and_leaves_no_file(tmp_path):
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=children.LIMIT)
     assert process.returncode == 130
-    assert printed.splitlines()[-1] == "aesvm: interrupted; nothing was written"
+    assert printed.splitlines()[-1] == "aesvm: interrupted"
     assert [path.name for path in tmp_path.iterdir()] == ["many"]
+
+
+def test_a_signal_to_end_leaves_no_file(tmp_path):
+    (tmp_path / "many").write_text(files.libsvm_text(*files.heart_like(20_000)))
+    command = children.code(PROGRAM, "train", "--memory", "500 kB", "-c", "1e4", "-", "model")
+    with (
+        (tmp_path / "many").open() as rows,
+        children.started(
+            command,
+            cwd=tmp_path,
+            stdin=rows,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={"TMPDIR": str(tmp_path)},
+        ) as process,
+    ):
+        assert "it is streamed" in children.line(process)
+        process.send_signal(signal.SIGTERM)
+        printed, _ = process.communicate(timeout=children.LIMIT)
+    assert process.returncode == 143
+    assert printed.splitlines()[-1] == "aesvm: terminated"
+    assert [path.name for path in tmp_path.iterdir()] == ["many"]
+
+
+def test_closed_outputs_are_no_fault(heart, tmp_path):
+    program = "import sys; sys.stdout = sys.stderr = None; " + PROGRAM
+    children.run(children.code(program, "train", heart, tmp_path / "model"))
+    assert (tmp_path / "model").exists()
 
 
 def test_a_reader_that_ends_early_is_no_error(heart, tmp_path):
@@ -125,6 +167,25 @@ class TestExitCodes:
             ["train", "-c", "0", "heart"],
             ["train", "-c", "many", "heart"],
             ["train", "-b", "1", "heart"],
+            ["train", "-b", "7", "heart"],
+            ["train", "--ignore", "0", "heart"],
+            ["train", "--header", "heart"],
+            ["train", "--delimiter", ",,", "heart"],
+            ["train", "--max-vectors", "0", "heart"],
+            ["train", "--jobs", "0", "heart"],
+            ["train", "--refine", "²", "heart"],
+            ["train", "heart", "-"],
+            ["fit", "heart", "-o", "a.html"],
+            ["fit", "heart", "-o", "a", "--report", "a"],
+            ["scale", "-s", "heart", "heart"],
+            ["scale", "-s", "a", "-o", "a", "heart"],
+            ["scale", "-u", "inf", "heart"],
+            ["scale", "--json", "heart"],
+            ["scale", "--json", "-o", "-", "heart"],
+            ["convert", "--json", "heart", "-"],
+            ["represent", "--json", "heart"],
+            ["represent", "heart"],
+            ["represent", "heart", "-o", "-"],
             ["train", "-v", "1", "heart"],
             ["train", "-w1", "none", "heart"],
             ["train", "--format", "word", "heart"],
@@ -195,7 +256,7 @@ class TestExitCodes:
         (tmp_path / "rows.parquet").write_bytes(b"PAR1")
         ended = run(capsys, "train", tmp_path / "rows.parquet", "--target", "x")
         assert ended.code == 4
-        assert "pyarrow" in ended.err
+        assert "pip install pyarrow" in ended.err
 
 
 def test_no_arguments_show_help(capsys):

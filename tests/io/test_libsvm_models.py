@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 from ctypes import c_double
 
 import numpy as np
@@ -148,6 +150,44 @@ def test_sparse_vectors_stay_sparse_and_dense_ones_are_dense(tmp_path):
     assert isinstance(load_libsvm_model(tmp_path / "model").support_vectors_, np.ndarray)
 
 
+def test_a_twin_that_settles_ties_otherwise_is_warned_of(tmp_path):
+    """Three classes in a circle of machines that each win once: the first of the file wins."""
+    text = (
+        "svm_type c_svc\nkernel_type linear\nnr_class 3\ntotal_sv 3\nrho -1 1 -1\n"
+        "label 7 2 5\nnr_sv 1 1 1\nSV\n0 0 1:1\n0 0 1:1\n0 0 1:1\n"
+    )
+    (tmp_path / "model").write_text(text)
+    read = load_libsvm_model(tmp_path / "model")
+    assert read.predict([[0.0]]) == [7]
+    with pytest.warns(UserWarning, match=r"ties of votes .* 7, 2, 5"):
+        twin = read.to_sklearn()
+    assert twin.predict([[0.0]]) == [2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model("four classes").to_sklearn()
+
+
+def test_a_row_at_the_boundary_of_a_one_class_model_is_an_outlier_as_in_libsvm(tmp_path):
+    text = "svm_type one_class\nkernel_type linear\nnr_class 2\ntotal_sv 1\nrho 0\nSV\n1 1:1\n"
+    (tmp_path / "model").write_text(text)
+    read = load_libsvm_model(tmp_path / "model")
+    boundary = [[-1.0], [0.0], [1.0]]
+    assert read.predict(boundary).tolist() == [-1, -1, 1]
+    assert read.to_sklearn().predict(boundary).tolist() == [-1, -1, 1]
+
+
+def test_an_index_that_libsvm_cannot_hold_is_refused(tmp_path):
+    read = copy.copy(model("sparse"))
+    vectors = read.support_vectors_
+    indices = vectors.indices.astype(np.int64)
+    indices[-1] = 2**31
+    wide = sp.csr_array((vectors.data, indices, vectors.indptr), shape=(vectors.shape[0], 2**32))
+    read.support_vectors_ = wide
+    with pytest.raises(ValueError, match="2147483649"):
+        save_libsvm_model(read, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_probabilities_are_ignored_with_a_warning(tmp_path):
     svmutil = pytest.importorskip("libsvm.svmutil")
     X, y = make_classification(100, 5, random_state=0)
@@ -171,6 +211,8 @@ def test_what_libsvm_does_not_have_is_refused(tmp_path):
     save_libsvm_model(model("two classes"), path)
     with pytest.raises(ValueError, match="n_features=2"):
         load_libsvm_model(path, n_features=2)
+    with pytest.raises(ValueError, match="path=99"):
+        load_libsvm_model(99)
 
 
 DAMAGE = {
@@ -179,6 +221,7 @@ DAMAGE = {
     "another kernel": ("kernel_type rbf", "kernel_type laplace"),
     "no gamma": ("gamma", "delta"),
     "gamma twice": ("gamma", "gamma 0.1\ngamma"),
+    "a negative gamma": ("gamma ", "gamma -"),
     "a rho too many": ("rho", "rho 1"),
     "no number": ("rho", "rho x"),
     "an infinite number": ("gamma ", "gamma 1e999"),

@@ -46,7 +46,7 @@ def _say_version(asked: bool) -> None:
 
 
 @app.callback()
-def options(
+def before_any_command(
     version: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="The version.")
     ] = False,
@@ -68,9 +68,9 @@ def _columns(
     memory: str | None,
     weights_file: str | None = None,
 ) -> Any:
-    from aesvm.command.data import Columns
+    from aesvm.command.data import DataOptions
 
-    return Columns(
+    return DataOptions(
         target=target,
         features=o.listed(features),
         ignore=tuple(o.listed(ignore) or ()),
@@ -81,6 +81,11 @@ def _columns(
         format=kind,
         memory=memory,
     )
+
+
+def _file(output: str | None) -> str | None:
+    """The file to write to; None: standard output, which "-" is too."""
+    return None if output == "-" else output
 
 
 @app.command()
@@ -104,7 +109,7 @@ def train(
     probability: o.Probability = 0,
     class_weight: o.ClassWeight = None,
     folds: o.Folds = None,
-    quiet: o.LibsvmQuiet = False,
+    quiet: o.Quiet = False,
     refine: o.Refine = "auto",
     hull_tol: o.HullTol = 1e-3,
     max_vectors: o.MaxVectors = None,
@@ -122,10 +127,10 @@ def train(
     json: o.Json = False,
 ) -> Work:
     """Train a model, as svm-train does, with its flags and their defaults."""
-    from aesvm.command.train import Flags
+    from aesvm.command.train import TrainOptions
     from aesvm.command.train import train as run
 
-    flags = Flags(
+    options = TrainOptions(
         svm_type=svm_type,
         kernel_type=kernel_type,
         degree=degree,
@@ -149,7 +154,7 @@ def train(
     columns = _columns(
         target, features, ignore, weight, header, delimiter, format, memory, weights_file
     )
-    return partial(run, data, model, flags, columns, Screen(json, quiet))
+    return partial(run, data, model, options, columns, Screen(json, quiet))
 
 
 @app.command()
@@ -161,7 +166,7 @@ def predict(
         typer.Argument(metavar="OUTPUT", help="A prediction a line; else standard output."),
     ] = None,
     probability: o.Probability = 0,
-    quiet: o.LibsvmQuiet = False,
+    quiet: o.Quiet = False,
     target: o.Target = None,
     features: o.Features = None,
     ignore: o.Ignore = None,
@@ -174,7 +179,7 @@ def predict(
     from aesvm.command.predict import predict as run
 
     columns = _columns(target, features, ignore, None, header, delimiter, format, None)
-    return partial(run, data, model, output, probability, columns, Screen(json, quiet))
+    return partial(run, data, model, _file(output), probability, columns, Screen(json, quiet))
 
 
 @app.command()
@@ -200,7 +205,8 @@ def scale(
     from aesvm.command.scale import scale as run
 
     columns = _columns(target, features, ignore, None, header, delimiter, format, None)
-    return partial(run, data, columns, (lower, upper), targets, save, restore, output, Screen(json))
+    limits, to = (lower, upper), _file(output)
+    return partial(run, data, columns, limits, targets, save, restore, to, Screen(json))
 
 
 @app.command()
@@ -230,16 +236,24 @@ def fit(
     delimiter: o.Delimiter = None,
     format: o.FormatName = None,
     memory: o.Memory = None,
-    quiet: o.LibsvmQuiet = False,
+    quiet: o.Quiet = False,
     json: o.Json = False,
 ) -> Work:
     """From a table to a tested model: scaling, search, training, certificate, report."""
-    from aesvm.command.fit import Wishes
+    from aesvm.command.fit import FitOptions
     from aesvm.command.fit import fit as run
 
-    wishes = Wishes(task, test, search_rows, seed, jobs, output, report)
+    options = FitOptions(
+        task=task,
+        test_share=test,
+        search_rows=search_rows,
+        seed=seed,
+        jobs=jobs,
+        model=output,
+        report=report,
+    )
     columns = _columns(target, features, ignore, weight, header, delimiter, format, memory)
-    return partial(run, data, wishes, columns, Screen(json, quiet))
+    return partial(run, data, options, columns, Screen(json, quiet))
 
 
 @app.command()
@@ -252,7 +266,7 @@ def info(
     json: o.Json = False,
 ) -> Work:
     """Say what a model or data file holds."""
-    from aesvm.command.inspect import info as run
+    from aesvm.command.info import info as run
 
     columns = _columns(target, None, None, None, header, delimiter, format, None)
     return partial(run, file, columns, Screen(json))
@@ -272,15 +286,12 @@ def certify(
     header: o.Header = None,
     delimiter: o.Delimiter = None,
     format: o.FormatName = None,
-    memory: o.Memory = None,
     json: o.Json = False,
 ) -> Work:
     """Prove how close a model is to the exact SVM, from the rows that it was trained on."""
-    from aesvm.command.inspect import certify as run
+    from aesvm.command.certify import certify as run
 
-    columns = _columns(
-        target, None, ignore, weight, header, delimiter, format, memory, weights_file
-    )
+    columns = _columns(target, None, ignore, weight, header, delimiter, format, None, weights_file)
     return partial(run, model, data, output, columns, Screen(json))
 
 
@@ -305,7 +316,7 @@ def compress(
     json: o.Json = False,
 ) -> Work:
     """Write a model on fewer of its support vectors, and say what that changes."""
-    from aesvm.command.inspect import compress as run
+    from aesvm.command.compress import compress as run
 
     columns = _columns(target, None, None, None, header, delimiter, format, None)
     return partial(run, model, output, vectors, tol, data, native, columns, Screen(json))
@@ -324,11 +335,11 @@ def convert(
     format: o.FormatName = None,
     json: o.Json = False,
 ) -> Work:
-    """Write a model as LIBSVM's, our own or ONNX, or a data file as LIBSVM's, CSV or Parquet."""
-    from aesvm.command.inspect import convert as run
+    """Write a model as LIBSVM's, .aesvm or ONNX, or a data file as LIBSVM's, CSV or Parquet."""
+    from aesvm.command.convert import convert as run
 
     columns = _columns(target, features, ignore, None, header, delimiter, format, None)
-    return partial(run, source, output, native, columns, Screen(json))
+    return partial(run, source, _file(output), native, columns, Screen(json))
 
 
 @app.command()
@@ -356,4 +367,4 @@ def represent(
     columns = _columns(
         target, features, ignore, weight, header, delimiter, format, memory, weights_file
     )
-    return partial(run, data, output, kernel, gamma, hull_tol, jobs, columns, Screen(json))
+    return partial(run, data, _file(output), kernel, gamma, hull_tol, jobs, columns, Screen(json))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_CLASS_WEIGHT = re.compile(r"-w(-?[0-9]+)")
+_CLASS_WEIGHT = re.compile(r"-w([-+]?[0-9]+)")
 
 
 def translated(arguments: Sequence[str]) -> list[str]:

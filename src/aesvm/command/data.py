@@ -10,8 +10,9 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,14 +32,22 @@ from aesvm.runtime.memory import machine_memory
 #: The share of the machine's memory that rows may take where --memory says nothing.
 _SHARE = 0.25
 
-#: Bytes in memory for a byte of text, and of compressed text.
+#: Bytes in memory for a byte of LIBSVM's text, and for one of any text that is compressed.
 _TEXT, _COMPRESSED = 1.5, 9.0
+
+#: What the command line can say of the columns of each format.
+_OPTIONS = {
+    "libsvm": (),
+    "npy": ("target",),
+    "parquet": ("target", "features", "ignore", "weight"),
+    "csv": ("target", "features", "ignore", "weight", "header", "delimiter"),
+}
 
 #: Rows of LIBSVM's format are dense from this share of non-zero values on.
 _DENSE = 1 / 3
 
 
-class Columns(NamedTuple):
+class DataOptions(NamedTuple):
     """What the command line says of the columns of a data file, and of its format."""
 
     target: str | None = None  #: a column, or of .npy the file of targets
@@ -80,8 +89,7 @@ class DataFile:
 
     def rows(self) -> Rows:
         """All rows in memory."""
-        chunks = list(self.reader)
-        X, y, weights = (_joined([chunk[at] for chunk in chunks]) for at in range(3))
+        X, y, weights = map(joined, zip(*self.reader, strict=True))
         if sp.issparse(X) and X.nnz >= _DENSE * X.shape[0] * X.shape[1]:
             X = X.toarray()
         return Rows(X, y, weights)
@@ -115,7 +123,7 @@ class Mapped:
 @contextmanager
 def opened(
     name: str,
-    columns: Columns,
+    columns: DataOptions,
     *,
     wanted: list[str] | None = None,
     target: str | None = None,
@@ -129,23 +137,24 @@ def opened(
     knows, and how many there were. A target of that name need not be there. ``is_matrix``: rows are
     those of a kernel matrix.
     """
-    with _as_file(name) as path:
+    with as_file(name) as path:
         try:
             if is_matrix:
                 yield _kernel_matrix(name, path, columns, n_features)
             else:
                 yield _data_file(name, path, columns, wanted, target, n_features, needs_target)
         except BadLineError as error:
-            raise BadLineError(_shown(name, path), error.line, error.reason) from error
+            about = _shown(name, path) if str(error.path) == str(path) else error.path
+            raise BadLineError(about, error.line, error.reason) from error
         except CommandError as error:
-            raise type(error)(_told(error, name, path)) from error
+            raise type(error)(_message(error, name, path)) from error
         except (ValueError, EOFError) as error:
-            told = _told(error, name, path)
+            told = _message(error, name, path)
             about = "" if _shown(name, path) in told else f"{_shown(name, path)}: "
             raise CommandError(about + told) from error
 
 
-def _told(error: Exception, name: str, path: Path) -> str:
+def _message(error: Exception, name: str, path: Path) -> str:
     """What an error says, of the file as it was given."""
     return str(error).replace(str(path), _shown(name, path))
 
@@ -155,7 +164,7 @@ def _shown(name: str, path: Path) -> str:
 
 
 @contextmanager
-def _as_file(name: str) -> Iterator[Path]:
+def as_file(name: str) -> Iterator[Path]:
     """A file that can be read more than once."""
     if name != "-":
         path = Path(name)
@@ -166,16 +175,16 @@ def _as_file(name: str) -> Iterator[Path]:
             return
     with tempfile.TemporaryDirectory(prefix="aesvm-") as folder:
         path = Path(folder, "rows")
-        source = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
-        with path.open("wb") as file:
-            shutil.copyfileobj(source, file)
+        given = open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer)  # noqa: SIM115
+        with given as rows, path.open("wb") as file:
+            shutil.copyfileobj(rows, file)
         yield path
 
 
 def _data_file(
     name: str,
     path: Path,
-    columns: Columns,
+    columns: DataOptions,
     wanted: list[str] | None,
     target: str | None,
     n_features: int | None,
@@ -183,11 +192,9 @@ def _data_file(
 ) -> DataFile:
     limit = _limit(columns)
     found = format_of(path, columns.format, columns.delimiter, columns.header)
+    _check_options(columns, found.kind, name)
     feature_names, needed = None, float(os.path.getsize(path))
     if found.kind == "libsvm":
-        for option in ("target", "features", "weight"):
-            if getattr(columns, option):
-                raise UsageError(f"--{option}: {name} is in LIBSVM's format, without columns.")
         width = LibsvmReader(path, n_features=None).n_features
         width = max(width, n_features or 0)
         reader: Any = LibsvmReader(path, n_features=width)
@@ -196,7 +203,10 @@ def _data_file(
         reader, width, needed = _array_file(path, columns, n_features, needs_target)
     else:
         names = _names(path, found)
-        roles = _Roles.of(names, columns, wanted, target, _shown(name, path), needs_target)
+        n_columns = len(names) if names else found.n_columns
+        about = _shown(name, path)
+        roles = _Roles.of(names, n_columns, columns, wanted, target, about, needs_target)
+        _check_distinct(names, roles, about)
         options: dict[str, Any] = {
             "target": roles.target,
             "features": roles.features,
@@ -212,16 +222,29 @@ def _data_file(
         feature_names = reader.feature_names if names else None
         target = roles.target if isinstance(roles.target, str) else None
     if columns.weights_file:
-        reader = _with_weights(reader, columns.weights_file)
+        reader = _Weighted(reader, columns.weights_file)
     return DataFile(name, found, reader, width, feature_names, target, needed, limit)
 
 
-def _limit(columns: Columns) -> float:
+def _check_options(columns: DataOptions, kind: str, name: str) -> None:
+    """Refuse what is said of columns that files of a kind do not have."""
+    what = {"libsvm": "LIBSVM's format", "npy": "an array", "parquet": "Parquet", "csv": "a table"}
+    for option in _OPTIONS["csv"]:
+        if getattr(columns, option) not in (None, ()) and option not in _OPTIONS[kind]:
+            takes = ", ".join(f"--{one}" for one in _OPTIONS[kind]) or "no options of columns"
+            raise UsageError(f"--{option}: {name} is {what[kind]}, which takes {takes}.")
+    if columns.features is not None and columns.ignore:
+        raise UsageError("--features and --ignore: columns are named, or left out, and not both.")
+    if columns.weight is not None and columns.weights_file is not None:
+        raise UsageError("--weight and -W: weights are a column, or a file, and not both.")
+
+
+def _limit(columns: DataOptions) -> float:
     """Bytes that rows may take."""
     return _SHARE * machine_memory() if columns.memory is None else bytes_of(columns.memory)
 
 
-def _kernel_matrix(name: str, path: Path, columns: Columns, n_features: int | None) -> DataFile:
+def _kernel_matrix(name: str, path: Path, columns: DataOptions, n_features: int | None) -> DataFile:
     """LIBSVM's file of a kernel matrix: index 0 has the number of a row, the others its values.
 
     Where the model is to be trained, and ``n_features`` is not known, rows come in their order.
@@ -229,6 +252,7 @@ def _kernel_matrix(name: str, path: Path, columns: Columns, n_features: int | No
     found = format_of(path, columns.format)
     if found.kind != "libsvm":
         raise UsageError(f"-t 4: {name} is not in LIBSVM's format.")
+    _check_options(columns, found.kind, name)
     width = LibsvmReader(path, n_features=None, zero_based=True).n_features
     width = max(width, (n_features or 1) + 1)
 
@@ -242,6 +266,8 @@ def _kernel_matrix(name: str, path: Path, columns: Columns, n_features: int | No
         return Chunk(np.ascontiguousarray(dense[:, 1:]), chunk.y, None)
 
     reader = Mapped(LibsvmReader(path, n_features=width, zero_based=True), values)
+    if columns.weights_file:
+        reader = _Weighted(reader, columns.weights_file)
     needed = _TEXT * os.path.getsize(path)
     return DataFile(name, found, reader, width - 1, None, None, needed, _limit(columns))
 
@@ -257,7 +283,8 @@ class _Roles(NamedTuple):
     def of(
         cls,
         names: list[str] | None,
-        columns: Columns,
+        n_columns: int,
+        columns: DataOptions,
         wanted: list[str] | None,
         known_target: str | None,
         name: str,
@@ -273,27 +300,47 @@ class _Roles(NamedTuple):
         features: list[Column] | None = None
         if columns.features is not None:
             features = [_column(one, names) for one in columns.features]
-        elif wanted is not None and names:
+        every: list[Column] = list(names or range(n_columns))
+
+        def counted(column: Column) -> Column:
+            """A column without a name, counted from the first."""
+            below = isinstance(column, int) and -n_columns <= column < 0
+            return column + n_columns if below else column  # type: ignore[operator]
+
+        apart = [counted(_column(one, names)) for one in columns.ignore]
+        absent = [one for one in apart if one not in every]
+        if absent:
+            raise UsageError(f"--ignore {absent[0]}: there is no such column in {name}.")
+        if features is None and wanted is not None and names:
             features = list(wanted)
-        elif columns.ignore:
-            if not names:
-                raise UsageError("--ignore takes names of columns: the file has no header.")
-            absent = [one for one in columns.ignore if one not in names]
-            if absent:
-                raise UsageError(f"--ignore {absent[0]}: there is no such column in {name}.")
-            apart = {*columns.ignore, target, weight}
-            features = [one for one in names if one not in apart]
+            needed = [one for one in apart if one in features]
+            if needed:
+                raise UsageError(f"--ignore {needed[0]}: the model was trained on that column.")
+        elif features is None and apart:
+            apart += [counted(one) for one in (target, weight) if one is not None]
+            features = [one for one in every if one not in apart]
         return cls(target, features, weight)
 
 
+def _check_distinct(names: list[str] | None, roles: _Roles, about: str) -> None:
+    """Refuse names that two columns have, where they are read."""
+    if names is None:
+        return
+    used = [*(roles.features or names), roles.target, roles.weight]
+    twice = [one for one, n in Counter(names).items() if n > 1 and one in used]
+    if twice:
+        raise CommandError(f"{about}: two columns have the name {twice[0]!r}: give them others.")
+
+
 def _column(given: str, names: list[str] | None) -> Column:
-    """A column by its name, or else by its number."""
+    """A column by its name, or else by its number, of which the name is returned if it has one."""
     if names and given in names:
         return given
     try:
-        return int(given)
+        number = int(given)
     except ValueError:
         return given
+    return names[number] if names and -len(names) <= number < len(names) else number
 
 
 def _names(path: Path, found: Format) -> list[str] | None:
@@ -326,7 +373,7 @@ def _bytes_of_parquet(reader: ParquetReader) -> float:
 
 
 def _array_file(
-    path: Path, columns: Columns, n_features: int | None, needs_target: bool
+    path: Path, columns: DataOptions, n_features: int | None, needs_target: bool
 ) -> tuple[Any, int, float]:
     """A reader of an array, its number of features and the bytes that it takes."""
     given = columns.target
@@ -355,29 +402,41 @@ def _array_file(
     return Mapped(reader, split), width - 1, float(os.path.getsize(path))
 
 
-def _with_weights(reader: Any, path: str) -> Mapped:
-    """A reader's chunks with weights from a file that has one a line."""
-    weights: list[float] = []
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                weights.append(float(line))
-            except ValueError as error:
-                raise BadLineError(path, number, f"{line.strip()[:40]!r} is no number") from error
-    values = np.array(weights)
+class _Weighted(Mapped):
+    """The chunks of a reader with weights from a file, which has one a line."""
 
-    def weighted(chunk: Chunk, first: int) -> Chunk:
-        here = values[first : first + chunk.X.shape[0]]
+    def __init__(self, reader: Any, path: str) -> None:
+        super().__init__(reader, self._weighted)
+        self.path = path
+        weights: list[float] = []
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    weights.append(float(line))
+                except ValueError as error:
+                    reason = f"{line.strip()[:40]!r} is no number"
+                    raise BadLineError(path, number, reason) from error
+        self.weights = np.array(weights)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        n_rows = 0
+        for chunk in super().__iter__():
+            n_rows += chunk.X.shape[0]
+            yield chunk
+        if n_rows < len(self.weights):
+            raise CommandError(f"{self.path}: {len(self.weights)} weights are of {n_rows} rows.")
+
+    def _weighted(self, chunk: Chunk, first: int) -> Chunk:
+        here = self.weights[first : first + chunk.X.shape[0]]
         if len(here) != chunk.X.shape[0]:
-            raise CommandError(f"{path}: {len(values)} weights are fewer than there are rows.")
+            raise CommandError(f"{self.path}: {len(self.weights)} weights are of more rows.")
         return Chunk(chunk.X, chunk.y, here)
 
-    return Mapped(reader, weighted)
 
-
-def _joined(parts: list[Any]) -> Any:
+def joined(parts: Iterable[Any]) -> Any:
     """Chunks of one column, one after the other; None where there are none."""
-    if parts[0] is None:
+    parts = [part for part in parts if part is not None]
+    if not parts:
         return None
     if len(parts) == 1:
         return parts[0]

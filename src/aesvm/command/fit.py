@@ -23,19 +23,24 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from aesvm import AESVC, AESVR
-from aesvm.command.data import Columns, DataFile, Mapped, Rows, opened
-from aesvm.command.held_out import Test, tested
-from aesvm.command.models import NATIVE, note_columns
+from aesvm.command.data import DataFile, DataOptions, Mapped, Rows, joined, opened
+from aesvm.command.held_out import HeldOutScores, tested
+from aesvm.command.models import NATIVE, check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.report import write_report
 from aesvm.command.screen import Screen
-from aesvm.io.atomic import valid_target
+from aesvm.io.atomic import checked_output_path
 from aesvm.io.base import Chunk
 from aesvm.io.model_file import save
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV
+from aesvm.runtime.warn import warn
 
 #: Whole numbers are classes where there are no more different ones.
 _MOST_CLASSES = 20
+
+#: epsilon and tol of a regression, as shares of its targets' standard deviation: the model does not
+#: depend on the unit that targets are in.
+_TUBE, _TOL = 0.1, 1e-3
 
 #: Rows up to which every candidate is tried on all of them.
 _HALVING = 3000
@@ -44,16 +49,16 @@ _FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Wishes:
+class FitOptions:
     """What the command line asks of a fit."""
 
-    task: str = "auto"
-    test_share: float = 0.2
-    search_rows: int = 5000
-    seed: int = 0
-    jobs: int | None = -1
-    model: str | None = None
-    report: str | None = None
+    task: str
+    test_share: float
+    search_rows: int
+    seed: int
+    jobs: int | None
+    model: str | None
+    report: str | None
 
 
 class Parts(NamedTuple):
@@ -67,7 +72,7 @@ class Parts(NamedTuple):
 
 
 @dataclass
-class Fitted:
+class FitResult:
     """What was found, for the screen and the report."""
 
     data: str
@@ -79,44 +84,47 @@ class Fitted:
     search: Any
     model: Pipeline
     certificate: Any
-    test: Test
+    test: HeldOutScores
     edges: str  #: what is said where the best candidate is at the edge of the grid
     files: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def fit(data: str, wishes: Wishes, columns: Columns, screen: Screen) -> None:
+def fit(data: str, options: FitOptions, columns: DataOptions, screen: Screen) -> None:
     """Fit a model to a table, and write it and a report."""
-    if not 0 < wishes.test_share < 1:
-        raise UsageError(f"--test {wishes.test_share:g}: a share between 0 and 1 is needed.")
+    if not 0 < options.test_share < 1:
+        raise UsageError(f"--test {options.test_share:g}: a share between 0 and 1 is needed.")
     stem = "model" if data == "-" else Path(data).name.split(".")[0]
-    model = wishes.model or f"{stem}{NATIVE}"
-    files = {"model": model, "report": wishes.report or str(Path(model).with_suffix(".html"))}
-    for path in files.values():
-        valid_target(path)
+    model = options.model or f"{stem}{NATIVE}"
+    files = {"model": model, "report": options.report or str(Path(model).with_suffix(".html"))}
+    check_model_path(files["model"])
+    if checked_output_path(files["report"]) == checked_output_path(files["model"]):
+        raise UsageError(f"{model} would be the model and the report: --report is another file.")
     with opened(data, columns) as file:
-        found = _fitted(file, wishes, files, screen)
+        found = _fitted(file, options, files, screen)
     save(found.model, files["model"])
     write_report(found, files["report"])
     _show(found, screen)
 
 
-def _fitted(file: DataFile, wishes: Wishes, files: dict[str, str], screen: Screen) -> Fitted:
+def _fitted(
+    file: DataFile, options: FitOptions, files: dict[str, str], screen: Screen
+) -> FitResult:
     seconds: dict[str, float] = {}
     with _timed(seconds, "read"):
         if file.is_large:
             screen.note(file.why_streamed())
-            task, parts = _large_parts(file, wishes)
+            task, parts = _large_parts(file, options)
         else:
-            task, parts = _parts(file.rows(), wishes)
+            task, parts = _parts(file.rows(), options)
     y = parts.search.y
     if task == "classification" and len(np.unique(y)) < 2:
         raise CommandError(f"{file.name}: the target has one class, {y[0]!s:.40}: two are needed.")
     n_rows, test_rows = parts.n_train + parts.n_test, f"{parts.n_test:,} held out"
     screen.note(f"{n_rows:,} rows, {file.n_features} features, {test_rows}; {task}")
-    pipeline = _pipeline(task, parts.search.X, wishes.jobs)
+    pipeline = _pipeline(task, parts.search, options.jobs)
     with _timed(seconds, "search"):
-        search = _searched(pipeline, parts.search, task, wishes, screen)
+        search = _searched(pipeline, parts.search, task, options, screen)
     best = {name.removeprefix("svm__"): value for name, value in search.best_params_.items()}
     listed = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
     screen.note(f"best of the candidates: {listed}")
@@ -128,9 +136,11 @@ def _fitted(file: DataFile, wishes: Wishes, files: dict[str, str], screen: Scree
         certificate = _trained(model, parts, file, screen)
     with _timed(seconds, "test"):
         result = tested(model, parts.test, task)
+    if task == "regression" and result.found()["r2"] < 0:
+        warn("the model predicts the rows held out worse than the mean of their targets does")
     first = model.steps[0][1]
     note_columns(model.steps[-1][1], first, file.feature_names, file.target)
-    return Fitted(
+    return FitResult(
         data=file.name,
         task=task,
         target=file.target or "target",
@@ -169,27 +179,27 @@ def task_of(y: NDArray, asked: str) -> str:
     return "classification" if whole and len(np.unique(y)) <= _MOST_CLASSES else "regression"
 
 
-def _parts(rows: Rows, wishes: Wishes) -> tuple[str, Parts]:
+def _parts(rows: Rows, options: FitOptions) -> tuple[str, Parts]:
     """Rows in memory, split by chance; each class in its share."""
     y = rows.y
     assert y is not None
-    task = task_of(y, wishes.task)
+    task = task_of(y, options.task)
     counts = np.unique(y, return_counts=True)[1]
     stratify = y if task == "classification" and counts.min() >= 2 else None
     try:
         train, test = train_test_split(
             np.arange(len(y)),
-            test_size=wishes.test_share,
-            random_state=wishes.seed,
+            test_size=options.test_share,
+            random_state=options.seed,
             stratify=stratify,
         )
     except ValueError as error:
         raise CommandError(f"there are too few rows to hold some out: {error}") from error
     search = train
-    if len(train) > wishes.search_rows:
+    if len(train) > options.search_rows:
         kept = None if stratify is None else y[train]
         search = train_test_split(
-            train, train_size=wishes.search_rows, random_state=wishes.seed, stratify=kept
+            train, train_size=options.search_rows, random_state=options.seed, stratify=kept
         )[0]
     held_out = _taken(rows, test)
     return task, Parts(
@@ -201,55 +211,56 @@ def _taken(rows: Rows, which: NDArray) -> Rows:
     return Rows(*(None if one is None else one[which] for one in rows))
 
 
-def _large_parts(file: DataFile, wishes: Wishes) -> tuple[str, Parts]:
+def _large_parts(file: DataFile, options: FitOptions) -> tuple[str, Parts]:
     """Rows of a source, split by chance, and a sample of those to learn from."""
 
     def part(held_out: bool) -> Mapped:
         def taken(chunk: Chunk, first: int) -> Chunk:
-            draws = np.random.default_rng([wishes.seed, first]).random(chunk.X.shape[0])
-            kept = np.flatnonzero((draws < wishes.test_share) == held_out)
+            draws = np.random.default_rng([options.seed, first]).random(chunk.X.shape[0])
+            kept = np.flatnonzero((draws < options.test_share) == held_out)
             return Chunk(*(None if one is None else one[kept] for one in chunk))
 
         return Mapped(file.reader, taken)
 
-    random = np.random.default_rng(wishes.seed)
+    random = np.random.default_rng(options.seed)
     n_train, held, marks = 0, Rows(None, None, None), np.empty(0)
     for chunk in part(False):
         n_train += chunk.X.shape[0]
         marks = np.concatenate([marks, random.random(chunk.X.shape[0])])
-        kept = np.argsort(marks, kind="stable")[: wishes.search_rows]
-        joined = Rows(*(_joined(*pair) for pair in zip(held, chunk, strict=True)))
-        held, marks = _taken(joined, kept), marks[kept]
+        kept = np.argsort(marks, kind="stable")[: options.search_rows]
+        held = _taken(Rows(*map(joined, zip(held, chunk, strict=True))), kept)
+        marks = marks[kept]
     n_test = sum(chunk.X.shape[0] for chunk in part(True))
     if not n_train or not n_test or held.y is None:
         raise CommandError(f"{file.name}: there are too few rows to hold some out.")
-    return task_of(held.y, wishes.task), Parts(held, part(False), part(True), n_train, n_test)
+    return task_of(held.y, options.task), Parts(held, part(False), part(True), n_train, n_test)
 
 
-def _joined(before: Any, more: Any) -> Any:
-    if before is None or more is None:
-        return more
-    return sp.vstack([before, more], "csr") if sp.issparse(more) else np.concatenate([before, more])
-
-
-def _pipeline(task: str, X: Any, jobs: int | None) -> Pipeline:
-    scaler = MaxAbsScaler() if sp.issparse(X) else StandardScaler()
-    svm = AESVC(n_jobs=jobs) if task == "classification" else AESVR(n_jobs=jobs)
+def _pipeline(task: str, rows: Rows, jobs: int | None) -> Pipeline:
+    scaler = MaxAbsScaler() if sp.issparse(rows.X) else StandardScaler()
+    if task == "classification":
+        svm: Any = AESVC(n_jobs=jobs)
+    else:
+        assert rows.y is not None
+        spread = float(np.std(rows.y, dtype=np.float64)) or 1.0
+        svm = AESVR(epsilon=_TUBE * spread, tol=_TOL * spread, n_jobs=jobs)
     return Pipeline([("scale", scaler), ("svm", svm)])
 
 
-def _searched(pipeline: Pipeline, rows: Rows, task: str, wishes: Wishes, screen: Screen) -> Any:
+def _searched(
+    pipeline: Pipeline, rows: Rows, task: str, options: FitOptions, screen: Screen
+) -> Any:
     y = rows.y
     assert y is not None
-    folds: Any = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=wishes.seed)
+    folds: Any = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=options.seed)
     if task == "classification":
         counts = np.unique(y, return_counts=True)[1]
         if counts.min() >= 2:
             n_folds = min(_FOLDS, int(counts.min()))
-            folds = StratifiedKFold(n_folds, shuffle=True, random_state=wishes.seed)
+            folds = StratifiedKFold(n_folds, shuffle=True, random_state=options.seed)
     if len(y) > _HALVING:
         search: Any = AEHalvingGridSearchCV(
-            pipeline, "svm", cv=folds, refit=False, random_state=wishes.seed
+            pipeline, "svm", cv=folds, refit=False, random_state=options.seed
         )
     else:
         search = AEGridSearchCV(pipeline, "svm", cv=folds, refit=False)
@@ -299,7 +310,7 @@ class _timed:  # noqa: N801 (a statement)
         self.seconds[self.name] = time.perf_counter() - self.began
 
 
-def _lines(found: Fitted) -> Iterator[tuple[str, str]]:
+def _lines(found: FitResult) -> Iterator[tuple[str, str]]:
     """What is shown at the end, by name."""
     for name, value in found.test.lines():
         yield name, value
@@ -311,15 +322,17 @@ def _lines(found: Fitted) -> Iterator[tuple[str, str]]:
         yield name, path
 
 
-def _show(found: Fitted, screen: Screen) -> None:
+def _show(found: FitResult, screen: Screen) -> None:
     if not screen.as_json:
         from rich.panel import Panel
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(show_header=False, box=None)
         for name, value in _lines(found):
-            table.add_row(f"[cyan]{name}[/cyan]", value)
-        screen.show(Panel(table, title=f"{found.target} of {found.data}", expand=False))
+            table.add_row(Text(name, style="cyan"), Text(value))
+        title = Text(f"{found.target} of {found.data}")
+        screen.show(Panel(table, title=title, expand=False))
     screen.result(
         {
             "task": found.task,

@@ -26,7 +26,10 @@ SUFFIXES = {
 _COMPRESSED = (".gz", ".bz2", ".xz")
 _DELIMITERS = ",\t;|"
 _LIBSVM_LINE = re.compile(rb"\s*[-+.0-9eE]+(\s+(qid|[0-9]+):\S+)*\s*(#.*)?")
-_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_NUMBER = re.compile(
+    r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(nan|inf(inity)?)", re.I
+)
+_QUOTED = re.compile(r'"[^"]*"')
 
 
 class Format(NamedTuple):
@@ -37,6 +40,7 @@ class Format(NamedTuple):
     delimiter: str = ","
     header: bool = False
     names: list[str] | None = None  #: of the columns of a table of text with a header
+    n_columns: int = 0  #: of a table of text
 
 
 def format_of(
@@ -52,10 +56,12 @@ def format_of(
     ...     path = Path(folder, "rows")
     ...     _ = path.write_text("a;b\n1;2\n")
     ...     format_of(path)
-    Format(kind='csv', compressed=False, delimiter=';', header=True, names=['a', 'b'])
+    Format(kind='csv', compressed=False, delimiter=';', header=True, names=['a', 'b'], n_columns=2)
     """
     if kind is not None and kind not in FORMATS:
         raise UsageError(f"--format {kind}: one of {', '.join(FORMATS)} is needed.")
+    if delimiter is not None and len(delimiter) != 1:
+        raise UsageError(f"--delimiter {delimiter!r}: one character is needed.")
     if path.is_dir():
         return Format("parquet")
     with path.open("rb") as file:
@@ -72,7 +78,7 @@ def format_of(
     found = kind or by_content or SUFFIXES.get(suffix)
     if found in ("parquet", "npy"):
         return Format(found)
-    first = _first_line(path)
+    first, second = _first_lines(path)
     if found is None:
         found = "libsvm" if _LIBSVM_LINE.fullmatch(first) else None
         if found is None and not any(ord(one) in first for one in _DELIMITERS):
@@ -84,20 +90,46 @@ def format_of(
         return Format("libsvm", compressed)
     text = first.decode(errors="replace").rstrip("\r\n")
     if delimiter is None:
-        delimiter = "\t" if suffix == ".tsv" else max(_DELIMITERS, key=text.count)
-    fields = [one.strip() for one in next(csv.reader([text], delimiter=delimiter), [])]
+        delimiter = "\t" if suffix == ".tsv" else max(_DELIMITERS, key=_QUOTED.sub("", text).count)
+    fields = _fields(text, delimiter)
     if header is None:
-        header = not all(_NUMBER.fullmatch(one) for one in fields)
-    return Format("csv", compressed, delimiter, header, fields if header else None)
+        header = _is_header(fields, _fields(second.decode(errors="replace"), delimiter))
+    names = fields if header else None
+    return Format("csv", compressed, delimiter, header, names, len(fields))
 
 
-def _first_line(path: Path) -> bytes:
-    """The first line that is not blank."""
+def _fields(line: str, delimiter: str) -> list[str]:
+    return [one.strip() for one in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def _is_header(first: list[str], second: list[str]) -> bool:
+    """Whether the first line of a table names its columns.
+
+    It does where no field of it is a number; where the second line has a number below a name; and
+    where its numbers count the columns, as pandas has them.
+    """
+    numbers = [bool(_NUMBER.fullmatch(one)) for one in first]
+    if not any(numbers):
+        return True
+    if all(numbers):
+        return False
+    below = zip(first, numbers, second, strict=False)
+    if any(name and not number and _NUMBER.fullmatch(value) for name, number, value in below):
+        return True
+    counted = [one for one, number in zip(first, numbers, strict=True) if number]
+    return len(counted) > 1 and counted == list(map(str, range(len(counted))))
+
+
+def _first_lines(path: Path) -> tuple[bytes, bytes]:
+    """The first two lines that are not blank; empty where there is no second one."""
+    found: list[bytes] = []
     try:
         for block in line_blocks(path, Progress()):
-            for line in block.splitlines():
-                if line.strip():
-                    return line
+            found += [line for line in block.splitlines() if line.strip()][: 2 - len(found)]
+            if len(found) == 2:
+                break
     except BadRow as bad:
         raise BadLineError(path, 1, str(bad)) from bad
-    raise CommandError(f"{path}: there are no rows in the file.")
+    if not found:
+        raise CommandError(f"{path}: there are no rows in the file.")
+    return found[0], found[-1] if len(found) == 2 else b""

@@ -18,7 +18,7 @@ _MOST_SHOWN = 2000
 
 
 @dataclass(frozen=True)
-class Test:
+class HeldOutScores:
     """Predictions of rows held out, and their targets."""
 
     task: str
@@ -80,7 +80,7 @@ class Test:
             yield "mean absolute error", f"{found['mean_absolute_error']:.4g}"
 
 
-def tested(model: Any, chunks: Any, task: str) -> Test:
+def tested(model: Any, chunks: Any, task: str) -> HeldOutScores:
     """Predict chunks of rows that were held out."""
     classes = model.classes_ if task == "classification" else None
     size = 0 if classes is None else len(classes) + 1  # the last: classes never seen before
@@ -103,7 +103,7 @@ def tested(model: Any, chunks: Any, task: str) -> Test:
             gaps = predicted - y
             errors += [(gaps**2).sum(), np.abs(gaps).sum(), y.sum(), (y**2).sum()]
     pairs = tuple(np.concatenate(column) for column in zip(*shown, strict=True))
-    return Test(
+    return HeldOutScores(
         task,
         classes,
         None if classes is None else confusion,

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.command.outcome import CommandError
+
 #: A coefficient that is this near to its bound is at it.
 _AT_BOUND = 1e-9
 
@@ -131,6 +133,8 @@ class Agreement:
         if not self.regression:
             self.correct += int(np.sum(predicted == targets))
             return
+        if targets.dtype.kind not in "biuf":
+            raise CommandError(f"the target is {targets[0]!s:.40}, and the model predicts numbers.")
         p, t = predicted, targets
         self.sums += [float(one.sum()) for one in ((p - t) ** 2, p, t, p**2, t**2, p * t)]
 

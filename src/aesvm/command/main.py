@@ -6,13 +6,21 @@ It imports nothing that is not needed to say how the program is used.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from aesvm.command.arguments import translated
-from aesvm.command.outcome import BROKEN_PIPE, DONE, INTERRUPTED, MISSING, code_of, line_of
+from aesvm.command.outcome import (
+    BROKEN_PIPE,
+    DONE,
+    INTERRUPTED,
+    Terminated,
+    code_of,
+    line_of,
+)
 
 
 def start() -> NoReturn:
@@ -21,6 +29,12 @@ def start() -> NoReturn:
     All files are closed by then: what Python would do at its end, to take apart what compiled code
     left in memory, takes half a second.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (to the end)
+    for ending in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, ending) and signal.getsignal(getattr(signal, ending)) == signal.SIG_DFL:
+            signal.signal(getattr(signal, ending), _terminate)
     code = main()
     try:
         sys.stdout.flush()
@@ -28,6 +42,11 @@ def start() -> NoReturn:
     except OSError:
         code = code or BROKEN_PIPE
     os._exit(code)
+
+
+def _terminate(number: int, _: Any) -> NoReturn:
+    """End as Ctrl-C does, so that no temporary file is left."""
+    raise Terminated(number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,25 +72,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     as_json = "--json" in given
-    try:
-        from aesvm.command.app import program
-    except ImportError as error:
-        if debug or (error.name or "").split(".")[0] != "typer":
-            raise
-        print(
-            "aesvm: the command line needs typer: pip install 'aesvm[cli]'",
-            file=sys.stderr,
-        )
-        return MISSING
     wanted = translated([one for one in given if one != "--debug"])
     try:
+        from aesvm.command.app import program
+
         with warnings.catch_warnings():
             warnings.simplefilter("once")
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             warnings.showwarning = _show_warning
             work = program()(args=wanted, prog_name="aesvm", standalone_mode=False)
             if isinstance(work, int):  # help was shown, or Ctrl-C came early
-                return _told(KeyboardInterrupt(), as_json) if work == INTERRUPTED else work
+                return _report_error(KeyboardInterrupt(), as_json) if work == INTERRUPTED else work
             work()
             sys.stdout.flush()
         return DONE
@@ -81,10 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if debug:
             raise
-        return _told(error, as_json)
+        return _report_error(error, as_json)
 
 
-def _told(error: BaseException, as_json: bool) -> int:
+def _report_error(error: BaseException, as_json: bool) -> int:
     """Say in one line what is wrong, and return the exit code."""
     usage = getattr(error, "format_message", None)  # typer's own errors
     code, line = code_of(error), line_of(error)

@@ -14,30 +14,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
-from aesvm.command.data import Columns, DataFile, opened
+from aesvm.command.data import DataFile, DataOptions, as_file, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
+from aesvm.io.atomic import checked_output_path
+from aesvm.io.container import is_container
 from aesvm.io.model_file import load, save
 
-#: What names of our own model files end with, and what the files begin with.
-NATIVE, _MAGIC = ".aesvm", b"aesvm-model "
+#: What names of aesvm's model files end with.
+NATIVE = ".aesvm"
 
-#: How LIBSVM calls what our estimators are.
-SVM_TYPES = {
-    "AESVC": "C-SVC",
-    "AENuSVC": "nu-SVC",
-    "AEOneClassSVM": "one-class SVM",
-    "AESVR": "epsilon-SVR",
-    "AENuSVR": "nu-SVR",
-}
+#: What LIBSVM's model files begin with.
+_LIBSVM_MAGIC = b"svm_type "
 
 
 class Model(NamedTuple):
     """A model that was read from a file."""
 
     estimator: Any  #: an SVM, or a pipeline that ends in one
-    native: bool  #: whether the file is of our own format
+    native: bool  #: whether the file is of aesvm's format
 
     @property
     def svm(self) -> Any:
@@ -64,7 +61,7 @@ class Model(NamedTuple):
 
     @property
     def is_regression(self) -> bool:
-        return type(self.svm).__name__ in ("AESVR", "AENuSVR")
+        return is_regressor(self.svm)
 
     @property
     def is_of_matrix(self) -> bool:
@@ -85,25 +82,23 @@ class Model(NamedTuple):
         return self.svm.predict(self.prepared(X))
 
     def widened(self, n_features: int) -> Model:
-        """The same for rows with more features, of which those it does not know were all zero."""
+        """The same for rows with more features, of which those it does not know were all zero.
+
+        Rows stay sparse then: an index is as large as whoever wrote the file pleased.
+        """
         more = n_features - self.n_features
         if more <= 0 or self.scalings:
             return self
         svm = copy.copy(self.svm)
-        vectors = svm.support_vectors_
-        if self.is_of_matrix:
-            pass  # it has none; further columns are of rows that are no support vectors
-        elif sp.issparse(vectors):
-            vectors = vectors.copy()
-            vectors.resize((vectors.shape[0], n_features))
-        else:
-            vectors = np.pad(vectors, ((0, 0), (0, more)))
-        svm.support_vectors_, svm.n_features_in_ = vectors, n_features
+        svm.n_features_in_ = n_features
+        if not self.is_of_matrix:  # which has no vectors
+            svm.support_vectors_ = sp.csr_array(svm.support_vectors_, copy=True)
+            svm.support_vectors_.resize((len(svm.support_), n_features))
         return self._replace(estimator=svm)
 
 
 def opened_for(
-    model: Model, data: str, columns: Columns, needs_target: bool = False
+    model: Model, data: str, columns: DataOptions, needs_target: bool = False
 ) -> AbstractContextManager[DataFile]:
     """A data file, of which the columns are read that a model was trained on."""
     return opened(
@@ -118,11 +113,30 @@ def opened_for(
 
 
 def load_model(path: str) -> Model:
-    """A model of our own, or of LIBSVM's, as what the file holds tells."""
+    """A model of aesvm's format, or of LIBSVM's, as what the file holds tells."""
     _check_file(path)
-    if _begins_natively(path) or Path(path).suffix == NATIVE:
-        return Model(load(path), True)
-    return Model(load_libsvm_model(path), False)
+    with as_file(path) as file:  # which a pipe is not
+        try:
+            if format_of_model(str(file)) == "aesvm":
+                return Model(load(file), True)
+            return Model(load_libsvm_model(file), False)
+        except ValueError as error:
+            if str(file) == str(Path(path)):
+                raise
+            raise CommandError(str(error).replace(str(file), path)) from error
+
+
+def format_of_model(path: str) -> str | None:
+    """The format of a model file, "aesvm" or "libsvm"; None where it is neither.
+
+    A file says what it is by how it begins; one that is damaged there, by its name.
+    """
+    if not Path(path).is_file():
+        return None
+    if is_container(path) or Path(path).suffix == NATIVE:
+        return "aesvm"
+    with open(path, "rb") as file:
+        return "libsvm" if file.read(len(_LIBSVM_MAGIC)) == _LIBSVM_MAGIC else None
 
 
 def load_svm(path: str) -> Model:
@@ -133,8 +147,15 @@ def load_svm(path: str) -> Model:
     return model
 
 
+def check_model_path(path: str) -> None:
+    """Refuse what a model cannot be written to, before the work is done."""
+    if path == "-":
+        raise UsageError("-: a model is written to a file, and not to standard output.")
+    checked_output_path(path)
+
+
 def save_model(estimator: Any, path: str, native: bool) -> None:
-    """Write a model; a pipeline can be of our own format only."""
+    """Write a model; a pipeline can be of aesvm's format only."""
     if native:
         save(estimator, path)
     else:
@@ -142,8 +163,13 @@ def save_model(estimator: Any, path: str, native: bool) -> None:
 
 
 def is_native(path: str | None, native: bool) -> bool:
-    """Whether a model is to be written in our own format."""
+    """Whether a model is to be written in aesvm's format."""
     return native or (path is not None and Path(path).suffix == NATIVE)
+
+
+def certificate_of(svm: Any) -> Any:
+    """What proves how close an SVM is to the exact one; None where its file did not have it."""
+    return svm.certificate_ if hasattr(svm, "_trained_on_") else None
 
 
 def note_columns(svm: Any, first: Any, names: list[str] | None, target: str | None) -> None:
@@ -159,8 +185,3 @@ def _check_file(path: str) -> None:
         raise CommandError(f"{path}: there is no such file.")
     if Path(path).is_dir():
         raise UsageError(f"{path} is a folder: the name of a model file is needed.")
-
-
-def _begins_natively(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC

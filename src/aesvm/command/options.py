@@ -20,7 +20,7 @@ Data = Annotated[
     ),
 ]
 ModelFile = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model file, LIBSVM's or our own.")
+    str, typer.Argument(metavar="MODEL", help="A model file, LIBSVM's or .aesvm.")
 ]
 
 Target = Annotated[
@@ -129,8 +129,9 @@ Folds = Annotated[
     int | None,
     typer.Option("-v", metavar="N", help="N-fold cross-validation", rich_help_panel=_LIBSVM),
 ]
-LibsvmQuiet = Annotated[
-    bool, typer.Option("-q", "--quiet", help="print nothing but what goes wrong")
+Quiet = Annotated[
+    bool,
+    typer.Option("-q", "--quiet", help="print warnings, errors and what was asked for alone"),
 ]
 
 Refine = Annotated[
@@ -146,16 +147,30 @@ HullTol = Annotated[
 ]
 MaxVectors = Annotated[
     int | None,
-    typer.Option("--max-vectors", help="the most support vectors", rich_help_panel=_OURS),
+    typer.Option("--max-vectors", min=1, help="the most support vectors", rich_help_panel=_OURS),
 ]
+
+
+def _checked_jobs(jobs: int | None) -> int | None:
+    if jobs == 0:
+        raise typer.BadParameter("a number of threads, or -1, is needed.")
+    return jobs
+
+
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", help="threads; -1: all processors", rich_help_panel=_OURS)
+    int | None,
+    typer.Option(
+        "--jobs",
+        help="threads; -1: all processors",
+        rich_help_panel=_OURS,
+        callback=_checked_jobs,
+    ),
 ]
 Native = Annotated[
     bool,
     typer.Option(
         "--native",
-        help="write our own model file, as names that end with .aesvm do",
+        help="write the model in aesvm's format, as names that end with .aesvm do",
         rich_help_panel=_OUTPUT,
     ),
 ]

@@ -60,7 +60,8 @@ def _steps(found: Any) -> Iterator[tuple[str, str]]:
     )
     if found.edges:
         yield "", found.edges
-    yield "model", f"{type(svm).__name__}, C {svm.C:.4g}, gamma {svm.gamma_:.4g}"
+    tube = f", epsilon {svm.epsilon:.4g}" if hasattr(svm, "epsilon") else ""
+    yield "model", f"{type(svm).__name__}, C {svm.C:.4g}, gamma {svm.gamma_:.4g}{tube}"
     yield "support vectors", f"{len(svm.support_):,}"
     yield "seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items())
     yield "model file", found.files["model"]

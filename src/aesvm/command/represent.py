@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aesvm import RepresentativeSet
-from aesvm.command.data import Columns, opened
+from aesvm.command.data import DataOptions, opened
 from aesvm.command.models import NATIVE
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
@@ -20,13 +20,15 @@ def represent(
     gamma: float,
     hull_tol: float,
     jobs: int | None,
-    columns: Columns,
+    columns: DataOptions,
     screen: Screen,
 ) -> None:
     """Write representatives and their weights, or with ``.aesvm`` the fitted set."""
     if screen.as_json and output is None:
         raise UsageError("--json needs -o: rows would be on standard output as well.")
     with opened(data, columns, needs_target=False) as file:
+        if output is None and file.format.kind == "libsvm":
+            raise UsageError("weights of LIBSVM's rows are written to a file beside them: -o.")
         chosen: Any = RepresentativeSet(
             kernel=kernel, gamma=gamma or 1.0 / file.n_features, hull_tol=hull_tol, n_jobs=jobs
         )

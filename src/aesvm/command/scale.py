@@ -9,26 +9,21 @@ and features that have one value only are left out. Range files are LIBSVM's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.command.data import Columns, DataFile, opened
+from aesvm.command.data import DataFile, DataOptions, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.writing import (
-    dense_blocks,
-    header_line,
-    label_text,
-    libsvm_lines,
-    table_lines,
-    written_to,
-)
-from aesvm.io.atomic import written_whole
-from aesvm.io.base import BadLineError
+from aesvm.command.tables import write_rows
+from aesvm.command.writing import dense_blocks
+from aesvm.io.atomic import checked_output_path, written_whole
+from aesvm.io.base import BadLineError, Chunk
 from aesvm.runtime.warn import warn
 
 
@@ -78,7 +73,7 @@ class Ranges:
 
 def scale(
     data: str,
-    columns: Columns,
+    columns: DataOptions,
     limits: tuple[float, float],
     target_limits: tuple[float, float] | None,
     save: str | None,
@@ -88,10 +83,16 @@ def scale(
 ) -> None:
     """Scale a data file, to a file or standard output."""
     for low, high in filter(None, (limits, target_limits)):
-        if not low < high:
-            raise UsageError(f"{low:g} {high:g}: the lower limit must be the smaller one.")
+        if not (low < high and np.isfinite([low, high]).all()):
+            raise UsageError(f"{low:g} {high:g}: two numbers are needed, the smaller one first.")
+    if screen.as_json and output is None:
+        raise UsageError("--json needs -o: rows would be on standard output as well.")
     if save and restore:
         raise UsageError("-s and -r: a range is saved, or restored, and not both.")
+    if save is not None:
+        others = [one for one in (data, output) if one not in (None, "-")]
+        if save == "-" or checked_output_path(save) in map(checked_output_path, others):
+            raise UsageError(f"-s {save}: the range needs a file of its own.")
     kept = None if restore is None else read_ranges(restore)
     width = None if kept is None else len(kept.features.least)
     with opened(data, columns, n_features=width, needs_target=False) as file:
@@ -100,16 +101,14 @@ def scale(
         if save:
             with written_whole(save) as ranges:
                 ranges.write(used.text().encode())
-        with written_to(output) as target:
-            before, after, n_rows = _write(file, used, target)
-    if after > before:
+        scaled, varying = _Scaled(file, used), np.flatnonzero(used.varies)
+        n_rows, _ = write_rows(scaled, output, file, varying, libsvm_digits="g")
+    if scaled.after > scaled.before:
         warn(
-            f"{before} values were not zero, and {after} are: of sparse data that is not negative, "
-            "-l 0 keeps zeros."
+            f"{scaled.before} values were not zero, and {scaled.after} are: of sparse data that is "
+            "not negative, -l 0 keeps zeros."
         )
-    if output is not None:
-        used_features = int(used.varies.sum())
-        screen.result({"rows": n_rows, "features": used_features, "output": output, "range": save})
+    screen.result({"rows": n_rows, "features": len(varying), "output": output, "range": save})
 
 
 def _ranges(
@@ -202,22 +201,21 @@ def read_ranges(path: str) -> Ranges:
     return Ranges(Interval(ends[0], ends[1], lower, upper), targets)
 
 
-def _write(file: DataFile, used: Ranges, target: IO[bytes]) -> tuple[int, int, int]:
-    """Rows in the format that they came in; values that were not zero, and are not, and rows."""
-    before = after = n_rows = 0
-    table = file.format.kind != "libsvm"
-    kept = np.flatnonzero(used.varies)
-    if table and file.feature_names:
-        names = [file.feature_names[at] for at in kept] + ([file.target] if file.target else [])
-        target.write(header_line(names).encode())
-    for X, y, _ in dense_blocks(file.reader):
-        before += int(np.count_nonzero(X))
-        values = used.features.scaled(X)[:, kept]
-        after += int(np.count_nonzero(values))
-        n_rows += len(values)
-        if y is not None and used.targets is not None:
-            y = used.targets.scaled(y)
-        labels = [] if y is None else [label_text(one) for one in y.tolist()]
-        lines = table_lines(values, labels) if table else libsvm_lines(values, labels, kept + 1)
-        target.write("".join(lines).encode())
-    return before, after, n_rows
+@dataclass
+class _Scaled:
+    """The chunks of a data file, scaled, and how many values were and are not zero."""
+
+    file: DataFile
+    used: Ranges
+    before: int = 0
+    after: int = 0
+
+    def __iter__(self) -> Iterator[Chunk]:
+        kept = np.flatnonzero(self.used.varies)
+        for X, y, weights in dense_blocks(self.file.reader):
+            values = self.used.features.scaled(X)[:, kept]
+            self.before += int(np.count_nonzero(X))
+            self.after += int(np.count_nonzero(values))
+            if y is not None and self.used.targets is not None:
+                y = self.used.targets.scaled(y)
+            yield Chunk(values, y, weights)

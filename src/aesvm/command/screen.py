@@ -20,7 +20,7 @@ _DEEPEST = 3
 
 @dataclass(frozen=True)
 class Screen:
-    """Where a command prints; ``quiet``: results alone."""
+    """Where a command prints; ``quiet``: warnings, errors and what was asked for alone."""
 
     as_json: bool = False
     quiet: bool = False
@@ -31,7 +31,7 @@ class Screen:
         return sys.stderr.isatty() and not self.quiet
 
     def line(self, text: str) -> None:
-        """A line of the result, for people and for LIBSVM's scripts."""
+        """A line about the result, for people and for LIBSVM's scripts; not where it is quiet."""
         if not self.as_json and not self.quiet:
             print(text)
 

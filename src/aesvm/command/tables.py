@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aesvm.command.data import DataFile
 from aesvm.command.formats import SUFFIXES
-from aesvm.command.outcome import UsageError
+from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.writing import (
     dense_blocks,
     header_line,
     label_text,
-    libsvm_lines,
-    table_lines,
+    libsvm_row_lines,
+    table_row_lines,
     written_to,
 )
 from aesvm.io.base import Chunk
@@ -25,32 +27,50 @@ from aesvm.io.base import Chunk
 WEIGHT, WEIGHTS_FILE = "weight", ".weights"
 
 
-def write_rows(chunks: Iterable[Chunk], path: str | None, file: DataFile) -> tuple[int, list[str]]:
-    """Write rows to a file; how many there were, and the files that were written.
+def write_rows(
+    chunks: Iterable[Chunk],
+    path: str | None,
+    file: DataFile,
+    features: NDArray[np.intp] | None = None,
+    libsvm_digits: str = ".17g",
+) -> tuple[int, list[str]]:
+    """Write rows as they come; how many there were, and the files that were written.
 
-    LIBSVM's text and tables between commas are written as rows come; Parquet from memory. Weights
-    of LIBSVM's rows go to a file of their own.
+    Weights of LIBSVM's rows go to a file of their own. ``features``: of the data file, those that
+    the chunks have; None: all.
     """
     kind = _kind(path, file)
-    if kind == "parquet":
-        return _write_parquet(list(chunks), str(path), file)
+    features = np.arange(file.n_features) if features is None else features
     counted = _Counted(chunks)
-    with written_to(path) as target:
-        if kind == "csv":
-            for line in _csv(counted, file):
-                target.write(line.encode())
+    with written_to(path) as file_out:
+        if kind == "parquet":
+            _write_parquet(counted, file_out, file, features)
+        elif kind == "csv":
+            for line in _csv(counted, file, features):
+                file_out.write(line.encode())
         else:
             for X, y, _ in dense_blocks(counted):
-                numbers = np.arange(1, X.shape[1] + 1)
-                labels = ["0"] * len(X) if y is None else list(map(label_text, y.tolist()))
-                target.write("".join(libsvm_lines(X, labels, numbers, ".17g")).encode())
+                labels = ["0"] * len(X) if y is None else _numbers(y, file)
+                file_out.write(
+                    "".join(libsvm_row_lines(X, labels, features + 1, libsvm_digits)).encode()
+                )
     written = [] if path is None else [path]
     if kind == "libsvm" and counted.weights and path is not None:
-        with written_to(f"{path}{WEIGHTS_FILE}") as target:
+        with written_to(f"{path}{WEIGHTS_FILE}") as file_out:
             for weights in counted.weights:
-                target.write("".join(f"{one:.17g}\n" for one in weights.tolist()).encode())
+                file_out.write("".join(f"{one:.17g}\n" for one in weights.tolist()).encode())
         written.append(f"{path}{WEIGHTS_FILE}")
     return counted.n_rows, written
+
+
+def _numbers(y: NDArray, file: DataFile) -> list[str]:
+    """Targets of LIBSVM's text."""
+    if y.dtype.kind not in "biuf":
+        raise CommandError(
+            f"{file.name}: the target is {y[0]!s:.40}, and LIBSVM's text has numbers: .csv and "
+            ".parquet can have text."
+        )
+    return list(map(label_text, y.tolist()))
 
 
 class _Counted:
@@ -78,33 +98,46 @@ def _kind(path: str | None, file: DataFile) -> str:
     return "libsvm" if file.format.kind == "libsvm" else "csv"
 
 
-def _csv(chunks: Iterable[Chunk], file: DataFile) -> Iterator[str]:
+def _csv(chunks: Iterable[Chunk], file: DataFile, features: NDArray[np.intp]) -> Iterator[str]:
     first = True
-    for X, y, weights in dense_blocks(chunks):
-        if first:
-            yield header_line(_header(file, X.shape[1], y is not None, weights is not None))
-            first = False
+    for block in dense_blocks(chunks):
+        X, y, weights = block
+        if first and (file.feature_names or file.format.kind != "csv" or weights is not None):
+            yield header_line(_header(file, features, block))
+        first = False
         labels = [] if y is None else list(map(label_text, y.tolist()))
         numbers = [] if weights is None else list(map(label_text, weights.tolist()))
-        yield "".join(table_lines(X, labels, numbers))
+        yield "".join(table_row_lines(X, labels, numbers))
 
 
-def _header(file: DataFile, n_features: int, targets: bool, weights: bool) -> list[str]:
-    names = file.feature_names or [f"x{at}" for at in range(1, n_features + 1)]
-    return [*names, *([file.target or "target"] if targets else []), *([WEIGHT] if weights else [])]
+def _header(file: DataFile, features: NDArray[np.intp], block: Chunk) -> list[str]:
+    """Names of columns, as a data file has them or else numbered; of weights one that is free."""
+    known = file.feature_names
+    names = [known[at] if known else f"x{at + 1}" for at in features.tolist()]
+    if block.y is not None:
+        names.append(file.target or _free("target", names))
+    if block.weights is not None:
+        names.append(_free(WEIGHT, names))
+    return names
 
 
-def _write_parquet(chunks: list[Chunk], path: str, file: DataFile) -> tuple[int, list[str]]:
+def _free(name: str, names: list[str]) -> str:
+    while name in names:
+        name += "_"
+    return name
+
+
+def _write_parquet(
+    chunks: Iterable[Chunk], file_out: IO[bytes], file: DataFile, features: NDArray[np.intp]
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    blocks = list(dense_blocks(chunks))
-    X = np.concatenate([one.X for one in blocks])
-    columns = list(X.T)
-    for at in (1, 2):
-        if blocks[0][at] is not None:
-            columns.append(np.concatenate([one[at] for one in blocks]))
-    names = _header(file, X.shape[1], blocks[0].y is not None, blocks[0].weights is not None)
-    with written_to(path) as target:
-        pq.write_table(pa.table(dict(zip(names, columns, strict=True))), target)
-    return len(X), [path]
+    with ExitStack() as stack:
+        writer = None
+        for block in dense_blocks(chunks):
+            columns = [*block.X.T, *(one for one in block[1:] if one is not None)]
+            table = pa.table(columns, names=_header(file, features, block))
+            if writer is None:
+                writer = stack.enter_context(pq.ParquetWriter(file_out, table.schema))
+            writer.write_table(table)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.command.data import Columns, DataFile, Rows, opened
+from aesvm.command.data import DataFile, DataOptions, Rows, opened
 from aesvm.command.libsvm_lines import Agreement, libsvm_order, solved, training_lines
-from aesvm.command.models import NATIVE, is_native, note_columns, save_model
+from aesvm.command.models import NATIVE, check_model_path, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.io.atomic import valid_target
 from aesvm.runtime.warn import warn
 
 #: Of LIBSVM.
@@ -22,133 +22,144 @@ _LARGEST_LABEL = 2**31 - 1
 _KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
 
-class Flags(NamedTuple):
+class TrainOptions(NamedTuple):
     """LIBSVM's flags, by their letters' meaning, and ours."""
 
-    svm_type: int = 0
-    kernel_type: int = 2
-    degree: int = 3
-    gamma: float = 0.0
-    coef0: float = 0.0
-    C: float = 1.0
-    nu: float = 0.5
-    epsilon: float = 0.1
-    cache_size: float = 100.0
-    tol: float = 0.001
-    shrinking: int = 1
-    probability: int = 0
-    class_weight: tuple[str, ...] = ()
-    folds: int | None = None
-    refine: str = "auto"
-    hull_tol: float = 1e-3
-    max_vectors: int | None = None
-    jobs: int | None = None
-    native: bool = False
+    svm_type: int
+    kernel_type: int
+    degree: int
+    gamma: float
+    coef0: float
+    C: float
+    nu: float
+    epsilon: float
+    cache_size: float
+    tol: float
+    shrinking: int
+    probability: int
+    class_weight: tuple[str, ...]
+    folds: int | None
+    refine: str
+    hull_tol: float
+    max_vectors: int | None
+    jobs: int | None
+    native: bool
 
 
-def train(data: str, model: str | None, flags: Flags, columns: Columns, screen: Screen) -> None:
+def train(
+    data: str, model: str | None, options: TrainOptions, columns: DataOptions, screen: Screen
+) -> None:
     """Train a model on a data file, and write it; with ``folds``, cross-validate instead."""
-    _check(flags)
-    native = is_native(model, flags.native)
-    target = model or _default_name(data, native)
-    if flags.folds is None:
-        valid_target(target)  # before an hour of training
-    is_matrix = flags.kernel_type == 4
-    with opened(data, columns, needs_target=flags.svm_type != 2, is_matrix=is_matrix) as file:
-        estimator = estimator_of(flags, file.n_features)
+    _check(options)
+    native = is_native(model, options.native)
+    model_path = model or _default_name(data, native)
+    if options.folds is None:
+        check_model_path(model_path)
+    is_matrix = options.kernel_type == 4
+    with opened(data, columns, needs_target=options.svm_type != 2, is_matrix=is_matrix) as file:
+        estimator = estimator_of(options, file.n_features)
         if file.is_large:
-            if flags.folds is not None or is_matrix:
+            if options.folds is not None or is_matrix:
                 flag = "-t 4" if is_matrix else "-v"
                 raise UsageError(f"{flag} needs all rows in memory, and {file.why_streamed()}.")
-            _check_labels(next(iter(file.reader)).y, estimator, file, native)
+            labels = _labels(file, estimator)
+            _check_labels(labels, estimator, file, native)
+            _leave_out_unknown(labels, estimator)
             screen.note(file.why_streamed())
             estimator.set_params(memory_budget=int(file.limit), on_overflow="loosen")
             with screen.progress(estimator):
                 estimator.fit_stream(file.reader)
+            _settle_ties(estimator, labels)
             rows = Rows(None, None, None)
         else:
             rows = file.rows()
-            _check_labels(rows.y, estimator, file, native or flags.folds is not None)
+            _check_labels(rows.y, estimator, file, native or options.folds is not None)
             _leave_out_unknown(rows.y, estimator)
-            if flags.folds is not None:
-                _cross_validate(estimator, rows, flags, screen)
+            if options.folds is not None:
+                _cross_validate(estimator, rows, options, screen)
                 return
             with screen.progress(estimator):
                 estimator.fit(*rows)
-            if hasattr(estimator, "classes_"):  # ties of votes are settled as LIBSVM does
-                estimator._tie_order_ = np.array(libsvm_order(estimator.classes_, rows.y))
+            _settle_ties(estimator, rows.y)
         if native:
             note_columns(estimator, estimator, file.feature_names, file.target)
-        save_model(estimator, target, native)
-    _report(estimator, rows, target, screen)
+        save_model(estimator, model_path, native)
+    _report(estimator, rows, model_path, screen)
 
 
-def estimator_of(flags: Flags, n_features: int) -> Any:
+def _settle_ties(estimator: Any, y: Any) -> None:
+    """Have ties of votes go to the class that comes first in y, as LIBSVM does."""
+    if hasattr(estimator, "classes_"):
+        estimator._tie_order_ = np.array(libsvm_order(estimator.classes_, y))
+
+
+def estimator_of(options: TrainOptions, n_features: int) -> Any:
     """The estimator that LIBSVM's flags ask for."""
     parameters: dict[str, Any] = {
-        "kernel": _KERNELS[flags.kernel_type],
-        "degree": flags.degree,
-        "gamma": flags.gamma or 1.0 / n_features,
-        "coef0": flags.coef0,
-        "cache_size": flags.cache_size,
-        "tol": flags.tol,
-        "shrinking": bool(flags.shrinking),
-        "hull_tol": flags.hull_tol,
-        "refine": int(flags.refine) if flags.refine.isdigit() else flags.refine,
-        "max_vectors": flags.max_vectors,
-        "n_jobs": flags.jobs,
+        "kernel": _KERNELS[options.kernel_type],
+        "degree": options.degree,
+        "gamma": options.gamma or 1.0 / n_features,
+        "coef0": options.coef0,
+        "cache_size": options.cache_size,
+        "tol": options.tol,
+        "shrinking": bool(options.shrinking),
+        "hull_tol": options.hull_tol,
+        "refine": int(options.refine) if options.refine.isdecimal() else options.refine,
+        "max_vectors": options.max_vectors,
+        "n_jobs": options.jobs,
     }
-    weights = _class_weights(flags.class_weight) or None
-    if flags.svm_type == 0:
-        return AESVC(C=flags.C, class_weight=weights, **parameters)
-    if flags.svm_type == 1:
-        return AENuSVC(nu=flags.nu, **parameters)
-    if flags.svm_type == 2:
-        return AEOneClassSVM(nu=flags.nu, **parameters)
-    if flags.svm_type == 3:
-        return AESVR(C=flags.C, epsilon=flags.epsilon, **parameters)
-    return AENuSVR(C=flags.C, nu=flags.nu, **parameters)
+    weights = _class_weights(options.class_weight) or None
+    if options.svm_type == 0:
+        return AESVC(C=options.C, class_weight=weights, **parameters)
+    if options.svm_type == 1:
+        return AENuSVC(nu=options.nu, **parameters)
+    if options.svm_type == 2:
+        return AEOneClassSVM(nu=options.nu, **parameters)
+    if options.svm_type == 3:
+        return AESVR(C=options.C, epsilon=options.epsilon, **parameters)
+    return AENuSVR(C=options.C, nu=options.nu, **parameters)
 
 
-def _check(flags: Flags) -> None:
-    if flags.probability:
+def _check(options: TrainOptions) -> None:
+    for name, value, allowed in (
+        ("-s", options.svm_type, range(5)),
+        ("-t", options.kernel_type, range(5)),
+        ("-h", options.shrinking, range(2)),
+        ("-b", options.probability, range(2)),
+    ):
+        if value not in allowed:
+            raise UsageError(f"{name} {value}: a number from 0 to {allowed[-1]} is needed.")
+    if options.probability:
         raise UsageError(
             "-b 1: probabilities are not part of the model; in Python, CalibratedClassifierCV of "
             "scikit-learn makes them of any classifier."
         )
-    for name, value, allowed in (
-        ("-s", flags.svm_type, range(5)),
-        ("-t", flags.kernel_type, range(5)),
-        ("-h", flags.shrinking, range(2)),
-        ("-b", flags.probability, range(2)),
-    ):
-        if value not in allowed:
-            raise UsageError(f"{name} {value}: a number from 0 to {allowed[-1]} is needed.")
-    for name, number in (("-c", flags.C), ("-e", flags.tol), ("-m", flags.cache_size)):
+    for name, number in (("-c", options.C), ("-e", options.tol), ("-m", options.cache_size)):
         if not 0 < number < np.inf:
             raise UsageError(f"{name} {number:g}: a number above 0 is needed.")
-    for name, number in (("-p", flags.epsilon), ("-g", flags.gamma), ("-d", flags.degree)):
+    for name, number in (("-p", options.epsilon), ("-g", options.gamma), ("-d", options.degree)):
         if not 0 <= number < np.inf:
             raise UsageError(f"{name} {number:g}: a number of at least 0 is needed.")
-    if not 0 < flags.nu <= 1:
-        raise UsageError(f"-n {flags.nu:g}: a number above 0, and at most 1, is needed.")
-    if flags.folds is not None and flags.folds < 2:
-        raise UsageError(f"-v {flags.folds}: at least 2 folds are needed.")
-    if not (flags.refine in ("auto", "exact") or flags.refine.isdigit()):
-        raise UsageError(f"--refine {flags.refine}: auto, exact or a number is needed.")
+    if not 0 < options.nu <= 1:
+        raise UsageError(f"-n {options.nu:g}: a number above 0, and at most 1, is needed.")
+    if options.folds is not None and options.folds < 2:
+        raise UsageError(f"-v {options.folds}: at least 2 folds are needed.")
+    if not (options.refine in ("auto", "exact") or options.refine.isdecimal()):
+        raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
 
 
-def _class_weights(given: tuple[str, ...]) -> dict[int, float]:
-    """``1=5`` as LIBSVM's ``-w1 5``."""
-    weights = {}
+def _class_weights(given: tuple[str, ...]) -> dict[int | str, float]:
+    """``1=5`` as LIBSVM's ``-w1 5``; classes of text by their names."""
+    weights: dict[int | str, float] = {}
     for one in given:
-        label, _, value = one.partition("=")
+        name, _, value = one.rpartition("=")
+        label = int(name) if re.fullmatch("[-+]?[0-9]+", name) else name
         try:
-            weights[int(label)] = float(value)
-        except ValueError as error:
-            raise UsageError(f"-w{label} {value}: a class and a weight are needed.") from error
-        if not 0 < weights[int(label)] < np.inf:
-            raise UsageError(f"-w{label} {value}: a weight above 0 is needed.")
+            weights[label] = float(value)
+        except ValueError:
+            weights[label] = np.nan
+        if not (name and 0 < weights[label] < np.inf):
+            raise UsageError(f"--class-weight {one}: CLASS=WEIGHT is needed, a weight above 0.")
     return weights
 
 
@@ -169,23 +180,34 @@ def _check_labels(y: Any, estimator: Any, file: DataFile, any_will_do: bool) -> 
         )
 
 
+def _labels(file: DataFile, estimator: Any) -> Any:
+    """The classes of a data file as they come, each once; None where there are none to learn."""
+    if not isinstance(estimator, AESVC | AENuSVC):
+        return None
+    found: dict[Any, None] = {}
+    for chunk in file.reader:
+        values, firsts = np.unique(chunk.y, return_index=True)
+        found.update(dict.fromkeys(values[np.argsort(firsts)].tolist()))
+    return np.array(list(found))
+
+
 def _leave_out_unknown(y: Any, estimator: Any) -> None:
     """Weights of classes that do not occur are warned of, as LIBSVM does, and not used."""
     weights = getattr(estimator, "class_weight", None) or {}
-    known = {label: weight for label, weight in weights.items() if (y == label).any()}
+    known = {label: weight for label, weight in weights.items() if np.any(y == label)}
     for label in set(weights) - set(known):
         warn(f"class label {label} specified in weight is not found")
     if weights:
         estimator.set_params(class_weight=known or None)
 
 
-def _cross_validate(estimator: Any, rows: Rows, flags: Flags, screen: Screen) -> None:
+def _cross_validate(estimator: Any, rows: Rows, options: TrainOptions, screen: Screen) -> None:
     """Predict every row by a model that was trained without it."""
     from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 
     regression = isinstance(estimator, AESVR | AENuSVR)
     classifies = isinstance(estimator, AESVC | AENuSVC)
-    n_rows, folds = rows.X.shape[0], flags.folds or 2
+    n_rows, folds = rows.X.shape[0], options.folds or 2
     if folds > n_rows:
         warn("there are more folds than rows: each row is left out by itself")
     splits: Any = LeaveOneOut() if folds >= n_rows else KFold(folds, shuffle=True, random_state=0)
@@ -198,24 +220,30 @@ def _cross_validate(estimator: Any, rows: Rows, flags: Flags, screen: Screen) ->
         X = rows.X[:, kept] if estimator.kernel == "precomputed" else rows.X
         with screen.progress(estimator):
             estimator.fit(X[kept], targets[kept], weights)
+        _settle_ties(estimator, targets[kept])
         agreement.add(estimator.predict(X[left_out]), targets[left_out])
     for line in agreement.cross_validation_lines():
         screen.answer(line)
     screen.result({"folds": folds, **agreement.found()})
 
 
-def _report(estimator: Any, rows: Rows, target: str, screen: Screen) -> None:
+def _report(estimator: Any, rows: Rows, model_path: str, screen: Screen) -> None:
     machines = solved(estimator, rows.y, rows.weights)
     n_support = len(estimator.support_)
     classifies = hasattr(estimator, "classes_")
     for line in training_lines(machines, n_support, classifies):
         screen.line(line)
+    if not n_support:
+        warn(
+            "the model has no support vectors, and predicts the same for all rows: with -s 3, a "
+            "smaller -p is needed."
+        )
     certificate = estimator.certificate_
     if not certificate.exact:
         screen.note(certificate.verdict())
     screen.result(
         {
-            "model": target,
+            "model": model_path,
             "machines": [machine._asdict() for machine in machines],
             "total_sv": n_support,
             "exact": certificate.exact,

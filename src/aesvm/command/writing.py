@@ -20,7 +20,7 @@ _BLOCK = 1_000_000
 
 def written_to(path: str | None) -> AbstractContextManager[IO[bytes]]:
     """A file that is written whole, or standard output where there is no name."""
-    return _standard_output() if path in (None, "-") else written_whole(str(path))
+    return _standard_output() if path in (None, "/dev/stdout") else written_whole(str(path))
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def dense_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
             yield Chunk(dense, *(None if one is None else one[here] for one in (y, weights)))
 
 
-def libsvm_lines(
+def libsvm_row_lines(
     values: NDArray, labels: Sequence[str], numbers: NDArray, form: str = "g"
 ) -> Iterator[str]:
     """Dense rows in LIBSVM's format; ``numbers``: of the features."""
@@ -73,7 +73,7 @@ def libsvm_lines(
         yield f"{label} " + "".join(f"{at}:{value:{form}} " for at, value in pairs) + "\n"
 
 
-def table_lines(values: NDArray, *columns: Sequence[str]) -> Iterator[str]:
+def table_row_lines(values: NDArray, *columns: Sequence[str]) -> Iterator[str]:
     """Rows between commas, with further columns after them; empty ones are left out."""
     further = [column for column in columns if len(column)]
     for at, row in enumerate(values.tolist()):

@@ -251,7 +251,7 @@ def fit_in_memory(
         n_solved if in_span else None,
         columns_of(trained.history),
     )
-    for before in ("n_seen_", "compression_", "_tie_order_"):  # of streams, compressed, read
+    for before in ("n_seen_", "compression_", "_tie_order_", "target_name_"):  # of another fit
         vars(estimator).pop(before, None)
     fitted = learning.fitted(data, learner, trained, spec)
     set_trained(estimator, fitted, trained_on, chosen, data.shape, progress.ending.message())

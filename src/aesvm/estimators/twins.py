@@ -14,6 +14,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.machines.one_vs_one import as_array
+from aesvm.runtime.warn import warn
 
 _TWINS = {
     "AESVC": SVC,
@@ -31,7 +32,8 @@ def to_sklearn(estimator: Any) -> Any:
     """The model as a fitted estimator of scikit-learn, with the same decision values.
 
     Parameters that both have are ours; ``gamma`` is the number that was used. Where the support
-    vectors are dense, scikit-learn's estimators predict dense rows alone.
+    vectors are dense, scikit-learn's estimators predict dense rows alone. They settle ties of votes
+    in the order of ``classes_``: a model of LIBSVM's, which has another order, is warned of.
 
     Returns
     -------
@@ -55,6 +57,13 @@ def to_sklearn(estimator: Any) -> Any:
         raise ValueError(
             f"kernel={estimator.kernel!r}: with a callable, scikit-learn's estimators need all "
             "rows of training, which the model does not keep: use a kernel by its name."
+        )
+    ties = getattr(estimator, "_tie_order_", None)
+    if ties is not None and (np.diff(ties) < 0).any() and len(ties) > 2:
+        warn(
+            "The model settles ties of votes in LIBSVM's order of its classes, "
+            f"{', '.join(map(str, estimator.classes_[ties][:10]))}, and scikit-learn's estimator "
+            "does so in ascending order: rows with such ties may have another label."
         )
     twin = _TWINS[type(estimator).__name__.removeprefix("Dask")]()
     own = estimator.get_params(deep=False)

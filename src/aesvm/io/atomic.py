@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +16,8 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of ``path`` once all is written and on the disk.
 
     Where that fails, or is interrupted, the file that was there before is as it was, and nothing
-    else is left.
+    else is left. The new file can be read and written by whom the old one could. A pipe or a device
+    is written to as it is.
 
     Examples
     --------
@@ -28,10 +30,16 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     ...     Path(folder, "file").read_bytes()
     b'text'
     """
-    target = valid_target(path)
+    target = checked_output_path(path)
+    if target.exists() and not target.is_file():
+        with open(target, "wb") as file:
+            yield file
+        return
     partial = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
         with open(partial, "xb") as file:
+            if target.exists():
+                os.chmod(partial, stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -43,15 +51,13 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     _fsync_folder(target.parent)
 
 
-def valid_target(path: str | os.PathLike) -> Path:
+def checked_output_path(path: str | os.PathLike) -> Path:
     """Where a file is to be written; a link is followed."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path={path!r}: the name of a file is needed.")
     target = Path(os.path.realpath(os.fspath(path)))
     if target.is_dir():
         raise IsADirectoryError(f"path={str(path)!r} is a folder: the name of a file is needed.")
-    if target.exists() and not target.is_file():
-        raise ValueError(f"path={str(path)!r} is a pipe or a device: the name of a file is needed.")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"path={str(path)!r}: there is no folder {str(target.parent)!r}.")
     return target

@@ -23,18 +23,21 @@ from numpy.typing import NDArray
 
 from aesvm.io.atomic import written_whole
 
-#: Of the format: a file of a larger one is not read.
+#: Of the format, as it is written; and those that can be read.
 VERSION = 1
+_READABLE = (1,)
 
-_MAGIC = b"aesvm-model "
+#: What a file begins with.
+MAGIC = b"aesvm-model "
+
 _FIRST_LINE = re.compile(rb"aesvm-model ([0-9]{4}) ([0-9a-f]{16}) ([0-9a-f]{64})\n")
-_FIRST_BYTES = len(_MAGIC) + 4 + 1 + 16 + 1 + 64 + 1
+_FIRST_BYTES = len(MAGIC) + 4 + 1 + 16 + 1 + 64 + 1
 
 #: Where arrays begin: at multiples of this, which is a line of a processor's cache.
 _ALIGNMENT = 64
 
 #: Kinds of values that arrays may have: numbers, strings of a fixed length, dates.
-_KINDS = "biufcUSmM"
+KINDS = "biufcUSmM"
 
 #: Bytes that are read at a time to be checked, where they are not kept.
 _CHECKED_TOGETHER = 2**20
@@ -90,7 +93,7 @@ def write_container(path: str | os.PathLike, tree: Any, arrays: list[NDArray]) -
     header += b" " * (-(_FIRST_BYTES + len(header)) % _ALIGNMENT)
     first = f"{VERSION:04d} {len(header):016x} {_checksum(header)}\n".encode()
     with written_whole(path) as file:
-        for part in (_MAGIC, first, header, *blocks):
+        for part in (MAGIC, first, header, *blocks):
             file.write(part)
 
 
@@ -135,6 +138,12 @@ def read_container(path: str | os.PathLike, mapped: bool = False) -> tuple[Any, 
     return content["tree"], arrays
 
 
+def is_container(path: str | os.PathLike) -> bool:
+    """Whether a file begins as those that are written here."""
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 class _Place(NamedTuple):
     """What an array is, and where."""
 
@@ -171,7 +180,7 @@ def _block(path: Any, file: IO[bytes], n_bytes: int, found: Any, keep: bool) -> 
 
 def _first_line(path: Any, first: bytes, n_bytes: int) -> tuple[int, str]:
     """The size of the header, and its checksum."""
-    if not first.startswith(_MAGIC[: len(first)]):
+    if not first.startswith(MAGIC[: len(first)]):
         raise BadFileError(f"{os.fspath(path)}: this is a foreign file, and no model of aesvm.")
     if len(first) < _FIRST_BYTES:
         _truncated(path, n_bytes)
@@ -184,8 +193,11 @@ def _first_line(path: Any, first: bytes, n_bytes: int) -> tuple[int, str]:
             f"{os.fspath(path)}: the file is of version {version} of the format, which is newer "
             f"than {VERSION}, the last that this aesvm can read: use a newer aesvm."
         )
-    if version != VERSION:
-        _corrupt(path, f"there is no version {version} of the format")
+    if version not in _READABLE:
+        raise BadFileError(
+            f"{os.fspath(path)}: version {version} of the format cannot be read by this aesvm, "
+            f"which reads {', '.join(map(str, _READABLE))}."
+        )
     if _FIRST_BYTES + size > n_bytes:
         _truncated(path, n_bytes)
     return size, checksum
@@ -238,7 +250,7 @@ def _dtype(text: Any) -> np.dtype | None:
         dtype = np.dtype(text)
     except (TypeError, ValueError, SyntaxError):
         return None
-    return dtype if dtype.kind in _KINDS and dtype.itemsize and dtype.str == text else None
+    return dtype if dtype.kind in KINDS and dtype.itemsize and dtype.str == text else None
 
 
 def _as_array(path: Any, block: NDArray, dtype: np.dtype, shape: tuple[int, ...]) -> NDArray:

@@ -35,16 +35,25 @@ from aesvm.io.values import estimator_class
 from aesvm.machines.one_vs_one import as_array, pair_number
 from aesvm.runtime.warn import warn
 
-#: LIBSVM's names of what estimators learn; whether they learn classes.
-_TYPES = {
-    "AESVC": "c_svc",
-    "AENuSVC": "nu_svc",
-    "AEOneClassSVM": "one_class",
-    "AESVR": "epsilon_svr",
-    "AENuSVR": "nu_svr",
+
+class LibsvmType(NamedTuple):
+    """What LIBSVM calls an estimator."""
+
+    name: str  #: in its model files
+    title: str  #: for people
+    is_classifier: bool = False
+
+
+#: Of each estimator that LIBSVM has.
+LIBSVM_TYPES = {
+    "AESVC": LibsvmType("c_svc", "C-SVC", is_classifier=True),
+    "AENuSVC": LibsvmType("nu_svc", "nu-SVC", is_classifier=True),
+    "AEOneClassSVM": LibsvmType("one_class", "one-class SVM"),
+    "AESVR": LibsvmType("epsilon_svr", "epsilon-SVR"),
+    "AENuSVR": LibsvmType("nu_svr", "nu-SVR"),
 }
-_ESTIMATORS = {name: estimator for estimator, name in _TYPES.items()}
-_CLASSIFIERS = ("c_svc", "nu_svc")
+_ESTIMATORS = {one.name: estimator for estimator, one in LIBSVM_TYPES.items()}
+_CLASSIFIERS = [one.name for one in LIBSVM_TYPES.values() if one.is_classifier]
 
 #: LIBSVM's names of kernels, and which parameters each has.
 _KERNELS = {
@@ -96,9 +105,9 @@ def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
     array([-1,  1])
     """
     name = type(model).__name__.removeprefix("Dask")
-    if name not in _TYPES:
+    if name not in LIBSVM_TYPES:
         raise ValueError(
-            f"model={model!r:.80} is none that LIBSVM has: use one of {', '.join(_TYPES)}."
+            f"model={model!r:.80} is none that LIBSVM has: use one of {', '.join(LIBSVM_TYPES)}."
         )
     check_is_fitted(model)
     if model.kernel not in _KERNELS:
@@ -106,10 +115,10 @@ def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
             f"kernel={model.kernel!r}: LIBSVM's files have the kernels {', '.join(_KERNELS)}, and "
             "no callable."
         )
-    is_classifier = _TYPES[name] in _CLASSIFIERS
+    is_classifier = LIBSVM_TYPES[name].is_classifier
     labels = _whole_labels(model.classes_) if is_classifier else []
     sign = -1.0 if len(labels) == 2 else 1.0  # as scikit-learn has it: see one_vs_one
-    lines = [f"svm_type {_TYPES[name]}", f"kernel_type {_KERNELS[model.kernel]}"]
+    lines = [f"svm_type {LIBSVM_TYPES[name].name}", f"kernel_type {_KERNELS[model.kernel]}"]
     values = {"degree": model.degree, "gamma": model.gamma_, "coef0": model.coef0}
     for parameter in _KERNEL_PARAMETERS.get(model.kernel, ()):
         lines.append(f"{parameter} {_digits(values[parameter])}")
@@ -168,11 +177,13 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
     >>> bool(abs(read.predict([[0.5]]) - model.predict([[0.5]])) < 1e-12)
     True
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path={path!r}: the name of a file is needed.")
     with open(path, encoding="ascii", errors="replace", newline="\n") as file:
         reading = _Reading(path, file)
         header = reading.header()
         coefs, indptr, indices, values = reading.vectors(header)
-    return _estimator(path, header, coefs, indptr, indices, values, n_features)
+    return _estimator(header, coefs, indptr, indices, values, n_features)
 
 
 def _whole_labels(classes: NDArray) -> list[int]:
@@ -194,6 +205,11 @@ def _vector_texts(model: Any, order: NDArray[np.intp]) -> Iterator[str]:
         yield from (f"0:{row + 1}" for row in model.support_[order].tolist())
         return
     vectors = sp.csr_array(model.support_vectors_)[order].astype(np.float64)
+    if vectors.indices.max(initial=0) >= _LARGEST:
+        raise ValueError(
+            f"support_vectors_ has feature {int(vectors.indices.max()) + 1}, and the largest index "
+            f"that LIBSVM can hold is {_LARGEST}."
+        )
     vectors.sort_indices()
     for begin, end in zip(vectors.indptr[:-1], vectors.indptr[1:], strict=True):
         own = zip(
@@ -251,6 +267,8 @@ class _Reading:
             numbers = [self.number(word) for word in words]
             if key != "rho" and len(numbers) != 1:
                 self.fail(f"{key} is one number")
+            if key == "gamma" and not numbers[0] > 0:
+                self.fail(f"gamma {numbers[0]:g} is not positive")
             return numbers if key == "rho" else numbers[0]
         self.fail(f"{key[:40]!r} is nothing that LIBSVM writes")
 
@@ -339,7 +357,6 @@ def _is_row(value: float) -> bool:
 
 
 def _estimator(
-    path: Any,
     header: dict[str, Any],
     coefs: NDArray,
     indptr: NDArray,
@@ -365,9 +382,6 @@ def _estimator(
         vectors = sp.csr_array((values, indices, indptr), shape=(n_vectors, width))[order]
         if vectors.nnz >= _DENSE_SHARE * n_vectors * width:
             vectors = vectors.toarray()
-    gamma = header.get("gamma", 1.0)
-    if not gamma > 0:
-        raise ValueError(f"{os.fspath(path)}: gamma {gamma:g} is not positive.")
     given = {key: header[key] for key in _KERNEL_PARAMETERS.get(kernel, ())}
     estimator = estimator_class(_ESTIMATORS[header["svm_type"]])(kernel=kernel, **given)
     n_machines = len(machines.rho)
@@ -384,7 +398,7 @@ def _estimator(
         "dual_objective_": np.full(n_machines, np.nan),
         "kkt_violation_": np.full(n_machines, np.nan),
         "fit_status_": 0,
-        "gamma_": gamma,
+        "gamma_": header.get("gamma", 1.0),
         "shape_fit_": (width if precomputed else n_vectors, width),
         "n_features_in_": width,
         "_stream_": None,

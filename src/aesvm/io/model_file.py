@@ -11,6 +11,7 @@ import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from aesvm import __version__
 from aesvm.io.container import BadFileError, read_container, write_container
 from aesvm.io.values import ESTIMATORS, Decoder, Encoder
 
@@ -44,7 +45,7 @@ def save(estimator: Any, path: str | os.PathLike) -> None:
     >>> bool((loaded.decision_function(X) == model.decision_function(X)).all())
     True
     """
-    if not isinstance(estimator, BaseEstimator) or type(estimator).__name__ not in ESTIMATORS:
+    if not _is_ours(estimator):
         raise ValueError(
             f"estimator={estimator!r:.80} is no estimator of aesvm, nor a pipeline of one: these "
             "can be saved."
@@ -52,14 +53,17 @@ def save(estimator: Any, path: str | os.PathLike) -> None:
     check_is_fitted(estimator)
     encoder = Encoder()
     model = encoder.encode(estimator, type(estimator).__name__)
-    tree = {"model": model, "written_with": {"scikit-learn": sklearn.__version__}}
+    versions = {"aesvm": __version__, "scikit-learn": sklearn.__version__}
+    tree = {"model": model, "written_with": versions}
     write_container(path, tree, encoder.arrays)
 
 
 def load(path: str | os.PathLike, *, mmap_mode: str | None = None) -> Any:
     """Read a fitted estimator from a file that its ``save`` has written.
 
-    Nothing is unpickled: the file can name the estimators of this package, and nothing else.
+    Nothing is unpickled: the file can name the estimators of this package, the four scalers and
+    ``Pipeline`` that :func:`aesvm.save` writes, and the records listed in ``aesvm/io/values.py``.
+    Parameters that the file does not have, as they came later, have their defaults.
 
     Parameters
     ----------
@@ -101,14 +105,33 @@ def load(path: str | os.PathLike, *, mmap_mode: str | None = None) -> Any:
         estimator = Decoder(arrays).decode(tree["model"])
         check_is_fitted(estimator)
         check_model(estimator)
-    except ImportError:
+    except (ImportError, MemoryError):
         raise
     except Exception as error:  # whatever a header can say that is not so
         raise BadFileError(
             f"{os.fspath(path)}: the file is corrupt, or of another aesvm: what it says does not "
-            f"fit together ({error})."
+            f"fit together ({error}){_written_with(tree)}."
         ) from error
     return estimator
+
+
+def _is_ours(estimator: Any) -> bool:
+    """Whether this is an estimator of this package, or a pipeline with one."""
+    if not isinstance(estimator, BaseEstimator):
+        return False
+    name = type(estimator).__name__
+    if name == "Pipeline":
+        return any(_is_ours(step) for _, step in estimator.steps)
+    return ESTIMATORS.get(name, "").startswith("aesvm.")
+
+
+def _written_with(tree: Any) -> str:
+    """The versions that a file was written with, where it says so."""
+    versions = tree.get("written_with") if isinstance(tree, dict) else None
+    if not isinstance(versions, dict):
+        return ""
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f" (written with {listed:.80})"
 
 
 def check_model(estimator: Any) -> None:

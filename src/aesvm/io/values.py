@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from aesvm.bases.compress import Compression
+from aesvm.io.container import KINDS
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
@@ -126,7 +127,7 @@ class Encoder:
         return {"objects": [list(array.shape), values]}
 
     def _add(self, array: NDArray, name: str) -> int:
-        if array.dtype.kind not in "biufcUSmM" or not array.dtype.itemsize:
+        if array.dtype.kind not in KINDS or not array.dtype.itemsize:
             raise _cannot_write(array, name)
         if id(array) not in self._numbers:
             self._numbers[id(array)] = len(self.arrays)
@@ -147,6 +148,7 @@ class Encoder:
             raise _cannot_write(estimator, name)
         state = estimator.__getstate__()  # where a cluster's client is None
         parameters = {one: state[one] for one in estimator._get_param_names()}
+        _check_no_memory(kind, parameters)
         fitted = {key: one for key, one in state.items() if _is_fitted_attribute(key)}
         return {
             "class": kind,
@@ -213,15 +215,27 @@ class Decoder:
     def _estimator(self, **content: Any) -> Any:
         parameters, fitted = content["parameters"], content["fitted"]
         cls = estimator_class(content["class"])
-        if set(parameters) != set(cls._get_param_names()):
-            raise ValueError(f"the parameters of {content['class']} are others")
-        estimator = cls(**{name: self.decode(one) for name, one in parameters.items()})
+        unknown = sorted(set(parameters) - set(cls._get_param_names()))
+        if unknown:
+            raise ValueError(f"{content['class']} has no parameter {unknown[0]!r}")
+        given = {name: self.decode(one) for name, one in parameters.items()}
+        _check_no_memory(content["class"], given)
+        estimator = cls(**given)
         estimator._validate_params()
         for name, value in fitted.items():
             if not _is_fitted_attribute(name):
                 raise ValueError(f"{name} is no fitted attribute")
             setattr(estimator, name, self.decode(value))
         return estimator
+
+
+def _check_no_memory(kind: str, parameters: dict[str, Any]) -> None:
+    """Refuse a pipeline that keeps fitted steps in a folder: they are pickled there."""
+    if kind == "Pipeline" and parameters.get("memory") is not None:
+        raise ValueError(
+            f"Pipeline's memory is {parameters['memory']!r:.80}, and what is kept there is "
+            "pickled, which models in files do without: set it to None."
+        )
 
 
 def _check_rows(rows: WeightedRows) -> None:

@@ -1,0 +1,43 @@
+"""``aesvm certify``: what a certificate lacks, from the rows that a model was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from aesvm import AEOneClassSVM
+from aesvm.command.data import DataOptions, Mapped
+from aesvm.command.models import certificate_of, check_model_path, load_svm, opened_for, save_model
+from aesvm.command.outcome import CommandError
+from aesvm.command.screen import Screen
+from aesvm.io.base import Chunk
+
+
+def certify(
+    model_path: str, data: str, output: str | None, columns: DataOptions, screen: Screen
+) -> None:
+    """Compute what a certificate lacks, from the rows that the model was trained on."""
+    if output is not None:
+        check_model_path(output)
+    model = load_svm(model_path)
+    if certificate_of(model.svm) is None:
+        raise CommandError(
+            f"{model_path}: LIBSVM's model files do not have what a certificate is made of: train "
+            "with --native."
+        )
+    svm = model.svm
+    needs_target = not isinstance(svm, AEOneClassSVM)
+    with opened_for(model, data, columns, needs_target) as file:
+
+        def prepared(chunk: Chunk, _: int) -> Chunk:
+            return Chunk(model.prepared(chunk.X), chunk.y, chunk.weights)
+
+        with screen.progress(svm):
+            if svm._stream_ is not None:
+                certificate = svm.certify_stream(Mapped(file.reader, prepared))
+            else:
+                rows = file.rows()
+                certificate = svm.certify(model.prepared(rows.X), rows.y, rows.weights)
+    if output is not None:
+        save_model(model.estimator, output, True)
+    screen.answer(str(certificate))
+    screen.result({"model": model_path, "output": output, **asdict(certificate)})
