@@ -94,7 +94,7 @@ def as_html(certificate: Certificate) -> str:
     text = text_of(certificate)
     poor = bool(caveat_of(certificate))
     known = certificate.gap is not None or certificate.estimated_gap is not None
-    stripe = _POOR if poor else _GOOD if known or certificate.exact else _UNKNOWN
+    stripe = _POOR if poor else _GOOD if known else _UNKNOWN
     faint = "opacity:.75;font-size:90%"
     remarks = "".join(f'<div style="{faint}">{escape(one)}</div>' for one in text.remarks)
     rows = "".join(
@@ -121,7 +121,11 @@ def verdict_of(certificate: Certificate) -> str:
     gap = certificate.relative_gap
     if certificate.exact and (gap is None or gap <= POOR_GAP):
         if not gap:
-            return "exact" if gap == 0.0 else "exact, as far as tol goes"
+            return (
+                "exact"
+                if gap == 0.0
+                else "trained on every row; how exactly it was solved was not computed"
+            )
         return f"exact to {about}{at_most(gap, 1)}"
     if certificate.gap is not None and certificate.objective is not None:
         return _above(certificate.objective, certificate.gap, about)
@@ -150,7 +154,10 @@ def caveat_of(certificate: Certificate) -> str:
         else:
             return ""
         if certificate.exact:
-            return f'{known}, for it was solved to tol; refine="exact" aims at a gap as well'
+            return (
+                f"{known}, for the solve ended there by tol or max_iter; a smaller tol, a larger "
+                'max_iter or refine="exact", which aims at a gap as well, goes further'
+            )
     elif certificate.estimated_gap is not None and certificate.estimated_gap > POOR_GAP:
         known = f"its duality gap is estimated as {certificate.estimated_gap:.0%} of its objective"
     elif certificate.changed is not None and certificate.changed > POOR_CHANGE:
@@ -232,6 +239,8 @@ def _is_shown(certificate: Certificate, name: str) -> bool:
         return False
     if name == "worst_pair_gap":
         return certificate.worst_pair_gap != certificate.relative_gap
+    if name in ("theorem_2_bound", "paper_bound") and certificate.reduced_objective is None:
+        return False  # they bound what is not there to compare with
     if name == "theorem_2_bound":  # which says nothing of an objective that is known
         return certificate.objective is None and not certificate.theorem_2_bound_is_vacuous
     return name != "paper_bound" or not certificate.paper_bound_is_vacuous

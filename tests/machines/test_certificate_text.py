@@ -40,7 +40,7 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
         (certificate(1.0, 1.0 - 2.91e-6, exact=True), "exact to 3e-6"),
         (certificate(1.0, 1.0 - 2.91e-6, exact=True, proven=False), "exact to about 3e-6"),
         (certificate(1.0, 1.0, exact=True), "exact"),
-        (certificate(1.0, None, exact=True), "exact, as far as tol goes"),
+        (certificate(1.0, None, exact=True), "trained on every row; how exactly"),
         (certificate(1.0, 0.5, exact=True), "objective at most 100% above the exact SVM's"),
         (certificate(1.0, None), "how close it is to the exact SVM was not computed"),
         (certificate(1.0, None, changed=0.004), "; the last round changed 0.40% of the pred"),
