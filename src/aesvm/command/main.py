@@ -18,6 +18,7 @@ from aesvm.command.outcome import (
     DONE,
     INTERRUPTED,
     Terminated,
+    as_flags,
     code_of,
     line_of,
 )
@@ -126,4 +127,5 @@ def _print_json(error: BaseException, code: int, line: str) -> None:
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    print(f"aesvm: warning: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
+    text = as_flags(" ".join(str(message).split()))
+    print(f"aesvm: warning: {text}", file=sys.stderr, flush=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 DONE = 0
 BAD_DATA = 1
 USAGE = 2
@@ -18,6 +20,44 @@ _INSTALLED_BY = {
     "rich": "aesvm[cli]",
     "typer": "aesvm[cli]",
 }
+
+
+#: Words of the package, and what they are on the command line.
+_FLAGS = {
+    r'refine="?(exact|auto|[0-9]+)"?': r"--refine \1",
+    r"memory_budget=": "--memory ",
+    r"\bmemory_budget\b": "--memory",
+    r"\bhull_tol=": "--hull-tol ",
+    r"\bhull_tol\b": "--hull-tol",
+    r"\bcertify(_stream)?\([^)]*\)": "aesvm certify",
+}
+
+#: What would do about a table that cannot be read, by how the error ends.
+_REMEDIES = {
+    r"column '[^']*'.* is not a number\.?$": (
+        "--ignore leaves a column out; rows that lack a value are to be removed or filled in"
+    ),
+    r"column '[^']*' is empty\.?$": (
+        "remove or fill in the rows that lack a value, or leave the column out with --ignore"
+    ),
+}
+
+
+def as_flags(text: str) -> str:
+    """A message of the package, in the words of the command line.
+
+    Examples
+    --------
+    >>> from aesvm.command.outcome import as_flags
+    >>> as_flags('nearer to it are a smaller hull_tol or refine="exact"')
+    'nearer to it are a smaller --hull-tol or --refine exact'
+    """
+    for pattern, flag in _FLAGS.items():
+        text = re.sub(pattern, flag, text)
+    for pattern, remedy in _REMEDIES.items():
+        if re.search(pattern, text):
+            return f"{text.removesuffix('.')}: {remedy}."
+    return text
 
 
 class Terminated(KeyboardInterrupt):
@@ -66,7 +106,7 @@ def line_of(error: BaseException) -> str:
         return (
             f"there is not enough memory ({error})" if str(error) else "there is not enough memory"
         )
-    text = " ".join(str(error).split())
+    text = as_flags(" ".join(str(error).split()))
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"
     if code_of(error) == FAULT:

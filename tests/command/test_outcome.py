@@ -1,0 +1,35 @@
+"""Errors are said in the words of the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from aesvm.command.outcome import as_flags, line_of
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ('refine="exact" goes further', "--refine exact goes further"),
+        ("nearer are refine=2 or more", "nearer are --refine 2 or more"),
+        ("memory_budget='1 elephant' is not a size", "--memory '1 elephant' is not a size"),
+        ("a larger memory_budget keeps a set", "a larger --memory keeps a set"),
+        ("hull_tol=0.5, for one", "--hull-tol 0.5, for one"),
+        ("certify_stream(source) computes it", "aesvm certify computes it"),
+    ],
+)
+def test_parameters_are_named_as_flags(error, line):
+    assert as_flags(error) == line
+    assert line_of(ValueError(error)) == line
+
+
+@pytest.mark.parametrize("end", ["column 'note': 'abc' is not a number.", "column 'x y' is empty."])
+def test_tables_that_cannot_be_read_say_what_would_do(end):
+    line = line_of(ValueError(f"rows.csv, line 12: {end}"))
+    assert line.startswith(f"rows.csv, line 12: {end.removesuffix('.')}: ")
+    assert "--ignore" in line
+
+
+def test_other_lines_stay_as_they_are():
+    text = "rows: line 2: the value of index 1 '2:3' is not a number."
+    assert line_of(ValueError(text)) == text
