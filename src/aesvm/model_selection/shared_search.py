@@ -180,7 +180,6 @@ class _Evaluations:
         self.candidates: list[dict[str, Any]] = []
         self.more: dict[str, list] = defaultdict(list)
         self.results: dict[str, Any] = {}
-        self.folds_keys: dict[bytes, str] = {}
         self.kept: Checkpoint | None = None
         if owner.resume is not None:
             self.kept = Checkpoint(
@@ -245,7 +244,8 @@ class _Evaluations:
     ) -> list[dict[str, Any]]:
         """The results of all candidates, each on all folds."""
         chains = chains_of(self.search.estimator, candidates)
-        found = self._found_before(candidates, folds)
+        keys = self._keys(candidates, folds)
+        found = self._found_before(keys)
         todo = [
             _ChainOnFold(rest, fold, kind)
             for fold in range(len(folds))
@@ -268,7 +268,7 @@ class _Evaluations:
             for number, result in zip(one.chain.numbers, results, strict=True):
                 found[number, one.fold] = result
                 if self.kept is not None:
-                    self.kept.put(self._key(candidates[number], folds[one.fold]), result)
+                    self.kept.put(keys[number, one.fold], result)
             if self.kept is not None:
                 self.kept.write()
             progress.done(one, seconds, n_workers)
@@ -285,21 +285,30 @@ class _Evaluations:
         except ValueError:  # a backend that gives results all at once
             return Parallel(**options)
 
-    def _found_before(
+    def _keys(
         self, candidates: list[dict[str, Any]], folds: list[Fold]
+    ) -> dict[tuple[int, int], str]:
+        """Under what the file keeps each candidate on each fold; empty where there is no file."""
+        if self.kept is None:
+            return {}
+        of_folds = [digest_of("cv", fold.train, fold.test) for fold in folds]
+        of_candidates = [digest_of("a parameter", params) for params in candidates]
+        return {
+            (number, fold): f"{of_fold}-{of_candidate}"
+            for fold, of_fold in enumerate(of_folds)
+            for number, of_candidate in enumerate(of_candidates)
+        }
+
+    def _found_before(
+        self, keys: dict[tuple[int, int], str]
     ) -> dict[tuple[int, int], dict[str, Any]]:
         """Results that the file has."""
-        found: dict[tuple[int, int], dict[str, Any]] = {}
         if self.kept is None:
-            return found
-        for fold, rows in enumerate(folds):
-            for number, params in enumerate(candidates):
-                result = self.kept.find(self._key(params, rows))
-                if result is not None:
-                    found[number, fold] = result
-        n_fits = len(candidates) * len(folds)
+            return {}
+        results = {at: self.kept.find(key) for at, key in keys.items()}
+        found = {at: result for at, result in results.items() if result is not None}
         if self.owner.verbose:
-            say(self.owner, f"{len(found):,} of {n_fits:,} fits are known from {self.kept.path}")
+            say(self.owner, f"{len(found):,} of {len(keys):,} fits are known from {self.kept.path}")
         if not found and self.kept.n_read and not self.candidates:
             warn(
                 f"resume={str(self.kept.path)!r} has results, but none of these candidates on "
@@ -307,12 +316,6 @@ class _Evaluations:
                 "same again."
             )
         return found
-
-    def _key(self, params: dict[str, Any], fold: Fold) -> str:
-        """Of a candidate on a fold, in the file."""
-        if fold.train.tobytes() not in self.folds_keys:
-            self.folds_keys[fold.train.tobytes()] = digest_of("cv", fold.train, fold.test)
-        return f"{self.folds_keys[fold.train.tobytes()]}-{digest_of('a parameter', params)}"
 
 
 def _evaluate(
