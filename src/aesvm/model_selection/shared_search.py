@@ -32,7 +32,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from aesvm.model_selection.chains import Chain, chains_of
 from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts_of
-from aesvm.model_selection.evaluation import SPENT, Fold, Place, Search, evaluate, forget
+from aesvm.model_selection.evaluation import SPENT, Fold, Search, evaluate, forget
 from aesvm.model_selection.pace import Pace
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
@@ -205,9 +205,10 @@ class _Evaluations:
         owner, search = self.owner, self.search
         candidates = list(candidate_params)
         splitter = cv or owner._checked_cv_orig
+        splits = list(splitter.split(search.X, search.y, **self.split_params))
         folds = [
-            Fold(_numbers(train), _numbers(test))
-            for train, test in splitter.split(search.X, search.y, **self.split_params)
+            Fold(_numbers(train), _numbers(test), number, len(splits))
+            for number, (train, test) in enumerate(splits)
         ]
         if len(folds) != owner.n_splits_:
             raise ValueError(
@@ -259,7 +260,7 @@ class _Evaluations:
                 self.search,
                 folds[one.fold],
                 one,
-                Place(one.fold, len(folds), len(candidates)),
+                len(candidates),
                 at >= len(todo) - n_workers,
             )
             for at, one in enumerate(todo)
@@ -319,11 +320,11 @@ class _Evaluations:
 
 
 def _evaluate(
-    search: Search, fold: Fold, one: _ChainOnFold, place: Place, is_last: bool
+    search: Search, fold: Fold, one: _ChainOnFold, n_candidates: int, is_last: bool
 ) -> tuple[_ChainOnFold, list[dict[str, Any]], float]:
     """A chain evaluated on a fold, wherever joblib has it done."""
     started = time.perf_counter()
-    results = evaluate(search, fold, one.chain, place, is_last)
+    results = evaluate(search, fold, one.chain, n_candidates, is_last)
     return one, results, time.perf_counter() - started
 
 
