@@ -71,16 +71,13 @@ class Terminated(KeyboardInterrupt):
 class CommandError(Exception):
     """Something the user can mend; ``code`` is the exit code it ends with."""
 
-    def __init__(self, message: str, code: int = BAD_DATA) -> None:
-        super().__init__(message)
-        self.code = code
+    code = BAD_DATA
 
 
 class UsageError(CommandError):
     """Arguments that do not go together, or mean nothing."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, USAGE)
+    code = USAGE
 
 
 def code_of(error: BaseException) -> int:
