@@ -248,7 +248,11 @@ def fit(
     jobs: o.Jobs = -1,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", help="The model file to write; else DATA.aesvm, here."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="The model file to write; else DATA.aesvm, here, without .csv and the like.",
+        ),
     ] = None,
     report: Annotated[
         str | None, typer.Option("--report", help="The report to write; else as the model, .html.")

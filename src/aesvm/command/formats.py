@@ -36,6 +36,21 @@ _NUMBER = re.compile(
 _QUOTED = re.compile(r'"[^"]*"')
 
 
+def stem_of(name: str) -> str:
+    """The name of a data file without what tells its format.
+
+    Examples
+    --------
+    >>> from aesvm.command.formats import stem_of
+    >>> stem_of("folder/rows.2026.csv.gz"), stem_of("a9a.t")
+    ('rows.2026', 'a9a.t')
+    """
+    path = Path(Path(name).name)
+    for known in (COMPRESSED, SUFFIXES):
+        path = path.with_suffix("") if path.suffix.lower() in known else path
+    return path.name
+
+
 class Format(NamedTuple):
     """What is known of a file before it is read."""
 
