@@ -144,10 +144,11 @@ class TestScale:
     @pytest.mark.parametrize("name", ["out.csv.gz", "out.svm.bz2", "out.xz", "out.npy"])
     def test_a_format_that_cannot_be_written_is_refused(self, heart, name, capsys):
         path, *_ = heart
-        ended = run(capsys, "scale", path, "-o", name)
+        ended = run(capsys, "scale", path, "-s", "range", "-o", name)
         assert ended.code == 2
         assert "can be written" in ended.err
         assert not path.with_name(name).exists()
+        assert not path.with_name("range").exists()
 
     def test_tables_stay_tables(self, table, capsys):
         path, _, y = table

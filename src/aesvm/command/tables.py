@@ -39,7 +39,7 @@ def write_rows(
     Weights of LIBSVM's rows go to a file of their own. ``features``: of the data file, those that
     the chunks have; None: all.
     """
-    kind = _kind(path, file)
+    kind = output_format(path, file)
     features = np.arange(file.n_features) if features is None else features
     counted = _Counted(chunks)
     with written_to(path) as file_out:
@@ -89,7 +89,7 @@ class _Counted:
             yield chunk
 
 
-def _kind(path: str | None, file: DataFile) -> str:
+def output_format(path: str | None, file: DataFile) -> str:
     """The format that the name of an output asks for, or else that goes with the data file."""
     suffix = "" if path is None else Path(path).suffix.lower()
     if suffix in (".npy", *COMPRESSED):
