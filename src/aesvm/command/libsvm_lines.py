@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.command.outcome import CommandError
+from aesvm.machines.one_vs_one import as_array
 
 #: A coefficient that is this near to its bound is at it.
 _AT_BOUND = 1e-9
@@ -50,7 +51,7 @@ def solved(model: Any, y: NDArray | None, weights: NDArray | None) -> list[Solve
 
     Without y, as where rows were streamed, classes are in ascending order.
     """
-    dual = model.dual_coef_.toarray() if hasattr(model.dual_coef_, "toarray") else model.dual_coef_
+    dual = as_array(model.dual_coef_)
     sizes = np.ones(dual.shape[1])
     if weights is not None:
         sizes = weights[model.support_]
