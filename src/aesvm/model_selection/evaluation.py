@@ -116,7 +116,7 @@ class _Rows:
         self.shared = SharedWork(in_search=True)
 
 
-def can_share(search: Search, params: dict[str, Any]) -> bool:
+def _can_share(search: Search, params: dict[str, Any]) -> bool:
     """Whether a candidate is of the family, and all that ``fit`` is given is for its SVM."""
     prefix, svm = svm_of(search.estimator, params)
     return svm is not None and all(name.startswith(prefix) for name in search.fit_params)
@@ -133,7 +133,7 @@ def evaluate(
     no other chain is expected by this thread.
     """
     candidates = chain.params
-    if not can_share(search, candidates[0]):
+    if not _can_share(search, candidates[0]):
         return _alone(search, fold, chain, n_candidates)
     key = search.key, fold.train.tobytes(), fold.test.tobytes(), chain.rows
     started = time.perf_counter()

@@ -89,16 +89,16 @@ class SharedSearch(BaseSearchCV):
         self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
         self.n_splits_ = self._checked_cv_orig.get_n_splits(X, y, **routed.splitter.split)
         search = Search(
-            clone(self.estimator),
-            X,
-            y,
-            scorers,
-            routed.estimator.fit,
-            routed.scorer.score,
-            self.return_train_score,
-            self.error_score,
-            self.verbose,
-            uuid.uuid4().hex,
+            estimator=clone(self.estimator),
+            X=X,
+            y=y,
+            scorer=scorers,
+            fit_params=routed.estimator.fit,
+            score_params=routed.scorer.score,
+            return_train_score=self.return_train_score,
+            error_score=self.error_score,
+            verbose=self.verbose,
+            key=uuid.uuid4().hex,
         )
         evaluations = _Evaluations(self, search, routed.splitter.split)
         try:
