@@ -284,9 +284,11 @@ def test_scores_do_not_depend_on_where_targets_begin(n_chunks):
 
 
 class TestModels:
-    def test_a_pipeline_of_the_svm_alone_is_a_model(self, heart, capsys):
+    @pytest.mark.parametrize("before", [[], [("scale", "passthrough")], [("scale", None)]])
+    def test_a_pipeline_that_does_not_scale_is_a_model_like_its_svm(self, heart, before, capsys):
         path, X, y = heart
-        aesvm.save(Pipeline([("svm", aesvm.AESVC(gamma=0.5))]).fit(X, y), "one.aesvm")
+        pipeline = Pipeline([*before, ("svm", aesvm.AESVC(gamma=0.5))]).fit(X, y)
+        aesvm.save(pipeline, "one.aesvm")
         assert done(capsys, "info", "--json", "one.aesvm").json["type"] == "C-SVC"
         done(capsys, "convert", "one.aesvm", "one.model")
         for model in ("one.aesvm", "one.model"):

@@ -44,8 +44,9 @@ class Model(NamedTuple):
 
     @property
     def scalings(self) -> list[Any]:
-        """The steps before the SVM."""
-        return [step for _, step in getattr(self.estimator, "steps", [])[:-1]]
+        """The steps before the SVM that do something."""
+        before = [step for _, step in getattr(self.estimator, "steps", [])[:-1]]
+        return [step for step in before if step is not None and step != "passthrough"]
 
     @property
     def feature_names(self) -> list[str] | None:
