@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -286,3 +287,65 @@ def test_a_gap_that_rounding_hides_is_not_called_zero():
     hidden = account(1.5, 0.0, rounding=1e6)
     gaps = Accounts.of([hidden, Account.of_nothing()]).relative_gaps()
     assert gaps.tolist() == [pytest.approx((1.5 + 1e6) / 1.5), 0.0]
+
+
+def exact_objective(model, X, signs, bounds):
+    """F1 of a linear model and the best offset for it, free of rounding."""
+    vectors = [[Fraction(v) for v in row] for row in model.support_vectors_.tolist()]
+    coefs = [Fraction(v) for v in model.dual_coef_[0].tolist()]
+    w = [sum(c * v[k] for c, v in zip(coefs, vectors, strict=True)) for k in range(X.shape[1])]
+    scores = [sum(a * Fraction(b) for a, b in zip(w, row, strict=True)) for row in X.tolist()]
+    half = sum(a * a for a in w) / 2
+
+    def at(offset):
+        each = zip(signs, scores, bounds, strict=True)
+        return half + sum(c * max(Fraction(0), 1 - s * (f + offset)) for s, f, c in each)
+
+    kinks = [s - f for s, f in zip(signs, scores, strict=True)]
+    return at(Fraction(float(model.intercept_[0]))), min(at(kink) for kink in kinks)
+
+
+@pytest.mark.parametrize("C", [1e-300, 1e-100, 1e-6, 1.0])
+@pytest.mark.parametrize("refine", [0, "exact"])
+def test_no_bound_is_below_what_rounding_of_its_sums_may_come_to(C, refine):
+    for seed in range(4):
+        draw = np.random.default_rng(seed)
+        X, y = draw.normal(size=(40, 2)), draw.integers(2, size=40)
+        weights = draw.random(40) * 10.0 ** draw.integers(-3, 3, size=40)
+        options = {"C": C, "kernel": "linear"}
+        model = AESVC(**options, refine=refine, hull_tol=1e-2, subset_size=10)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y, sample_weight=weights)
+            other = AESVC(**options, tol=1e-9).fit(X, y, sample_weight=weights)
+        signs = [1 if one else -1 for one in y.tolist()]
+        bounds = [Fraction(C) * Fraction(weight) for weight in weights.tolist()]
+        objective, best = exact_objective(model, X, signs, bounds)
+        lowest = min(best, exact_objective(other, X, signs, bounds)[1])
+        lowest = min(
+            lowest,
+            *(
+                2 * sum(c for c, s in zip(bounds, signs, strict=True) if s == side)
+                for side in (1, -1)
+            ),
+        )
+        for certificate in (model.certificate_, model.certify(X, y, sample_weight=weights)):
+            assert certificate.proven
+            assert Fraction(certificate.dual_objective) <= lowest
+            assert objective - lowest <= Fraction(certificate.gap)
+            assert certificate.relative_gap >= np.finfo(float).eps
+
+
+@pytest.mark.parametrize("refine", [0, "exact"])
+def test_the_objective_of_an_indefinite_kernel_is_that_of_the_formula(refine):
+    X, y = make_moons(300, noise=0.3, random_state=0)
+    kernel = {"kernel": "sigmoid", "gamma": 2.0}
+    model = AESVC(**kernel, refine=refine).fit(X, y)
+    certificate = model.certify(X, y)
+    vectors = model.support_vectors_
+    assert model.dual_coef_[0] @ oracles.kernel(vectors, **kernel) @ model.dual_coef_[0] < 0
+    expected = objective_of(model, X, y, np.ones(300), **kernel)
+    assert certificate.objective == pytest.approx(expected, rel=1e-6)
+    if refine == "exact":
+        assert certificate.reduced_objective == pytest.approx(expected, rel=1e-6)
+        assert certificate.history[-1].objective == pytest.approx(expected, rel=1e-6)
