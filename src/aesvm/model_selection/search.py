@@ -60,8 +60,9 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         each on one fold. With ``n_jobs=None`` the estimator's own ``n_jobs`` threads do it.
     resume : str or os.PathLike, default=None
         A file in which results are kept as they come, and from which a search that was
-        interrupted goes on. It is never unpickled; one of another search is refused. All that
-        results depend on must be told from another, so functions have to be those of a module.
+        interrupted goes on; fits that failed are tried again. It is never unpickled; one of
+        another search is refused. Functions (a scoring, a kernel) are told by their code: a search
+        with one that was edited is another one.
 
     Attributes
     ----------

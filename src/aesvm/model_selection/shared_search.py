@@ -31,7 +31,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from aesvm.model_selection.chains import Chain, chains_of
-from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts_of
+from aesvm.model_selection.checkpoint import Checkpoint, parts_of
+from aesvm.model_selection.digests import digest_of
 from aesvm.model_selection.evaluation import SPENT, Fold, Search, evaluate, forget
 from aesvm.model_selection.pace import Pace
 from aesvm.runtime.progress import say
@@ -310,7 +311,8 @@ class _Evaluations:
         found = {at: result for at, result in results.items() if result is not None}
         if self.owner.verbose:
             say(self.owner, f"{len(found):,} of {len(keys):,} fits are known from {self.kept.path}")
-        if not found and self.kept.n_read and not self.candidates:
+        none = not any(key in self.kept.results for key in keys.values())
+        if none and self.kept.n_read and not self.candidates:
             warn(
                 f"resume={str(self.kept.path)!r} has results, but none of these candidates on "
                 "these folds: all are fitted. Folds that are drawn need a random_state to be the "
