@@ -51,7 +51,7 @@ class Certificate:
     rounds : int
         Margin-stratified rounds that led to the model; the largest number of any pair.
     n_rows, n_solved : int
-        Distinct rows (of a stream, all), and those of them that were solved for.
+        Rows (``distinct``: equal ones once), and those of them that were solved for.
     hull_tol : float
         The tolerance asked for (the paper's epsilon), of no consequence where the model is exact;
         of rows that were gathered from elsewhere, that of the set they came as.
@@ -108,6 +108,8 @@ class Certificate:
         Whether objectives, gap and violators were computed anew in double precision, and the gap
         counts what rounding may add: they are bounds then. Otherwise they come from training,
         whose sums may be in single precision, and are estimates; ``certify`` proves them.
+    distinct : bool
+        Whether rows that are equal count as one: of rows in memory, and not of a stream.
     missing : dict
         Why each number that is None was not computed.
     history : tuple of Step
@@ -142,6 +144,7 @@ class Certificate:
     estimated_gap_error: float | None
     changed: float | None
     proven: bool
+    distinct: bool = False
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     history: tuple[Step, ...] = field(default=(), compare=False)
 
@@ -159,7 +162,8 @@ class Certificate:
         >>> certificate.relative_gap < 1e-2
         True
         """
-        return asdict(self)
+        steps = tuple({**asdict(one), "relative_gap": one.relative_gap} for one in self.history)
+        return {**asdict(self), "history": steps}
 
     def verdict(self) -> str:
         """How close the model is to the exact SVM, in a line of words; what the text begins with.
@@ -177,7 +181,7 @@ class Certificate:
         True
         >>> print(certificate)  # doctest: +ELLIPSIS
         exact to ...
-          all of 300 rows solved for
+          all of 300 distinct rows solved for
           objective on all rows ...
         """
         return verdict_of(self)
@@ -302,6 +306,7 @@ def certificate_of(
         max_residual=max_residual,
         changed=None if exact else _mean_change(accounts),
         proven=bool(accounts["proven"].all()),
+        distinct=in_memory,
         missing=missing,
         history=history,
         **numbers,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import make_moons
+from sklearn.datasets import make_classification, make_moons
 from sklearn.svm import SVC
 
 from aesvm import AESVC, AENuSVC
@@ -179,8 +179,25 @@ def test_of_the_set_alone_a_gap_that_is_usual_is_said_but_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = AESVC(gamma=1.0, refine=0, hull_tol=1e-3).fit(X, y)
-    assert 0.1 < model.certificate_.relative_gap < 0.9
+    assert 0.1 < model.certificate_.relative_gap < 0.5
     assert "may be far from the exact SVM" in str(model.certificate_)
+
+
+def test_of_the_set_alone_an_objective_that_may_be_twice_the_optimum_is_warned_of():
+    X, y = make_classification(5000, 20, flip_y=0.2, random_state=0)
+    with pytest.warns(UserWarning, match="may be far from the exact SVM: its duality gap is"):
+        model = AESVC(kernel="linear", refine=0, C=100.0, hull_tol=0.1).fit(X, y)
+    assert 0.5 < model.certificate_.relative_gap < 0.9
+
+
+def test_plain_values_have_the_gap_of_every_step():
+    X, y = make_moons(500, noise=0.3, random_state=0)
+    certificate = AESVC(gamma=1.0, refine=1, subset_size=50).fit(X, y).certificate_
+    steps = certificate.as_dict()["history"]
+    assert [one["relative_gap"] for one in steps] == [
+        one.relative_gap for one in certificate.history
+    ]
+    assert len(steps) > 1
 
 
 def test_a_file_of_a_model_needs_no_types_but_those_of_estimators():
