@@ -51,7 +51,7 @@ class Certificate:
     rounds : int
         Margin-stratified rounds that led to the model; the largest number of any pair.
     n_rows, n_solved : int
-        Distinct rows (of a stream, all), and those of them that were solved for.
+        Rows (``distinct``: equal ones once), and those of them that were solved for.
     hull_tol : float
         The tolerance asked for (the paper's epsilon), of no consequence where the model is exact;
         of rows that were gathered from elsewhere, that of the set they came as.
@@ -108,6 +108,8 @@ class Certificate:
         Whether objectives, gap and violators were computed anew in double precision, and the gap
         counts what rounding may add: they are bounds then. Otherwise they come from training,
         whose sums may be in single precision, and are estimates; ``certify`` proves them.
+    distinct : bool
+        Whether rows that are equal count as one: of rows in memory, and not of a stream.
     missing : dict
         Why each number that is None was not computed.
     history : tuple of Step
@@ -142,6 +144,7 @@ class Certificate:
     estimated_gap_error: float | None
     changed: float | None
     proven: bool
+    distinct: bool = False
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     history: tuple[Step, ...] = field(default=(), compare=False)
 
@@ -159,7 +162,8 @@ class Certificate:
         >>> certificate.relative_gap < 1e-2
         True
         """
-        return asdict(self)
+        steps = tuple({**asdict(one), "relative_gap": one.relative_gap} for one in self.history)
+        return {**asdict(self), "history": steps}
 
     def verdict(self) -> str:
         """How close the model is to the exact SVM, in a line of words; what the text begins with.
@@ -177,7 +181,7 @@ class Certificate:
         True
         >>> print(certificate)  # doctest: +ELLIPSIS
         exact to ...
-          all of 300 rows solved for
+          all of 300 distinct rows solved for
           objective on all rows ...
         """
         return verdict_of(self)
@@ -220,10 +224,12 @@ def certificate_of(
     had by another call.
     """
     total = accounts.total
-    squared_norm = max(total("squared_norm"), 0.0)
+    squared_norm = total("squared_norm")
     negative = bool((accounts["squared_norm"] < -accounts["rounding"]).any())
     if definiteness == TAKEN and negative:
         definiteness = NOT_DEFINITE
+    if definiteness != NOT_DEFINITE:  # else w may really have a negative square, and F1 counts it
+        squared_norm = max(squared_norm, 0.0)
     half = 0.5 * squared_norm
     loss, dual = total("loss"), total("dual_objective")
     objective = None if loss is None else half + loss
@@ -239,7 +245,7 @@ def certificate_of(
             paper_bound = float(np.float64(total("total_cost")) * reach * sqrt(max_residual))
     gap = None
     if objective is not None and dual is not None:
-        gap = max(0.0, objective - dual) + total("proof_rounding")
+        gap = max(0.0, objective - dual) + total("proof_rounding") + _rounding_of_sums(accounts)
     vectors = bool(accounts.known("n_vectors").any())
     # in the span of few vectors, rows are represented where not all of them could be asked
     all_seen = vectors and not max_residual
@@ -253,7 +259,7 @@ def certificate_of(
 
     numbers: dict[str, Any] = {
         "mean_residual": None if residuals is None else residuals / max(1, total("n_rows")),
-        "norm": sqrt(squared_norm),
+        "norm": sqrt(max(squared_norm, 0.0)),
         "reduced_objective": reduced,
         "objective": objective,
         "dual_objective": dual,
@@ -300,10 +306,20 @@ def certificate_of(
         max_residual=max_residual,
         changed=None if exact else _mean_change(accounts),
         proven=bool(accounts["proven"].all()),
+        distinct=in_memory,
         missing=missing,
         history=history,
         **numbers,
     )
+
+
+def _rounding_of_sums(accounts: Accounts) -> float:
+    """What objectives of several machines, and duals, are off by when they are added up."""
+    if len(accounts) == 1:
+        return 0.0  # its proof counts it
+    names = "squared_norm", "loss", "dual_objective"
+    sizes = sum(float(np.abs(accounts[name]).sum()) for name in names)
+    return len(accounts) * float(np.finfo(np.float64).eps) * sizes
 
 
 def _theorem_2(accounts: Accounts) -> float:

@@ -5,9 +5,9 @@ Numbers that are called bounds are rounded up.
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from html import escape
-from math import ceil, floor, isinf, log10
+from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
 from aesvm.kernels import DEFINITE, NOT_DEFINITE
@@ -21,6 +21,9 @@ POOR_GAP, POOR_CHANGE = 0.1, 0.01
 
 #: Above this multiple of the exact SVM's objective the verdict is no percentage any more.
 _MOST_TIMES = 10.0
+
+#: Numbers are rounded up but for this share, by which those that are meant to be short are longer.
+_HAIR = 1 - Decimal("1e-12")
 
 #: What a certificate shows of its numbers, in this order, by their names.
 _LABELS = {
@@ -180,12 +183,17 @@ def at_most(value: float, digits: int = 2) -> str:
     >>> from aesvm.certificate_text import at_most
     >>> at_most(2.91e-6, 1), at_most(0.01301), at_most(67.2, 3), at_most(199.7)
     ('3e-6', '0.014', '67.2', '200')
+    >>> at_most(5e-324, 1), at_most(float("inf"))
+    ('5e-324', 'inf')
     """
-    unit = floor(log10(value)) - digits + 1
-    rounded = ceil(value / 10.0**unit * (1.0 - 1e-12))
+    if isinf(value):
+        return "inf"
+    exact = Decimal(value)  # which numbers below the smallest normal one are no exception to
+    unit = exact.adjusted() - digits + 1
+    shown = (exact * _HAIR).scaleb(-unit).to_integral_value(ROUND_CEILING).scaleb(unit)
     if -4 <= unit <= 3:
-        return f"{Decimal(rounded).scaleb(unit).normalize():f}"
-    return f"{rounded * 10.0**unit:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e")
+        return f"{shown.normalize():f}"
+    return f"{shown:.{digits - 1}e}".replace("e+", "e")
 
 
 def _above(objective: float, gap: float, about: str) -> str:
@@ -210,7 +218,7 @@ def _changed(share: float) -> str:
 
 def _how(certificate: Certificate) -> str:
     """How the model came about."""
-    n_rows = f"{certificate.n_rows:,} rows"
+    n_rows = f"{certificate.n_rows:,} {'distinct ' if certificate.distinct else ''}rows"
     if certificate.exact:
         every = certificate.n_solved == certificate.n_rows
         return f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"

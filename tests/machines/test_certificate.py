@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import make_moons
+from sklearn.datasets import make_classification, make_moons
 from sklearn.svm import SVC
 
 from aesvm import AESVC, AENuSVC
@@ -178,8 +179,25 @@ def test_of_the_set_alone_a_gap_that_is_usual_is_said_but_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = AESVC(gamma=1.0, refine=0, hull_tol=1e-3).fit(X, y)
-    assert 0.1 < model.certificate_.relative_gap < 0.9
+    assert 0.1 < model.certificate_.relative_gap < 0.5
     assert "may be far from the exact SVM" in str(model.certificate_)
+
+
+def test_of_the_set_alone_an_objective_that_may_be_twice_the_optimum_is_warned_of():
+    X, y = make_classification(5000, 20, flip_y=0.2, random_state=0)
+    with pytest.warns(UserWarning, match="may be far from the exact SVM: its duality gap is"):
+        model = AESVC(kernel="linear", refine=0, C=100.0, hull_tol=0.1).fit(X, y)
+    assert 0.5 < model.certificate_.relative_gap < 0.9
+
+
+def test_plain_values_have_the_gap_of_every_step():
+    X, y = make_moons(500, noise=0.3, random_state=0)
+    certificate = AESVC(gamma=1.0, refine=1, subset_size=50).fit(X, y).certificate_
+    steps = certificate.as_dict()["history"]
+    assert [one["relative_gap"] for one in steps] == [
+        one.relative_gap for one in certificate.history
+    ]
+    assert len(steps) > 1
 
 
 def test_a_file_of_a_model_needs_no_types_but_those_of_estimators():
@@ -286,3 +304,65 @@ def test_a_gap_that_rounding_hides_is_not_called_zero():
     hidden = account(1.5, 0.0, rounding=1e6)
     gaps = Accounts.of([hidden, Account.of_nothing()]).relative_gaps()
     assert gaps.tolist() == [pytest.approx((1.5 + 1e6) / 1.5), 0.0]
+
+
+def exact_objective(model, X, signs, bounds):
+    """F1 of a linear model and the best offset for it, free of rounding."""
+    vectors = [[Fraction(v) for v in row] for row in model.support_vectors_.tolist()]
+    coefs = [Fraction(v) for v in model.dual_coef_[0].tolist()]
+    w = [sum(c * v[k] for c, v in zip(coefs, vectors, strict=True)) for k in range(X.shape[1])]
+    scores = [sum(a * Fraction(b) for a, b in zip(w, row, strict=True)) for row in X.tolist()]
+    half = sum(a * a for a in w) / 2
+
+    def at(offset):
+        each = zip(signs, scores, bounds, strict=True)
+        return half + sum(c * max(Fraction(0), 1 - s * (f + offset)) for s, f, c in each)
+
+    kinks = [s - f for s, f in zip(signs, scores, strict=True)]
+    return at(Fraction(float(model.intercept_[0]))), min(at(kink) for kink in kinks)
+
+
+@pytest.mark.parametrize("C", [1e-300, 1e-100, 1e-6, 1.0])
+@pytest.mark.parametrize("refine", [0, "exact"])
+def test_no_bound_is_below_what_rounding_of_its_sums_may_come_to(C, refine):
+    for seed in range(4):
+        draw = np.random.default_rng(seed)
+        X, y = draw.normal(size=(40, 2)), draw.integers(2, size=40)
+        weights = draw.random(40) * 10.0 ** draw.integers(-3, 3, size=40)
+        options = {"C": C, "kernel": "linear"}
+        model = AESVC(**options, refine=refine, hull_tol=1e-2, subset_size=10)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y, sample_weight=weights)
+            other = AESVC(**options, tol=1e-9).fit(X, y, sample_weight=weights)
+        signs = [1 if one else -1 for one in y.tolist()]
+        bounds = [Fraction(C) * Fraction(weight) for weight in weights.tolist()]
+        objective, best = exact_objective(model, X, signs, bounds)
+        lowest = min(best, exact_objective(other, X, signs, bounds)[1])
+        lowest = min(
+            lowest,
+            *(
+                2 * sum(c for c, s in zip(bounds, signs, strict=True) if s == side)
+                for side in (1, -1)
+            ),
+        )
+        for certificate in (model.certificate_, model.certify(X, y, sample_weight=weights)):
+            assert certificate.proven
+            assert Fraction(certificate.dual_objective) <= lowest
+            assert objective - lowest <= Fraction(certificate.gap)
+            assert certificate.relative_gap >= np.finfo(float).eps
+
+
+@pytest.mark.parametrize("refine", [0, "exact"])
+def test_the_objective_of_an_indefinite_kernel_is_that_of_the_formula(refine):
+    X, y = make_moons(300, noise=0.3, random_state=0)
+    kernel = {"kernel": "sigmoid", "gamma": 2.0}
+    model = AESVC(**kernel, refine=refine).fit(X, y)
+    certificate = model.certify(X, y)
+    vectors = model.support_vectors_
+    assert model.dual_coef_[0] @ oracles.kernel(vectors, **kernel) @ model.dual_coef_[0] < 0
+    expected = objective_of(model, X, y, np.ones(300), **kernel)
+    assert certificate.objective == pytest.approx(expected, rel=1e-6)
+    if refine == "exact":
+        assert certificate.reduced_objective == pytest.approx(expected, rel=1e-6)
+        assert certificate.history[-1].objective == pytest.approx(expected, rel=1e-6)

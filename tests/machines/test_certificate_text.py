@@ -68,6 +68,12 @@ def test_what_is_called_at_most_is_rounded_up(value, digits):
     assert "+" not in at_most(value, digits)
 
 
+@pytest.mark.parametrize("value", [5e-324, 1e-310, 1e300, np.inf])
+def test_numbers_at_the_ends_of_what_there_is_can_be_said(value):
+    assert value <= float(at_most(value, 1)) <= 2.0 * value
+    assert certificate(value, 0.0).verdict()
+
+
 def test_only_what_was_computed_is_shown_and_the_rest_is_a_line():
     text = str(certificate(1.0, None))
     assert "duality gap  " not in text
@@ -102,7 +108,7 @@ def test_rows_count_once_and_violations_are_said_to_be_of_pairs():
     y = rng.integers(0, 3, 300)
     X = rng.normal(size=(300, 2)) + y[:, None]
     text = str(AESVC(gamma=1.0).fit(X, y).certificate_)
-    assert "all of 300 rows solved for" in text
+    assert "all of 300 distinct rows solved for" in text
     assert "violations of optimality, by pairs" in text
     assert "rows that violate optimality" not in text
 

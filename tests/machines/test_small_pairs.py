@@ -268,3 +268,14 @@ def test_votes_are_those_of_scikit_learn(n_classes):
     for pair, (i, j) in enumerate(zip(*one_vs_one.pair_classes(n_classes), strict=True)):
         votes[np.arange(50), np.where(values[:, pair] > 0, i, j)] += 1
     assert_array_equal(one_vs_one.winners(values, n_classes), votes.argmax(axis=1))
+
+
+def test_gaps_count_the_rounding_of_sums(either_way):
+    X, y, weights = classes()
+    model = AESVC(C=1e-100).fit(X, y, weights)
+    certificate = model.certificate_
+    assert certificate.proven
+    assert certificate.relative_gap >= np.finfo(float).eps
+    accounts = TrainedOn.of(model).accounts
+    eps, n_rows = np.finfo(float).eps, accounts["n_rows"]
+    assert (accounts.relative_gaps()[n_rows > 0] >= eps).all()

@@ -93,3 +93,9 @@ def test_the_papers_grid_needs_a_c(moons):
             paper_grid(other)
     with pytest.raises(ValueError, match="svm"):
         AEGridSearchCV(LogisticRegression(), "svm").fit(*moons)
+
+
+def test_classes_are_needed_for_the_range_of_nu(moons):
+    with pytest.raises(ValueError, match="y=None: the range of nu"):
+        svm_grid(AENuSVC(), moons[0])
+    assert "nu" in svm_grid(AENuSVC(), *moons)

@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from aesvm import AESVC
 from aesvm.model_selection import AEHalvingGridSearchCV, SearchDisplay
@@ -130,3 +131,17 @@ def test_an_unknown_resource_is_named(moons):
 def test_a_factor_of_one_is_refused(moons):
     with pytest.raises(ValueError, match="factor"):
         AEHalvingGridSearchCV(AESVC(), GRID, factor=1).fit(*moons)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid", "message"),
+    [
+        (AESVC(), {"D": [1]}, "Invalid parameter 'D'"),
+        (AESVC(hull_tol=0.0), {"C": [1.0, 10.0]}, "has none, it is 0"),
+        (Pipeline([("svc", AESVC())]), {"svc": [SVC()]}, "puts another estimator in its place"),
+    ],
+)
+def test_a_tolerance_that_cannot_be_coarser_is_said(moons, estimator, grid, message):
+    resource = "svc__hull_tol" if isinstance(estimator, Pipeline) else "hull_tol"
+    with pytest.raises(ValueError, match=message):
+        AEHalvingGridSearchCV(estimator, grid, cv=3, resource=resource).fit(*moons)

@@ -9,19 +9,22 @@ import signal
 import subprocess
 import time
 import warnings
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_moons
 from sklearn.exceptions import FitFailedWarning
-from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold
+from sklearn.preprocessing import FunctionTransformer
 
 from aesvm import AESVC, AESVR
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV, evaluation
 from aesvm.model_selection.checkpoint import Checkpoint
+from aesvm.model_selection.digests import digest_of
 from tests import children
 
 GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.3, 1.0, 3.0]}
@@ -172,13 +175,57 @@ def test_halving_is_resumed_too(moons, tmp_path, monkeypatch):
     assert_array_equal(first.cv_results_["mean_test_score"], again.cv_results_["mean_test_score"])
 
 
-def test_failed_candidates_are_kept_as_such(moons, tmp_path):
-    path = tmp_path / "file"
-    grid = {"C": [1.0, -1.0]}
-    for _ in range(2):
-        with pytest.warns(FitFailedWarning, match="3 fits failed"):
-            found = AEGridSearchCV(AESVC(), grid, cv=3, resume=path).fit(*moons)
-        assert_array_equal(np.isnan(found.cv_results_["mean_test_score"]), [False, True])
+def test_fits_that_failed_are_tried_again(moons, tmp_path, monkeypatch):
+    path, plain = tmp_path / "file", AESVC.fit
+    options = {"cv": 3, "refit": False, "resume": path}
+
+    def short_of_memory(self, *args, **params):
+        if self.C == 1.0:
+            raise MemoryError("for a while")
+        return plain(self, *args, **params)
+
+    monkeypatch.setattr(AESVC, "fit", short_of_memory)
+    with pytest.warns(FitFailedWarning, match="3 fits failed"):
+        found = AEGridSearchCV(AESVC(), {"C": [0.1, 1.0]}, **options).fit(*moons)
+    assert_array_equal(np.isnan(found.cv_results_["mean_test_score"]), [False, True])
+    fits = []
+    monkeypatch.setattr(AESVC, "fit", lambda self, *args: fits.append(self.C) or plain(self, *args))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = AEGridSearchCV(AESVC(), {"C": [0.1, 1.0]}, **options).fit(*moons)
+    assert fits == 3 * [1.0]
+    assert not np.isnan(found.cv_results_["mean_test_score"]).any()
+
+
+def test_two_searches_that_write_one_file_keep_the_results_of_both(moons, tmp_path, monkeypatch):
+    path, plain, begun = tmp_path / "file", evaluation._fitted, []
+
+    def meanwhile(*args):
+        if not begun:  # a search of other candidates has come and gone before this fit is done
+            begun.append(1)
+            other = search(path).set_params(param_grid={"C": [5.0], "gamma": [1.0]})
+            other.fit(*moons)
+        return plain(*args)
+
+    monkeypatch.setattr(evaluation, "_fitted", meanwhile)
+    search(path).fit(*moons)
+    assert n_kept(path) == 30
+
+
+def test_the_file_of_another_search_that_came_meanwhile_is_left(moons, tmp_path, monkeypatch):
+    path, plain, content = tmp_path / "file", evaluation._fitted, []
+
+    def meanwhile(*args):
+        if not content:
+            content.append(b"")
+            search(path, scoring="roc_auc").fit(*moons)
+            content[0] = path.read_bytes()
+        return plain(*args)
+
+    monkeypatch.setattr(evaluation, "_fitted", meanwhile)
+    with pytest.raises(ValueError, match="another search, with another scoring"):
+        search(path).fit(*moons)
+    assert path.read_bytes() == content[0]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +234,11 @@ def test_failed_candidates_are_kept_as_such(moons, tmp_path):
         ({"X": 1}, "another X"),
         ({"y": 1}, "another y"),
         ({"estimator__tol": 1e-5}, "another value of the estimator's tol"),
-        ({"estimator": AESVR()}, "another estimator"),
+        ({"estimator": AESVR()}, "another estimator: name"),  # and not all of its parameters
+        (
+            {f"estimator__{name}": 2 for name in ("tol", "degree", "coef0", "subset_size")},
+            "another value of the estimator's coef0, the estimator's degree, .* and 1 more",
+        ),
         ({"scoring": "roc_auc"}, "another scoring"),
         ({"return_train_score": True}, "return_train_score"),
         ({"sample_weight": 1}, "other parameters of fit"),
@@ -213,7 +264,9 @@ def test_the_file_of_another_search_is_refused(moons, tmp_path, change, message)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80\x04\x95", b"{}", b"a,b\n1,2\n", b"[1]\n{}", b"3"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x04\x95", b"{}", b"a,b\n1,2\n", b"[1]\n{}", b"3", 200_000 * b"["]
+)
 def test_a_foreign_file_is_refused_and_left(moons, tmp_path, content):
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -246,19 +299,98 @@ def test_a_newer_file_is_refused(tmp_path):
         Checkpoint(path, {})
 
 
-def test_functions_that_cannot_be_told_apart_are_refused(moons, tmp_path):
-    scoring = make_scorer(lambda truth, labels: 1.0)
+def functions_of(text, name="score"):
+    """A function of a module that was edited."""
+    module = {"__name__": "edited"}
+    exec(text, module)
+    return module[name]
+
+
+SCORE = "def score(model, X, y):\n    return {}\n"
+
+
+def test_a_scoring_function_that_was_edited_is_another_scoring(moons, tmp_path):
+    path = tmp_path / "file"
+    for _ in range(2):
+        first = search(path, scoring=functions_of(SCORE.format(0.25))).fit(*moons)
+        assert (first.cv_results_["mean_test_score"] == 0.25).all()
+    with pytest.raises(ValueError, match="another scoring"):
+        search(path, scoring=functions_of(SCORE.format(0.75))).fit(*moons)
+
+
+HELPER = "def helper(x):\n    return x {}\n\ndef score(x):\n    return helper(x)\n"
+LIMIT = "LIMIT = {}\n\ndef score(x):\n    return x > LIMIT\n"
+DEFAULT = "def score(x, least={}):\n    return x > least\n"
+CLOSURE = "def make(n):\n    return lambda x: x + n\n\nscore = make({})\n"
+CLASS = "class Score:\n    def __call__(self, x):\n        return x {}\n\nscore = Score()\n"
+NESTED = "def score(x):\n    return [one {} for one in x]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other"),
+    [
+        (HELPER, "+ 1", "- 1"),
+        (LIMIT, 0.5, 0.6),
+        (DEFAULT, 1, 1.5),
+        (CLOSURE, 1, 2),
+        (CLASS, "+ 1", "+ 2"),
+        (NESTED, "+ 1", "* 1"),
+        (SCORE, "y in {'a', 'b'}", "y in {'a', 'c'}"),
+    ],
+)
+def test_functions_are_told_by_what_they_do(text, one, other):
+    kept, edited = (functions_of(text.replace("{}", str(value))) for value in (one, other))
+    moved = functions_of("# a comment\n\n\n" + text.replace("{}", str(one)))
+    for wrapped in (lambda f: f, FunctionTransformer, partial):
+        digests = [digest_of("a function", wrapped(f)) for f in (kept, moved, edited)]
+        assert digests[0] == digests[1] != digests[2]
+
+
+def test_digests_are_the_same_in_every_process():
+    code = (
+        "from aesvm.model_selection.digests import digest_of\n"
+        "names = frozenset(map(str, range(9)))\n"
+        "def score(x): return x in {'a', 'b', 'c', 'd'} and names\n"
+        "print(digest_of('scoring', score))"
+    )
+    found = {
+        children.run(children.code(f"SEED = {seed}\n" + code), env={"PYTHONHASHSEED": str(seed)})
+        for seed in (1, 2)
+    }
+    assert len(found) == 1
+
+
+def test_what_cannot_be_told_apart_is_refused(moons, tmp_path):
+    scoring = functions_of("def make(lock):\n    return lambda *_: lock", "make")(Lock())
     with pytest.raises(ValueError, match="scoring holds something that cannot be pickled"):
         search(tmp_path / "file", scoring=scoring).fit(*moons)
 
 
-def test_a_body_of_another_form_is_refused(tmp_path):
-    body = json.dumps({"search": [1], "results": 3})
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"search": [1], "results": 3},
+        {"search": {}, "results": {"key": {}}},
+        {"search": {}, "results": {"key": {"fit_error": None, "test_scores": "high"}}},
+    ],
+)
+def test_a_body_of_another_form_is_refused(tmp_path, body):
+    text = json.dumps(body)
     head = {"format": "aesvm search", "version": 1}
-    head["sha256"] = hashlib.sha256(body.encode()).hexdigest()
-    (tmp_path / "file").write_text(f"{json.dumps(head)}\n{body}\n")
+    head["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    (tmp_path / "file").write_text(f"{json.dumps(head)}\n{text}\n")
     with pytest.raises(ValueError, match="corrupt"):
         Checkpoint(tmp_path / "file", {})
+
+
+def test_a_file_that_cannot_be_written_is_said_before_any_fit(moons, tmp_path, monkeypatch):
+    def refused(self, *_):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(evaluation, "_fitted", lambda *_: pytest.fail("it was fitted"))
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(ValueError, match=r"resume=.* cannot be written to: .*Permission denied"):
+        search(tmp_path / "file").fit(*moons)
 
 
 def test_a_folder_and_a_missing_folder_are_named(moons, tmp_path):

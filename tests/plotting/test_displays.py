@@ -10,8 +10,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
+from aesvm.model_selection import AEGridSearchCV
 from aesvm.plotting import CertificateDisplay, RepresentativeSetDisplay
 from tests import children
 
@@ -75,6 +78,36 @@ def test_more_features_are_projected_to_where_rows_differ_most(sparse):
     assert "singular direction" in shown.ax_.get_xlabel()
 
 
+@pytest.mark.parametrize("rows", [np.ones((9, 3)), np.eye(2, 6), np.ones((1, 4))])
+@pytest.mark.filterwarnings("error")
+def test_rows_that_differ_in_fewer_directions_than_are_drawn(rows):
+    fitted = RepresentativeSet(gamma=1.0).fit(rows)
+    for data in (rows, sp.csr_array(rows)):
+        shown = RepresentativeSetDisplay.from_estimator(fitted, data)
+        assert shown.rows.shape == (len(rows), 2)
+        centred = rows - rows.mean(axis=0) if data is rows else rows
+        assert_allclose(shown.rows @ shown.rows.T, centred @ centred.T, atol=1e-12)
+
+
+def test_the_estimator_within_a_search_or_a_pipeline_is_drawn():
+    model = AESVC(gamma=1.0, refine=1, subset_size=100)
+    search = AEGridSearchCV(model, {"C": [1.0, 2.0]}, cv=2).fit(X[:500], Y[:500])
+    best = search.best_estimator_
+    pipe = Pipeline([("same", "passthrough"), ("svc", best)])
+    for wrapped in (search, pipe, Pipeline([("search", search)])):
+        shown = CertificateDisplay.from_estimator(wrapped)
+        assert shown.verdict == best.certificate_.verdict()
+        drawn = RepresentativeSetDisplay.from_estimator(wrapped, X[:500])
+        assert len(drawn.representatives) == len(best.representative_set_.sample_indices_)
+    without = AEGridSearchCV(model, {"C": [1.0, 2.0]}, cv=2, refit=False).fit(X[:500], Y[:500])
+    with pytest.raises(ValueError, match=r"no best_estimator_ \(refit=False\)"):
+        CertificateDisplay.from_estimator(without)
+    with pytest.raises(TypeError, match="SVC has no certificate_"):
+        CertificateDisplay.from_estimator(SVC().fit(X[:50], Y[:50]))
+    with pytest.raises(NotFittedError):
+        CertificateDisplay.from_estimator(AEGridSearchCV(model, {"C": [1.0]}))
+
+
 def test_few_rows_are_drawn_where_there_are_many_and_all_representatives(chosen):
     figure, ax = plt.subplots()
     shown = RepresentativeSetDisplay.from_estimator(chosen, X, Y, max_rows=100, ax=ax)
@@ -102,12 +135,18 @@ def test_what_cannot_be_drawn_of_representatives_is_named(chosen):
         draw(chosen, X[:10])
     with pytest.raises(ValueError, match="y has 3 values"):
         draw(chosen, X, Y[:3])
-    with pytest.raises(ValueError, match="max_rows=-1"):
-        draw(chosen, X, max_rows=-1)
+    for wrong in (-1, 10.5, "all"):
+        with pytest.raises(ValueError, match=f"max_rows={wrong!r}"):
+            draw(chosen, X, max_rows=wrong)
+    with pytest.raises(ValueError, match=r"1\.5 is no feature of X"):
+        draw(chosen, X, features=(0, 1.5))
+    with pytest.raises(TypeError, match="SVC has no representative_set_"):
+        draw(SVC().fit(X, Y), X)
     with pytest.raises(ValueError, match="2 is no feature of X, which has 2"):
         draw(chosen, X, features=(0, 2))
-    with pytest.raises(ValueError, match="two are needed"):
-        draw(chosen, X, features=(0,))
+    for wrong in ((0,), 1):
+        with pytest.raises(ValueError, match="two are needed"):
+            draw(chosen, X, features=wrong)
     with pytest.raises(ValueError, match="'a' is no feature, X has no names"):
         draw(chosen, X, features=("a", 1))
     with pytest.raises(ValueError, match="X has one feature"):

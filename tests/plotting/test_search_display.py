@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
 from aesvm import AESVC
 from aesvm.model_selection import AEGridSearchCV, SearchDisplay
@@ -84,3 +85,14 @@ def test_what_cannot_be_drawn_is_named(search):
     one = AEGridSearchCV(AESVC(), {"C": [1.0, 2.0]}, cv=2).fit(X, y)
     with pytest.raises(ValueError, match="A heat map is of two parameters"):
         SearchDisplay.from_search(one)
+
+
+def test_what_is_no_search_is_said_to_be_none():
+    X, y = make_moons(60, random_state=0)
+    with pytest.raises(TypeError, match=r"draws searches, .* and AESVC is none"):
+        SearchDisplay.from_search(AESVC().fit(X, y))
+    search = AEGridSearchCV(AESVC(), {"C": [1.0, 2.0], "gamma": [1.0]}, cv=2)
+    with pytest.raises(NotFittedError):
+        SearchDisplay.from_search(search)
+    shown = SearchDisplay.from_search(Pipeline([("search", search.fit(X, y))]))
+    assert shown.scores.shape == (1, 2)

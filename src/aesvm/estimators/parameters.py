@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 from sklearn.base import ClassifierMixin
@@ -36,6 +37,9 @@ _INSTEAD = {
     "in its place, has predict_proba",
     "random_state": "fits are deterministic and do not depend on a seed, leave it out",
 }
+
+#: What a number that is given by position is taken to be meant for.
+_NUMBERS_FIRST = ("C", "nu", "hull_tol")
 
 #: Iterations, and bytes, that compiled code can count: whoever asks for more means no limit.
 _MOST = 2**60
@@ -126,9 +130,10 @@ def _check_call(kind: type, values: tuple, parameters: Iterable[str], known: Seq
     """Refuse parameters by position, and those that an estimator does not have."""
     name = kind.__name__
     if values:
+        meant = _meant_by(values[0], known)
+        example = f", as in {name}({meant}={values[0]!r})" if meant else ""
         raise TypeError(
-            f"{name} takes its parameters by name alone (they are keyword-only), as in "
-            f"{name}({known[0]}={values[0]!r})."
+            f"{name} takes its parameters by name alone (they are keyword-only){example}."
         )
     for one in parameters:
         if one not in known:
@@ -136,6 +141,14 @@ def _check_call(kind: type, values: tuple, parameters: Iterable[str], known: Seq
             if one != "probability" or issubclass(kind, ClassifierMixin):
                 instead = _INSTEAD.get(one, instead)
             raise TypeError(f"{name} has no parameter {one!r}: {instead}.")
+
+
+def _meant_by(value: Any, known: Sequence[str]) -> str | None:
+    """The parameter that a value given by position is likely to be for."""
+    if isinstance(value, str):
+        return "kernel" if "kernel" in known else None
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    return next((one for one in known if is_number and one in _NUMBERS_FIRST), None)
 
 
 def with_parameters_of(

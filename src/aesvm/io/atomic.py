@@ -63,6 +63,26 @@ def checked_output_path(path: str | os.PathLike) -> Path:
     return target
 
 
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise the ``OSError`` that ``written_whole`` would end with, where it cannot even begin.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from aesvm.io.atomic import check_writable
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_writable(Path(folder, "file"))
+    ...     list(Path(folder).iterdir())
+    []
+    """
+    target = checked_output_path(path)
+    if not target.exists() or target.is_file():
+        partial = target.with_name(f".{uuid.uuid4().hex}.part")
+        partial.open("xb").close()
+        partial.unlink()
+
+
 def _fsync_folder(folder: Path) -> None:
     """Have the new name on the disk as well, where the system can do that."""
     with suppress(OSError):

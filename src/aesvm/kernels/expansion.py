@@ -19,6 +19,9 @@ from aesvm.runtime.jit import jit
 if TYPE_CHECKING:
     from aesvm.kernels.matrix import Columns
 
+#: Operations that a term of a sum, and what is made of the sum, are taken to consist of.
+_OPERATIONS = 12
+
 
 def expand(
     columns: Columns,
@@ -116,6 +119,25 @@ def n_additions(n_terms: int) -> int:
     largest = max(blocks.EXPANSION_COLUMNS, blocks.TILE_LINES)
     least = min(blocks.EXPANSION_COLUMNS, blocks.TILE_LINES)
     return min(n_terms, largest + n_terms // least + 1)
+
+
+def rounding_of_sum(n_terms: int, size: Any, n_units: Any = 0.0) -> Any:
+    """What a sum of products is off by, at most, whose magnitudes add up to ``size``.
+
+    A few operations more, which make the terms and what is made of the sum, are counted too; and
+    below the smallest normal number, where each product is off by a part of the last unit,
+    ``n_units`` of these besides.
+
+    Examples
+    --------
+    >>> from aesvm.kernels.expansion import rounding_of_sum
+    >>> bool(0.0 < rounding_of_sum(100, 3.0) < 1e-13)
+    True
+    """
+    info = np.finfo(np.float64)
+    return (n_terms + _OPERATIONS) * (0.5 * info.eps * size + info.smallest_subnormal) + (
+        n_units * info.smallest_subnormal
+    )
 
 
 def check_finite(values: NDArray) -> None:

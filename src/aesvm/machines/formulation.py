@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.solver.small import TwoClasses
+from aesvm.solver.small import SAME_SUM, TwoClasses
 
 Array = NDArray[np.float64]
 
@@ -32,9 +32,6 @@ Offsets = tuple[float, ...]
 
 #: A multiplier this close to a bound, as a share of it, is at the bound.
 AT_BOUND = 1e-9
-
-#: Sums that differ by less, as a share of them, are the same.
-_ROUNDING = 1e-13
 
 #: Sums of costs that differ by this share of them are taken as equal.
 _FLAT = 1e-10
@@ -144,6 +141,9 @@ class Formulation(Protocol):
     def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
         """The dual objective, at the best multiple of feasible coefficients."""
 
+    def gains(self, targets: Array) -> Array:
+        """What the dual's linear term has of a coefficient of each row, at most, in magnitude."""
+
     def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float | None:
         """What ``|w|^2`` is at most, of an optimum; None where that takes kernel values."""
 
@@ -212,7 +212,7 @@ def balanced(coefs: Array) -> Array:
     """
     above, below = float(coefs[coefs > 0].sum()), -float(coefs[coefs < 0].sum())
     heavier, most, least = (1.0, above, below) if above > below else (-1.0, below, above)
-    if most - least <= _ROUNDING * most:
+    if most - least <= SAME_SUM * most:
         return coefs
     return np.where(coefs * heavier > 0, coefs * (least / most), coefs)
 

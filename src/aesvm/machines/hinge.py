@@ -119,6 +119,9 @@ class Hinge:
         share = min(1.0, total / squared_norm) if squared_norm > 0 else 1.0
         return share * (total - 0.5 * share * squared_norm)
 
+    def gains(self, targets: Array) -> Array:
+        return np.ones(len(targets))
+
     def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float:
         """The sum of all costs: ``|w|^2`` is that of the multipliers, less the losses."""
         return float(bounds.sum())

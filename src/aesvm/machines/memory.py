@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.kernels.expansion import n_additions
+from aesvm.kernels.expansion import n_additions, rounding_of_sum
 from aesvm.machines import rounds
 from aesvm.machines.formulation import (
     Array,
@@ -38,6 +38,7 @@ from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_lo
 from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import Representatives
+from aesvm.solver.small import SAME_SUM
 
 #: All rows are looked at in at most this many steps, of at least this many rows.
 _STEPS, _LOOK_ROWS = 20, 10_000
@@ -47,6 +48,9 @@ _LONG = 1e9
 
 #: What a kernel value takes in double precision, in values in single precision.
 _IN_DOUBLE = 2.0
+
+#: What rounding a squared norm that is summed up from half of its terms takes, in that of scores.
+_OF_HALVES = 4.0
 
 #: Represents rows of several groups, at a multiple of ``hull_tol``.
 Represent = Callable[[list[NDArray[np.intp]], float, Progress], Representatives]
@@ -352,6 +356,8 @@ def prove(
     supporting = scores[np.searchsorted(problem.rows, support)]
     squared_norm = float(support_coefs @ supporting)
     positions = formulation.positions(scores, problem.targets, offsets)
+    losses = formulation.losses(positions)
+    n_rows = kernel.X.shape[0]  # bounds of distinct rows are sums over equal ones
     dual = None
     if kernel.spec.is_definite:
         best = coefs if dual_coefs is None else dual_coefs
@@ -361,17 +367,33 @@ def prove(
         norm = squared_norm if same else values.squared_norm(rows, own, run)
         # a norm that is larger makes the dual smaller: it stays a bound
         total = float(np.abs(own).sum())
-        norm += _sum_rounding(values, rows, total) * total
+        # and of sums over half of the values, doubled, terms are larger than scores are
+        norm += (1.0 if same else _OF_HALVES) * _sum_rounding(values, rows, total) * total
+        longest = sqrt(max(norm, 0.0) * values.bound(rows))  # no score is larger
+        norm += rounding_of_sum(len(rows), total * longest)
         dual = formulation.dual_value(best, problem.targets, norm)
+        gains = formulation.gains(problem.targets)
+        dual -= rounding_of_sum(n_rows, float(gains @ np.abs(best)) + norm)
+        # the sums that the dual holds are right to this: had they been moved, it would be less
+        moved = SAME_SUM * total + rounding_of_sum(n_rows, total)
+        dual -= moved * (float(gains.max(initial=0.0)) + longest)
     total = float(np.abs(support_coefs).sum())
     off = _sum_rounding(values, problem.rows, total)
     may_pay = ~formulation.far_away(positions, off)  # the others pay nothing, rounded or not
+    bounds = problem.bounds
+    linear = np.abs(np.multiply(formulation.slopes(bounds), offsets)).sum()
+    # what each loss is the difference of, and its own size
+    parts = np.abs(scores) + np.abs(problem.targets) + float(np.abs(offsets).sum())
+    parts += np.abs(positions) + losses
     return Proof(
         squared_norm,
-        total_loss(formulation, positions, problem.bounds, offsets),
+        total_loss(formulation, positions, bounds, offsets),
         dual,
-        formulation.n_violators(positions, coefs, problem.bounds, tol),
-        off * (float(problem.bounds[may_pay].sum()) + 0.5 * total),
+        formulation.n_violators(positions, coefs, bounds, tol),
+        off * (float(bounds[may_pay].sum()) + 0.5 * total)
+        + rounding_of_sum(len(support), float(np.abs(support_coefs) @ np.abs(supporting)))
+        + rounding_of_sum(n_rows, float(bounds @ losses) + float(linear), float(losses.sum()))
+        + rounding_of_sum(0, float(bounds[may_pay] @ parts[may_pay])),
     )
 
 

@@ -109,6 +109,9 @@ class NuHinge:
     def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
         return -0.5 * squared_norm
 
+    def gains(self, targets: Array) -> Array:
+        return np.zeros(len(targets))
+
     def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float | None:
         return None
 

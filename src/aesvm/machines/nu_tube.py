@@ -108,6 +108,9 @@ class NuTube(Tube):
     def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
         return best_multiple(float(targets @ coefs), squared_norm)
 
+    def gains(self, targets: Array) -> Array:
+        return np.abs(targets)
+
     def constant(self, targets: Array) -> Offsets | None:
         """Where all targets are equal."""
         if len(targets) and (targets != targets[0]).any():

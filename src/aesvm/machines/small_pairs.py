@@ -103,6 +103,7 @@ class SmallPairs:
         self.formulation = formulation
         self.cache_bytes = cache_bytes
         self.definite = kernel.spec.is_definite
+        self.n_rows = kernel.X.shape[0]  # bounds of distinct rows are sums over equal ones
         self.values = kernel.in_double()  # which certificates can be computed from
         sizes = classes.sizes
         first, second = pair_classes(len(sizes))
@@ -218,6 +219,7 @@ class SmallPairs:
                 one_round,
                 self.rounding,
                 0.5 * float(np.finfo(np.float64).eps) * self.largest,
+                self.n_rows,
             ),
             self._round(tile, at, begins, n_rows, loss.apart, values, every, within, between),
         )

@@ -333,7 +333,7 @@ def train_in_memory(
     trained = TrainedMachines.of(results, trainer.formulation)
     if small is not None and together is not None:
         total = together.accounts.total
-        norms = 0.5 * np.maximum(together.accounts["squared_norm"], 0.0).sum()
+        norms = 0.5 * total("squared_norm")
         trainer.history.note(_TOGETHER, norms + total("loss"), total("dual_objective"))
         trained = together.put_together(small.numbers, trained, numbers)
     accounts = trained.accounts

@@ -154,6 +154,9 @@ class Tube:
             float(targets @ coefs) - self.epsilon * float(np.abs(coefs).sum()), squared_norm
         )
 
+    def gains(self, targets: Array) -> Array:
+        return np.abs(targets) + self.epsilon
+
     def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float | None:
         """Twice the objective of ``w = 0``: no optimum has more."""
         return 2.0 * worst_optimum

@@ -1,7 +1,8 @@
 """Results of a search, kept in a file from which an interrupted one goes on.
 
 The file is text: a line that says what it is, with a checksum of the next, and a line of JSON. It
-is replaced as a whole whenever a chain of candidates is done on a fold, and never unpickled.
+is replaced as a whole whenever a chain of candidates is done on a fold, and never unpickled. What
+another process has written in the meantime, of the same search, is kept as well.
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import joblib
+from aesvm.io.atomic import check_writable, written_whole
+from aesvm.model_selection.digests import digest_of
 
-from aesvm.io.atomic import written_whole
+try:
+    import fcntl
+except ImportError:  # Windows: files are merged there too, but not under a lock
+    fcntl = None  # type: ignore[assignment]
 
 #: What the file begins with, and its version.
 _FORMAT, _VERSION = "aesvm search", 1
@@ -28,6 +35,12 @@ _PARTS = {
     "scoring": "another scoring",
     "options": "another return_train_score or error_score",
 }
+
+#: Of parameters that have changed, as many are named.
+_NAMED = 3
+
+#: What every result has, as a number, and what it may have of each score.
+_NUMBERS, _SCORES = ("fit_time", "score_time", "n_test_samples"), ("test_scores", "train_scores")
 
 #: Parameters that results do not depend on.
 _NO_MATTER = ("n_jobs", "verbose")
@@ -55,22 +68,36 @@ class Checkpoint:
                 kind = "a folder" if self.path.is_dir() else "no plain file"
                 raise ValueError(f"resume={str(path)!r} is {kind}: name a file.")
             self.results = self._read()
+        try:
+            check_writable(self.path)
+        except OSError as error:
+            raise ValueError(f"resume={str(path)!r} cannot be written to: {error}.") from error
         self.n_read = len(self.results)  #: results that were in the file
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The result of a candidate on a fold, where there is one."""
-        return self.results.get(key)
+        """The result of a candidate on a fold, where there is one; a fit that failed has none.
+
+        What it failed of, such as too little memory, may have passed.
+        """
+        result = self.results.get(key)
+        return None if result is None or result["fit_error"] is not None else result
 
     def put(self, key: str, result: dict[str, Any]) -> None:
         """Keep the result of a candidate on a fold, from the next ``write`` on."""
         self.results[key] = result
 
     def write(self) -> None:
-        """Replace the file."""
-        body = json.dumps({"search": self.search, "results": self.results}, default=float)
-        head = {"format": _FORMAT, "version": _VERSION, "sha256": _checksum(body)}
-        with written_whole(self.path) as file:
-            file.write(f"{json.dumps(head)}\n{body}\n".encode())
+        """Replace the file; results that another process has put into it since stay there."""
+        with _locked(self.path.parent):
+            if self.path.exists():
+                for key, result in self._read().items():
+                    better = self.find(key) is None and result["fit_error"] is None
+                    if better or key not in self.results:
+                        self.results[key] = result
+            body = json.dumps({"search": self.search, "results": self.results}, default=float)
+            head = {"format": _FORMAT, "version": _VERSION, "sha256": _checksum(body)}
+            with written_whole(self.path) as file:
+                file.write(f"{json.dumps(head)}\n{body}\n".encode())
 
     def _read(self) -> dict[str, dict[str, Any]]:
         name = f"resume={str(self.path)!r}"
@@ -78,7 +105,9 @@ class Checkpoint:
             head, _, body = self.path.read_bytes().partition(b"\n")
             header = json.loads(head)
             mine = isinstance(header, dict) and header.get("format") == _FORMAT
-        except ValueError:
+        except OSError as error:
+            raise ValueError(f"{name} cannot be read: {error}.") from error
+        except (ValueError, RecursionError):
             mine = False
         if not mine:
             raise ValueError(f"{name} was not written by a search of aesvm: name another file.")
@@ -93,14 +122,20 @@ class Checkpoint:
         try:
             kept = json.loads(text)
             search, results = dict(kept["search"]), dict(kept["results"])
-        except (ValueError, TypeError, KeyError):
-            raise ValueError(f"{name} is corrupt: remove it, and begin anew.") from None
+            if not all(map(_is_result, results.values())):
+                raise TypeError
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise ValueError(
+                f"{name} is corrupt, it has no results of a search: remove it, and begin anew."
+            ) from None
         parts = {**search, **self.search}
         changed = [part for part in parts if search.get(part) != self.search.get(part)]
         if changed:
             own = [part for part in changed if part not in _PARTS]
             said = [_PARTS[part] for part in _PARTS if part in changed]
-            said += [f"another value of {', '.join(own)}"] if own else []
+            if own and "estimator" not in changed:  # of another one, all parameters are
+                rest = f" and {len(own) - _NAMED} more" if len(own) > _NAMED else ""
+                said.append(f"another value of {', '.join(own[:_NAMED])}{rest}")
             raise ValueError(
                 f"{name} is of another search, with {'; '.join(said)}: name another file, or "
                 "remove it."
@@ -125,19 +160,41 @@ def parts_of(estimator: Any, **parts: Any) -> dict[str, str]:
 def _plain(value: Any) -> Any:
     """A value, with estimators in it by their classes: their parameters are told one by one."""
     if hasattr(value, "get_params"):
-        return type(value).__module__, type(value).__qualname__
+        return type(value)
     return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-def digest_of(name: str, *values: Any) -> str:
-    """A digest of what the name says, the same in every process."""
+def _is_result(one: Any) -> bool:
+    """Whether it has what results are made of."""
+    if not isinstance(one, dict) or not isinstance(one.get("fit_error", 0), (str, type(None))):
+        return False
+    scores = [one[name] for name in _SCORES if name in one]
+    each = [list(one.values()) if isinstance(one, dict) else [one] for one in scores]
+    numbers = [one.get(name) for name in _NUMBERS] + [value for own in each for value in own]
+    spent, warned = one.get("spent", {}), one.get("warned", [])
+    if not isinstance(spent, dict) or not isinstance(warned, list) or "test_scores" not in one:
+        return False
+    texts = [text for pair in warned for text in (pair if isinstance(pair, list) else [None, None])]
+    return (
+        all(isinstance(number, (int, float)) for number in [*numbers, *spent.values()])
+        and all(isinstance(text, str) for text in texts)
+        and len(texts) == 2 * len(warned)
+    )
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process alone, among those that write results there."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        return joblib.hash(values, hash_name="sha1")
-    except Exception as error:
-        raise ValueError(
-            f"resume needs what a search is of to be told from another, and {name} holds something "
-            f"that cannot be pickled, such as a lambda ({error}): define functions in a module."
-        ) from error
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _checksum(text: str | bytes) -> str:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,17 @@ SPENT = {
 _last = threading.local()  # the rows that this thread has worked on last, and their key
 
 
+@dataclass
+class Ending:
+    """Whether a search has ended before its fits have: threads that go on with them look here."""
+
+    over: bool = False
+
+    def check(self) -> None:
+        if self.over:
+            raise RuntimeError("The search has ended.")
+
+
 @dataclass(frozen=True)
 class Search:
     """What all fits of a search have in common."""
@@ -55,6 +66,7 @@ class Search:
     error_score: Any
     verbose: int
     key: str  #: of this search alone
+    ending: Ending = field(default_factory=Ending)
 
     @property
     def scores_predictions(self) -> bool:
@@ -144,6 +156,7 @@ def evaluate(
     results: list[dict[str, Any]] = []
     fitted: list[Any] = []
     for params in candidates:
+        search.ending.check()
         rows.shared.spent.clear()
         with kept_warnings() as warned:
             try:
@@ -162,6 +175,7 @@ def evaluate(
             _share_values(search, rows, [svm for svm in fitted if svm is not None])
     shared_time = (time.perf_counter() - started) / len(candidates)
     for at, (params, svm) in enumerate(zip(candidates, fitted, strict=True)):
+        search.ending.check()
         if svm is None:
             one = Chain(chain.numbers[at : at + 1], [params], chain.rows)
             (results[at],) = _alone(search, fold, one, n_candidates)
@@ -300,24 +314,27 @@ def _scores_text(result: dict[str, Any]) -> str:
 
 def _alone(search: Search, fold: Fold, chain: Chain, n_candidates: int) -> list[dict[str, Any]]:
     """Candidates that share nothing, fitted and scored as scikit-learn does it."""
-    return [
-        _fit_and_score(
-            clone(search.estimator),
-            search.X,
-            search.y,
-            scorer=search.scorer,
-            train=fold.train,
-            test=fold.test,
-            verbose=search.verbose,
-            parameters=params,
-            fit_params=search.fit_params,
-            score_params=search.score_params,
-            return_train_score=search.return_train_score,
-            return_n_test_samples=True,
-            return_times=True,
-            split_progress=(fold.number, fold.n_folds),
-            candidate_progress=(number, n_candidates),
-            error_score=search.error_score,
+    results = []
+    for number, params in zip(chain.numbers, chain.params, strict=True):
+        search.ending.check()
+        results.append(
+            _fit_and_score(
+                clone(search.estimator),
+                search.X,
+                search.y,
+                scorer=search.scorer,
+                train=fold.train,
+                test=fold.test,
+                verbose=search.verbose,
+                parameters=params,
+                fit_params=search.fit_params,
+                score_params=search.score_params,
+                return_train_score=search.return_train_score,
+                return_n_test_samples=True,
+                return_times=True,
+                split_progress=(fold.number, fold.n_folds),
+                candidate_progress=(number, n_candidates),
+                error_score=search.error_score,
+            )
         )
-        for number, params in zip(chain.numbers, chain.params, strict=True)
-    ]
+    return results

@@ -146,6 +146,8 @@ def _ranges(estimator: Any, X: Any, y: Any) -> dict[str, tuple[float, float]]:
     else:
         largest = 1.0
         if is_classifier(svm):
+            if y is None:
+                raise ValueError("y=None: the range of nu of a classifier is that of its classes.")
             counts = np.sort(np.unique(np.asarray(y), return_counts=True)[1])
             largest = 2.0 * counts[0] / (counts[0] + counts[-1])
         low, high = _NUS if is_classifier(svm) or is_regressor(svm) else _OUTLIERS

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import (
     GridSearchCV,
@@ -60,8 +61,9 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         each on one fold. With ``n_jobs=None`` the estimator's own ``n_jobs`` threads do it.
     resume : str or os.PathLike, default=None
         A file in which results are kept as they come, and from which a search that was
-        interrupted goes on. It is never unpickled; one of another search is refused. All that
-        results depend on must be told from another, so functions have to be those of a module.
+        interrupted goes on; fits that failed are tried again. It is never unpickled; one of
+        another search is refused. Functions (a scoring, a kernel) are told by their code: a search
+        with one that was edited is another one.
 
     Attributes
     ----------
@@ -356,7 +358,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
                 share = params[self.resource] / finest
                 ours = [f"{prefix}{name}" for name in ("hull_tol", "refine", "max_vectors")]
                 params = {name: value for name, value in params.items() if name not in ours}
-                _, svm = svm_of(self.estimator, params)
+                svm = self._svm_by_tolerance(params)
                 how = {"hull_tol": svm.hull_tol / share, "refine": svm.refine}
                 if share < 1.0:
                     how |= {"refine": 0, "max_vectors": None}
@@ -364,6 +366,19 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
             return evaluate_candidates(as_trained, *args, **others)
 
         super()._run_search(at_tolerance, callback_ctx=callback_ctx)
+
+    def _svm_by_tolerance(self, params: dict[str, Any]) -> Any:
+        """The SVM of a candidate, whose tolerance can be coarser."""
+        _, svm = svm_of(self.estimator, params)
+        if svm is None:
+            clone(self.estimator).set_params(**clone(params, safe=False))  # says what is unknown
+        if svm is None or not svm.hull_tol:
+            what = "puts another estimator in its place" if svm is None else "has none, it is 0"
+            raise ValueError(
+                f"resource={self.resource!r} begins with a coarser one, and the candidate {params} "
+                f"{what}: use another resource."
+            )
+        return svm
 
     def _last_resource(self, n_candidates: int) -> int:
         """The resource of the last round, which may be less than the most there is."""

@@ -31,7 +31,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from aesvm.model_selection.chains import Chain, chains_of
-from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts_of
+from aesvm.model_selection.checkpoint import Checkpoint, parts_of
+from aesvm.model_selection.digests import digest_of
 from aesvm.model_selection.evaluation import SPENT, Fold, Search, evaluate, forget
 from aesvm.model_selection.pace import Pace
 from aesvm.runtime.progress import say
@@ -104,8 +105,9 @@ class SharedSearch(BaseSearchCV):
         try:
             self._run_search(evaluations, callback_ctx=whole)
         finally:
+            search.ending.over = True  # for threads that are still at work when it is interrupted
             forget()
-        results = evaluations.results
+        self.cv_results_ = results = evaluations.results
         self.multimetric_ = isinstance(evaluations.out[0]["test_scores"], dict)
         if callable(self.scoring) and self.multimetric_:
             self._check_refit_for_multimetric(evaluations.out[0]["test_scores"])
@@ -118,8 +120,9 @@ class SharedSearch(BaseSearchCV):
         if self.refit:
             self._refit(search, whole, given)
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
-        self.cv_results_ = results
         whole.call_on_fit_task_end(estimator=self, **given)
+        # at the end: where warnings are errors, all that was found is there
+        _warn_once([one.get("warned", ()) for one in evaluations.out])
         return self
 
     def _refit(self: Any, search: Search, whole: Any, given: dict[str, Any]) -> None:
@@ -233,7 +236,6 @@ class _Evaluations:
         self.out += out
         for name, values in (more_results or {}).items():
             self.more[name] += values
-        _warn_once([one.get("warned", ()) for one in out])
         plain = [{k: v for k, v in one.items() if k not in _OURS} for one in self.out]
         self.results = owner._format_results(self.candidates, len(folds), plain, self.more)
         if any("spent" in one for one in self.out):
@@ -310,7 +312,8 @@ class _Evaluations:
         found = {at: result for at, result in results.items() if result is not None}
         if self.owner.verbose:
             say(self.owner, f"{len(found):,} of {len(keys):,} fits are known from {self.kept.path}")
-        if not found and self.kept.n_read and not self.candidates:
+        none = not any(key in self.kept.results for key in keys.values())
+        if none and self.kept.n_read and not self.candidates:
             warn(
                 f"resume={str(self.kept.path)!r} has results, but none of these candidates on "
                 "these folds: all are fitted. Folds that are drawn need a random_state to be the "

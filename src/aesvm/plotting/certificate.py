@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from aesvm.certificate import Certificate
 from aesvm.machines.history import Step
 from aesvm.plotting.axes import axes_for
+from aesvm.plotting.fitted import machine_in
 
 #: What can be drawn across, and upwards: names of a step, and of the axes.
 _ACROSS = {"seconds": "seconds since the fit began", "rounds": "rounds", "n_vectors": "vectors"}
@@ -86,7 +87,7 @@ class CertificateDisplay:
         Parameters
         ----------
         estimator : AESVC, or another of the family
-            Fitted.
+            Fitted; or a search for one, of which its best is drawn, or a pipeline that ends in one.
         x : {"seconds", "rounds", "n_vectors"}, default="seconds"
             "n_vectors" where w is in the span of few vectors.
         y : {"relative_gap", "objective"}, default="relative_gap"
@@ -100,7 +101,8 @@ class CertificateDisplay:
         -------
         display : CertificateDisplay
         """
-        return cls._of(estimator.certificate_, x, y).plot(ax=ax, **line_kwargs)
+        machine = machine_in(estimator, cls, "certificate_")
+        return cls._of(machine.certificate_, x, y).plot(ax=ax, **line_kwargs)
 
     @classmethod
     def _of(cls, certificate: Certificate, x: str, y: str) -> Self:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.decomposition import TruncatedSVD
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.extmath import randomized_svd
 
 from aesvm.plotting.axes import axes_for
+from aesvm.plotting.fitted import machine_in
+
+#: How often rows are multiplied by their products, until two directions stand out.
+_POWERS = 10
 
 #: Areas of the lightest and the heaviest representative, in points squared.
 _SMALLEST, _LARGEST = 12.0, 220.0
@@ -86,10 +90,11 @@ class RepresentativeSetDisplay:
         Parameters
         ----------
         estimator : RepresentativeSet, or AESVC and another of the family
-            Fitted. Of the latter the set of the first solution is drawn, ``representative_set_``.
+            Fitted. Of the latter the set of the first solution is drawn, ``representative_set_``;
+            of a search that of its best estimator, of a pipeline that of its last step.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             What it was fitted to, in the same order; of a precomputed kernel, the rows that it is
-            the kernel matrix of.
+            the kernel matrix of. Of a pipeline, before its other steps or after them.
         y : array-like of shape (n_samples,), default=None
             Classes, for colours.
         features : two int or str, default=None
@@ -108,8 +113,8 @@ class RepresentativeSetDisplay:
         -------
         display : RepresentativeSetDisplay
         """
-        chosen = getattr(estimator, "representative_set_", estimator)
-        check_is_fitted(chosen)
+        machine = machine_in(estimator, cls, "representative_set_", "sample_indices_")
+        chosen = getattr(machine, "representative_set_", machine)
         columns = getattr(X, "columns", None)
         names = None if columns is None else [str(name) for name in columns]
         data = check_array(X, accept_sparse="csr", dtype=np.float64, estimator=cls.__name__)
@@ -120,8 +125,8 @@ class RepresentativeSetDisplay:
                 f"X has {n_rows:,} rows, and the estimator was fitted to {fitted_to:,}: pass what "
                 "fit was given."
             )
-        if max_rows < 0:
-            raise ValueError(f"max_rows={max_rows} is negative: use a number of rows, or 0.")
+        if not isinstance(max_rows, Integral) or max_rows < 0:
+            raise ValueError(f"max_rows={max_rows!r}: use a whole number of rows, or 0.")
         positions, named = _positions(data, features, names)
         groups = None if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
         if groups is not None and len(groups) != n_rows:
@@ -180,10 +185,12 @@ def _positions(
         raise ValueError("X has one feature, and two are drawn: pass another one beside it.")
     if features is None and n_features > 2:
         centred = data if sp.issparse(data) else data - data.mean(axis=0)
-        found = TruncatedSVD(2, algorithm="arpack", random_state=0).fit_transform(centred)
+        directions, lengths, _ = randomized_svd(centred, 2, n_iter=_POWERS, random_state=0)
+        found = np.zeros((data.shape[0], 2))  # a single row has one direction
+        found[:, : len(lengths)] = directions * lengths
         return found, ("first singular direction", "second singular direction")
-    wanted = (0, 1) if features is None else tuple(features)
-    if len(wanted) != 2:
+    wanted: Any = (0, 1) if features is None else features
+    if isinstance(wanted, str) or not isinstance(wanted, Collection) or len(wanted) != 2:
         raise ValueError(f"features={features!r}: two are needed, by number or by name.")
     at = [_column(one, n_features, names) for one in wanted]
     own = data[:, at]
@@ -197,6 +204,6 @@ def _column(feature: int | str, n_features: int, names: list[str] | None) -> int
             known = "X has no names" if names is None else f"X has {names}"
             raise ValueError(f"features: {feature!r} is no feature, {known}: use one of X's.")
         return names.index(feature)
-    if not 0 <= feature < n_features:
-        raise ValueError(f"features: {feature} is no feature of X, which has {n_features}.")
+    if not isinstance(feature, Integral) or not 0 <= feature < n_features:
+        raise ValueError(f"features: {feature!r} is no feature of X, which has {n_features}.")
     return int(feature)

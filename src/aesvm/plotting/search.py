@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from aesvm.plotting.axes import axes_for
+from aesvm.plotting.fitted import search_in
 
 #: Parameters that are drawn where none are named, if the search has them.
 _USUAL = "gamma", "C"
@@ -78,7 +78,7 @@ class SearchDisplay:
         Parameters
         ----------
         search : AEGridSearchCV, or any search of scikit-learn's
-            Fitted.
+            Fitted; or a pipeline that ends in one.
         x, y : str, default=None
             The parameters across and upwards: names, or the ends of them. None stands for C
             and gamma where the search has these, else for the first two that vary.
@@ -103,7 +103,7 @@ class SearchDisplay:
 
     @classmethod
     def _of(cls, search: Any, x: str | None, y: str | None, score: str) -> Self:
-        check_is_fitted(search, "cv_results_")
+        search = search_in(search, cls)
         results = search.cv_results_
         if f"mean_test_{score}" not in results:
             known = [

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.kernels.expansion import rounding_of_sum
 from aesvm.solver.pair_updates import HUGE
 
 Array = NDArray[np.float64]
@@ -41,6 +42,9 @@ COLUMNS = (
     "first_offset",
     "second_offset",  # zero where there is one
 )
+
+#: Sums that differ by less, as a share of them, are the same.
+SAME_SUM = 1e-13
 
 #: As in ``smo``: pair updates of a round for each variable; how much smaller a gap is aimed at
 #: where the duality gap is too large, and the smallest share; rounds without a smaller gap, the
@@ -76,6 +80,7 @@ class Accuracy(NamedTuple):
     one_round: bool  #: whether to leave it at a round
     rounding: float  #: of a kernel value
     unit: float  #: the same, of an addition
+    n_terms: int = 0  #: that a bound is a sum of, at most
 
 
 class Variables(NamedTuple):
@@ -202,12 +207,26 @@ def account(variables: Variables, loss: TwoClasses, accuracy: Accuracy) -> Array
     offsets = best_offsets(own, ways * bounds, held, groups)
     in_group = np.diff(groups, append=len(coefs))
     inside = (own - np.repeat(offsets, in_group)) * ways
-    paid = np.add.reduceat(bounds * np.maximum(inside, 0.0), duals)
-    paid += (held * offsets).reshape(len(sizes), n_groups).sum(axis=1)
-    may_pay = np.add.reduceat(np.where(inside > -np.repeat(off, n_rows), bounds, 0.0), duals)
+    losses = np.maximum(inside, 0.0)
+    paid = np.add.reduceat(bounds * losses, duals)
+    by_offsets = (held * offsets).reshape(len(sizes), n_groups)
+    sums = paid + np.abs(by_offsets).sum(axis=1)
+    paid += by_offsets.sum(axis=1)
+    can_pay = np.where(inside > -np.repeat(off, n_rows), bounds, 0.0)
+    may_pay = np.add.reduceat(can_pay, duals)
+    # what each loss is the difference of, and its own size
+    parts = 1.0 + np.abs(scores) + np.abs(np.repeat(offsets, in_group)) + 2.0 * np.abs(inside)
+    products, units = np.add.reduceat(np.abs(coefs * scores), duals), np.add.reduceat(losses, duals)
     violates = (alphas < (1.0 - accuracy.at_bound) * bounds) & (inside > accuracy.tol)
     violates |= (alphas > accuracy.at_bound * bounds) & (inside < -accuracy.tol)
-    longest = norm + off * size  # a norm that is larger makes the dual smaller: it stays a bound
+    n_terms = n_rows + accuracy.n_terms
+    # a norm that is larger makes the dual smaller: it stays a bound
+    longest = norm + off * size + rounding_of_sum(n_terms, products)
+    farthest = np.sqrt(np.maximum(longest, 0.0) * largest)  # no score is larger
+    gains = abs(loss.linear)
+    # the sums that the dual holds are right to this: had they been moved, it would be less
+    moved = SAME_SUM * size + rounding_of_sum(n_terms, size)
+    below = rounding_of_sum(n_terms, gains * size + longest) + moved * (gains + farthest)
     free = (variables.held == 0.0) & (longest > 0.0)
     share = np.ones(len(sizes))
     np.divide(gain, longest, out=share, where=free)
@@ -217,9 +236,10 @@ def account(variables: Variables, loss: TwoClasses, accuracy: Accuracy) -> Array
     told[:, 4] = norm
     told[:, 5] = np.where(norm >= 0.0, 0.0, _NINE_DIGITS * size * size * largest)
     told[:, 6] = paid
-    told[:, 7] = share * (gain - 0.5 * share * longest)
+    told[:, 7] = share * (gain - 0.5 * share * longest) - below
     told[:, 8] = np.add.reduceat(violates.astype(np.intp), duals)
-    told[:, 9] = off * (may_pay + 0.5 * size)
+    told[:, 9] = off * (may_pay + 0.5 * size) + rounding_of_sum(n_terms, products + sums, units)
+    told[:, 9] += rounding_of_sum(0, np.add.reduceat(can_pay * parts, duals))
     told[:, 10 : 10 + n_groups] = offsets.reshape(len(sizes), n_groups)
     return told
 

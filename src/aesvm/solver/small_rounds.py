@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from aesvm.kernels.accumulate import add_rows
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import HUGE, update_pairs
-from aesvm.solver.small import Array, Variables
+from aesvm.solver.small import SAME_SUM, Array, Variables
 
 #: Variables of a working set.
 WORKING_SET = 256
@@ -28,9 +28,6 @@ _INNER = 0.1
 
 #: Scores that are computed anew differ by less, as a share of the gap aimed at.
 _ANEW = 1e-3
-
-#: Sums that differ by less, as a share of them, are the same.
-_ROUNDING = 1e-13
 
 
 class Blocks(NamedTuple):
@@ -123,7 +120,7 @@ def balance(coefs, lower, upper, n_first, held):
     wanted = held if held > 0.0 else min(above, below)
     for i in range(coefs.size):
         reached = above if i < n_first else below
-        if reached > 0.0 and abs(reached - wanted) > _ROUNDING * reached:
+        if reached > 0.0 and abs(reached - wanted) > SAME_SUM * reached:
             coefs[i] = min(max(coefs[i] * (wanted / reached), lower[i]), upper[i])
 
 

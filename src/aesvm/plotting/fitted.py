@@ -1,0 +1,72 @@
+"""What a picture is of: a fitted estimator, wherever in a search or a pipeline it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+
+def machine_in(estimator: Any, display: type, *wanted: str) -> Any:
+    """The best estimator of a search, the last step of a pipeline, or what is neither.
+
+    It is fitted, and has one of the attributes that are wanted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from aesvm import AESVC
+    >>> from aesvm.plotting import CertificateDisplay
+    >>> from aesvm.plotting.fitted import machine_in
+    >>> pipe = make_pipeline(StandardScaler(), AESVC()).fit(*make_moons(100, random_state=0))
+    >>> machine_in(pipe, CertificateDisplay, "certificate_")
+    AESVC()
+    """
+    while isinstance(estimator, Pipeline) or _is_search(estimator):
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+            continue
+        check_is_fitted(estimator, "cv_results_")
+        if not hasattr(estimator, "best_estimator_"):
+            raise ValueError(
+                f"{display.__name__}: the search has no best_estimator_ (refit={estimator.refit}): "
+                "fit an estimator with its best_params_."
+            )
+        estimator = estimator.best_estimator_
+    _check_kind(estimator, display, wanted)
+    return estimator
+
+
+def search_in(search: Any, display: type) -> Any:
+    """A fitted search, or that which is the last step of a pipeline."""
+    while isinstance(search, Pipeline):
+        search = search.steps[-1][1]
+    if not _is_search(search):
+        raise TypeError(
+            f"{display.__name__} draws searches, which have cv_results_, and {_name(search)} is "
+            "none: pass the search itself."
+        )
+    check_is_fitted(search, "cv_results_")
+    return search
+
+
+def _is_search(estimator: Any) -> bool:
+    return isinstance(estimator, BaseSearchCV) or hasattr(estimator, "cv_results_")
+
+
+def _check_kind(estimator: Any, display: type, wanted: tuple[str, ...]) -> None:
+    check_is_fitted(estimator)
+    # a property of the class may have something to say itself
+    if not any(hasattr(type(estimator), one) or hasattr(estimator, one) for one in wanted):
+        raise TypeError(
+            f"{display.__name__} draws estimators of aesvm, and {_name(estimator)} has no "
+            f"{wanted[0]}."
+        )
+
+
+def _name(estimator: Any) -> str:
+    return type(estimator).__name__
