@@ -223,3 +223,14 @@ def matrix_predictions(folder, model):
     _, rows = svmutil.svm_read_problem(str(folder / "test"))
     nodes = [svmutil.gen_svm_nodearray(row, isKernel=True)[0] for row in rows]
     return np.array([svmutil.libsvm.svm_predict(model, node) for node in nodes])
+
+
+@pytest.mark.parametrize("text", ["+1 1:1\n-1 1:-1\n", "-1 1:-1\n+1 1:1\n", "3 1:1\n2 1:-1\n"])
+def test_a_decision_value_of_0_goes_where_svm_predict_sends_it(text, tmp_path, capsys):
+    (tmp_path / "train").write_text(text)
+    (tmp_path / "test").write_text("-1 1:0\n")
+    for name in ("ours.model", "ours.aesvm"):
+        done(capsys, "train", "-q", "-t", 0, tmp_path / "train", tmp_path / name)
+        printed = done(capsys, "predict", "-q", tmp_path / "test", tmp_path / name).out
+        expected = their_predictions(tmp_path, theirs(tmp_path, "-t 0"))
+        assert float(printed) == expected[0]
