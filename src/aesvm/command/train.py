@@ -10,7 +10,7 @@ import numpy as np
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.command.data import DataFile, DataOptions, Rows, opened
-from aesvm.command.libsvm_lines import Agreement, libsvm_order, solved, training_lines
+from aesvm.command.libsvm_lines import Agreement, Amounts, libsvm_order, solved, training_lines
 from aesvm.command.models import NATIVE, check_model_path, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
@@ -69,7 +69,8 @@ def train(
             with screen.progress(estimator):
                 estimator.fit_stream(file.reader)
             _settle_ties(estimator, labels)
-            rows = Rows(None, None, None)
+            weighted = columns.weight is not None or columns.weights_file is not None
+            amounts = Amounts(None if weighted else estimator.n_seen_, None, None)
         else:
             rows = file.rows()
             _check_labels(rows.y, estimator, file, native or options.folds is not None)
@@ -80,10 +81,11 @@ def train(
             with screen.progress(estimator):
                 estimator.fit(*rows)
             _settle_ties(estimator, rows.y)
+            amounts = Amounts.of(estimator, *rows)
         if native:
             note_columns(estimator, estimator, file.feature_names, file.target)
         save_model(estimator, model_path, native)
-    _report(estimator, rows, model_path, screen)
+    _report(estimator, amounts, model_path, screen)
 
 
 def _settle_ties(estimator: Any, y: Any) -> None:
@@ -154,11 +156,12 @@ def _class_weights(given: tuple[str, ...]) -> dict[int | str, float]:
         name, _, value = one.rpartition("=")
         label = int(name) if re.fullmatch("[-+]?[0-9]+", name) else name
         try:
-            weights[label] = float(value)
+            weight = float(value)
         except ValueError:
-            weights[label] = np.nan
-        if not (name and 0 < weights[label] < np.inf):
+            weight = np.nan
+        if not (name and 0 < weight < np.inf):
             raise UsageError(f"--class-weight {one}: CLASS=WEIGHT is needed, a weight above 0.")
+        weights[label] = weights.get(label, 1.0) * weight  # as LIBSVM has it
     return weights
 
 
@@ -227,8 +230,8 @@ def _cross_validate(estimator: Any, rows: Rows, options: TrainOptions, screen: S
     screen.result({"folds": folds, **agreement.found()})
 
 
-def _report(estimator: Any, rows: Rows, model_path: str, screen: Screen) -> None:
-    machines = solved(estimator, rows.y, rows.weights)
+def _report(estimator: Any, amounts: Amounts, model_path: str, screen: Screen) -> None:
+    machines = solved(estimator, amounts)
     n_support = len(estimator.support_)
     classifies = hasattr(estimator, "classes_")
     for line in training_lines(machines, n_support, classifies):
