@@ -26,6 +26,7 @@ from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
 from aesvm.io.base import BadLineError, Chunk
 from aesvm.io.columns import Column
+from aesvm.io.csv import CLASSES
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.runtime.memory import machine_memory
 
@@ -40,7 +41,7 @@ _OPTIONS = {
     "libsvm": (),
     "npy": ("target",),
     "parquet": ("target", "features", "ignore", "weight"),
-    "csv": ("target", "features", "ignore", "weight", "header", "delimiter"),
+    "csv": ("target", "features", "ignore", "weight", "header", "delimiter", "classes"),
 }
 
 #: Rows of LIBSVM's format are dense from this share of non-zero values on.
@@ -57,6 +58,7 @@ class DataOptions(NamedTuple):
     weights_file: str | None = None  #: LIBSVM's: a weight a line
     header: bool | None = None
     delimiter: str | None = None
+    classes: str | None = None  #: how a column of targets is read, as CSVReader has it
     format: str | None = None
     memory: str | None = None
 
@@ -128,21 +130,24 @@ def opened(
     wanted: list[str] | None = None,
     target: str | None = None,
     n_features: int | None = None,
+    classes: str = "auto",
     needs_target: bool = True,
     is_matrix: bool = False,
 ) -> Iterator[DataFile]:
     """A data file; "-" is standard input.
 
     ``wanted``, ``target`` and ``n_features``: the columns that a model was trained on, where it
-    knows, and how many there were. A target of that name need not be there. ``is_matrix``: rows are
-    those of a kernel matrix.
+    knows, and how many there were. A target of that name need not be there. ``classes``: how
+    targets of a CSV are read where the command line does not say. ``is_matrix``: rows are those of
+    a kernel matrix.
     """
     with as_file(name) as path:
         try:
             if is_matrix:
                 yield _kernel_matrix(name, path, columns, n_features)
             else:
-                yield _data_file(name, path, columns, wanted, target, n_features, needs_target)
+                model = wanted, target, n_features, classes
+                yield _data_file(name, path, columns, *model, needs_target)
         except BadLineError as error:
             about = _shown(name, path) if str(error.path) == str(path) else error.path
             raise BadLineError(about, error.line, error.reason) from error
@@ -188,6 +193,7 @@ def _data_file(
     wanted: list[str] | None,
     target: str | None,
     n_features: int | None,
+    classes: str,
     needs_target: bool,
 ) -> DataFile:
     limit = _limit(columns)
@@ -213,7 +219,8 @@ def _data_file(
             "weight": roles.weight,
         }
         if found.kind == "csv":
-            reader = CSVReader(path, header=found.header, delimiter=found.delimiter, **options)
+            options |= {"header": found.header, "delimiter": found.delimiter}
+            reader = CSVReader(path, classes=columns.classes or classes, **options)
             needed *= _COMPRESSED if found.compressed else 1.0
         else:
             reader = ParquetReader(path, **options)
@@ -233,6 +240,8 @@ def _check_options(columns: DataOptions, kind: str, name: str) -> None:
         if getattr(columns, option) not in (None, ()) and option not in _OPTIONS[kind]:
             takes = ", ".join(f"--{one}" for one in _OPTIONS[kind]) or "no options of columns"
             raise UsageError(f"--{option}: {name} is {what[kind]}, which takes {takes}.")
+    if columns.classes not in (None, *CLASSES):
+        raise UsageError(f"--classes {columns.classes}: one of {', '.join(CLASSES)} is needed.")
     if columns.features is not None and columns.ignore:
         raise UsageError("--features and --ignore: columns are named, or left out, and not both.")
     if columns.weight is not None and columns.weights_file is not None:
@@ -300,6 +309,10 @@ class _Roles(NamedTuple):
         features: list[Column] | None = None
         if columns.features is not None:
             features = [_column(one, names) for one in columns.features]
+            if wanted is not None and names and sorted(map(str, features)) != sorted(wanted):
+                raise UsageError(
+                    f"--features: the model was trained on the columns {', '.join(wanted[:20])}."
+                )
         every: list[Column] = list(names or range(n_columns))
 
         def counted(column: Column) -> Column:
@@ -311,7 +324,7 @@ class _Roles(NamedTuple):
         absent = [one for one in apart if one not in every]
         if absent:
             raise UsageError(f"--ignore {absent[0]}: there is no such column in {name}.")
-        if features is None and wanted is not None and names:
+        if wanted is not None and names:  # in the order of the model
             features = list(wanted)
             needed = [one for one in apart if one in features]
             if needed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -10,12 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm import AEOneClassSVM
+from aesvm.command.labels import equal_labels, is_numeric, label_text, meaning
 from aesvm.command.outcome import CommandError
 from aesvm.machines.one_vs_one import as_array
+from aesvm.runtime.warn import warn
 from aesvm.sets.distinct import distinct_rows
 
 #: A coefficient that is this near to its bound is at it.
 _AT_BOUND = 1e-9
+
+#: What a one-class SVM predicts.
+OUTLIER_OR_NOT = np.array([-1, 1])
 
 
 class Solved(NamedTuple):
@@ -148,8 +153,11 @@ def _solved(
 class Agreement:
     """How predictions agree with targets, counted chunk by chunk."""
 
-    def __init__(self, regression: bool) -> None:
+    def __init__(self, regression: bool, known: NDArray | None = None) -> None:
         self.regression = regression
+        self.known = [] if regression or known is None else known.tolist()  # classes
+        self.strangers: dict[Any, None] = {}  # other classes, until there is a known one
+        self.any_known = not self.known
         self.n_rows = 0
         self.correct = 0
         self.origin = 0.0  # that predictions p and targets t are counted from: digits are kept so
@@ -160,14 +168,24 @@ class Agreement:
         is_first = not self.n_rows
         self.n_rows += len(predicted)
         if not self.regression:
-            self.correct += int(np.sum(predicted == targets))
+            self.correct += int(np.sum(equal_labels(predicted, targets)))
+            if not self.any_known:
+                self.strangers |= dict.fromkeys(np.unique(targets).tolist())
+                known = set(map(meaning, self.known))
+                self.any_known = not known.isdisjoint(map(meaning, self.strangers))
             return
-        if targets.dtype.kind not in "biuf":
+        if not is_numeric(targets):
             raise CommandError(f"the target is {targets[0]!s:.40}, and the model predicts numbers.")
         if is_first:
             self.origin = float(targets[0])
         p, t = predicted - self.origin, targets - self.origin
         self.sums += [float(one.sum()) for one in ((p - t) ** 2, p, t, p**2, t**2, p * t)]
+
+    def warn_of_strangers(self, name: str) -> None:
+        """Say where no class of the data, which has that name, is one of the model's."""
+        if self.strangers and not self.any_known:
+            data, model = _listed(self.strangers), _listed(self.known)
+            warn(f"no class of {name} is one of the model's: {data}; {model}")
 
     def found(self) -> dict[str, float | int]:
         """The numbers, by name."""
@@ -204,3 +222,7 @@ class Agreement:
             yield f"Cross Validation Squared correlation coefficient = {correlation:g}"
         else:
             yield f"Cross Validation Accuracy = {found['accuracy']:g}%"
+
+
+def _listed(classes: Collection[Any]) -> str:
+    return ", ".join(sorted(map(label_text, classes))[:5]) + (", ..." if len(classes) > 5 else "")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from aesvm.command.data import DataFile, DataOptions, as_file, opened
+from aesvm.command.labels import is_numeric
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
 from aesvm.io.atomic import checked_output_path
@@ -67,6 +68,10 @@ class Model(NamedTuple):
         return is_regressor(self.svm)
 
     @property
+    def has_text_classes(self) -> bool:
+        return hasattr(self.svm, "classes_") and not is_numeric(self.svm.classes_)
+
+    @property
     def is_of_matrix(self) -> bool:
         """Whether its rows are those of a kernel matrix."""
         return self.svm.kernel == "precomputed"
@@ -110,6 +115,7 @@ def opened_for(
         wanted=model.feature_names,
         target=model.target,
         n_features=model.n_features,
+        classes="strings" if model.has_text_classes else "auto",
         needs_target=needs_target,
         is_matrix=model.is_of_matrix,
     )

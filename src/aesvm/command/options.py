@@ -59,6 +59,14 @@ Delimiter = Annotated[
     str | None,
     typer.Option("--delimiter", help="What is between fields of a CSV.", rich_help_panel=_COLUMNS),
 ]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        "--classes",
+        help="What the target of a CSV holds: numbers or strings; else its first row tells.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
 FormatName = Annotated[
     str | None,
     typer.Option("--format", help="libsvm, csv, parquet or npy.", rich_help_panel=_COLUMNS),

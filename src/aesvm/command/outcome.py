@@ -29,6 +29,7 @@ _FLAGS = {
     r"memory_budget\b": "--memory",
     r"hull_tol=": "--hull-tol ",
     r"hull_tol\b": "--hull-tol",
+    r'classes="strings"': "--classes strings",
     r"certify(_stream)?\([^)]*\)": "aesvm certify",
 }
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from aesvm.command.data import DataFile
 from aesvm.command.formats import COMPRESSED, SUFFIXES
+from aesvm.command.labels import is_numeric, label_text
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.writing import (
     dense_blocks,
     header_line,
-    label_text,
     libsvm_row_lines,
     table_row_lines,
     written_to,
@@ -65,7 +65,7 @@ def write_rows(
 
 def _numbers(y: NDArray, file: DataFile) -> list[str]:
     """Targets of LIBSVM's text."""
-    if y.dtype.kind not in "biuf":
+    if not is_numeric(y):
         raise CommandError(
             f"{file.name}: the target is {y[0]!s:.40}, and LIBSVM's text has numbers: .csv and "
             ".parquet can have text."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +9,15 @@ import numpy as np
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.command.data import DataFile, DataOptions, Rows, opened
-from aesvm.command.libsvm_lines import Agreement, Amounts, libsvm_order, solved, training_lines
+from aesvm.command.labels import meaning
+from aesvm.command.libsvm_lines import (
+    OUTLIER_OR_NOT,
+    Agreement,
+    Amounts,
+    libsvm_order,
+    solved,
+    training_lines,
+)
 from aesvm.command.models import NATIVE, check_model_path, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
@@ -76,7 +83,7 @@ def train(
             _check_labels(rows.y, estimator, file, native or options.folds is not None)
             _leave_out_unknown(rows.y, estimator)
             if options.folds is not None:
-                _cross_validate(estimator, rows, options, screen)
+                _cross_validate(estimator, rows, file.name, options, screen)
                 return
             with screen.progress(estimator):
                 estimator.fit(*rows)
@@ -149,12 +156,12 @@ def _check(options: TrainOptions) -> None:
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
 
 
-def _class_weights(given: tuple[str, ...]) -> dict[int | str, float]:
+def _class_weights(given: tuple[str, ...]) -> dict[Any, float]:
     """``1=5`` as LIBSVM's ``-w1 5``; classes of text by their names."""
-    weights: dict[int | str, float] = {}
+    weights: dict[Any, float] = {}
     for one in given:
         name, _, value = one.rpartition("=")
-        label = int(name) if re.fullmatch("[-+]?[0-9]+", name) else name
+        label = meaning(name)
         try:
             weight = float(value)
         except ValueError:
@@ -196,28 +203,37 @@ def _labels(file: DataFile, estimator: Any) -> Any:
 
 def _leave_out_unknown(y: Any, estimator: Any) -> None:
     """Weights of classes that do not occur are warned of, as LIBSVM does, and not used."""
-    weights = getattr(estimator, "class_weight", None) or {}
-    known = {label: weight for label, weight in weights.items() if np.any(y == label)}
-    for label in set(weights) - set(known):
+    weights = getattr(estimator, "class_weight", None)
+    if not weights:
+        return
+    classes = {meaning(one): one for one in np.unique(y).tolist()}
+    known = {classes[one]: weights[one] for one in weights if one in classes}
+    for label in set(weights) - set(classes):
         warn(f"class label {label} specified in weight is not found")
-    if weights:
-        estimator.set_params(class_weight=known or None)
+    estimator.set_params(class_weight=known or None)
 
 
-def _cross_validate(estimator: Any, rows: Rows, options: TrainOptions, screen: Screen) -> None:
+def _cross_validate(
+    estimator: Any, rows: Rows, name: str, options: TrainOptions, screen: Screen
+) -> None:
     """Predict every row by a model that was trained without it."""
     from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 
     regression = isinstance(estimator, AESVR | AENuSVR)
     classifies = isinstance(estimator, AESVC | AENuSVC)
     n_rows, folds = rows.X.shape[0], options.folds or 2
+    if rows.y is None:
+        raise UsageError(
+            f"-v: {name} has no targets to compare with: --target says which they are."
+        )
     if folds > n_rows:
         warn("there are more folds than rows: each row is left out by itself")
     splits: Any = LeaveOneOut() if folds >= n_rows else KFold(folds, shuffle=True, random_state=0)
-    targets = np.ones(n_rows) if rows.y is None else rows.y
+    targets = rows.y
     if classifies and folds < n_rows and folds <= np.unique(targets, return_counts=True)[1].max():
         splits = StratifiedKFold(folds, shuffle=True, random_state=0)
-    agreement = Agreement(regression)
+    one_class = isinstance(estimator, AEOneClassSVM)
+    agreement = Agreement(regression, OUTLIER_OR_NOT if one_class else None)
     for kept, left_out in splits.split(rows.X, targets):
         weights = None if rows.weights is None else rows.weights[kept]
         X = rows.X[:, kept] if estimator.kernel == "precomputed" else rows.X
@@ -225,6 +241,7 @@ def _cross_validate(estimator: Any, rows: Rows, options: TrainOptions, screen: S
             estimator.fit(X[kept], targets[kept], weights)
         _settle_ties(estimator, targets[kept])
         agreement.add(estimator.predict(X[left_out]), targets[left_out])
+    agreement.warn_of_strangers(name)
     for line in agreement.cross_validation_lines():
         screen.answer(line)
     screen.result({"folds": folds, **agreement.found()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,18 +39,6 @@ class _Encoded:
 
     def write(self, text: bytes) -> None:
         sys.stdout.write(text.decode())
-
-
-def label_text(label: Any) -> str:
-    """A class or value as LIBSVM writes it.
-
-    Examples
-    --------
-    >>> from aesvm.command.writing import label_text
-    >>> label_text(1.0), label_text(0.1), label_text("cat")
-    ('1', '0.10000000000000001', 'cat')
-    """
-    return label if isinstance(label, str) else f"{label:.17g}"
 
 
 def dense_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
