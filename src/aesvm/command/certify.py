@@ -15,7 +15,7 @@ def certify(
 ) -> None:
     """Compute what a certificate lacks, from the rows that the model was trained on."""
     if output is not None:
-        check_model_path(output)
+        check_model_path(output, [model_path, data, *columns.files])
     model = load_svm(model_path)
     if certificate_of(model.svm) is None:
         raise CommandError(

@@ -62,6 +62,12 @@ class DataOptions(NamedTuple):
     format: str | None = None
     memory: str | None = None
 
+    @property
+    def files(self) -> list[str]:
+        """Further files that are read."""
+        targets = [] if self.target is None or not self.target.endswith(".npy") else [self.target]
+        return targets + ([] if self.weights_file is None else [self.weights_file])
+
 
 class Rows(NamedTuple):
     """All rows of a data file."""

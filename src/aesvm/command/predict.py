@@ -12,7 +12,7 @@ from aesvm.command.libsvm_lines import OUTLIER_OR_NOT, Agreement
 from aesvm.command.models import load_svm, opened_for
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.writing import written_to
+from aesvm.command.writing import check_outputs, written_to
 
 
 def predict(
@@ -26,6 +26,7 @@ def predict(
     """Predict the rows of a file chunk by chunk, and count how many are right."""
     if probability:
         raise UsageError("-b 1: the models have no probabilities.")
+    check_outputs([output], [data, model, *columns.files])
     found = load_svm(model)
     with opened_for(found, data, columns) as file:
         if file.n_features != found.n_features and file.format.kind != "libsvm":

@@ -21,8 +21,8 @@ from aesvm.command.data import DataFile, DataOptions, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import output_format, write_rows
-from aesvm.command.writing import dense_blocks
-from aesvm.io.atomic import checked_output_path, written_whole
+from aesvm.command.writing import check_outputs, dense_blocks
+from aesvm.io.atomic import written_whole
 from aesvm.io.base import BadLineError, Chunk
 from aesvm.runtime.warn import warn
 
@@ -89,10 +89,9 @@ def scale(
         raise UsageError("--json needs -o: rows would be on standard output as well.")
     if save and restore:
         raise UsageError("-s and -r: a range is saved, or restored, and not both.")
-    if save is not None:
-        others = [one for one in (data, output) if one not in (None, "-")]
-        if save == "-" or checked_output_path(save) in map(checked_output_path, others):
-            raise UsageError(f"-s {save}: the range needs a file of its own.")
+    if save == "-":
+        raise UsageError("-s -: the range needs a file of its own.")
+    check_outputs([output, save], [data, restore, *columns.files])
     kept = None if restore is None else read_ranges(restore)
     width = None if kept is None else len(kept.features.least)
     with opened(data, columns, n_features=width, needs_target=False) as file:

@@ -60,7 +60,7 @@ def train(
     native = is_native(model, options.native)
     model_path = model or _default_name(data, native)
     if options.folds is None:
-        check_model_path(model_path)
+        check_model_path(model_path, [data, *columns.files])
     is_matrix = options.kernel_type == 4
     with opened(data, columns, needs_target=options.svm_type != 2, is_matrix=is_matrix) as file:
         estimator = estimator_of(options, file.n_features)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.io.atomic import written_whole
+from aesvm.command.outcome import UsageError
+from aesvm.io.atomic import checked_output_path, naming, written_whole
 from aesvm.io.base import Chunk
 
 #: Values that are written at a time.
@@ -23,15 +26,58 @@ def written_to(path: str | None) -> AbstractContextManager[IO[bytes]]:
     return _standard_output() if path in (None, "/dev/stdout") else written_whole(str(path))
 
 
+def check_outputs(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:
+    """Refuse, before the work is done, outputs that cannot be written, or that are inputs.
+
+    Nor can two outputs be one file. What is None or "-" is no file.
+    """
+    others = [one for one in inputs if one not in (None, "-")]
+    for output in outputs:
+        if output is None or output == "-":
+            continue
+        path = checked_output_path(output)
+        for other in others:
+            if _is_same(path, Path(str(other))):
+                raise UsageError(
+                    f"{output} would be written, and is {other}, which is read or written as well: "
+                    "another file is needed."
+                )
+        others.append(output)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two names are those of one file; devices and pipes may be both."""
+    if one.is_file() and other.is_file():
+        return os.path.samefile(one, other)
+    return not one.exists() and str(one) == os.path.realpath(other)
+
+
 @contextmanager
 def _standard_output() -> Iterator[IO[bytes]]:
-    sys.stdout.flush()
+    with naming("standard output"):
+        sys.stdout.flush()
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:
         yield _Encoded()  # type: ignore[misc]
         return
-    yield stream
-    stream.flush()
+    yield _Stream(stream)  # type: ignore[misc]
+    with naming("standard output"):
+        stream.flush()
+
+
+class _Stream:
+    """Standard output, whose errors name it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+
+    def write(self, data: bytes) -> int:
+        with naming("standard output"):
+            return self.stream.write(data)
+
+    def flush(self) -> None:
+        with naming("standard output"):
+            self.stream.flush()
 
 
 class _Encoded:
