@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -90,21 +90,30 @@ class _Encoded:
 def dense_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Chunks cut into dense blocks of moderate size."""
     for X, y, weights in chunks:
-        size = max(1, _BLOCK // X.shape[1])
-        for first in range(0, X.shape[0], size):
-            here = slice(first, first + size)
+        for here in row_blocks(*X.shape):
             dense = X[here].toarray() if sp.issparse(X) else np.asarray(X[here])
             yield Chunk(dense, *(None if one is None else one[here] for one in (y, weights)))
 
 
+def row_blocks(n_rows: int, width: int) -> Iterator[slice]:
+    """Rows of a moderate number of values at a time, of which each has ``width``."""
+    size = max(1, _BLOCK // max(1, width))
+    for first in range(0, n_rows, size):
+        yield slice(first, first + size)
+
+
 def libsvm_row_lines(
-    values: NDArray, labels: Sequence[str], numbers: NDArray, form: str = "g"
+    X: Any, labels: Sequence[str], numbers: NDArray | None, form: str = "g"
 ) -> Iterator[str]:
-    """Dense rows in LIBSVM's format; ``numbers``: of the features."""
-    for label, row in zip(labels, values, strict=True):
-        used = np.flatnonzero(row)
-        pairs = zip(numbers[used].tolist(), row[used].tolist(), strict=True)
-        yield f"{label} " + "".join(f"{at}:{value:{form}} " for at, value in pairs) + "\n"
+    """Rows in LIBSVM's format; ``numbers``: of the features, where that is not their own."""
+    X = sp.csr_array(X)
+    X.sort_indices()
+    for label, begin, end in zip(labels, X.indptr[:-1], X.indptr[1:], strict=True):
+        used = X.indices[begin:end]
+        used = (used.astype(np.int64) + 1) if numbers is None else numbers[used]
+        pairs = zip(used.tolist(), X.data[begin:end].tolist(), strict=True)
+        kept = [f"{at}:{value:{form}} " for at, value in pairs if value]
+        yield f"{label} {''.join(kept)}\n"
 
 
 def table_row_lines(values: NDArray, *columns: Sequence[str]) -> Iterator[str]:
