@@ -93,8 +93,9 @@ def test_a_pipe_that_is_open_is_written_to(inputs):
     with ThreadPoolExecutor(1) as readers, os.fdopen(reading) as lines:
         text = readers.submit(lines.read)
         name = f"/dev/fd/{writing}"
-        assert ended("train", "-q", "heart", name, pass_fds=[writing]) == (0, "")
+        said = ended("train", "-q", "heart", name, pass_fds=[writing])
         os.close(writing)
+        assert said == (0, "")
         assert text.result(60) == (inputs / "m").read_text()
 
 

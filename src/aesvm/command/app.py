@@ -368,9 +368,7 @@ def compress(
     vectors: Annotated[
         int | None, typer.Option("--vectors", min=1, help="the most support vectors to keep")
     ] = None,
-    tol: Annotated[
-        float | None, typer.Option("--tol", help="the most that decision values may change by")
-    ] = None,
+    tol: o.Change = None,
     data: Annotated[
         str | None, typer.Option("--data", help="a data file to measure changes on")
     ] = None,

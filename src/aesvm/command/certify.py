@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from aesvm import AEOneClassSVM
-from aesvm.command.data import DataOptions, Mapped
+from aesvm.command.chunks import Mapped
+from aesvm.command.data import DataOptions
 from aesvm.command.models import certificate_of, check_model_path, load_svm, opened_for, save_model
 from aesvm.command.outcome import CommandError
 from aesvm.command.screen import Screen

@@ -11,9 +11,10 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.command.chunks import Mapped, Weighted, checked_values, joined
 from aesvm.command.formats import Format, format_of
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
@@ -110,24 +112,6 @@ class DataFile:
         )
 
 
-class Mapped:
-    """The chunks of a reader, each changed by a function."""
-
-    def __init__(self, reader: Any, function: Callable[[Chunk, int], Chunk]) -> None:
-        self.reader = reader
-        self.function = function
-
-    @property
-    def n_bytes(self) -> int:
-        return self.reader.n_bytes
-
-    def __iter__(self) -> Iterator[Chunk]:
-        first = 0
-        for chunk in self.reader:
-            yield self.function(chunk, first)
-            first += chunk.X.shape[0]
-
-
 @contextmanager
 def opened(
     name: str,
@@ -171,7 +155,10 @@ def _message(error: Exception, name: str, path: Path) -> str:
 
 
 def _shown(name: str, path: Path) -> str:
-    return "standard input" if name == "-" else str(path)
+    """What people know a file as, which may have been copied."""
+    if name == "-":
+        return "standard input"
+    return str(path) if path == Path(name) else name
 
 
 @contextmanager
@@ -184,6 +171,8 @@ def as_file(name: str) -> Iterator[Path]:
         if path.is_file() or path.is_dir():
             yield path
             return
+    if name == "-" and sys.stdin is None:
+        raise CommandError("standard input is closed.")
     with tempfile.TemporaryDirectory(prefix="aesvm-") as folder:
         path = Path(folder, "rows")
         given = open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer)  # noqa: SIM115
@@ -234,8 +223,10 @@ def _data_file(
         width = _width(reader, names, roles)
         feature_names = reader.feature_names if names else None
         target = roles.target if isinstance(roles.target, str) else None
+    if found.kind in ("npy", "parquet"):  # text has no other values
+        reader = Mapped(reader, partial(checked_values, _shown(name, path), feature_names))
     if columns.weights_file:
-        reader = _Weighted(reader, columns.weights_file)
+        reader = Weighted(reader, columns.weights_file)
     return DataFile(name, found, reader, width, feature_names, target, needed, limit)
 
 
@@ -256,7 +247,15 @@ def _check_options(columns: DataOptions, kind: str, name: str) -> None:
 
 def _limit(columns: DataOptions) -> float:
     """Bytes that rows may take."""
-    return _SHARE * machine_memory() if columns.memory is None else bytes_of(columns.memory)
+    if columns.memory is None:
+        return _SHARE * machine_memory()
+    try:
+        limit = bytes_of(columns.memory)
+    except ValueError:
+        limit = 0.0
+    if not limit > 0:
+        raise UsageError(f'--memory {columns.memory}: a size is needed, as "500 MB" or "2 GiB".')
+    return limit
 
 
 def _kernel_matrix(name: str, path: Path, columns: DataOptions, n_features: int | None) -> DataFile:
@@ -282,7 +281,7 @@ def _kernel_matrix(name: str, path: Path, columns: DataOptions, n_features: int 
 
     reader = Mapped(LibsvmReader(path, n_features=width, zero_based=True), values)
     if columns.weights_file:
-        reader = _Weighted(reader, columns.weights_file)
+        reader = Weighted(reader, columns.weights_file)
     needed = _TEXT * os.path.getsize(path)
     return DataFile(name, found, reader, width - 1, None, None, needed, _limit(columns))
 
@@ -419,51 +418,6 @@ def _array_file(
         return Chunk(np.delete(chunk.X, at, axis=1), chunk.X[:, at], None)
 
     return Mapped(reader, split), width - 1, float(os.path.getsize(path))
-
-
-class _Weighted(Mapped):
-    """The chunks of a reader with weights from a file, which has one a line."""
-
-    def __init__(self, reader: Any, path: str) -> None:
-        super().__init__(reader, self._weighted)
-        self.path = path
-        weights: list[float] = []
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    weights.append(float(line))
-                except ValueError as error:
-                    reason = f"{line.strip()[:40]!r} is no number"
-                    raise BadLineError(path, number, reason) from error
-        self.weights = np.array(weights)
-
-    def __iter__(self) -> Iterator[Chunk]:
-        n_rows = 0
-        for chunk in super().__iter__():
-            n_rows += chunk.X.shape[0]
-            yield chunk
-        if n_rows < len(self.weights):
-            raise CommandError(
-                f"{self.path}: there are {len(self.weights)} weights, and {n_rows} rows."
-            )
-
-    def _weighted(self, chunk: Chunk, first: int) -> Chunk:
-        here = self.weights[first : first + chunk.X.shape[0]]
-        if len(here) != chunk.X.shape[0]:
-            raise CommandError(
-                f"{self.path}: there are {len(self.weights)} weights, and more rows."
-            )
-        return Chunk(chunk.X, chunk.y, here)
-
-
-def joined(parts: Iterable[Any]) -> Any:
-    """Chunks of one column, one after the other; None where there are none."""
-    parts = [part for part in parts if part is not None]
-    if not parts:
-        return None
-    if len(parts) == 1:
-        return parts[0]
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def _size(n_bytes: float) -> str:

@@ -23,7 +23,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from aesvm import AESVC, AESVR
-from aesvm.command.data import DataFile, DataOptions, Mapped, Rows, joined, opened
+from aesvm.command.chunks import Mapped, joined
+from aesvm.command.data import DataFile, DataOptions, Rows, opened
 from aesvm.command.formats import stem_of
 from aesvm.command.held_out import HeldOutScores, tested
 from aesvm.command.models import NATIVE, check_model_path, note_columns

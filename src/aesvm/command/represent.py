@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from aesvm import RepresentativeSet
@@ -12,6 +13,8 @@ from aesvm.command.screen import Screen
 from aesvm.command.tables import WEIGHTS_FILE, output_format, write_rows
 from aesvm.command.writing import check_outputs
 from aesvm.io.base import Chunk
+
+_KERNELS = ("rbf", "linear", "poly", "sigmoid")
 
 
 def represent(
@@ -25,6 +28,10 @@ def represent(
     screen: Screen,
 ) -> None:
     """Write representatives and their weights, or with ``.aesvm`` the fitted set."""
+    if kernel not in _KERNELS:
+        raise UsageError(f"--kernel {kernel}: one of {', '.join(_KERNELS)} is needed.")
+    if not 0 <= gamma < inf:
+        raise UsageError(f"-g {gamma:g}: a number of at least 0 is needed.")
     if screen.as_json and output is None:
         raise UsageError("--json needs -o: rows would be on standard output as well.")
     weights = None if output is None else f"{output}{WEIGHTS_FILE}"

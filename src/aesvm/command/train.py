@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,15 @@ from aesvm.runtime.warn import warn
 
 #: By LIBSVM's numbers.
 _KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+#: The types of SVM and of kernel that a flag is about, by LIBSVM's numbers; others are about all.
+_OF_FLAGS: dict[str, tuple[Container[int], Container[int]]] = {
+    "-c": ((0, 3, 4), range(5)),
+    "-n": ((1, 2, 4), range(5)),
+    "-p": ((3,), range(5)),
+    "-g": (range(5), (1, 2, 3)),
+    "-d": (range(5), (1,)),
+}
 
 
 class TrainOptions(NamedTuple):
@@ -105,8 +115,6 @@ def estimator_of(options: TrainOptions, n_features: int) -> Any:
     """The estimator that LIBSVM's flags ask for."""
     parameters: dict[str, Any] = {
         "kernel": _KERNELS[options.kernel_type],
-        "degree": options.degree,
-        "gamma": options.gamma or 1.0 / n_features,
         "coef0": options.coef0,
         "cache_size": options.cache_size,
         "tol": options.tol,
@@ -116,6 +124,10 @@ def estimator_of(options: TrainOptions, n_features: int) -> Any:
         "max_vectors": options.max_vectors,
         "n_jobs": options.jobs,
     }
+    if _applies("-d", options):
+        parameters["degree"] = options.degree
+    if _applies("-g", options):
+        parameters["gamma"] = options.gamma or 1.0 / n_features
     weights = _class_weights(options.class_weight) or None
     if options.svm_type == 0:
         return AESVC(C=options.C, class_weight=weights, **parameters)
@@ -143,17 +155,23 @@ def _check(options: TrainOptions) -> None:
             "scikit-learn makes them of any classifier."
         )
     for name, number in (("-c", options.C), ("-e", options.tol), ("-m", options.cache_size)):
-        if not 0 < number < np.inf:
+        if _applies(name, options) and not 0 < number < np.inf:
             raise UsageError(f"{name} {number:g}: a number above 0 is needed.")
     for name, number in (("-p", options.epsilon), ("-g", options.gamma), ("-d", options.degree)):
-        if not 0 <= number < np.inf:
+        if _applies(name, options) and not 0 <= number < np.inf:
             raise UsageError(f"{name} {number:g}: a number of at least 0 is needed.")
-    if not 0 < options.nu <= 1:
+    if _applies("-n", options) and not 0 < options.nu <= 1:
         raise UsageError(f"-n {options.nu:g}: a number above 0, and at most 1, is needed.")
     if options.folds is not None and options.folds < 2:
         raise UsageError(f"-v {options.folds}: at least 2 folds are needed.")
     if not (options.refine in ("auto", "exact") or options.refine.isdecimal()):
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
+
+
+def _applies(flag: str, options: TrainOptions) -> bool:
+    """Whether a flag means something; LIBSVM passes by what is said with one that does not."""
+    svms, kernels = _OF_FLAGS.get(flag, (range(5), range(5)))
+    return options.svm_type in svms and options.kernel_type in kernels
 
 
 def _class_weights(given: tuple[str, ...]) -> dict[Any, float]:
