@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
@@ -75,6 +77,16 @@ def test_the_twin_of_scikit_learn_is_converted_too():
     others = other_rows(fitted).astype(np.float32)
     labels, _ = run(fitted.to_sklearn(), others)
     np.testing.assert_array_equal(labels, fitted.predict(others))
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1], [3, 2, 1, 0]])
+def test_values_of_0_and_ties_are_settled_in_the_order_of_a_model_of_libsvms(order):
+    fitted = copy.copy(model("four classes"))
+    fitted._tie_order_ = np.array(order)
+    fitted.dual_coef_ = np.zeros_like(fitted.dual_coef_)
+    fitted.intercept_ = np.array([0.0, 1.0, -1.0, 0.0, 0.0, 1.0])
+    others = other_rows(fitted)[:3]
+    np.testing.assert_array_equal(run(fitted, others)[0], fitted.predict(others))
 
 
 def test_what_onnx_cannot_have_is_refused():

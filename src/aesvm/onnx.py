@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.estimators.prediction import model_of
-from aesvm.machines.one_vs_one import as_array, pair_classes
+from aesvm.machines.one_vs_one import as_array, pair_classes, turned_pairs
 from aesvm.nu_svc import AENuSVC
 from aesvm.one_class import AEOneClassSVM
 from aesvm.svc import AESVC
@@ -164,12 +164,17 @@ class _Graph:
             return self.add("Pow", inner, float(spec.degree))
         return self.add("Tanh", inner)
 
-    def votes(self, values: str, comparison: str, n_classes: int) -> str:
-        """Votes of every class, from the values of all pairs; see ``one_vs_one``."""
+    def votes(self, values: str, comparison: str, n_classes: int, turned: Any = False) -> str:
+        """Votes of every class, from the values of all pairs; see ``one_vs_one``.
+
+        Where a pair is ``turned``, its value is positive for its second class.
+        """
         from onnx import TensorProto
 
         won = self.add(comparison, values, 0.0)
         first, second = _sides(n_classes)
+        swapped = np.reshape(turned, (-1, 1))
+        first, second = np.where(swapped, second, first), np.where(swapped, first, second)
         won = self.cast(won, TensorProto.DOUBLE)
         return self.add("Add", self.add("MatMul", won, first - second), second.sum(axis=0))
 
@@ -229,7 +234,9 @@ def _decide(graph: _Graph, model: Any, values: str, label: str) -> str:
     if model.break_ties and n_classes > 2:
         order, ranked = np.arange(n_classes), scores
     else:
-        votes = graph.votes(values, "Greater", n_classes)
+        turned = turned_pairs(order)  # a value of 0 is a vote for the later class of its pair
+        signed = graph.add("Mul", values, np.where(turned, -1.0, 1.0))
+        votes = graph.votes(signed, "Greater", n_classes, turned)
         ranked = graph.add("Gather", votes, order, axis=1)
         ranked = graph.cast(ranked, TensorProto.FLOAT)
     winner = graph.add("ArgMax", ranked, axis=1, keepdims=0)

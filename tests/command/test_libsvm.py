@@ -100,16 +100,21 @@ def numbers(text):
     return found
 
 
+def their_lines(data, flags):
+    """What LIBSVM prints of a training."""
+    program = (
+        "import sys; from libsvm.svmutil import *; y, x = svm_read_problem(sys.argv[1]); "
+        "svm_train(y, x, sys.argv[2])"
+    )
+    return children.run(children.code(program, data, f"{flags} {PRECISE}"))
+
+
 @pytest.mark.parametrize("name", ["heart", "heart-nu", "classes-weights", "values", "values-nu"])
 def test_lines_are_those_of_svm_train(name, tmp_path, capsys):
     make, flags = CASES[name]
     data = tmp_path / "train"
     data.write_text(files.libsvm_text(*make()))
-    program = (
-        "import sys; from libsvm.svmutil import *; y, x = svm_read_problem(sys.argv[1]); "
-        "svm_train(y, x, sys.argv[2])"
-    )
-    printed = children.run(children.code(program, data, f"{flags} {PRECISE}"))
+    printed = their_lines(data, flags)
     ended = done(capsys, "train", *flags.split(), *PRECISE.split(), data, tmp_path / "model")
     expected, found = numbers(printed), numbers(ended.out)
     assert [key for key, _ in found] == [key for key, _ in expected]
@@ -223,3 +228,80 @@ def matrix_predictions(folder, model):
     _, rows = svmutil.svm_read_problem(str(folder / "test"))
     nodes = [svmutil.gen_svm_nodearray(row, isKernel=True)[0] for row in rows]
     return np.array([svmutil.libsvm.svm_predict(model, node) for node in nodes])
+
+
+@pytest.mark.parametrize("text", ["+1 1:1\n-1 1:-1\n", "-1 1:-1\n+1 1:1\n", "3 1:1\n2 1:-1\n"])
+def test_a_decision_value_of_0_goes_where_svm_predict_sends_it(text, tmp_path, capsys):
+    (tmp_path / "train").write_text(text)
+    (tmp_path / "test").write_text("-1 1:0\n")
+    for name in ("ours.model", "ours.aesvm"):
+        done(capsys, "train", "-q", "-t", 0, tmp_path / "train", tmp_path / name)
+        printed = done(capsys, "predict", "-q", tmp_path / "test", tmp_path / name).out
+        expected = their_predictions(tmp_path, theirs(tmp_path, "-t 0"))
+        assert float(printed) == expected[0]
+
+
+@pytest.mark.parametrize("name", ["heart", "heart-nu", "classes-nu", "values", "outliers"])
+def test_lines_are_those_of_svm_train_where_rows_are_equal(name, tmp_path, capsys):
+    """Equal rows are one support vector here, whose bound is theirs together."""
+    make, flags = CASES[name]
+    data = tmp_path / "train"
+    data.write_text(3 * files.libsvm_text(*make()))
+    printed = their_lines(data, flags)
+    ended = done(capsys, "train", *flags.split(), *PRECISE.split(), data, tmp_path / "model")
+    expected, found = numbers(printed), numbers(ended.out)
+    assert [key for key, _ in found] == [key for key, _ in expected]
+    free = 0.0
+    for (key, ours), (_, other) in zip(found, expected, strict=True):
+        if key == "nSV":
+            free = ours
+        elif key == "nBSV":  # of three equal rows, some may be at the bound without the others
+            free -= ours
+            assert 3 * ours - 6 <= other <= 3 * ours + 2 * free + 6
+        elif key != "Total nSV":
+            assert ours == pytest.approx(other, rel=1e-3, abs=1e-3), key
+
+
+@pytest.mark.parametrize("flags", ["-s 0 -g 0.3", "-s 1 -n 0.4 -g 0.3", "-s 3 -p 0.05 -g 0.3"])
+def test_a_weight_counts_in_the_lines_as_equal_rows_do(flags, tmp_path, capsys):
+    X, y = (files.values if "-s 3" in flags else files.heart_like)()
+    n_times = np.where(np.arange(len(y)) % 3, 1, 4)
+    (tmp_path / "once").write_text(files.libsvm_text(X, y))
+    (tmp_path / "weights").write_text("".join(f"{n}\n" for n in n_times))
+    repeated = np.repeat(np.arange(len(y)), n_times)
+    (tmp_path / "all").write_text(files.libsvm_text(X[repeated], y[repeated]))
+    weights = ["-W", tmp_path / "weights"]
+    train = ["train", *flags.split(), *PRECISE.split()]
+    once = done(capsys, *train, *weights, tmp_path / "once", tmp_path / "model").out
+    whole = done(capsys, *train, tmp_path / "all", tmp_path / "model").out
+    assert len(numbers(once)) > 4
+    for (key, one), (_, other) in zip(numbers(once), numbers(whole), strict=True):
+        allowed = 2 if "SV" in key else 2e-3 * max(1.0, abs(other))
+        assert one == pytest.approx(other, abs=allowed), key
+
+
+@pytest.mark.parametrize("more", [[], ["--memory", "20 kB"]])
+def test_lines_that_do_not_apply_to_few_vectors_are_left_out(more, heart, capsys):
+    path, *_ = heart
+    train = ["train", "--max-vectors", 10, *more, path, "m.aesvm"]
+    out = done(capsys, *train).out
+    assert "nan" not in out
+    assert re.search(r"^rho = ", out, re.M)
+    assert not re.search(r"^nu|obj|nBSV", out, re.M)
+    (machine,) = done(capsys, *train, "--json").json["machines"]
+    assert machine["obj"] is machine["nu"] is machine["n_bsv"] is None
+
+
+def test_weights_of_a_class_that_is_named_twice_are_multiplied(heart, capsys):
+    path, *_ = heart
+    done(capsys, "train", "-q", "-w1", 2, "-w1", 3, path, "twice")
+    done(capsys, "train", "-q", "-w1", 6, path, "once")
+    assert path.with_name("twice").read_text() == path.with_name("once").read_text()
+
+
+def test_one_class_needs_no_targets(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", files.outliers()[0])
+    out = done(capsys, "train", "-s", 2, "rows.npy", "model").out
+    assert "nBSV" in out
+    assert (tmp_path / "model").exists()

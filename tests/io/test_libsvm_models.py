@@ -108,9 +108,7 @@ def test_we_read_libsvms(kind, kernel, tmp_path):
     save_libsvm_model(ours, path)
     again, same_values = theirs(svmutil.svm_load_model(path), others, given)
     np.testing.assert_allclose(again, labels, atol=1e-12 * scale)
-    # two classes are written in their order, whichever came first in the file before
-    turned = kind == "two classes" and trained.get_labels() != sorted(set(y))
-    np.testing.assert_allclose(-same_values if turned else same_values, values, atol=1e-12 * scale)
+    np.testing.assert_allclose(same_values, values, atol=1e-12 * scale)
 
 
 def test_a_model_of_libsvm_is_saved_compressed_and_turned_into_another(tmp_path):
@@ -174,6 +172,26 @@ def test_a_row_at_the_boundary_of_a_one_class_model_is_an_outlier_as_in_libsvm(t
     boundary = [[-1.0], [0.0], [1.0]]
     assert read.predict(boundary).tolist() == [-1, -1, 1]
     assert read.to_sklearn().predict(boundary).tolist() == [-1, -1, 1]
+
+
+@pytest.mark.parametrize("labels", ["1 -1", "-1 1", "7 2 5", "5 7 2", "2 5 7"])
+def test_a_decision_value_of_0_is_a_vote_for_the_later_class_as_in_libsvm(labels, tmp_path):
+    n_classes = len(labels.split())
+    n_pairs = n_classes * (n_classes - 1) // 2
+    coefs = " ".join(["1"] * (n_classes - 1))
+    text = (
+        f"svm_type c_svc\nkernel_type linear\nnr_class {n_classes}\ntotal_sv {n_classes}\n"
+        f"rho {' '.join(['0'] * n_pairs)}\nlabel {labels}\nnr_sv {' '.join(['1'] * n_classes)}\n"
+        "SV\n" + f"{coefs} 1:1\n" * n_classes
+    )
+    (tmp_path / "model").write_text(text)
+    read = load_libsvm_model(tmp_path / "model")
+    library = pytest.importorskip("libsvm.svmutil")
+    expected, _ = theirs(library.svm_load_model(str(tmp_path / "model")), np.zeros((1, 1)))
+    assert read.predict([[0.0]]).tolist() == expected.tolist() == [int(labels.split()[-1])]
+    save_libsvm_model(read, tmp_path / "again")
+    lines = [(tmp_path / name).read_text().splitlines() for name in ("model", "again")]
+    assert lines[0] == lines[1]
 
 
 def test_an_index_that_libsvm_cannot_hold_is_refused(tmp_path):

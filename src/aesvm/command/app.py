@@ -66,6 +66,7 @@ def _columns(
     weights_file: str | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
+    classes: str | None = None,
     format: str | None = None,
     memory: str | None = None,
 ) -> Any:
@@ -80,6 +81,7 @@ def _columns(
         weights_file=weights_file,
         header=header,
         delimiter={"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter),
+        classes=classes,
         format=format,
         memory=memory,
     )
@@ -124,6 +126,7 @@ def train(
     weights_file: o.WeightsFile = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    classes: o.Classes = None,
     format: o.FormatName = None,
     memory: o.Memory = None,
     json: o.Json = False,
@@ -160,6 +163,7 @@ def train(
         weight=weight,
         header=header,
         delimiter=delimiter,
+        classes=classes,
         format=format,
         memory=memory,
         weights_file=weights_file,
@@ -182,6 +186,7 @@ def predict(
     ignore: o.Ignore = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    classes: o.Classes = None,
     format: o.FormatName = None,
     json: o.Json = False,
 ) -> Work:
@@ -194,6 +199,7 @@ def predict(
         ignore=ignore,
         header=header,
         delimiter=delimiter,
+        classes=classes,
         format=format,
     )
     return partial(run, data, model, _file(output), probability, columns, Screen(json, quiet))
@@ -215,6 +221,7 @@ def scale(
     ignore: o.Ignore = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    classes: o.Classes = None,
     format: o.FormatName = None,
     json: o.Json = False,
 ) -> Work:
@@ -227,6 +234,7 @@ def scale(
         ignore=ignore,
         header=header,
         delimiter=delimiter,
+        classes=classes,
         format=format,
     )
     limits, to = (lower, upper), _file(output)
@@ -262,6 +270,7 @@ def fit(
     weight: o.Weight = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    classes: o.Classes = None,
     format: o.FormatName = None,
     memory: o.Memory = None,
     quiet: o.Quiet = False,
@@ -287,6 +296,7 @@ def fit(
         weight=weight,
         header=header,
         delimiter=delimiter,
+        classes=classes,
         format=format,
         memory=memory,
     )
@@ -297,15 +307,24 @@ def fit(
 def info(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
     target: o.Target = None,
+    ignore: o.Ignore = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    classes: o.Classes = None,
     format: o.FormatName = None,
     json: o.Json = False,
 ) -> Work:
     """Say what a model or data file holds."""
     from aesvm.command.info import info as run
 
-    columns = _columns(target=target, header=header, delimiter=delimiter, format=format)
+    columns = _columns(
+        target=target,
+        ignore=ignore,
+        header=header,
+        delimiter=delimiter,
+        classes=classes,
+        format=format,
+    )
     return partial(run, file, columns, Screen(json))
 
 
@@ -322,6 +341,7 @@ def certify(
     weights_file: o.WeightsFile = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    classes: o.Classes = None,
     format: o.FormatName = None,
     json: o.Json = False,
 ) -> Work:
@@ -334,6 +354,7 @@ def certify(
         weight=weight,
         header=header,
         delimiter=delimiter,
+        classes=classes,
         format=format,
         weights_file=weights_file,
     )
@@ -347,23 +368,30 @@ def compress(
     vectors: Annotated[
         int | None, typer.Option("--vectors", min=1, help="the most support vectors to keep")
     ] = None,
-    tol: Annotated[
-        float | None, typer.Option("--tol", help="the most that decision values may change by")
-    ] = None,
+    tol: o.Change = None,
     data: Annotated[
         str | None, typer.Option("--data", help="a data file to measure changes on")
     ] = None,
     native: o.Native = False,
     target: o.Target = None,
+    ignore: o.Ignore = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    classes: o.Classes = None,
     format: o.FormatName = None,
     json: o.Json = False,
 ) -> Work:
     """Write a model on fewer of its support vectors, and say what that changes."""
     from aesvm.command.compress import compress as run
 
-    columns = _columns(target=target, header=header, delimiter=delimiter, format=format)
+    columns = _columns(
+        target=target,
+        ignore=ignore,
+        header=header,
+        delimiter=delimiter,
+        classes=classes,
+        format=format,
+    )
     return partial(run, model, output, vectors, tol, data, native, columns, Screen(json))
 
 
@@ -377,6 +405,7 @@ def convert(
     ignore: o.Ignore = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    classes: o.Classes = None,
     format: o.FormatName = None,
     json: o.Json = False,
 ) -> Work:
@@ -389,6 +418,7 @@ def convert(
         ignore=ignore,
         header=header,
         delimiter=delimiter,
+        classes=classes,
         format=format,
     )
     return partial(run, source, _file(output), native, columns, Screen(json))
@@ -409,6 +439,7 @@ def represent(
     weights_file: o.WeightsFile = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
+    classes: o.Classes = None,
     format: o.FormatName = None,
     memory: o.Memory = None,
     json: o.Json = False,
@@ -423,6 +454,7 @@ def represent(
         weight=weight,
         header=header,
         delimiter=delimiter,
+        classes=classes,
         format=format,
         memory=memory,
         weights_file=weights_file,

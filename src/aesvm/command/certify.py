@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from aesvm import AEOneClassSVM
-from aesvm.command.data import DataOptions, Mapped
+from aesvm.command.chunks import Mapped
+from aesvm.command.data import DataOptions
 from aesvm.command.models import certificate_of, check_model_path, load_svm, opened_for, save_model
 from aesvm.command.outcome import CommandError
 from aesvm.command.screen import Screen
@@ -15,7 +16,7 @@ def certify(
 ) -> None:
     """Compute what a certificate lacks, from the rows that the model was trained on."""
     if output is not None:
-        check_model_path(output)
+        check_model_path(output, [model_path, data, *columns.files])
     model = load_svm(model_path)
     if certificate_of(model.svm) is None:
         raise CommandError(

@@ -23,7 +23,7 @@ def compress(
     """Write a model on fewer of its support vectors."""
     if n_vectors is None and tol is None:
         raise UsageError("--vectors or --tol: how small, or how near, must be said.")
-    check_model_path(output)
+    check_model_path(output, [model_path, data, *columns.files])
     model = load_svm(model_path)
     X = None
     if data is not None:

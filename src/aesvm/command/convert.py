@@ -16,6 +16,7 @@ from aesvm.command.models import (
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import write_rows
+from aesvm.command.writing import check_outputs
 from aesvm.io.atomic import written_whole
 
 
@@ -25,7 +26,7 @@ def convert(
     """Write a model, or a data file, in another format."""
     if source != "-" and format_of_model(source):
         output = output or "-"
-        check_model_path(output)
+        check_model_path(output, [source])
         model = load_svm(source)
         if Path(output).suffix == ".onnx":
             _write_onnx(model, output)
@@ -45,6 +46,7 @@ def convert(
         return
     if screen.as_json and output is None:
         raise UsageError("--json needs a file: rows would be on standard output as well.")
+    check_outputs([output], [source, *columns.files])
     with opened(source, columns, needs_target=False) as file:
         n_rows, written = write_rows(file.reader, output, file)
     if output is not None:

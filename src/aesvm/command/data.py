@@ -11,9 +11,10 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +22,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.command.chunks import Mapped, Weighted, checked_values, joined
 from aesvm.command.formats import Format, format_of
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
 from aesvm.io.base import BadLineError, Chunk
 from aesvm.io.columns import Column
+from aesvm.io.csv import CLASSES
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.runtime.memory import machine_memory
 
@@ -40,7 +43,7 @@ _OPTIONS = {
     "libsvm": (),
     "npy": ("target",),
     "parquet": ("target", "features", "ignore", "weight"),
-    "csv": ("target", "features", "ignore", "weight", "header", "delimiter"),
+    "csv": ("target", "features", "ignore", "weight", "header", "delimiter", "classes"),
 }
 
 #: Rows of LIBSVM's format are dense from this share of non-zero values on.
@@ -57,8 +60,15 @@ class DataOptions(NamedTuple):
     weights_file: str | None = None  #: LIBSVM's: a weight a line
     header: bool | None = None
     delimiter: str | None = None
+    classes: str | None = None  #: how a column of targets is read, as CSVReader has it
     format: str | None = None
     memory: str | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """Further files that are read."""
+        targets = [] if self.target is None or not self.target.endswith(".npy") else [self.target]
+        return targets + ([] if self.weights_file is None else [self.weights_file])
 
 
 class Rows(NamedTuple):
@@ -102,24 +112,6 @@ class DataFile:
         )
 
 
-class Mapped:
-    """The chunks of a reader, each changed by a function."""
-
-    def __init__(self, reader: Any, function: Callable[[Chunk, int], Chunk]) -> None:
-        self.reader = reader
-        self.function = function
-
-    @property
-    def n_bytes(self) -> int:
-        return self.reader.n_bytes
-
-    def __iter__(self) -> Iterator[Chunk]:
-        first = 0
-        for chunk in self.reader:
-            yield self.function(chunk, first)
-            first += chunk.X.shape[0]
-
-
 @contextmanager
 def opened(
     name: str,
@@ -128,21 +120,24 @@ def opened(
     wanted: list[str] | None = None,
     target: str | None = None,
     n_features: int | None = None,
+    classes: str = "auto",
     needs_target: bool = True,
     is_matrix: bool = False,
 ) -> Iterator[DataFile]:
     """A data file; "-" is standard input.
 
     ``wanted``, ``target`` and ``n_features``: the columns that a model was trained on, where it
-    knows, and how many there were. A target of that name need not be there. ``is_matrix``: rows are
-    those of a kernel matrix.
+    knows, and how many there were. A target of that name need not be there. ``classes``: how
+    targets of a CSV are read where the command line does not say. ``is_matrix``: rows are those of
+    a kernel matrix.
     """
     with as_file(name) as path:
         try:
             if is_matrix:
                 yield _kernel_matrix(name, path, columns, n_features)
             else:
-                yield _data_file(name, path, columns, wanted, target, n_features, needs_target)
+                model = wanted, target, n_features, classes
+                yield _data_file(name, path, columns, *model, needs_target)
         except BadLineError as error:
             about = _shown(name, path) if str(error.path) == str(path) else error.path
             raise BadLineError(about, error.line, error.reason) from error
@@ -160,7 +155,10 @@ def _message(error: Exception, name: str, path: Path) -> str:
 
 
 def _shown(name: str, path: Path) -> str:
-    return "standard input" if name == "-" else str(path)
+    """What people know a file as, which may have been copied."""
+    if name == "-":
+        return "standard input"
+    return str(path) if path == Path(name) else name
 
 
 @contextmanager
@@ -173,6 +171,8 @@ def as_file(name: str) -> Iterator[Path]:
         if path.is_file() or path.is_dir():
             yield path
             return
+    if name == "-" and sys.stdin is None:
+        raise CommandError("standard input is closed.")
     with tempfile.TemporaryDirectory(prefix="aesvm-") as folder:
         path = Path(folder, "rows")
         given = open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer)  # noqa: SIM115
@@ -188,6 +188,7 @@ def _data_file(
     wanted: list[str] | None,
     target: str | None,
     n_features: int | None,
+    classes: str,
     needs_target: bool,
 ) -> DataFile:
     limit = _limit(columns)
@@ -213,7 +214,8 @@ def _data_file(
             "weight": roles.weight,
         }
         if found.kind == "csv":
-            reader = CSVReader(path, header=found.header, delimiter=found.delimiter, **options)
+            options |= {"header": found.header, "delimiter": found.delimiter}
+            reader = CSVReader(path, classes=columns.classes or classes, **options)
             needed *= _COMPRESSED if found.compressed else 1.0
         else:
             reader = ParquetReader(path, **options)
@@ -221,8 +223,10 @@ def _data_file(
         width = _width(reader, names, roles)
         feature_names = reader.feature_names if names else None
         target = roles.target if isinstance(roles.target, str) else None
+    if found.kind in ("npy", "parquet"):  # text has no other values
+        reader = Mapped(reader, partial(checked_values, _shown(name, path), feature_names))
     if columns.weights_file:
-        reader = _Weighted(reader, columns.weights_file)
+        reader = Weighted(reader, columns.weights_file)
     return DataFile(name, found, reader, width, feature_names, target, needed, limit)
 
 
@@ -233,6 +237,8 @@ def _check_options(columns: DataOptions, kind: str, name: str) -> None:
         if getattr(columns, option) not in (None, ()) and option not in _OPTIONS[kind]:
             takes = ", ".join(f"--{one}" for one in _OPTIONS[kind]) or "no options of columns"
             raise UsageError(f"--{option}: {name} is {what[kind]}, which takes {takes}.")
+    if columns.classes not in (None, *CLASSES):
+        raise UsageError(f"--classes {columns.classes}: one of {', '.join(CLASSES)} is needed.")
     if columns.features is not None and columns.ignore:
         raise UsageError("--features and --ignore: columns are named, or left out, and not both.")
     if columns.weight is not None and columns.weights_file is not None:
@@ -241,7 +247,15 @@ def _check_options(columns: DataOptions, kind: str, name: str) -> None:
 
 def _limit(columns: DataOptions) -> float:
     """Bytes that rows may take."""
-    return _SHARE * machine_memory() if columns.memory is None else bytes_of(columns.memory)
+    if columns.memory is None:
+        return _SHARE * machine_memory()
+    try:
+        limit = bytes_of(columns.memory)
+    except ValueError:
+        limit = 0.0
+    if not limit > 0:
+        raise UsageError(f'--memory {columns.memory}: a size is needed, as "500 MB" or "2 GiB".')
+    return limit
 
 
 def _kernel_matrix(name: str, path: Path, columns: DataOptions, n_features: int | None) -> DataFile:
@@ -267,7 +281,7 @@ def _kernel_matrix(name: str, path: Path, columns: DataOptions, n_features: int 
 
     reader = Mapped(LibsvmReader(path, n_features=width, zero_based=True), values)
     if columns.weights_file:
-        reader = _Weighted(reader, columns.weights_file)
+        reader = Weighted(reader, columns.weights_file)
     needed = _TEXT * os.path.getsize(path)
     return DataFile(name, found, reader, width - 1, None, None, needed, _limit(columns))
 
@@ -300,6 +314,10 @@ class _Roles(NamedTuple):
         features: list[Column] | None = None
         if columns.features is not None:
             features = [_column(one, names) for one in columns.features]
+            if wanted is not None and names and sorted(map(str, features)) != sorted(wanted):
+                raise UsageError(
+                    f"--features: the model was trained on the columns {', '.join(wanted[:20])}."
+                )
         every: list[Column] = list(names or range(n_columns))
 
         def counted(column: Column) -> Column:
@@ -311,7 +329,7 @@ class _Roles(NamedTuple):
         absent = [one for one in apart if one not in every]
         if absent:
             raise UsageError(f"--ignore {absent[0]}: there is no such column in {name}.")
-        if features is None and wanted is not None and names:
+        if wanted is not None and names:  # in the order of the model
             features = list(wanted)
             needed = [one for one in apart if one in features]
             if needed:
@@ -400,51 +418,6 @@ def _array_file(
         return Chunk(np.delete(chunk.X, at, axis=1), chunk.X[:, at], None)
 
     return Mapped(reader, split), width - 1, float(os.path.getsize(path))
-
-
-class _Weighted(Mapped):
-    """The chunks of a reader with weights from a file, which has one a line."""
-
-    def __init__(self, reader: Any, path: str) -> None:
-        super().__init__(reader, self._weighted)
-        self.path = path
-        weights: list[float] = []
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    weights.append(float(line))
-                except ValueError as error:
-                    reason = f"{line.strip()[:40]!r} is no number"
-                    raise BadLineError(path, number, reason) from error
-        self.weights = np.array(weights)
-
-    def __iter__(self) -> Iterator[Chunk]:
-        n_rows = 0
-        for chunk in super().__iter__():
-            n_rows += chunk.X.shape[0]
-            yield chunk
-        if n_rows < len(self.weights):
-            raise CommandError(
-                f"{self.path}: there are {len(self.weights)} weights, and {n_rows} rows."
-            )
-
-    def _weighted(self, chunk: Chunk, first: int) -> Chunk:
-        here = self.weights[first : first + chunk.X.shape[0]]
-        if len(here) != chunk.X.shape[0]:
-            raise CommandError(
-                f"{self.path}: there are {len(self.weights)} weights, and more rows."
-            )
-        return Chunk(chunk.X, chunk.y, here)
-
-
-def joined(parts: Iterable[Any]) -> Any:
-    """Chunks of one column, one after the other; None where there are none."""
-    parts = [part for part in parts if part is not None]
-    if not parts:
-        return None
-    if len(parts) == 1:
-        return parts[0]
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def _size(n_bytes: float) -> str:

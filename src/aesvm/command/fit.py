@@ -23,14 +23,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from aesvm import AESVC, AESVR
-from aesvm.command.data import DataFile, DataOptions, Mapped, Rows, joined, opened
+from aesvm.command.chunks import Mapped, joined
+from aesvm.command.data import DataFile, DataOptions, Rows, opened
 from aesvm.command.formats import stem_of
 from aesvm.command.held_out import HeldOutScores, tested
 from aesvm.command.models import NATIVE, check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.report import write_report
 from aesvm.command.screen import Screen
-from aesvm.io.atomic import checked_output_path
+from aesvm.command.writing import check_outputs
 from aesvm.io.base import Chunk
 from aesvm.io.model_file import save
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV
@@ -97,9 +98,8 @@ def fit(data: str, options: FitOptions, columns: DataOptions, screen: Screen) ->
         raise UsageError(f"--test {options.test_share:g}: a share between 0 and 1 is needed.")
     model = options.model or ("model" if data == "-" else stem_of(data)) + NATIVE
     files = {"model": model, "report": options.report or str(Path(model).with_suffix(".html"))}
-    check_model_path(files["model"])
-    if checked_output_path(files["report"]) == checked_output_path(files["model"]):
-        raise UsageError(f"{model} would be the model and the report: --report is another file.")
+    check_model_path(model, [data, *columns.files])
+    check_outputs([files["report"]], [data, model, *columns.files])
     with opened(data, columns) as file:
         found = _fitted(file, options, files, screen)
     save(found.model, files["model"])

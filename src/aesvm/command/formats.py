@@ -97,9 +97,9 @@ def format_of(
     found = kind or by_content or SUFFIXES.get(suffix)
     if found in ("parquet", "npy"):
         return Format(found)
-    first, second = _first_lines(path)
+    first, second, below_comments = _first_lines(path)
     if found is None:
-        found = "libsvm" if _LIBSVM_LINE.fullmatch(first) else None
+        found = "libsvm" if _LIBSVM_LINE.fullmatch(below_comments) else None
         if found is None and not any(ord(one) in first for one in _DELIMITERS):
             raise BadLineError(
                 path, 1, "this is neither LIBSVM's format nor a table of values between commas"
@@ -139,16 +139,22 @@ def _is_header(first: list[str], second: list[str]) -> bool:
     return len(counted) > 1 and counted == list(map(str, range(len(counted))))
 
 
-def _first_lines(path: Path) -> tuple[bytes, bytes]:
-    """The first two lines that are not blank; empty where there is no second one."""
+def _first_lines(path: Path) -> tuple[bytes, bytes, bytes]:
+    """The first two lines that are not blank, and the first that is no comment of LIBSVM's text.
+
+    They are empty where there are none.
+    """
     found: list[bytes] = []
+    row = b""
     try:
         for block in line_blocks(path, Progress()):
-            found += [line for line in block.splitlines() if line.strip()][: 2 - len(found)]
-            if len(found) == 2:
-                break
+            for line in filter(bytes.strip, block.splitlines()):
+                found += [line][: 2 - len(found)]
+                row = row or (b"" if line.lstrip().startswith(b"#") else line)
+                if row and len(found) == 2:
+                    return found[0], found[1], row
     except BadRow as bad:
         raise BadLineError(path, 1, str(bad)) from bad
     if not found:
         raise CommandError(f"{path}: there are no rows in the file.")
-    return found[0], found[-1] if len(found) == 2 else b""
+    return found[0], b"" if len(found) == 1 else found[1], row

@@ -85,7 +85,7 @@ def _of_data(path: str, columns: DataOptions) -> dict[str, Any]:
             "format": file.format.kind,
             "rows": n_rows,
             "features": file.n_features,
-            "not_zero": n_values / (n_rows * file.n_features),
+            "not_zero": n_values / max(1, n_rows * file.n_features),
             "streamed": file.is_large,
         }
         if file.feature_names:

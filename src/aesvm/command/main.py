@@ -45,8 +45,13 @@ def start() -> NoReturn:
     os._exit(code)
 
 
+#: Signals to end that came.
+_signals: list[int] = []
+
+
 def _terminate(number: int, _: Any) -> NoReturn:
     """End as Ctrl-C does, so that no temporary file is left."""
+    _signals.append(number)
     raise Terminated(number)
 
 
@@ -98,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _report_error(error: BaseException, as_json: bool) -> int:
     """Say in one line what is wrong, and return the exit code."""
+    if _signals:  # whatever was made of that on the way: compiled modules make it an ImportError
+        error = Terminated(_signals[0])
     usage = getattr(error, "format_message", None)  # typer's own errors
     code, line = code_of(error), line_of(error)
     if usage is not None:

@@ -7,6 +7,7 @@ are fitted attributes: ``feature_names_in_`` of its first step, ``target_name_``
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +18,10 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from aesvm.command.data import DataFile, DataOptions, as_file, opened
+from aesvm.command.labels import is_numeric
 from aesvm.command.outcome import CommandError, UsageError
+from aesvm.command.writing import check_outputs
 from aesvm.io import load_libsvm_model, save_libsvm_model
-from aesvm.io.atomic import checked_output_path
 from aesvm.io.container import is_container
 from aesvm.io.model_file import load, save
 
@@ -67,6 +69,10 @@ class Model(NamedTuple):
         return is_regressor(self.svm)
 
     @property
+    def has_text_classes(self) -> bool:
+        return hasattr(self.svm, "classes_") and not is_numeric(self.svm.classes_)
+
+    @property
     def is_of_matrix(self) -> bool:
         """Whether its rows are those of a kernel matrix."""
         return self.svm.kernel == "precomputed"
@@ -110,6 +116,7 @@ def opened_for(
         wanted=model.feature_names,
         target=model.target,
         n_features=model.n_features,
+        classes="strings" if model.has_text_classes else "auto",
         needs_target=needs_target,
         is_matrix=model.is_of_matrix,
     )
@@ -150,11 +157,11 @@ def load_svm(path: str) -> Model:
     return model
 
 
-def check_model_path(path: str) -> None:
+def check_model_path(path: str, inputs: Iterable[str | None]) -> None:
     """Refuse what a model cannot be written to, before the work is done."""
     if path == "-":
         raise UsageError("-: a model is written to a file, and not to standard output.")
-    checked_output_path(path)
+    check_outputs([path], inputs)
 
 
 def save_model(estimator: Any, path: str, native: bool) -> None:

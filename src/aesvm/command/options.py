@@ -11,6 +11,19 @@ _LIBSVM = "LIBSVM's flags"
 _OURS = "How it is trained"
 _OUTPUT = "Output"
 
+
+def _at_least_0(number: float) -> float:
+    if not 0 <= number < float("inf"):
+        raise typer.BadParameter("a number of at least 0 is needed.")
+    return number
+
+
+def _above_0(number: float | None) -> float | None:
+    if number is not None and not 0 < number < float("inf"):
+        raise typer.BadParameter("a number above 0 is needed.")
+    return number
+
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -59,6 +72,14 @@ Delimiter = Annotated[
     str | None,
     typer.Option("--delimiter", help="What is between fields of a CSV.", rich_help_panel=_COLUMNS),
 ]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        "--classes",
+        help="What the target of a CSV holds: numbers or strings; else its first row tells.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
 FormatName = Annotated[
     str | None,
     typer.Option("--format", help="libsvm, csv, parquet or npy.", rich_help_panel=_COLUMNS),
@@ -93,7 +114,12 @@ KernelType = Annotated[
 ]
 Degree = Annotated[int, typer.Option("-d", help="degree", rich_help_panel=_LIBSVM)]
 Gamma = Annotated[
-    float, typer.Option("-g", help="gamma; 0: 1 / number of features", rich_help_panel=_LIBSVM)
+    float,
+    typer.Option(
+        "-g",
+        help="gamma; 0: 1 / number of features",
+        rich_help_panel=_LIBSVM,
+    ),
 ]
 Coef0 = Annotated[float, typer.Option("-r", help="coef0", rich_help_panel=_LIBSVM)]
 Cost = Annotated[float, typer.Option("-c", help="C of C-SVC and both SVR", rich_help_panel=_LIBSVM)]
@@ -143,6 +169,7 @@ HullTol = Annotated[
         "--hull-tol",
         help="how far representatives may be from what they stand for",
         rich_help_panel=_OURS,
+        callback=_at_least_0,
     ),
 ]
 MaxVectors = Annotated[
@@ -173,6 +200,10 @@ Native = Annotated[
         help="write the model in aesvm's format, as names that end with .aesvm do",
         rich_help_panel=_OUTPUT,
     ),
+]
+Change = Annotated[
+    float | None,
+    typer.Option("--tol", help="the most that decision values may change by", callback=_above_0),
 ]
 Output = Annotated[
     str | None,

@@ -29,6 +29,10 @@ _FLAGS = {
     r"memory_budget\b": "--memory",
     r"hull_tol=": "--hull-tol ",
     r"hull_tol\b": "--hull-tol",
+    r'classes="strings"': "--classes strings",
+    r"(target|features|weight)='([^']*)':": r"--\1 \2:",
+    r"(target|features|weight)=(-?[0-9]+):": r"--\1 \2:",
+    r"unless zero_based=True": "but in kernel matrices (-t 4)",
     r"certify(_stream)?\([^)]*\)": "aesvm certify",
 }
 
@@ -65,8 +69,8 @@ def as_flags(text: str) -> str:
     return text
 
 
-class Terminated(KeyboardInterrupt):
-    """The end that a signal has asked for, which is that of Ctrl-C but for its exit code."""
+class Terminated(BaseException):
+    """The end that a signal has asked for; no KeyboardInterrupt, which typer takes for its own."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -102,7 +106,7 @@ def code_of(error: BaseException) -> int:
 
 def line_of(error: BaseException) -> str:
     """What is wrong, in one line."""
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, Terminated | KeyboardInterrupt):
         return "terminated" if isinstance(error, Terminated) else "interrupted"
     if isinstance(error, MemoryError):
         return (

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from aesvm.command.data import DataOptions
-from aesvm.command.libsvm_lines import Agreement
+from aesvm.command.labels import label_text
+from aesvm.command.libsvm_lines import OUTLIER_OR_NOT, Agreement
 from aesvm.command.models import load_svm, opened_for
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.writing import label_text, written_to
-from aesvm.runtime.warn import warn
+from aesvm.command.writing import check_outputs, written_to
 
 
 def predict(
@@ -26,6 +26,7 @@ def predict(
     """Predict the rows of a file chunk by chunk, and count how many are right."""
     if probability:
         raise UsageError("-b 1: the models have no probabilities.")
+    check_outputs([output], [data, model, *columns.files])
     found = load_svm(model)
     with opened_for(found, data, columns) as file:
         if file.n_features != found.n_features and file.format.kind != "libsvm":
@@ -34,27 +35,25 @@ def predict(
                 f"{found.n_features}: --target and --ignore leave columns out."
             )
         found = found.widened(file.n_features)
-        agreement = Agreement(found.is_regression)
+        agreement = Agreement(found.is_regression, getattr(found.svm, "classes_", OUTLIER_OR_NOT))
         n_rows = 0
         labels: list[Any] = []
-        known = set(found.svm.classes_.tolist()) if hasattr(found.svm, "classes_") else set()
-        seen: set[Any] = set()
         collect = screen.as_json and output is None
+        if not collect:
+            _check_lines(found.svm, model)
         with written_to(None if collect else output) as file_out:
             for X, y, _ in file.reader:
                 predicted = found.predict(X)
                 n_rows += len(predicted)
                 if y is not None:
                     agreement.add(predicted, y)
-                    seen |= set(np.unique(y).tolist()) if known else set()
                 if collect:
                     labels += predicted.tolist()
                 else:
                     lines = (f"{label_text(one)}\n" for one in predicted.tolist())
                     file_out.write("".join(lines).encode())
     told = agreement.n_rows > 0
-    if told and not seen & known and known:
-        warn(f"no class of {file.name} is one of the model's: {_listed(seen)}; {_listed(known)}")
+    agreement.warn_of_strangers(file.name)
     for line in agreement.prediction_lines() if told else ():
         (screen.note if output is None else screen.line)(line)
     screen.result(
@@ -67,5 +66,11 @@ def predict(
     )
 
 
-def _listed(classes: set[Any]) -> str:
-    return ", ".join(sorted(map(label_text, classes))[:5]) + (", ..." if len(classes) > 5 else "")
+def _check_lines(svm: Any, path: str) -> None:
+    """Refuse classes that are not a line each: it could not be told which row has which."""
+    for label in map(label_text, getattr(svm, "classes_", np.array([])).tolist()):
+        if set(label) & set("\r\n"):
+            raise CommandError(
+                f"{path}: the class {label[:40]!r} has a line break, and predictions are a line "
+                "each: --json, without a file to write to, can have it."
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from aesvm import RepresentativeSet
@@ -9,8 +10,11 @@ from aesvm.command.data import DataOptions, opened
 from aesvm.command.models import NATIVE
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.tables import output_format, write_rows
+from aesvm.command.tables import WEIGHTS_FILE, output_format, write_rows
+from aesvm.command.writing import check_outputs
 from aesvm.io.base import Chunk
+
+_KERNELS = ("rbf", "linear", "poly", "sigmoid")
 
 
 def represent(
@@ -24,8 +28,14 @@ def represent(
     screen: Screen,
 ) -> None:
     """Write representatives and their weights, or with ``.aesvm`` the fitted set."""
+    if kernel not in _KERNELS:
+        raise UsageError(f"--kernel {kernel}: one of {', '.join(_KERNELS)} is needed.")
+    if not 0 <= gamma < inf:
+        raise UsageError(f"-g {gamma:g}: a number of at least 0 is needed.")
     if screen.as_json and output is None:
         raise UsageError("--json needs -o: rows would be on standard output as well.")
+    weights = None if output is None else f"{output}{WEIGHTS_FILE}"
+    check_outputs([output, weights], [data, *columns.files])
     with opened(data, columns, needs_target=False) as file:
         if output is None and file.format.kind == "libsvm":
             raise UsageError("weights of LIBSVM's rows are written to a file beside them: -o.")

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.command.data import DataFile, DataOptions, opened
+from aesvm.command.labels import is_numeric
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import output_format, write_rows
-from aesvm.command.writing import dense_blocks
-from aesvm.io.atomic import checked_output_path, written_whole
+from aesvm.command.writing import check_outputs, row_blocks
+from aesvm.io.atomic import written_whole
 from aesvm.io.base import BadLineError, Chunk
+from aesvm.kernels.csr import narrowed, restricted
 from aesvm.runtime.warn import warn
 
 
@@ -47,15 +49,22 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ranges:
-    """What a range file holds: features by number, and targets where they are scaled."""
+    """What a range file holds: some features, and targets where they are scaled.
 
+    A feature that is not among them is zero in all rows, or unknown: nothing is as long as the
+    largest index, which is as large as whoever wrote a file pleased.
+    """
+
+    numbers: NDArray[np.intp]  #: of the features, from 0, ascending
     features: Interval
     targets: Interval | None = None
 
-    @property
-    def varies(self) -> NDArray[np.bool_]:
+    def varying(self) -> Ranges:
         """Features that are written."""
-        return self.features.least != self.features.largest
+        ends = self.features
+        kept = ends.least != ends.largest
+        inner = replace(ends, least=ends.least[kept], largest=ends.largest[kept])
+        return replace(self, numbers=self.numbers[kept], features=inner)
 
     def text(self) -> str:
         """LIBSVM's range file."""
@@ -65,9 +74,10 @@ class Ranges:
                 lines += [name, f"{one.lower:.17g} {one.upper:.17g}"]
             if name == "y" and one is not None:
                 lines.append(f"{one.least:.17g} {one.largest:.17g}")
-        least, largest = self.features.least, self.features.largest
-        for at in np.flatnonzero(self.varies):
-            lines.append(f"{at + 1} {least[at]:.17g} {largest[at]:.17g}")
+        for at, least, largest in zip(
+            self.numbers.tolist(), self.features.least, self.features.largest, strict=True
+        ):
+            lines.append(f"{at + 1} {least:.17g} {largest:.17g}")
         return "\n".join(lines) + "\n"
 
 
@@ -89,62 +99,90 @@ def scale(
         raise UsageError("--json needs -o: rows would be on standard output as well.")
     if save and restore:
         raise UsageError("-s and -r: a range is saved, or restored, and not both.")
-    if save is not None:
-        others = [one for one in (data, output) if one not in (None, "-")]
-        if save == "-" or checked_output_path(save) in map(checked_output_path, others):
-            raise UsageError(f"-s {save}: the range needs a file of its own.")
+    if save == "-":
+        raise UsageError("-s -: the range needs a file of its own.")
+    check_outputs([output, save], [data, restore, *columns.files])
     kept = None if restore is None else read_ranges(restore)
-    width = None if kept is None else len(kept.features.least)
+    width = None if kept is None else int(kept.numbers.max(initial=-1)) + 1
     with opened(data, columns, n_features=width, needs_target=False) as file:
         output_format(output, file)  # refused before anything is written
-        found = _ranges(file, limits, target_limits)
-        used = found if kept is None else _restored(kept, found, file.name, str(restore))
+        found = _ranges(file, limits, target_limits).varying()
+        used = found if kept is None else _restored(kept, found, file, str(restore))
         if save:
             with written_whole(save) as ranges:
                 ranges.write(used.text().encode())
-        scaled, varying = _Scaled(file, used), np.flatnonzero(used.varies)
-        n_rows, _ = write_rows(scaled, output, file, varying, libsvm_digits="g")
+        scaled = _Scaled(file, used)
+        n_rows, _ = write_rows(scaled, output, file, used.numbers, libsvm_digits="g")
     if scaled.after > scaled.before:
         warn(
             f"{scaled.before} values were not zero, and {scaled.after} are: of sparse data that is "
             "not negative, -l 0 keeps zeros."
         )
-    screen.result({"rows": n_rows, "features": len(varying), "output": output, "range": save})
+    screen.result({"rows": n_rows, "features": len(used.numbers), "output": output, "range": save})
 
 
 def _ranges(
     file: DataFile, limits: tuple[float, float], target_limits: tuple[float, float] | None
 ) -> Ranges:
     """The least and the largest value of every feature, and of the targets, in a pass."""
-    least, largest = np.full(file.n_features, np.inf), np.full(file.n_features, -np.inf)
+    ends: Ends | None = None
     low, high = np.inf, -np.inf
     for X, y, _ in file.reader:
-        if sp.issparse(X):
-            here = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
-        else:
-            here = X.min(axis=0), X.max(axis=0)
-        least, largest = np.minimum(least, here[0]), np.maximum(largest, here[1])
+        here = Ends.of(X)
+        ends = here if ends is None else ends.joined(here)
         if target_limits is not None:
-            if y is None or y.dtype.kind not in "biuf":
+            if y is None or not is_numeric(y):
                 raise UsageError("-y: the targets are no numbers, and cannot be scaled.")
             low, high = min(low, float(y.min())), max(high, float(y.max()))
-    if not (np.isfinite(least).all() and np.isfinite(largest).all()):
+    if ends is None:
+        raise CommandError(f"{file.name}: there are no rows in the file.")
+    if not (np.isfinite(ends.least).all() and np.isfinite(ends.largest).all()):
         raise CommandError(f"{file.name}: a feature is not finite.")
     targets = None if target_limits is None else Interval(low, high, *target_limits)
-    return Ranges(Interval(least, largest, *limits), targets)
+    return Ranges(ends.numbers, Interval(ends.least, ends.largest, *limits), targets)
 
 
-def _restored(kept: Ranges, found: Ranges, data: str, restore: str) -> Ranges:
-    """Kept ranges, as wide as the data; features that they do not know are left out."""
-    missing = len(found.features.least) - len(kept.features.least)
-    least, largest = (
-        np.pad(one, (0, max(0, missing))) for one in (kept.features.least, kept.features.largest)
-    )
-    unknown = np.flatnonzero(found.varies & (least == largest)) + 1
+class Ends(NamedTuple):
+    """The least and the largest value of features; others are zero in all rows."""
+
+    numbers: NDArray[np.intp]
+    least: NDArray[np.float64]
+    largest: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, X: Any) -> Ends:
+        """Those of some rows."""
+        if not sp.issparse(X):
+            return cls(np.arange(X.shape[1]), X.min(axis=0), X.max(axis=0))
+        numbers, X = narrowed(X)
+        if not len(numbers):
+            return cls(numbers, np.empty(0), np.empty(0))
+        return cls(numbers, X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel())
+
+    def joined(self, other: Ends) -> Ends:
+        """Those of two blocks of rows; what one of them lacks is zero there."""
+        numbers = np.union1d(self.numbers, other.numbers)
+        least, largest = np.zeros((2, 2, len(numbers)))
+        for at, one in enumerate((self, other)):
+            places = np.searchsorted(numbers, one.numbers)
+            least[at, places], largest[at, places] = one.least, one.largest
+        return Ends(numbers, least.min(axis=0), largest.max(axis=0))
+
+
+def _restored(kept: Ranges, found: Ranges, file: DataFile, restore: str) -> Ranges:
+    """Kept ranges; features that they do not know are left out."""
+    used = kept.varying()
+    beyond = used.numbers[used.numbers >= file.n_features]
+    if len(beyond):
+        raise CommandError(
+            f"{file.name} has {file.n_features} features, and {restore} a range of feature "
+            f"{beyond[0] + 1}."
+        )
+    unknown = np.setdiff1d(found.numbers, used.numbers) + 1
     if len(unknown):
         listed = ", ".join(map(str, unknown[:10])) + (", ..." if len(unknown) > 10 else "")
-        warn(f"{data}: {restore} has no range of feature {listed}: it is left out.")
-    return replace(kept, features=replace(kept.features, least=least, largest=largest))
+        warn(f"{file.name}: {restore} has no range of feature {listed}: it is left out.")
+    return used
 
 
 def read_ranges(path: str) -> Ranges:
@@ -158,16 +196,18 @@ def read_ranges(path: str) -> Ranges:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "range")
     ...     _ = path.write_text("x\n-1 1\n1 0 10\n3 2 4\n")
-    ...     read_ranges(str(path)).features.largest.tolist()
-    [10.0, 0.0, 4.0]
+    ...     ranges = read_ranges(str(path))
+    >>> ranges.numbers, ranges.features.largest
+    (array([0, 2]), array([10.,  4.]))
     """
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = list(enumerate((line.split() for line in file), 1))
+    n_lines = max(1, len(lines))
     lines = [one for one in lines if one[1]]
     targets = None
 
     def numbers(wanted: int) -> tuple[int, list[float]]:
-        at, fields = lines.pop(0) if lines else (0, [])
+        at, fields = lines.pop(0) if lines else (n_lines, [])
         try:
             values = [float(one) for one in fields]
         except ValueError:
@@ -187,7 +227,9 @@ def read_ranges(path: str) -> Ranges:
         least, largest = numbers(2)[1]
         targets = Interval(least, largest, lower, upper)
     if not section("x"):
-        raise BadLineError(path, lines[0][0] if lines else 1, "this is no range file of LIBSVM's")
+        raise BadLineError(
+            path, lines[0][0] if lines else n_lines, "this is no range file of LIBSVM's"
+        )
     lower, upper = numbers(2)[1]
     found: dict[int, tuple[float, float]] = {}
     while lines:
@@ -195,11 +237,9 @@ def read_ranges(path: str) -> Ranges:
         if not (index.is_integer() and 1 <= index < 2**31):
             raise BadLineError(path, at, f"{index:g} is not the number of a feature")
         found[int(index)] = (low, high)
-    width = max(found, default=0)
-    ends = np.zeros((2, width))
-    for number, both in found.items():
-        ends[:, number - 1] = both
-    return Ranges(Interval(ends[0], ends[1], lower, upper), targets)
+    numbers_of = np.array(sorted(found), dtype=np.intp)
+    least_of, largest_of = np.array([found[one] for one in numbers_of.tolist()]).reshape(-1, 2).T
+    return Ranges(numbers_of - 1, Interval(least_of, largest_of, lower, upper), targets)
 
 
 @dataclass
@@ -212,11 +252,30 @@ class _Scaled:
     after: int = 0
 
     def __iter__(self) -> Iterator[Chunk]:
-        kept = np.flatnonzero(self.used.varies)
-        for X, y, weights in dense_blocks(self.file.reader):
-            values = self.used.features.scaled(X)[:, kept]
-            self.before += int(np.count_nonzero(X))
-            self.after += int(np.count_nonzero(values))
+        for X, y, weights in self.file.reader:
+            self.before += int(X.count_nonzero() if sp.issparse(X) else np.count_nonzero(X))
             if y is not None and self.used.targets is not None:
                 y = self.used.targets.scaled(y)
-            yield Chunk(values, y, weights)
+            for values, *others in self._scaled(Chunk(X, y, weights)):
+                self.after += int(values.count_nonzero())
+                yield Chunk(values, *others)
+
+    def _scaled(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Rows over the features that are written; zeros that stay zeros are not looked at."""
+        ranges = self.used.features
+        zeros = ranges.scaled(np.zeros(len(self.used.numbers)))
+        moved = np.flatnonzero(zeros)
+        X = restricted(sp.csr_array(chunk.X), self.used.numbers)
+        for rows in row_blocks(X.shape[0], len(moved)):
+            here = X[rows]
+            at = here.indices
+            ends = replace(ranges, least=ranges.least[at], largest=ranges.largest[at])
+            values = sp.csr_array((ends.scaled(here.data), at, here.indptr), shape=here.shape)
+            if len(moved):
+                stored = sp.csr_array((np.ones(here.nnz), at, here.indptr), shape=here.shape)
+                unset = sp.coo_array(
+                    np.where(restricted(stored, moved).toarray(), 0.0, zeros[moved])
+                )
+                places = unset.row, moved[unset.col]
+                values = values + sp.csr_array((unset.data, places), shape=here.shape)
+            yield Chunk(values, *(None if one is None else one[rows] for one in chunk[1:]))

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from aesvm.command.data import DataFile
 from aesvm.command.formats import COMPRESSED, SUFFIXES
+from aesvm.command.labels import is_numeric, label_text
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.writing import (
     dense_blocks,
     header_line,
-    label_text,
     libsvm_row_lines,
     table_row_lines,
     written_to,
@@ -40,7 +40,6 @@ def write_rows(
     the chunks have; None: all.
     """
     kind = output_format(path, file)
-    features = np.arange(file.n_features) if features is None else features
     counted = _Counted(chunks)
     with written_to(path) as file_out:
         if kind == "parquet":
@@ -49,11 +48,11 @@ def write_rows(
             for line in _csv(counted, file, features):
                 file_out.write(line.encode())
         else:
-            for X, y, _ in dense_blocks(counted):
-                labels = ["0"] * len(X) if y is None else _numbers(y, file)
-                file_out.write(
-                    "".join(libsvm_row_lines(X, labels, features + 1, libsvm_digits)).encode()
-                )
+            numbers = None if features is None else features + 1
+            for X, y, _ in counted:
+                labels = ["0"] * X.shape[0] if y is None else _numbers(y, file)
+                for line in libsvm_row_lines(X, labels, numbers, libsvm_digits):
+                    file_out.write(line.encode())
     written = [] if path is None else [path]
     if kind == "libsvm" and counted.weights and path is not None:
         with written_to(f"{path}{WEIGHTS_FILE}") as file_out:
@@ -65,7 +64,7 @@ def write_rows(
 
 def _numbers(y: NDArray, file: DataFile) -> list[str]:
     """Targets of LIBSVM's text."""
-    if y.dtype.kind not in "biuf":
+    if not is_numeric(y):
         raise CommandError(
             f"{file.name}: the target is {y[0]!s:.40}, and LIBSVM's text has numbers: .csv and "
             ".parquet can have text."
@@ -99,7 +98,9 @@ def output_format(path: str | None, file: DataFile) -> str:
     return SUFFIXES.get(suffix, "libsvm" if file.format.kind == "libsvm" else "csv")
 
 
-def _csv(chunks: Iterable[Chunk], file: DataFile, features: NDArray[np.intp]) -> Iterator[str]:
+def _csv(
+    chunks: Iterable[Chunk], file: DataFile, features: NDArray[np.intp] | None
+) -> Iterator[str]:
     first = True
     for block in dense_blocks(chunks):
         X, y, weights = block
@@ -111,9 +112,10 @@ def _csv(chunks: Iterable[Chunk], file: DataFile, features: NDArray[np.intp]) ->
         yield "".join(table_row_lines(X, labels, numbers))
 
 
-def _header(file: DataFile, features: NDArray[np.intp], block: Chunk) -> list[str]:
+def _header(file: DataFile, features: NDArray[np.intp] | None, block: Chunk) -> list[str]:
     """Names of columns, as a data file has them or else numbered; of weights one that is free."""
     known = file.feature_names
+    features = np.arange(file.n_features) if features is None else features
     names = [known[at] if known else f"x{at + 1}" for at in features.tolist()]
     if block.y is not None:
         names.append(file.target or _free("target", names))
@@ -129,7 +131,10 @@ def _free(name: str, names: list[str]) -> str:
 
 
 def _write_parquet(
-    chunks: Iterable[Chunk], file_out: IO[bytes], file: DataFile, features: NDArray[np.intp]
+    chunks: Iterable[Chunk],
+    file_out: IO[bytes],
+    file: DataFile,
+    features: NDArray[np.intp] | None,
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq

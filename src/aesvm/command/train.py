@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,15 @@ import numpy as np
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.command.data import DataFile, DataOptions, Rows, opened
-from aesvm.command.libsvm_lines import Agreement, libsvm_order, solved, training_lines
+from aesvm.command.labels import meaning
+from aesvm.command.libsvm_lines import (
+    OUTLIER_OR_NOT,
+    Agreement,
+    Amounts,
+    libsvm_order,
+    solved,
+    training_lines,
+)
 from aesvm.command.models import NATIVE, check_model_path, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
@@ -19,6 +27,15 @@ from aesvm.runtime.warn import warn
 
 #: By LIBSVM's numbers.
 _KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+#: The types of SVM and of kernel that a flag is about, by LIBSVM's numbers; others are about all.
+_OF_FLAGS: dict[str, tuple[Container[int], Container[int]]] = {
+    "-c": ((0, 3, 4), range(5)),
+    "-n": ((1, 2, 4), range(5)),
+    "-p": ((3,), range(5)),
+    "-g": (range(5), (1, 2, 3)),
+    "-d": (range(5), (1,)),
+}
 
 
 class TrainOptions(NamedTuple):
@@ -53,7 +70,7 @@ def train(
     native = is_native(model, options.native)
     model_path = model or _default_name(data, native)
     if options.folds is None:
-        check_model_path(model_path)
+        check_model_path(model_path, [data, *columns.files])
     is_matrix = options.kernel_type == 4
     with opened(data, columns, needs_target=options.svm_type != 2, is_matrix=is_matrix) as file:
         estimator = estimator_of(options, file.n_features)
@@ -69,21 +86,23 @@ def train(
             with screen.progress(estimator):
                 estimator.fit_stream(file.reader)
             _settle_ties(estimator, labels)
-            rows = Rows(None, None, None)
+            weighted = columns.weight is not None or columns.weights_file is not None
+            amounts = Amounts(None if weighted else estimator.n_seen_, None, None)
         else:
             rows = file.rows()
             _check_labels(rows.y, estimator, file, native or options.folds is not None)
             _leave_out_unknown(rows.y, estimator)
             if options.folds is not None:
-                _cross_validate(estimator, rows, options, screen)
+                _cross_validate(estimator, rows, file.name, options, screen)
                 return
             with screen.progress(estimator):
                 estimator.fit(*rows)
             _settle_ties(estimator, rows.y)
+            amounts = Amounts.of(estimator, *rows)
         if native:
             note_columns(estimator, estimator, file.feature_names, file.target)
         save_model(estimator, model_path, native)
-    _report(estimator, rows, model_path, screen)
+    _report(estimator, amounts, model_path, screen)
 
 
 def _settle_ties(estimator: Any, y: Any) -> None:
@@ -96,8 +115,6 @@ def estimator_of(options: TrainOptions, n_features: int) -> Any:
     """The estimator that LIBSVM's flags ask for."""
     parameters: dict[str, Any] = {
         "kernel": _KERNELS[options.kernel_type],
-        "degree": options.degree,
-        "gamma": options.gamma or 1.0 / n_features,
         "coef0": options.coef0,
         "cache_size": options.cache_size,
         "tol": options.tol,
@@ -107,6 +124,10 @@ def estimator_of(options: TrainOptions, n_features: int) -> Any:
         "max_vectors": options.max_vectors,
         "n_jobs": options.jobs,
     }
+    if _applies("-d", options):
+        parameters["degree"] = options.degree
+    if _applies("-g", options):
+        parameters["gamma"] = options.gamma or 1.0 / n_features
     weights = _class_weights(options.class_weight) or None
     if options.svm_type == 0:
         return AESVC(C=options.C, class_weight=weights, **parameters)
@@ -134,12 +155,12 @@ def _check(options: TrainOptions) -> None:
             "scikit-learn makes them of any classifier."
         )
     for name, number in (("-c", options.C), ("-e", options.tol), ("-m", options.cache_size)):
-        if not 0 < number < np.inf:
+        if _applies(name, options) and not 0 < number < np.inf:
             raise UsageError(f"{name} {number:g}: a number above 0 is needed.")
     for name, number in (("-p", options.epsilon), ("-g", options.gamma), ("-d", options.degree)):
-        if not 0 <= number < np.inf:
+        if _applies(name, options) and not 0 <= number < np.inf:
             raise UsageError(f"{name} {number:g}: a number of at least 0 is needed.")
-    if not 0 < options.nu <= 1:
+    if _applies("-n", options) and not 0 < options.nu <= 1:
         raise UsageError(f"-n {options.nu:g}: a number above 0, and at most 1, is needed.")
     if options.folds is not None and options.folds < 2:
         raise UsageError(f"-v {options.folds}: at least 2 folds are needed.")
@@ -147,18 +168,25 @@ def _check(options: TrainOptions) -> None:
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
 
 
-def _class_weights(given: tuple[str, ...]) -> dict[int | str, float]:
+def _applies(flag: str, options: TrainOptions) -> bool:
+    """Whether a flag means something; LIBSVM passes by what is said with one that does not."""
+    svms, kernels = _OF_FLAGS.get(flag, (range(5), range(5)))
+    return options.svm_type in svms and options.kernel_type in kernels
+
+
+def _class_weights(given: tuple[str, ...]) -> dict[Any, float]:
     """``1=5`` as LIBSVM's ``-w1 5``; classes of text by their names."""
-    weights: dict[int | str, float] = {}
+    weights: dict[Any, float] = {}
     for one in given:
         name, _, value = one.rpartition("=")
-        label = int(name) if re.fullmatch("[-+]?[0-9]+", name) else name
+        label = meaning(name)
         try:
-            weights[label] = float(value)
+            weight = float(value)
         except ValueError:
-            weights[label] = np.nan
-        if not (name and 0 < weights[label] < np.inf):
+            weight = np.nan
+        if not (name and 0 < weight < np.inf):
             raise UsageError(f"--class-weight {one}: CLASS=WEIGHT is needed, a weight above 0.")
+        weights[label] = weights.get(label, 1.0) * weight  # as LIBSVM has it
     return weights
 
 
@@ -193,28 +221,37 @@ def _labels(file: DataFile, estimator: Any) -> Any:
 
 def _leave_out_unknown(y: Any, estimator: Any) -> None:
     """Weights of classes that do not occur are warned of, as LIBSVM does, and not used."""
-    weights = getattr(estimator, "class_weight", None) or {}
-    known = {label: weight for label, weight in weights.items() if np.any(y == label)}
-    for label in set(weights) - set(known):
+    weights = getattr(estimator, "class_weight", None)
+    if not weights:
+        return
+    classes = {meaning(one): one for one in np.unique(y).tolist()}
+    known = {classes[one]: weights[one] for one in weights if one in classes}
+    for label in set(weights) - set(classes):
         warn(f"class label {label} specified in weight is not found")
-    if weights:
-        estimator.set_params(class_weight=known or None)
+    estimator.set_params(class_weight=known or None)
 
 
-def _cross_validate(estimator: Any, rows: Rows, options: TrainOptions, screen: Screen) -> None:
+def _cross_validate(
+    estimator: Any, rows: Rows, name: str, options: TrainOptions, screen: Screen
+) -> None:
     """Predict every row by a model that was trained without it."""
     from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 
     regression = isinstance(estimator, AESVR | AENuSVR)
     classifies = isinstance(estimator, AESVC | AENuSVC)
     n_rows, folds = rows.X.shape[0], options.folds or 2
+    if rows.y is None:
+        raise UsageError(
+            f"-v: {name} has no targets to compare with: --target says which they are."
+        )
     if folds > n_rows:
         warn("there are more folds than rows: each row is left out by itself")
     splits: Any = LeaveOneOut() if folds >= n_rows else KFold(folds, shuffle=True, random_state=0)
-    targets = np.ones(n_rows) if rows.y is None else rows.y
+    targets = rows.y
     if classifies and folds < n_rows and folds <= np.unique(targets, return_counts=True)[1].max():
         splits = StratifiedKFold(folds, shuffle=True, random_state=0)
-    agreement = Agreement(regression)
+    one_class = isinstance(estimator, AEOneClassSVM)
+    agreement = Agreement(regression, OUTLIER_OR_NOT if one_class else None)
     for kept, left_out in splits.split(rows.X, targets):
         weights = None if rows.weights is None else rows.weights[kept]
         X = rows.X[:, kept] if estimator.kernel == "precomputed" else rows.X
@@ -222,13 +259,14 @@ def _cross_validate(estimator: Any, rows: Rows, options: TrainOptions, screen: S
             estimator.fit(X[kept], targets[kept], weights)
         _settle_ties(estimator, targets[kept])
         agreement.add(estimator.predict(X[left_out]), targets[left_out])
+    agreement.warn_of_strangers(name)
     for line in agreement.cross_validation_lines():
         screen.answer(line)
     screen.result({"folds": folds, **agreement.found()})
 
 
-def _report(estimator: Any, rows: Rows, model_path: str, screen: Screen) -> None:
-    machines = solved(estimator, rows.y, rows.weights)
+def _report(estimator: Any, amounts: Amounts, model_path: str, screen: Screen) -> None:
+    machines = solved(estimator, amounts)
     n_support = len(estimator.support_)
     classifies = hasattr(estimator, "classes_")
     for line in training_lines(machines, n_support, classifies):

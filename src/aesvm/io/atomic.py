@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import stat
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+#: Folders whose entries are the open files of a process.
+_DESCRIPTORS = re.compile(r"/dev/fd|/proc/([0-9]+)(/task/[0-9]+)?/fd")
+
+#: Links that lead to a file: where there are more, they lead in a circle.
+_MOST_LINKS = 40
 
 
 @contextmanager
@@ -16,8 +25,8 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of ``path`` once all is written and on the disk.
 
     Where that fails, or is interrupted, the file that was there before is as it was, and nothing
-    else is left. The new file can be read and written by whom the old one could. A pipe or a device
-    is written to as it is.
+    else is left. The new file can be read and written by whom the old one could. A pipe, a device
+    or a file that is open already (``/dev/fd/3``) is written to as it is.
 
     Examples
     --------
@@ -31,18 +40,20 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     b'text'
     """
     target = checked_output_path(path)
-    if target.exists() and not target.is_file():
-        with open(target, "wb") as file:
+    descriptor = _descriptor(target)
+    if descriptor is not None or (target.exists() and not target.is_file()):
+        with _opened(target if descriptor is None else descriptor, "w", path) as file:
             yield file
         return
     partial = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        with open(partial, "xb") as file:
+        with _opened(partial, "x", path) as file:
             if target.exists():
                 os.chmod(partial, stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            with naming(path):
+                os.fsync(file.fileno())
         os.replace(partial, target)
     except BaseException:
         with suppress(OSError):
@@ -52,10 +63,15 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
 
 
 def checked_output_path(path: str | os.PathLike) -> Path:
-    """Where a file is to be written; a link is followed."""
+    """Where a file is to be written; a link is followed, but not that to a file that is open."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path={path!r}: the name of a file is needed.")
-    target = Path(os.path.realpath(os.fspath(path)))
+    target = Path(os.path.abspath(os.fspath(path)))
+    for _ in range(_MOST_LINKS):
+        target = Path(os.path.realpath(target.parent), target.name)
+        if _DESCRIPTORS.fullmatch(str(target.parent)) or not target.is_symlink():
+            break
+        target = target.parent / os.readlink(target)
     if target.is_dir():
         raise IsADirectoryError(f"path={str(path)!r} is a folder: the name of a file is needed.")
     if not target.parent.is_dir():
@@ -81,6 +97,46 @@ def check_writable(path: str | os.PathLike) -> None:
         partial = target.with_name(f".{uuid.uuid4().hex}.part")
         partial.open("xb").close()
         partial.unlink()
+
+
+@contextmanager
+def naming(path: str | os.PathLike) -> Iterator[None]:
+    """Have errors of the system say which file they are about."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+class _Named(io.FileIO):
+    """A file whose errors name it."""
+
+    def __init__(self, file: Any, mode: str, path: str | os.PathLike) -> None:
+        super().__init__(file, mode)
+        self.path = path
+
+    def write(self, data: Any, /) -> int:
+        with naming(self.path):
+            return super().write(data)
+
+
+def _opened(file: Path | int, mode: str, path: str | os.PathLike) -> io.BufferedWriter:
+    return io.BufferedWriter(_Named(file, mode, path))
+
+
+def _descriptor(target: Path) -> int | None:
+    """A file that is open, again, at its place in it; None where a path names another."""
+    folder = _DESCRIPTORS.fullmatch(str(target.parent))
+    if folder is None or not target.name.isdecimal():
+        return None
+    if folder[1] not in (None, str(os.getpid())):  # of another process
+        return os.open(target, os.O_WRONLY | os.O_APPEND)
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what was printed before comes first
+    with naming(target):
+        return os.dup(int(target.name))
 
 
 def _fsync_folder(folder: Path) -> None:

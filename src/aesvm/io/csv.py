@@ -35,7 +35,7 @@ _NEWLINE, _SPACE, _TAB, _RETURN, _QUOTE = b'\n \t\r"'
 #: What a column is, where it is not a feature with its place in a row of X.
 _IGNORED, _TARGET, _WEIGHT = -1, -2, -3
 
-_KINDS = ("auto", "numbers", "strings")
+CLASSES = ("auto", "numbers", "strings")
 
 
 class CSVReader(TextReader):
@@ -133,8 +133,8 @@ class CSVReader(TextReader):
                 "part of a number, quote or line end."
             )
         check_flag("header", header)
-        if not isinstance(classes, str) or classes not in _KINDS:
-            raise ValueError(f"classes={classes!r}: one of {', '.join(_KINDS)} is needed.")
+        if not isinstance(classes, str) or classes not in CLASSES:
+            raise ValueError(f"classes={classes!r}: one of {', '.join(CLASSES)} is needed.")
         super().__init__(path, chunk_rows, on_bad)
         self.wanted = Wanted(target, features, weight)
         self.header = header
@@ -263,7 +263,7 @@ class _Rows(Table):
             if strings:
                 self._check_label(label, columns.names[columns.target])
             else:
-                target = self._number(fields, columns.target)
+                target = self._target(fields, columns.target)
                 if abs(target) >= TOO_LARGE:
                     raise BadRow(f'{too_large(label)}, and classes="strings" does')
         row = int(self.state[ROWS])
@@ -285,6 +285,14 @@ class _Rows(Table):
             raise BadRow(f"column {name!r} is not UTF-8")
         if fault := fault_of(label):
             raise BadRow(f"column {name!r}: {fault}")
+
+    def _target(self, fields: list[str], position: int) -> float:
+        try:
+            return self._number(fields, position)
+        except BadRow as bad:
+            if not fields[position]:
+                raise
+            raise BadRow(f'{bad}, which classes="strings" need not be') from None
 
     def _number(self, fields: list[str], position: int) -> float:
         assert self.columns is not None

@@ -11,9 +11,9 @@ r"""LIBSVM's model files: what ``svm-train`` writes and ``svm-predict`` reads.
     0.5 1:0.7 3:1             coefficients, of which there are nr_class - 1, then the vector
 
 A decision value is positive for the first class of its pair. Classes come in any order, ours are
-sorted: their support vectors, coefficients and signs are put in order, and ties of votes go, as in
-LIBSVM, to the class that the file has first. A file has neither C nor the
-other parameters of training, nor the number of features.
+sorted: their support vectors, coefficients and signs are put in order. As in LIBSVM, ties of votes
+go to the class that the file has first, and a decision value of 0 is a vote for the later class.
+A file has neither C nor the other parameters of training, nor the number of features.
 """
 
 from __future__ import annotations
@@ -408,9 +408,8 @@ def _estimator(
             "classes_": np.sort(labels),
             "class_weight_": np.ones(len(labels)),
             "n_iter_": np.zeros(n_machines, dtype=np.int32),
+            "_tie_order_": np.argsort(np.argsort(labels)),
         }
-    if len(labels) > 2:
-        attributes["_tie_order_"] = np.argsort(np.argsort(labels))
     vars(estimator).update(attributes)
     check_model(estimator)
     return estimator

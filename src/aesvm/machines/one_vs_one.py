@@ -213,10 +213,29 @@ def winners(
 ) -> NDArray[np.intp]:
     """The class with most votes in each row; the first of them where votes are equal.
 
-    ``order``: which class comes first, where that is not their own order.
+    A value of 0 is a vote for the later class of its pair, as in LIBSVM. ``order``: which class
+    comes first, where that is not their own order.
     """
-    votes = _added_up((values > 0).astype(np.float64), n_classes, 1.0)
-    return votes.argmax(axis=1) if order is None else order[votes[:, order].argmax(axis=1)]
+    if order is None:
+        return _added_up((values > 0).astype(np.float64), n_classes, 1.0).argmax(axis=1)
+    won = (values > 0) | ((values == 0) & turned_pairs(order))
+    votes = _added_up(won.astype(np.float64), n_classes, 1.0)
+    return order[votes[:, order].argmax(axis=1)]
+
+
+def turned_pairs(order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Of every pair, whether its first class comes after its second one in an order of classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.one_vs_one import turned_pairs
+    >>> turned_pairs(np.array([2, 0, 1]))
+    array([False,  True,  True])
+    """
+    place = np.argsort(order)
+    first, second = pair_classes(len(order))
+    return place[first] > place[second]
 
 
 def one_vs_rest(values: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:

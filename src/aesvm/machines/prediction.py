@@ -33,7 +33,8 @@ class PairwiseModel:
     intercept: NDArray[np.float64]
     shape: str = "ovr"  #: of decision values: "ovr" or "ovo"
     break_ties: bool = False
-    tie_order: NDArray[np.intp] | None = None  #: which class comes first where votes are equal
+    #: Which class comes first where votes are equal; that of a value of 0 is for the later one.
+    tie_order: NDArray[np.intp] | None = None
 
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Decision values of valid rows."""
