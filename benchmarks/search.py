@@ -26,8 +26,12 @@ WAYS: dict[str, dict[str, Any]] = {
     "refine=0": {"refine": 0, "hull_tol": 1e-3},
 }
 
-#: Seconds after which a rival is given no more points.
-LIMIT = 300.0
+#: Processor seconds after which a rival is given no more points; and where a single fold is
+#: searched.
+LIMIT, LIMIT_OF_FOLD = 300.0, 120.0
+
+#: What a search over 500,000 rows may take, in GiB.
+BUDGET_GIB = 4.0
 
 COLUMNS = [
     "data",
@@ -58,6 +62,11 @@ NOTE = (
     "time, intelex all threads for one fit. The largest difference of a score is that to "
     "GridSearchCV at the sampled points. SVC's best point is that of the highest score on the "
     "fold; its test accuracies are those of models of the fold's training rows."
+)
+
+NOTE_OF_FOLD = (
+    " All searches are of the fold in the middle, with the gammas of a sample, and the seconds of "
+    "all folds and gammas are these times their number; the best point is that of this fold."
 )
 
 
@@ -103,30 +112,73 @@ def sampled(grid: dict[str, list[float]], per_gamma: int) -> list[dict[str, floa
 
 def run(report: Report, data_dir: Path | None, covtype: Callable[[], Dataset], jobs: int) -> None:
     rows: list[list] = []
-    cases: list[tuple[Callable[[], Problem], int]] = [
-        (lambda: of_paper(load("ijcnn1", data_dir)), 2),
-        (lambda: of_paper(load("kdd99", data_dir)), 1),
-        (lambda: of_part(covtype().split(50_000, 20_000)), 2),
-    ]
-    for case, per_gamma in cases:
+    for case, per_gamma, _ in _cases(data_dir, covtype).values():
         rows += _beside(case(), per_gamma, jobs)
         report.table(f"Search over C and gamma, {jobs} cores", COLUMNS, rows, NOTE, replace=True)
 
 
-def _beside(problem: Problem, per_gamma: int, jobs: int) -> Iterator[list]:
+def of_fold(
+    report: Report,
+    name: str,
+    data_dir: Path | None,
+    covtype: Callable[[], Dataset],
+    jobs: int,
+) -> None:
+    """The same of one dataset, on one of its folds: minutes rather than an hour."""
+    case, _, every = _cases(data_dir, covtype)[name]
+    problem = case()
+    gammas = problem.grid["gamma"][::every]
+    rows: list[list] = []
+    for row in _beside(problem, 1, jobs, gammas):
+        rows.append(row)
+        report.table(
+            f"Search over C and gamma, {name}, one fold, {len(gammas)} gammas, {jobs} cores",
+            COLUMNS,
+            rows,
+            NOTE + NOTE_OF_FOLD,
+            replace=True,
+        )
+
+
+def _cases(
+    data_dir: Path | None, covtype: Callable[[], Dataset]
+) -> dict[str, tuple[Callable[[], Problem], int, int]]:
+    """Problems; the points of each gamma that programs beside AEGridSearchCV are given.
+
+    And of one fold, which gammas are searched: the first, and each so many later.
+    """
+    return {
+        "ijcnn1": (lambda: of_paper(load("ijcnn1", data_dir)), 2, 1),
+        "kdd99": (lambda: of_paper(load("kdd99", data_dir)), 1, 3),
+        "covtype": (lambda: of_part(covtype().split(50_000, 20_000)), 2, 2),
+    }
+
+
+def _beside(
+    problem: Problem, per_gamma: int, jobs: int, gammas: list[float] | None = None
+) -> Iterator[list]:
+    """All ways, beside the others; with ``gammas``, these alone on one fold."""
     data = problem.data
-    points = sampled(problem.grid, per_gamma)
+    grid, searched, limit = problem.grid, problem.folds, LIMIT
+    if gammas is not None:
+        grid = {**grid, "gamma": gammas}
+        searched, limit = [_one_fold(problem)], LIMIT_OF_FOLD
+    points = sampled(grid, per_gamma)
+    more = problem.n_fits / (len(searched) * len(grid["C"]) * len(grid["gamma"]))
     _warm_up(data, jobs)
-    SVC = _rival(problem, points, rivals.svc, jobs)
-    try:
-        theirs = _rival(problem, points, partial(rivals.intelex, n_jobs=jobs), 1)
-    except MissingError:
-        theirs = Sampled(np.nan, [])
+    found: list[tuple[Any, list]] = []
     for name, way in WAYS.items():
         model = AESVC(n_jobs=1, **way)
-        search = AEGridSearchCV(model, problem.grid, cv=problem.folds, n_jobs=jobs, refit=False)
+        search = AEGridSearchCV(model, grid, cv=searched, n_jobs=jobs, refit=False)
         seconds, wall = _spent(partial(search.fit, data.X, data.y))
-        plain, differs = _plain(problem, points, model, search, jobs)
+        plain, differs = _plain(problem, points, model, search, len(searched) // 2, jobs)
+        found.append((search, [name, more * seconds, more * wall, plain, differs]))
+    SVC = _rival(problem, points, rivals.svc, jobs, limit)
+    try:
+        theirs = _rival(problem, points, partial(rivals.intelex, n_jobs=jobs), 1, limit)
+    except MissingError:
+        theirs = Sampled(np.nan, [])
+    for search, (name, seconds, wall, plain, differs) in found:
         best = AESVC(n_jobs=jobs).set_params(**search.best_params_).fit(data.X, data.y)
         accuracies = [best.score(data.X_test, data.y_test), SVC.at_best, SVC.highest]
         yield [
@@ -182,13 +234,17 @@ class Sampled(NamedTuple):
 
 
 def _rival(
-    problem: Problem, points: list[dict[str, float]], make: Callable[..., Any], at_a_time: int
+    problem: Problem,
+    points: list[dict[str, float]],
+    make: Callable[..., Any],
+    at_a_time: int,
+    limit: float,
 ) -> Sampled:
     """Another SVM, at as many of the points as there is time for."""
     data, (train, test) = problem.data, _one_fold(problem)
     models: list[Any] = []
     tried: list[float] = []
-    seconds = passed = 0.0
+    seconds = 0.0
 
     def fitted(params: dict[str, float]) -> tuple[Any, float]:
         model = make(**params).fit(data.X[train], data.y[train])
@@ -201,9 +257,8 @@ def _rival(
             tried.append(score)
 
     with Parallel(n_jobs=at_a_time, prefer="threads") as parallel:
-        while len(models) < len(points) and passed < LIMIT:
-            spent, wall = _spent(some)
-            seconds, passed = seconds + spent, passed + wall
+        while len(models) < len(points) and seconds < limit:
+            seconds += _spent(some)[0]
     accuracies = [model.score(data.X_test, data.y_test) for model in models]
     return Sampled(
         seconds / len(models) * problem.n_fits, list(zip(tried, accuracies, strict=True))
@@ -211,11 +266,19 @@ def _rival(
 
 
 def _plain(
-    problem: Problem, points: list[dict[str, float]], model: AESVC, search: Any, jobs: int
+    problem: Problem,
+    points: list[dict[str, float]],
+    model: AESVC,
+    search: Any,
+    number: int,
+    jobs: int,
 ) -> tuple[float, float]:
-    """Seconds of a search whose fits share nothing; and how much scores of points differ."""
+    """Seconds of a search whose fits share nothing; and how much scores of points differ.
+
+    ``number``: which of the search's folds is the one of the points.
+    """
     grid = [{name: [value] for name, value in params.items()} for params in points]
-    data, number = problem.data, len(problem.folds) // 2
+    data = problem.data
     fold = [_one_fold(problem)]
     plain = GridSearchCV(model, grid, cv=fold, n_jobs=jobs, refit=False)
     seconds, _ = _spent(lambda: plain.fit(data.X, data.y))
@@ -234,6 +297,39 @@ def _one_fold(problem: Problem) -> tuple[NDArray, NDArray]:
 
 def _named(params: dict[str, float]) -> str:
     return ", ".join(f"{name}={value:.3g}" for name, value in params.items())
+
+
+def large(report: Report, covtype: Callable[[], Dataset], jobs: int) -> None:
+    """A search over many rows, and the memory that it takes."""
+    data = covtype().split(500_000, 20_000)
+    grid = {
+        name: [float(value) for value in np.geomspace(min(values), max(values), 4)]
+        for name, values in paper_grid().items()
+    }
+    model = AESVC(n_jobs=1, refine=0)
+    search = AEGridSearchCV(model, grid, cv=folds(len(data.y), 3), n_jobs=jobs, refit=False)
+    _warm_up(data, jobs)
+    before = process_tree.anonymous(os.getpid())
+    with process_tree.Watch(os.getpid()) as watch:
+        seconds, wall = _spent(lambda: search.fit(data.X, data.y))
+    report.table(
+        f"Search over {len(data.y):,} rows, refine=0, {jobs} processes",
+        ["data", "fits", "X, GiB", "before, GiB", "peak, GiB", "processor s", "wall s", "best"],
+        [
+            [
+                data.name,
+                3 * len(grid["C"]) * len(grid["gamma"]),
+                data.X.nbytes / 2**30,
+                before / 2**30,
+                watch.peak / 2**30,
+                seconds,
+                wall,
+                _named(search.best_params_),
+            ]
+        ],
+        "Anonymous memory of the process and those it starts, all together; rows that these read "
+        f"from a memory map are not in it. Budget: {BUDGET_GIB:g} GiB. hull_tol is its default.",
+    )
 
 
 def halving(

@@ -167,6 +167,23 @@ class Machine:
         return 0 if self.solution is None else self.solution.n_evaluations
 
 
+def different(rows: Iterable[NDArray[np.intp]]) -> NDArray[np.intp]:
+    """Rows of several machines, each of them once, ascending.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.problem import different
+    >>> different([np.array([0, 1]), np.array([1, 2])])
+    array([0, 1, 2])
+    """
+    every = np.concatenate([np.empty(0, dtype=np.intp), *rows])
+    if np.all(every[1:] > every[:-1]):  # as those of one machine mostly are
+        return every
+    every = np.sort(every)
+    return every[np.r_[True, every[1:] > every[:-1]]]
+
+
 def n_different(rows: Iterable[NDArray[np.intp]]) -> int:
     """Rows of several machines, each of them counted once.
 
@@ -177,5 +194,4 @@ def n_different(rows: Iterable[NDArray[np.intp]]) -> int:
     >>> n_different([np.array([0, 1]), np.array([1, 2])])
     3
     """
-    none = np.empty(0, dtype=np.intp)
-    return len(np.unique(np.concatenate([none, *rows])))
+    return len(different(rows))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from aesvm.machines.accounts import Account, Accounts
 from aesvm.machines.formulation import Array, Formulation
 from aesvm.machines.history import Step
-from aesvm.machines.problem import Machine
+from aesvm.machines.problem import Machine, different
 
 
 class Trained(NamedTuple):
@@ -92,7 +92,6 @@ class TrainedMachines(NamedTuple):
         solutions = [one.machine.solution for one in trained]
         expansions = [one.machine.expansion(formulation) for one in trained]
         nothing = np.empty(0, dtype=np.int32), np.empty(0)
-        none = np.empty(0, dtype=np.intp)
         return cls(
             np.array([one.n_iter for one in trained], dtype=np.int32),
             np.array([-one.objective if one else 0.0 for one in solutions]),
@@ -102,7 +101,7 @@ class TrainedMachines(NamedTuple):
             np.array([one.offset for one in expansions]),
             Terms.of(nothing if one.multipliers is None else one.multipliers for one in trained),
             Accounts.of([one.account for one in trained]),
-            np.unique(np.concatenate([none, *(one.machine.set.rows for one in trained)])),
+            different(one.machine.set.rows for one in trained),
             trained[0].machine if len(trained) == 1 else None,
         )
 

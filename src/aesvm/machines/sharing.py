@@ -1,13 +1,15 @@
 """Work that fits to the same rows have in common: a search over parameters makes many of these.
 
     for all of them            the distinct rows
-    for one kernel             the kernel matrix; representative sets; solutions to start from
+    for one kernel             the kernel matrix; representative sets; variables made ready for
+                               solves, and solutions to start from
     for every gamma of "rbf"   the subsets that rows are cut into
 
 Each is kept under what it depends on. What depends on a kernel is kept until a fit has another one.
 
 A solution is a start for the next: all its multipliers times one factor, by which those at a bound
-stay at it. Sums over kernel values are then known too, times that factor.
+stay at it. Sums over kernel values are then known too, times that factor. It also says which
+variables are likely to stay where they are: those are left out until the others are solved for.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.formulation import Variables
-from aesvm.solver.state import Known, Solution
+from aesvm.solver.state import Known, Prepared, Solution, best_multiplier
 
 Value = TypeVar("Value")
 
@@ -103,6 +105,7 @@ class Start(NamedTuple):
 
     alpha: NDArray[np.float64]
     known: Known | None = None
+    slack: NDArray[np.float64] | None = None  #: see ``minimize``
 
 
 class _Solved(NamedTuple):
@@ -112,6 +115,7 @@ class _Solved(NamedTuple):
     rows: NDArray[np.intp]
     signs: NDArray[np.float64]
     solution: Solution
+    prepared: Prepared | None
 
 
 class Starts:
@@ -127,9 +131,24 @@ class Starts:
         rows: NDArray[np.intp],
         variables: Variables,
         solution: Solution,
+        prepared: Prepared | None,
     ) -> None:
         """Keep the solution of machine ``number``."""
-        self._solved[number] = _Solved(kernel, rows, variables.signs, solution)
+        self._solved[number] = _Solved(kernel, rows, variables.signs, solution, prepared)
+
+    def prepared(
+        self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
+    ) -> Prepared:
+        """The variables of machine ``number`` made ready for a solve, as for the last one."""
+        last = self._solved.get(number)
+        groups = variables.constraints
+        if last is not None and last.prepared is not None and last.kernel is kernel:
+            same_groups = groups is None or np.array_equal(
+                groups[last.prepared.order], last.prepared.groups
+            )
+            if np.array_equal(last.rows, rows) and same_groups:
+                return last.prepared
+        return Prepared.of(kernel, rows, groups)
 
     def find(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
@@ -181,4 +200,29 @@ def scaled(solution: Solution, variables: Variables, same_values: bool = True) -
     bounds = variables.bounds
     moved = np.where(moved >= (1.0 - _AT_BOUND) * bounds, bounds, moved)
     known = Known(factor * solution.scores, factor * solution.total_moved)
-    return Start(moved, known if same_values else None)
+    slack = _slack(solution, factor, moved, variables)
+    return Start(moved, known if same_values else None, slack)
+
+
+def _slack(
+    solution: Solution, factor: float, moved: NDArray[np.float64], variables: Variables
+) -> NDArray[np.float64] | None:
+    """How far variables at a bound are from wanting to leave it; zero of all others.
+
+    What scores will be lies mostly between those of the solution and of its multiple: it is the
+    smaller of what these two have. None where there are several sums to be held.
+    """
+    if len(solution.offsets) > 1:
+        return None
+    signs, bounds = variables.signs, variables.bounds
+    linear = signs * variables.linear
+    after = factor * solution.scores + linear
+    up, down = bounds - moved, moved
+    rising = signs > 0
+    offset = best_multiplier(after, np.where(rising, down, up), np.where(rising, up, down))
+    slopes = signs * (solution.scores + linear - solution.offsets[0]), signs * (after - offset)
+    slack = np.zeros(len(moved))
+    at_zero, at_bound = moved == 0.0, (moved == bounds) & (bounds > 0.0)
+    slack[at_zero] = np.minimum(*slopes)[at_zero]
+    slack[at_bound] = -np.maximum(*slopes)[at_bound]
+    return slack

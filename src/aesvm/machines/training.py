@@ -178,13 +178,14 @@ class Trainer:
         variables = formulation.variables(own.targets, bounds)
         rows = own.rows[variables.rows]
         values = kernel.for_sums(rows, variables.bounds)
-        start = None
+        start, prepared = None, None
         if own.start is not None:
             start = Start(
                 np.clip(formulation.alpha(own.targets, own.start, bounds), 0.0, variables.bounds)
             )
         elif self.starts is not None:
             start = self.starts.find(number, values, rows, variables)
+            prepared = self.starts.prepared(number, values, rows, variables)
         exact = self.aim_at_duality_gap and own.coverage.exact
         n_support = self.support_share * len(rows)
         if own.positions_before is not None:
@@ -196,6 +197,7 @@ class Trainer:
                 rows,
                 variables,
                 start,
+                prepared=prepared,
                 tol=options.tol,
                 duality_tol=DUALITY_TOL if exact else None,
                 max_iter=options.max_iter,
@@ -207,7 +209,7 @@ class Trainer:
         self.n_iter[number] += solution.n_iter
         self.n_values += solution.n_evaluations
         if self.starts is not None and own.start is None:
-            self.starts.keep(number, values, rows, variables, solution)
+            self.starts.keep(number, values, rows, variables, solution, prepared)
         scores = np.empty(len(own.rows))
         scores[variables.rows] = solution.scores
         offsets = best_offsets(formulation, scores, own.targets, bounds)
@@ -232,6 +234,7 @@ def solve(
         groups=variables.constraints,
         start=variables.start if start is None else start.alpha,
         known=None if start is None else start.known,
+        slack=None if start is None else start.slack,
         **options,
     )
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import Columns
+from aesvm.kernels import Columns, KernelMatrix
 from aesvm.kernels.accumulate import KeptRows, Scratch
 from aesvm.kernels.blocks import UPDATE_LINES
 from aesvm.runtime.jit import jit, minimum
@@ -44,6 +44,34 @@ class Known(NamedTuple):
     total_moved: float  #: see ``Solution``
 
 
+class Prepared(NamedTuple):
+    """Variables in the order in which they are solved for, and their rows as kernel columns.
+
+    Group by group, in random order inside. The order breaks ties, of which the start is full: a
+    working set should be a sample.
+    """
+
+    order: NDArray[np.intp]
+    groups: NDArray[np.intp]  #: of the variables, in this order
+    group_numbers: NDArray[np.intp]
+    rows: NDArray[np.intp]  #: distinct training rows
+    at: NDArray[np.intp]  #: where the row of each variable is among these
+    columns: Columns
+
+    @classmethod
+    def of(
+        cls, kernel: KernelMatrix, rows: NDArray[np.intp], groups: NDArray[np.intp] | None
+    ) -> Prepared:
+        """Make some variables ready; solves for the same ones may share the result."""
+        n = len(rows)
+        groups = np.zeros(n, dtype=np.intp) if groups is None else groups
+        order = np.random.default_rng(0).permutation(n)
+        order = order[np.argsort(groups[order], kind="stable")]
+        own, at = _by_appearance(rows[order])
+        numbers = np.flatnonzero(np.bincount(groups))
+        return cls(order, groups[order], numbers, own, at, kernel.columns(own))
+
+
 class Edge(NamedTuple):
     """A group's variables, and the two slopes that differ most the wrong way.
 
@@ -71,27 +99,20 @@ class Edge(NamedTuple):
 
 
 class DualState:
-    """All variables, in signed coefficients: group by group, in random order inside.
-
-    The order breaks ties, of which the start is full: a working set should be a sample.
-    """
+    """All variables, in signed coefficients, in the order of ``Prepared``."""
 
     def __init__(
-        self, kernel, rows, signs, linear, bounds, groups, start, known: Known | None, run
+        self, kernel, prepared: Prepared, signs, linear, bounds, start, known: Known | None, run
     ) -> None:
-        n = len(rows)
-        groups = np.zeros(n, dtype=np.intp) if groups is None else groups
-        order = np.random.default_rng(0).permutation(n)
-        self.order = order = order[np.argsort(groups[order], kind="stable")]
         self.kernel = kernel
         self.run = run
-        self.groups = groups[order]
+        self.order, self.groups, self.group_numbers, self.rows, self.at, columns = prepared
+        self.columns: Columns = columns
+        order, n = self.order, len(self.order)
         self.signs = signs[order].astype(np.float64)
         self.linear = self.signs * linear[order]
         ends = self.signs * bounds[order]
         self.lower, self.upper = np.minimum(ends, 0.0), np.maximum(ends, 0.0)
-        self.rows, self.at = _by_appearance(rows[order])
-        self.columns: Columns = kernel.columns(self.rows)
         self.coefs = np.zeros(n)
         self.scores = np.zeros(len(self.rows))
         self.n_evaluations = 0
@@ -137,7 +158,7 @@ class DualState:
 
     def spans(self, variables: NDArray[np.intp]) -> list[slice]:
         """Where each group lies among some variables, given ascending."""
-        ends = np.searchsorted(self.groups[variables], np.unique(self.groups), side="right")
+        ends = np.searchsorted(self.groups[variables], self.group_numbers, side="right")
         return [slice(a, b) for a, b in pairwise([0, *ends.tolist()])]
 
     def add(self, columns: Columns, scores: NDArray, changes: NDArray) -> None:
@@ -207,16 +228,21 @@ class DualState:
         )
 
 
-def _duality_gap(slopes: NDArray, can_fall: NDArray, can_rise: NDArray) -> float:
-    """What the Lagrangian of a group would gain if all went to the bounds they prefer.
+def best_multiplier(slopes: NDArray, can_fall: NDArray, can_rise: NDArray) -> float:
+    """The multiplier of a group's sum that leaves the smallest duality gap.
 
-    That depends on the multiplier of the group's sum: here it is the best, a weighted quantile
-    of the slopes.
+    A weighted quantile of the slopes, ``can_fall`` and ``can_rise`` being how far each variable is
+    from its bounds.
     """
     order = np.argsort(slopes)
     reached = np.cumsum((can_fall + can_rise)[order])
     at = min(int(np.searchsorted(reached, can_fall.sum())), len(order) - 1)
-    ahead = slopes - slopes[order[at]]
+    return float(slopes[order[at]])
+
+
+def _duality_gap(slopes: NDArray, can_fall: NDArray, can_rise: NDArray) -> float:
+    """What the Lagrangian of a group would gain if all went to the bounds they prefer."""
+    ahead = slopes - best_multiplier(slopes, can_fall, can_rise)
     return float(np.maximum(ahead, 0.0) @ can_fall - np.minimum(ahead, 0.0) @ can_rise)
 
 
