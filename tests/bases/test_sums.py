@@ -15,7 +15,7 @@ from aesvm.kernels import KernelSpec
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.nu_tube import NuTube
 from aesvm.machines.one_class import OneClass
-from aesvm.machines.one_vs_one import class_pairs
+from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.rows import EveryRow
 from aesvm.machines.tube import Tube
 from aesvm.runtime.threads import Threads
@@ -168,7 +168,7 @@ def test_pairs_of_classes_have_sums_of_their_own_rows_and_vectors(tiles):
     X, _, weights, vectors, _ = problem(n_vectors=9)
     labels = np.arange(300) % 3
     of_vectors = np.arange(9) % 3
-    pairs = class_pairs(np.arange(3), np.full(3, 100), np.full(3, COST))
+    pairs = ClassPairs(np.arange(3), np.full(3, 100), np.full(3, COST))
     both = list(combinations(range(3), 2))
     own = {at: np.flatnonzero(np.isin(of_vectors, pair)) for at, pair in enumerate(both)}
     sent = machines(vectors, Hinge())._replace(own=own, selections=dict(enumerate(pairs)))

@@ -484,6 +484,19 @@ def test_auto_does_not_where_every_vector_has_a_direction_of_its_own(eager_auto,
     assert "auto: not on few vectors" in capsys.readouterr().out
 
 
+def test_auto_judges_a_span_by_what_it_adds_to_the_objective_and_by_what_it_leaves_of_w(
+    eager_auto, monkeypatch
+):
+    X, y, _ = rows(1500)
+    model = AESVC(C=0.01, gamma=100.0, subset_size=100)
+    assert fitted(model, X, y).certificate_.n_vectors is None
+    # of such a C nearly all is losses: hardly anything is added to the objective
+    monkeypatch.setattr(training, "_AUTO_LEFT_OF_NORM", 1.0)
+    assert fitted(model, X, y).certificate_.n_vectors is not None
+    monkeypatch.setattr(training, "_AUTO_LEFT", 1e-9)
+    assert fitted(model, X, y).certificate_.n_vectors is None
+
+
 def test_auto_does_not_ask_where_there_is_little_to_each_machine(eager_auto, monkeypatch, capsys):
     X, y, _ = rows(1500)
     monkeypatch.setattr(training, "_AUTO_EACH", 1e8)

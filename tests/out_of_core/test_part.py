@@ -17,17 +17,15 @@ from aesvm.machines.hinge import Hinge
 from aesvm.machines.one_vs_one import ClassPair
 from aesvm.machines.rounds import COARSER, WIDEST, Cut
 from aesvm.out_of_core import merge_tree, part
+from aesvm.out_of_core.looks import SHIFT, STEPS, PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import folded
 from aesvm.out_of_core.part import (
-    SHIFT,
-    STEPS,
     LastRound,
     Part,
     RowScores,
     SentMachine,
     SentMachines,
     look,
-    merged_looks,
     score,
     stratify,
     stratum_tolerances,
@@ -133,7 +131,7 @@ def small_pieces(monkeypatch):
 @settings(max_examples=60)
 def test_no_offset_near_the_present_one_is_better_than_the_best_step(seed, n, scale, on_steps):
     seen_of, losses, bounds = looked_at(np.random.default_rng(seed), n, scale, on_steps)
-    own = seen_of(np.ones(n, dtype=bool))[0]
+    own = seen_of(np.ones(n, dtype=bool)).one(0)
     (offset,), least = own.best((0.25,))
     assert abs(offset - 0.25) <= SHIFT
     assert least == pytest.approx(losses(offset), rel=1e-9, abs=1e-9)
@@ -146,20 +144,24 @@ def test_no_offset_near_the_present_one_is_better_than_the_best_step(seed, n, sc
 def test_looks_at_some_of_the_rows_add_up(seed, n, n_parts):
     rng = np.random.default_rng(seed)
     seen_of, _, _ = looked_at(rng, n)
-    whole = seen_of(np.ones(n, dtype=bool))[0]
+    whole = seen_of(np.ones(n, dtype=bool)).one(0)
     places = rng.integers(0, n_parts, n)
     parts = [seen_of(places == place) for place in range(n_parts)]
-    merged = merged_looks([{}, *parts])[0]
+    merged = merged_looks([PartLooks.of([]), *parts]).one(0)
     assert_allclose(merged.sums, whole.sums, rtol=1e-12, atol=1e-12)
     assert merged.here((0.0,)) == pytest.approx(whole.here((0.0,)), rel=1e-9, abs=1e-9)
     assert_allclose(merged.losses((0.0,)), whole.losses((0.0,)), rtol=1e-9, atol=1e-9)
     assert merged.n_values == merged.n_wrong == n
     assert merged.squared_error == sum(np.bincount(places) ** 2)
-    assert merged_looks([{0: whole}, {1: whole}]) == {0: whole, 1: whole}
+    both = merged_looks([PartLooks.of([(number, whole)]) for number in (1, 0)])
+    assert both.numbers.tolist() == [0, 1]
+    for number in (0, 1):
+        assert_array_equal(both.one(number).sums, whole.sums)
+        assert both.one(number)[2:] == whole[2:]
 
 
 def test_doubt_is_half_as_much_again_as_the_error_and_ends_at_the_boundary():
-    seen = looked_at(np.random.default_rng(0), 5)[0](np.ones(5, dtype=bool))[0]
+    seen = looked_at(np.random.default_rng(0), 5)[0](np.ones(5, dtype=bool)).one(0)
     same = seen.here((0.0,))
     assert seen._replace(squared_error=0.12, n_wrong=3).doubt(same, (0.0,)) == pytest.approx(0.3)
     assert seen._replace(squared_error=12.0, n_wrong=3).doubt(same, (0.0,)) == WIDEST
@@ -172,7 +174,7 @@ def test_doubt_is_no_less_than_what_the_trained_set_gets_wrong_on_average():
     values, y, weights = rng.normal(size=40), rng.integers(0, 2, 40), rng.uniform(0.5, 2.0, 40)
     found = RowScores(np.arange(40), values, 40, 0.0, 0)
     one = Part(weighted(np.zeros((40, 1)), y, weights), Combinations.identity(40))
-    seen = look(one, {0: found}, sent_machines(np.zeros((0, 1)), {0: machine}), None)[0]
+    seen = look(one, {0: found}, sent_machines(np.zeros((0, 1)), {0: machine}), None).one(0)
     bounds = np.where(y == 0, 0.7, 2.0) * weights
     margins = np.where(y == 0, 1.0, -1.0) * (values + 0.25)
     within = bounds[margins < 1.0].sum()
@@ -238,14 +240,13 @@ def test_a_part_that_has_no_rows_of_a_pair_says_nothing_of_it():
         1: len(own.rows),
         2: len(own.rows),
     }
-    assert sorted(look(own, found, machines, None)) == [1, 2]
+    assert look(own, found, machines, None).numbers.tolist() == [1, 2]
     cuts = {number: Cut(one.offsets, 0.1) for number, one in machines.machines.items()}
     assert sorted(stratify(own, found, cuts, machines, 1e-2, reduce)) == [1, 2]
     nobody = part_of(weighted(X, y, np.zeros(90)), 1e-2)
     assert score(nobody, machines, RUN) == {}
-    assert (
-        look(nobody, {}, machines, None) == stratify(nobody, {}, cuts, machines, 1e-2, reduce) == {}
-    )
+    assert not len(look(nobody, {}, machines, None).numbers)
+    assert stratify(nobody, {}, cuts, machines, 1e-2, reduce) == {}
 
 
 def distances(K, rows, members):
@@ -408,9 +409,9 @@ def test_rows_that_have_crossed_the_margin_are_counted(seed, n):
     one = Part(weighted(np.zeros((n, 1)), y), Combinations.identity(n))
     before, now = (RowScores(np.arange(n), 2.0 * rng.normal(size=n), n, 0.0, 0) for _ in range(2))
     cut = Cut((0.1,), rng.uniform(0.0, WIDEST))
-    seen = look(one, {0: now}, sent, LastRound({0: before}, {0: cut}))[0]
+    seen = look(one, {0: now}, sent, LastRound({0: before}, {0: cut})).one(0)
     then, here = signs * (before.values + 0.1), signs * (now.values + 0.25)
     inside, outside = then < 1.0 - cut.doubt, then > 1.0 + cut.doubt
     crossed = (inside & (here > 1.0 + TOL)) | (outside & (here < 1.0 - TOL))
     assert seen.n_crossed == crossed.sum()
-    assert look(one, {0: now}, sent, None)[0].n_crossed == 0
+    assert look(one, {0: now}, sent, None).one(0).n_crossed == 0

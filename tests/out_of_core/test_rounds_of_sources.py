@@ -263,7 +263,7 @@ def test_a_round_that_makes_it_worse_is_undone(rounds, monkeypatch):
         return offset, 1e6 * len(looks)
 
     monkeypatch.setattr(reread.RereadSource, "look", counted)
-    monkeypatch.setattr("aesvm.out_of_core.part.PartLook.best", worse_and_worse)
+    monkeypatch.setattr("aesvm.out_of_core.looks.PartLook.best", worse_and_worse)
     model = AESVC(gamma=5.0, refine=rounds, hull_tol=1e-2).fit_stream(chunks)
     assert len(looks) == min(rounds, 2) + 1
     assert model.certificate_.rounds == 0

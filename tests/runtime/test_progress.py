@@ -140,7 +140,7 @@ def test_three_bars_at_most_that_only_rise(n_classes, parameters, names):
 
 
 def test_auto_that_does_not_train_on_few_vectors_has_three_bars_too(monkeypatch):
-    for name, value in (("PILOT", 200), ("_AUTO_EACH", 0.0), ("_AUTO_MOST", 2)):
+    for name, value in (("PILOT", 200), ("_AUTO_EACH", 0.0), ("_AUTO_LEFT", 0.0)):
         monkeypatch.setattr(f"aesvm.bases.training.{name}", value)
     monkeypatch.setattr("aesvm.machines.rounds.EXACT_EFFORT", 10.0)
     monkeypatch.setattr("aesvm.machines.rounds.WORTH", np.inf)

@@ -29,6 +29,7 @@ from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
 from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.gathered import check_budget, strata_bytes
+from aesvm.out_of_core.looks import PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.sampling import sample
@@ -148,6 +149,10 @@ class ClusterRows:
         self.starts = np.zeros(1, dtype=np.int64)  # of the partitions, among all rows
 
     @property
+    def budget(self) -> float:
+        return self.reduction.budget
+
+    @property
     def scale(self) -> TargetScale | None:
         """The unit of targets that rows stand for each other with."""
         return self.reduction.reducer.scale
@@ -188,7 +193,7 @@ class ClusterRows:
         """The set that a model is trained on."""
         return tree.condensed(self.reduction.reducer.at_levels(self.run, self.cluster.progress))
 
-    def look(self, sent: parts.SentMachines) -> dict[int, parts.PartLook]:
+    def look(self, sent: parts.SentMachines) -> PartLooks:
         cluster = self.cluster
         before, cuts = self.scores, self.cuts
         if self.sent is not None:
@@ -373,17 +378,15 @@ def _look(
     sent: parts.SentMachines,
     before: dict[int, parts.RowScores] | None,
     cuts: dict[int, Cut] | None,
-) -> dict[int, parts.PartLook]:
+) -> PartLooks:
     if counted.part is None:
-        return {}
+        return PartLooks.of([])
     then = None if before is None or cuts is None else parts.LastRound(before, cuts)
     return parts.look(counted.part, scores, sent, then)
 
 
-def _merged_looks(
-    looks: list[dict[int, parts.PartLook]], level: int | None
-) -> dict[int, parts.PartLook]:
-    return parts.merged_looks(looks)
+def _merged_looks(looks: list[PartLooks], level: int | None) -> PartLooks:
+    return merged_looks(looks)
 
 
 def _stratify(

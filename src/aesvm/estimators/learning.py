@@ -27,7 +27,7 @@ from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
 from aesvm.machines.formulation import Array, Decision, Formulation, Offsets
-from aesvm.machines.one_vs_one import class_pairs
+from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rows import ClassRows, EveryRow, Rows, TargetRows
@@ -203,7 +203,7 @@ class Classes:
         else:
             costs = set_classes(estimator, counts)
         return GatheredLearner(
-            class_pairs(counts.classes, counts.counts, costs), formulation, assemble
+            ClassPairs(counts.classes, counts.counts, costs), formulation, assemble
         )
 
     def _check_pairs(self, estimator: Any, labels: NDArray[np.intp], costs: Array) -> None:

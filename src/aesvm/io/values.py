@@ -22,6 +22,7 @@ from aesvm.io.container import KINDS
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
+from aesvm.machines.results import Terms
 from aesvm.out_of_core.merge_tree import MergeTree
 from aesvm.out_of_core.stream import Stream
 from aesvm.out_of_core.tally import Tally
@@ -61,6 +62,7 @@ _RECORDS: dict[str, Callable] = {
         StreamedModel,
         Tally,
         TargetScale,
+        Terms,
         WeightedRows,
     )
 }

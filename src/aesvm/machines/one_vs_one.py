@@ -9,7 +9,9 @@ as in scikit-learn, signs are turned round: positive is the second class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 from math import sqrt
 from typing import Any, NamedTuple
@@ -40,15 +42,38 @@ class ClassPair(NamedTuple):
         return np.where(given == self.classes[0], *self.costs)
 
 
-def class_pairs(
-    classes: NDArray, counts: NDArray[np.intp], costs: NDArray[np.float64]
-) -> list[ClassPair]:
-    """Every pair of classes, of which there are ``counts`` rows."""
-    each = list(zip(classes, costs.tolist(), counts.tolist(), strict=True))
-    return [
-        ClassPair((one, other), (cost, other_cost), n_rows + other_rows)
-        for (one, cost, n_rows), (other, other_cost, other_rows) in combinations(each, 2)
-    ]
+@dataclass(frozen=True)
+class ClassPairs(Sequence[ClassPair]):
+    """Every pair of classes, each made when it is asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.one_vs_one import ClassPairs
+    >>> pairs = ClassPairs(np.array(["a", "b", "c"]), np.array([5, 6, 7]), np.ones(3))
+    >>> len(pairs), pairs[1].n_rows
+    (3, 12)
+    """
+
+    classes: NDArray  #: ascending
+    counts: NDArray[np.intp]  #: rows of each
+    costs: NDArray[np.float64]  #: C times the weight of each
+
+    def __len__(self) -> int:
+        return len(self.classes) * (len(self.classes) - 1) // 2
+
+    def __getitem__(self, number: Any) -> Any:
+        i, j = (int(own[number]) for own in self.places)
+        return ClassPair(
+            (self.classes[i], self.classes[j]),
+            (float(self.costs[i]), float(self.costs[j])),
+            int(self.counts[i] + self.counts[j]),
+        )
+
+    @cached_property
+    def places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The first and the second class of every pair, by number."""
+        return pair_classes(len(self.classes))
 
 
 def pair_classes(n_classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

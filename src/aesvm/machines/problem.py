@@ -155,6 +155,11 @@ class Machine:
         return Expansion(self.set.rows[self.support], coefs, decision.intercept)
 
     @property
+    def terms(self) -> tuple[NDArray[np.intp], Array]:
+        """The support vectors, rows of the kernel matrix, and their coefficients."""
+        return self.set.rows[self.support], self.coefs[self.support]
+
+    @property
     def n_support(self) -> int:
         return int(np.count_nonzero(self.coefs))
 

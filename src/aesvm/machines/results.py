@@ -20,14 +20,14 @@ class Trained(NamedTuple):
     machine: Machine
     n_iter: int
     account: Account
-    multipliers: tuple[NDArray[np.int32], Array] | None  #: rows, and coefficients lifted to them
+    multipliers: tuple[NDArray, Array] | None  #: rows, and coefficients lifted to them
 
 
 class Terms(NamedTuple):
     """Sums over training rows, one machine after another: ``sum_i coefs_i phi(x_i)``."""
 
     ends: NDArray[np.intp]  #: where each machine's terms end
-    rows: NDArray[np.int32]
+    rows: NDArray[np.int32] | NDArray[np.int64]
     coefs: Array
 
     @classmethod
@@ -54,7 +54,7 @@ class Terms(NamedTuple):
         """The number of each term's machine."""
         return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
 
-    def one(self, number: int) -> tuple[NDArray[np.int32], Array]:
+    def one(self, number: int) -> tuple[NDArray, Array]:
         """The rows and coefficients of one machine."""
         own = slice(self.ends[number - 1] if number else 0, self.ends[number])
         return self.rows[own], self.coefs[own]

@@ -121,19 +121,25 @@ class Trainer:
     def train_all(self, sets: TrainingSets, progress: Progress) -> list[Machine]:
         """Train a machine on each of the sets."""
         started = time.perf_counter()
-        machines = []
         with progress.task("solve", None if self.alone else len(sets.sets)) as task:
-            for number, own in enumerate(sets.sets):
-                if self.alone:
-                    machines.append(self.train(number, sets.kernel, own, task))
-                else:
-                    with task.task("pair", None) as part:
-                        machines.append(self.train(number, sets.kernel, own, part))
+            machines = self.train_each(sets, np.arange(len(sets.sets)), task)
         found = [machine for machine in machines if machine.solution is not None]
         n_exact = sum(machine.set.coverage.exact for machine in found)
         n_rows = n_different(machine.set.rows for machine in found)
         off = max((machine.solution.gap for machine in found if machine.solution), default=0.0)
         self.say_solved(len(found), n_exact, 0, n_rows, off, sum(self.n_iter), started)
+        return machines
+
+    def train_each(
+        self, sets: TrainingSets, numbers: NDArray[np.intp], progress: Progress
+    ) -> list[Machine]:
+        """Train machines of some numbers, one after another."""
+        if self.alone:
+            return [self.train(0, sets.kernel, sets.sets[0], progress)]
+        machines = []
+        for number, own in zip(numbers.tolist(), sets.sets, strict=True):
+            with progress.task("pair", None) as part:
+                machines.append(self.train(number, sets.kernel, own, part))
         return machines
 
     def note(self, number: int, state: State) -> None:
@@ -145,6 +151,20 @@ class Trainer:
         if n_cut and self.progress.is_over():
             for _ in range(n_cut):
                 self.progress.cut_short(f"a solve ended before tol={self.options.tol:g}")
+
+    def say_trained(self, trained: TrainedMachines, started: float) -> None:
+        """Print a line about all machines of a fit."""
+        accounts = trained.accounts
+        learned = accounts["n_rows"] > 0
+        self.say_solved(
+            int(np.count_nonzero(learned)),
+            int(np.count_nonzero(learned & accounts["exact"])),
+            int(accounts["rounds"].max()),
+            len(trained.solved),
+            float(trained.kkt_violation.max()),
+            int(trained.n_iter.sum()),
+            started,
+        )
 
     def say_solved(
         self,
@@ -316,7 +336,7 @@ def train_in_memory(
     with trainer.progress.task(
         "training", steps, quiet=not trainer.alone, share=1.0, bar=True
     ) as task:
-        together = None if small is None else _train_together(small, trainer, task)
+        together = None if small is None else train_together(small, trainer, task)
         for number, problem in zip(numbers.tolist(), problems, strict=True):
             own = replace(policy, effort=len(problem.rows) ** 2 / max(total_effort, 1.0))
             of_pair = task.task("pair", None, share=own.effort)
@@ -339,22 +359,13 @@ def train_in_memory(
         norms = 0.5 * total("squared_norm")
         trainer.history.note(_TOGETHER, norms + total("loss"), total("dual_objective"))
         trained = together.put_together(small.numbers, trained, numbers)
-    accounts = trained.accounts
-    learned = accounts["n_rows"] > 0
-    trainer.say_solved(
-        int(np.count_nonzero(learned)),
-        int(np.count_nonzero(learned & accounts["exact"])),
-        int(accounts["rounds"].max()),
-        len(trained.solved),
-        float(trained.kkt_violation.max()),
-        int(trained.n_iter.sum()),
-        started,
-    )
+    trainer.say_trained(trained, started)
     trainer.note_cut(int(np.count_nonzero(~trained.converged)))
     return trained
 
 
-def _train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> TrainedMachines:
+def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> TrainedMachines:
+    """Train small pairs; ``task`` has a step for each of their tiles."""
     options = trainer.options
     n_done = 0
 

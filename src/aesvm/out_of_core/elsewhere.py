@@ -17,7 +17,8 @@ from aesvm.machines.formulation import total_loss
 from aesvm.machines.problem import Machine, TrainingSets
 from aesvm.machines.rounds import Cut, Look, State
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer
-from aesvm.out_of_core.part import PartLook, SentMachine, SentMachines, Strata
+from aesvm.out_of_core.looks import PartLook, PartLooks
+from aesvm.out_of_core.part import SentMachine, SentMachines, Strata
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 
@@ -35,10 +36,17 @@ class GatheredRows(NamedTuple):
 class Answers(Protocol):
     """Whoever holds the rows and answers about them; every method asks for all of them once."""
 
-    def gather(self, hull_tol: float) -> GatheredRows:
-        """Representatives of all rows, within a squared distance."""
+    @property
+    def budget(self) -> float:
+        """Bytes for the rows that are gathered."""
 
-    def look(self, sent: SentMachines) -> dict[int, PartLook]:
+    def gather(self, hull_tol: float) -> GatheredRows:
+        """Representatives of all rows, within a squared distance; all of them where it is zero.
+
+        It is asked for where no round follows: nothing else need be answered afterwards.
+        """
+
+    def look(self, sent: SentMachines) -> PartLooks:
         """What each machine says of its rows."""
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
@@ -65,7 +73,7 @@ class RowsElsewhere:
         self.sent = list(sent.machines)
         seen = self.answers.look(sent)
         return [
-            _look(machine, seen.get(number), free_offsets, self.gatherer)
+            _look(machine, seen.one(number), free_offsets, self.gatherer)
             for number, machine in enumerate(state.machines)
         ]
 

@@ -53,19 +53,34 @@ class Gatherer:
     formulation: Formulation
     sum_tol: float
 
+    def kernel(self, rows: WeightedRows) -> TrainingKernel:
+        """The kernel matrix of one set, its values checked."""
+        kernel = TrainingKernel(self.spec, rows.X, self.sum_tol)
+        kernel.check_bounded(np.arange(len(rows)))
+        return kernel
+
     def of_one_set(
-        self, rows: WeightedRows, hull_tol: float, start_of: StartOf | None = None
+        self,
+        rows: WeightedRows,
+        hull_tol: float,
+        start_of: StartOf | None = None,
+        kernel: TrainingKernel | None = None,
+        only: NDArray[np.intp] | None = None,
     ) -> GatheredSets:
-        """The training sets of all machines, from one set of weighted rows."""
+        """The training sets of all machines, from one set of weighted rows.
+
+        ``kernel``: of these rows, where it is there already; ``only``: the numbers of the machines
+        that are wanted.
+        """
         sets = []
-        for number, selection in enumerate(self.selections):
+        for number in range(len(self.selections)) if only is None else only.tolist():
+            selection = self.selections[number]
             at = selection.members(rows.targets)
             reach = np.full(len(at), rows.reach)
             start = None if start_of is None else start_of(number, rows.indices[at])
             given = rows.targets[at]
             sets.append(self._set(selection, at, given, rows.weights[at], reach, start))
-        kernel = TrainingKernel(self.spec, rows.X, self.sum_tol)
-        kernel.check_bounded(np.arange(len(rows)))
+        kernel = self.kernel(rows) if kernel is None else kernel
         return GatheredSets(kernel, sets, rows.targets, rows.indices, hull_tol)
 
     def of_strata(self, strata: dict[int, Strata], hull_tol: float) -> GatheredSets:

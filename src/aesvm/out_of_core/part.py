@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,16 +26,13 @@ from numpy.typing import NDArray
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.formulation import Array, Formulation, Offsets
 from aesvm.machines.problem import RowSelection
-from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut
+from aesvm.machines.rounds import COARSER, WIDEST, Cut
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.out_of_core import merge_tree
+from aesvm.out_of_core.looks import SHIFT, PartLook, PartLooks, steps_of
 from aesvm.out_of_core.merge_tree import Reduce
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined, stacked
 from aesvm.sets.combinations import Combinations
-
-#: How far from the present offset a better one is looked for, in the formulation's ``width``, and
-#: on how many steps.
-SHIFT, STEPS = 0.25, 256
 
 
 class Part(NamedTuple):
@@ -134,71 +130,6 @@ def _scores(
     return RowScores(at, known[at], n_values, float(wrong @ wrong), len(wrong))
 
 
-class PartLook(NamedTuple):
-    """The rows of a machine, seen by it: their losses as a function of its offsets.
-
-    A row's loss is ramps (``machines.formulation``) that begin at kinks. Of all ramps whose kink is
-    between two of the steps, the sums of costs and of costs times kinks are kept, falling and
-    rising apart: at every step the losses are known to the last digit, and between two steps there
-    is little to gain.
-    """
-
-    sums: Array  #: offset, falling or rising, interval, power of the kink (from the present offset)
-    slopes: Array  #: of F in each offset, beside the losses
-    squared_error: float
-    n_wrong: int
-    n_values: int
-    n_crossed: int  #: rows on another piece than the one they were represented on
-    width: float  #: the formulation's, which steps are measured in
-
-    def plus(self, other: PartLook) -> PartLook:
-        return PartLook(
-            self.sums + other.sums,
-            self.slopes + other.slopes,
-            self.squared_error + other.squared_error,
-            self.n_wrong + other.n_wrong,
-            self.n_values + other.n_values,
-            self.n_crossed + other.n_crossed,
-            self.width,
-        )
-
-    def doubt(self, loss_reduced: float, offsets: Offsets) -> float:
-        """How far from a kink a row must be for its piece to be believed (``machines.rounds``).
-
-        What the representatives of the parts get wrong is known row by row; of those that the
-        machine was trained on, which pay ``loss_reduced``, no more than the mean, over the rows
-        that pay.
-        """
-        error = sqrt(self.squared_error / self.n_wrong) if self.n_wrong else 0.0
-        middle = STEPS // 2 + 1
-        paying = self.sums[:, 0, middle:, 0].sum() + self.sums[:, 1, :middle, 0].sum()
-        if paying > 0.0:
-            error = max(error, abs(self.here(offsets) - loss_reduced) / paying)
-        return min(DEVIATIONS * error, WIDEST * self.width)
-
-    def losses(self, offsets: Offsets) -> Array:
-        """Of each offset, what depends on it, on every step; in the middle are the present ones."""
-        steps = _steps(self.width)
-        falling, rising = self.sums[:, 0], self.sums[:, 1]
-        above = np.cumsum(falling[:, ::-1], axis=1)[:, ::-1][:, 1:]
-        below = np.cumsum(rising, axis=1)[:, :-1]
-        ramps = above[..., 1] - steps * above[..., 0] + steps * below[..., 0] - below[..., 1]
-        return ramps + self.slopes[:, None] * (np.array(offsets)[:, None] + steps)
-
-    def here(self, offsets: Offsets) -> float:
-        """The losses at the present offsets."""
-        return float(self.losses(offsets)[:, STEPS // 2].sum())
-
-    def best(self, offsets: Offsets) -> tuple[Offsets, float]:
-        """The steps on which the losses are least, and these; ``offsets`` are the present ones."""
-        losses = self.losses(offsets)
-        at = losses.argmin(axis=1)
-        each = np.arange(len(offsets))
-        at[losses[each, at] >= losses[:, STEPS // 2]] = STEPS // 2
-        found = np.array(offsets) + _steps(self.width)[at]
-        return tuple(found.tolist()), float(losses[each, at].sum())
-
-
 class LastRound(NamedTuple):
     """How the rows of a part were last represented: the scores then, and where they were cut."""
 
@@ -208,13 +139,13 @@ class LastRound(NamedTuple):
 
 def look(
     part: Part, found: dict[int, RowScores], sent: SentMachines, before: LastRound | None
-) -> dict[int, PartLook]:
-    """The ``PartLook`` of every machine that has rows here."""
-    return {
-        number: _look(part.rows, found[number], machine, sent, before, number)
+) -> PartLooks:
+    """What every machine that has rows here says of them."""
+    return PartLooks.of(
+        (number, _look(part.rows, found[number], machine, sent, before, number))
         for number, machine in sent.machines.items()
         if number in found
-    }
+    )
 
 
 def _look(
@@ -231,7 +162,7 @@ def _look(
     ramps = formulation.ramps(found.values, targets, costs)
     kinks = ramps.kinks - np.array(machine.offsets)[ramps.which]
     width = formulation.width(machine.offsets)
-    steps = _steps(width)
+    steps = steps_of(width)
     sums = np.zeros((len(machine.offsets), 2, len(steps) + 1, 2))
     for offset, direction in np.ndindex(sums.shape[:2]):
         mine = (ramps.which == offset) & (ramps.rising == bool(direction))
@@ -256,19 +187,6 @@ def _look(
         crossed,
         width,
     )
-
-
-def merged_looks(looks: list[dict[int, PartLook]]) -> dict[int, PartLook]:
-    """What several parts have seen, together."""
-    merged: dict[int, PartLook] = {}
-    for own in looks:
-        for number, seen in own.items():
-            merged[number] = merged[number].plus(seen) if number in merged else seen
-    return merged
-
-
-def _steps(width: float) -> Array:
-    return width * np.linspace(-SHIFT, SHIFT, STEPS + 1)
 
 
 #: Rows of a machine by position: first those near a kink as they are, then a set for each piece.
@@ -303,7 +221,8 @@ def stratify(
         pieces = formulation.pieces(positions, cut.doubt)
         own = [rows.take(np.flatnonzero(pieces == at - 1)) for at in range(len(tolerances))]
         strata[number] = [
-            reduce(stratum, tolerance, level) if len(stratum) else stratum
+            # without a tolerance there is nothing to reduce: the rows of a part are distinct
+            reduce(stratum, tolerance, level) if len(stratum) and tolerance > 0.0 else stratum
             for stratum, tolerance in zip(own, tolerances, strict=True)
         ]
     return strata
@@ -325,7 +244,7 @@ def merged_strata(
         band, *pieces = zip(*own, strict=True)
         near = joined(band)
         merged[number] = [
-            reduce(near, 0.0, level) if len(near) else near,
+            reduce(near, 0.0, level) if len(near) and len(own) > 1 else near,
             *(
                 merge_tree.merged(sets, tolerance, level, reduce)
                 for sets, tolerance in zip(pieces, tolerances[1:], strict=True)

@@ -16,10 +16,11 @@ from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
 from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.gathered import check_budget, strata_bytes
+from aesvm.out_of_core.looks import PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import buffers, folded
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.source import KnownRows, Validate, read_again
-from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.out_of_core.weighted_rows import WeightedRows, joined
 from aesvm.runtime.progress import Progress
 
 
@@ -72,19 +73,26 @@ class RereadSource:
         self.cuts: dict[int, Cut] | None = None  # of the last round
 
     def gather(self, hull_tol: float) -> GatheredRows:
-        """What the first pass holds: it is not read again."""
-        return self.held
+        """What the first pass holds; all rows are read again."""
+        if hull_tol > 0.0:
+            return self.held
+        quiet = self.progress.quietly().to_the_end()
 
-    def look(self, sent: parts.SentMachines) -> dict[int, parts.PartLook]:
+        def distinct(rows: WeightedRows) -> WeightedRows:
+            return self.reducer.part(rows, 0.0, self.run, quiet).rows
+
+        return GatheredRows(distinct(joined(list(map(distinct, self._buffers("gather"))))), 0.0)
+
+    def look(self, sent: parts.SentMachines) -> PartLooks:
         before, cuts = self.scores, self.cuts
         self.sent, self.scores = sent, []
-        seen: dict[int, parts.PartLook] = {}
+        seen = PartLooks.of([])
         quiet = self.progress.quietly().to_the_end()
         for number, rows in enumerate(self._buffers("look")):
             part = self.reducer.part(rows, self.first_tol, self.run, quiet)
             self.scores.append(parts.score(part, sent, self.run))
             then = None if cuts is None else parts.LastRound(before[number], cuts)
-            seen = parts.merged_looks([seen, parts.look(part, self.scores[-1], sent, then)])
+            seen = merged_looks([seen, parts.look(part, self.scores[-1], sent, then)])
         return seen
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, parts.Strata]:

@@ -23,11 +23,12 @@ from aesvm.machines.formulation import Array, Formulation
 from aesvm.machines.history import Step
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 from aesvm.machines.problem import RowSelection
-from aesvm.machines.results import Trained, TrainedMachines
+from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import Policy, State, refine
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf
+from aesvm.out_of_core.many_pairs import are_many, gather_all, train_pairs
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.spans import train_in_span
 from aesvm.out_of_core.stream import Stream
@@ -51,8 +52,8 @@ class GatheredFit(NamedTuple):
     hull_tol: float  #: of the rows that the model was trained on
     first: WeightedRows  #: the set of the first solution
     first_tol: float  #: its tolerance
-    #: of each machine: support vectors, coefficients; None where these are no multipliers
-    starts: list[tuple[NDArray[np.int64], Array]] | None
+    #: support vectors by their index in the stream, and multipliers; None where there are none
+    starts: Terms | None
     cut_short: str  #: what a callback has cut short; empty where nothing was
     n_vectors: int | None = None  #: of all machines together, where they are few by design
     history: Sequence[Step] = ()
@@ -67,7 +68,7 @@ class StreamedModel:
     trained_at: int = 0  #: rows of the stream when the model was trained
     trained_digest: Digest = NOTHING  #: of these rows
     refined: bool = False  #: whether rounds led to the model, or passes over all rows
-    starts: list[tuple[NDArray[np.int64], Array]] | None = None
+    starts: Terms | None = None  #: multipliers of the model, rows by their index in the stream
 
     def counts(self) -> ClassCounts:
         tally = self.stream.tally
@@ -103,7 +104,7 @@ class StreamedModel:
         if self.starts is None or not len(indices):
             return None
         start = np.zeros(len(indices))
-        support, coefs = self.starts[number]
+        support, coefs = self.starts.one(number)
         at = np.minimum(np.searchsorted(indices, support), len(indices) - 1)
         here = indices[at] == support
         start[at[here]] = coefs[here]
@@ -154,9 +155,15 @@ class GatheredTrainer:
         self, rows: WeightedRows, hull_tol: float, start_of: StartOf | None = None
     ) -> GatheredFit:
         """Train on one set of a tolerance, without rounds."""
-        sets = self.gatherer.of_one_set(rows, hull_tol, start_of)
-        state = State(self.trainer.train_all(sets, self.progress), 0, sets)
-        return self._fit(state, rows, hull_tol)
+        gatherer, trainer = self.gatherer, self.trainer
+        kernel = gatherer.kernel(rows)
+        if are_many(gatherer):
+            found = train_pairs(rows, hull_tol, gatherer, kernel, trainer, self.progress, start_of)
+            sets = GatheredSets(kernel, [], rows.targets, rows.indices, hull_tol)
+            return self._fit(found, sets, 0, rows, hull_tol)
+        sets = gatherer.of_one_set(rows, hull_tol, start_of, kernel)
+        state = State(trainer.train_all(sets, self.progress), 0, sets)
+        return self._fit(self._trained(state), sets, 0, rows, hull_tol)
 
     def refine(
         self,
@@ -167,6 +174,11 @@ class GatheredTrainer:
         policy: Policy,
     ) -> GatheredFit:
         """Train on a first set of a tolerance, and make rounds with who has the rows."""
+        if rows.reach == 0.0:  # every row stands for itself: there is nothing to refine
+            return self.train(rows, first_tol)
+        if gather_all(self.gatherer, rows, answers.budget) and not self.progress.is_over():
+            self.progress.say("all rows are gathered: every pair of classes is small")
+            return self.train(*answers.gather(0.0))._replace(refined=True)
         place = RowsElsewhere(answers, self.gatherer, hull_tol, self.trainer.options.tol)
         sets = self.gatherer.of_one_set(rows, first_tol)
         train = self.trainer.train_all
@@ -174,7 +186,9 @@ class GatheredTrainer:
         state = refine(place, sets, policy, self.formulation, train, self.progress, note)
         if place.finer_rows is not None and state.sets is not sets:
             rows, first_tol = place.finer_rows
-        return self._fit(state, rows, first_tol)
+        last = state.sets
+        assert isinstance(last, GatheredSets)
+        return self._fit(self._trained(state), last, state.rounds, rows, first_tol)
 
     def train_in_span(
         self,
@@ -206,28 +220,33 @@ class GatheredTrainer:
             len(trained.solved),
         )
 
-    def _fit(self, state: State, first: WeightedRows, first_tol: float) -> GatheredFit:
-        sets = state.sets
-        assert isinstance(sets, GatheredSets)
+    def _trained(self, state: State) -> TrainedMachines:
         accounts = accounts_of(state, self.formulation)
         each = [
-            Trained(machine, n_iter, account, None)
+            Trained(machine, n_iter, account, machine.terms)
             for machine, n_iter, account in zip(
                 state.machines, self.trainer.n_iter, accounts, strict=True
             )
         ]
-        trained = TrainedMachines.of(each, self.formulation)
+        return TrainedMachines.of(each, self.formulation)
+
+    def _fit(
+        self,
+        trained: TrainedMachines,
+        sets: GatheredSets,
+        rounds: int,
+        first: WeightedRows,
+        first_tol: float,
+    ) -> GatheredFit:
         fitted = self.learner.assemble(sets.kernel.X, sets.given, trained)
-        starts = [
-            (sets.indices[machine.set.rows[machine.support]], machine.coefs[machine.support])
-            for machine in state.machines
-        ]
+        multipliers = trained.multipliers
+        starts = multipliers._replace(rows=sets.indices[multipliers.rows])
         support = sets.indices[fitted.support]
         self.trainer.note_cut(int(np.count_nonzero(~trained.converged)))
         return GatheredFit(
             fitted._replace(support=support),
             trained.accounts,
-            state.rounds > 0,
+            rounds > 0,
             len(trained.solved),
             sets.hull_tol,
             first,
@@ -267,10 +286,10 @@ def certify(
         tol,
     )
     seen = answers.look(sent)
-    found = [
-        replace(account, loss=seen[number].here(account.offsets)) if number in seen else account
-        for number, account in enumerate(accounts)
-    ]
+    found = []
+    for number, account in enumerate(accounts):
+        own = seen.one(number)
+        found.append(account if own is None else replace(account, loss=own.here(account.offsets)))
     return Accounts.of(found)
 
 

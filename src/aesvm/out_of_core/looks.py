@@ -1,0 +1,201 @@
+"""What machines say of rows that are elsewhere: their losses, which add up over the parts.
+
+Looks travel. With many classes there are very many machines, and few rows of each in a part. Of the
+sums that a look is made of most are zero then: those that are not are kept, and all numbers of all
+machines as columns. That is some 60 bytes for each machine that has rows in a part, and 18 at most
+for each kink of the loss of such a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.machines.formulation import Array, Offsets
+from aesvm.machines.rounds import DEVIATIONS, WIDEST
+
+#: How far from the present offset a better one is looked for, in the formulation's ``width``, and
+#: on how many steps.
+SHIFT, STEPS = 0.25, 256
+
+
+def steps_of(width: float) -> Array:
+    """Offsets that are tried, from the present one."""
+    return width * np.linspace(-SHIFT, SHIFT, STEPS + 1)
+
+
+class PartLook(NamedTuple):
+    """The rows of one machine, seen by it: their losses as a function of its offsets.
+
+    A row's loss is ramps (``machines.formulation``) that begin at kinks. Of all ramps whose kink is
+    between two of the steps, the sums of costs and of costs times kinks are kept, falling and
+    rising apart: at every step the losses are known to the last digit, and between two steps there
+    is little to gain.
+    """
+
+    sums: Array  #: offset, falling or rising, interval, power of the kink (from the present offset)
+    slopes: Array  #: of F in each offset, beside the losses
+    squared_error: float
+    n_wrong: int
+    n_values: int
+    n_crossed: int  #: rows on another piece than the one they were represented on
+    width: float  #: the formulation's, which steps are measured in
+
+    def doubt(self, loss_reduced: float, offsets: Offsets) -> float:
+        """How far from a kink a row must be for its piece to be believed (``machines.rounds``).
+
+        What the representatives of the parts get wrong is known row by row; of those that the
+        machine was trained on, which pay ``loss_reduced``, no more than the mean, over the rows
+        that pay.
+        """
+        error = sqrt(self.squared_error / self.n_wrong) if self.n_wrong else 0.0
+        middle = STEPS // 2 + 1
+        paying = self.sums[:, 0, middle:, 0].sum() + self.sums[:, 1, :middle, 0].sum()
+        if paying > 0.0:
+            error = max(error, abs(self.here(offsets) - loss_reduced) / paying)
+        return min(DEVIATIONS * error, WIDEST * self.width)
+
+    def losses(self, offsets: Offsets) -> Array:
+        """Of each offset, what depends on it, on every step; in the middle are the present ones."""
+        steps = steps_of(self.width)
+        falling, rising = self.sums[:, 0], self.sums[:, 1]
+        above = np.cumsum(falling[:, ::-1], axis=1)[:, ::-1][:, 1:]
+        below = np.cumsum(rising, axis=1)[:, :-1]
+        ramps = above[..., 1] - steps * above[..., 0] + steps * below[..., 0] - below[..., 1]
+        return ramps + self.slopes[:, None] * (np.array(offsets)[:, None] + steps)
+
+    def here(self, offsets: Offsets) -> float:
+        """The losses at the present offsets."""
+        return float(self.losses(offsets)[:, STEPS // 2].sum())
+
+    def best(self, offsets: Offsets) -> tuple[Offsets, float]:
+        """The steps on which the losses are least, and these; ``offsets`` are the present ones."""
+        losses = self.losses(offsets)
+        at = losses.argmin(axis=1)
+        each = np.arange(len(offsets))
+        at[losses[each, at] >= losses[:, STEPS // 2]] = STEPS // 2
+        found = np.array(offsets) + steps_of(self.width)[at]
+        return tuple(found.tolist()), float(losses[each, at].sum())
+
+
+class PartLooks(NamedTuple):
+    """The looks of several machines at the rows of a part, or of several parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.out_of_core.looks import STEPS, PartLook, PartLooks, merged_looks
+    >>> sums = np.zeros((1, 2, STEPS + 2, 2))
+    >>> sums[0, 0, 9] = 2.0, 0.5
+    >>> looks = PartLooks.of([(7, PartLook(sums, np.zeros(1), 0.0, 1, 3, 0, 1.0))])
+    >>> twice = merged_looks([looks, looks])
+    >>> twice.one(7).sums[0, 0, 9], twice.one(7).n_values, twice.one(8)
+    (array([4., 1.]), 6, None)
+    """
+
+    numbers: NDArray[np.int32]  #: of the machines, ascending
+    slopes: Array  #: these and what follows as in ``PartLook``, a line for each machine
+    squared_error: Array
+    n_wrong: NDArray[np.int64]
+    n_values: NDArray[np.int64]
+    n_crossed: NDArray[np.int64]
+    width: Array
+    n_cells: NDArray[np.int32]  #: sums of each machine that are not zero
+    cells: NDArray[np.uint16]  #: which these are, one machine after another
+    sums: Array  #: (n_cells.sum(), 2)
+
+    @classmethod
+    def of(cls, each: Iterable[tuple[int, PartLook]]) -> PartLooks:
+        """Those of machines that are given one by one, by ascending number."""
+        numbers, looks, cells, sums = [], [], [_NO_CELLS], [np.empty((0, 2))]
+        for number, look in each:
+            own = look.sums.reshape(-1, 2)
+            at = np.flatnonzero(own.any(axis=1) & _counts(len(look.slopes)))
+            numbers.append(number)
+            looks.append((*look[1:],))
+            cells.append(at.astype(np.uint16))
+            sums.append(own[at])
+        columns = list(zip(*looks, strict=True)) or [()] * 6
+        return cls(
+            np.array(numbers, dtype=np.int32),
+            np.array(columns[0], dtype=np.float64).reshape(len(numbers), -1 if numbers else 0),
+            np.array(columns[1], dtype=np.float64),
+            np.array(columns[2], dtype=np.int64),
+            np.array(columns[3], dtype=np.int64),
+            np.array(columns[4], dtype=np.int64),
+            np.array(columns[5], dtype=np.float64),
+            np.array([len(own) for own in cells[1:]], dtype=np.int32),
+            np.concatenate(cells),
+            np.concatenate(sums),
+        )
+
+    def one(self, number: int) -> PartLook | None:
+        """The look of one machine; None where it has seen no row."""
+        at = int(np.searchsorted(self.numbers, number))
+        if at == len(self.numbers) or self.numbers[at] != number:
+            return None
+        end = int(self.n_cells[: at + 1].sum())
+        own = slice(end - int(self.n_cells[at]), end)
+        n_offsets = self.slopes.shape[1]
+        sums = np.zeros((n_offsets * _CELLS, 2))
+        sums[self.cells[own]] = self.sums[own]
+        return PartLook(
+            sums.reshape(n_offsets, 2, STEPS + 2, 2),
+            self.slopes[at],
+            float(self.squared_error[at]),
+            int(self.n_wrong[at]),
+            int(self.n_values[at]),
+            int(self.n_crossed[at]),
+            float(self.width[at]),
+        )
+
+
+#: Sums of a machine for each of its offsets, falling and rising.
+_CELLS = 2 * (STEPS + 2)
+
+_NO_CELLS: NDArray[np.uint16] = np.empty(0, dtype=np.uint16)
+
+
+def _counts(n_offsets: int) -> NDArray[np.bool_]:
+    """Which sums are of ramps that cost something at one of the steps."""
+    counts = np.ones((n_offsets, 2, STEPS + 2), dtype=bool)
+    counts[:, 0, 0] = counts[:, 1, -1] = False
+    return counts.ravel()
+
+
+def merged_looks(looks: Sequence[PartLooks]) -> PartLooks:
+    """What several parts have seen, together."""
+    own = [one for one in looks if len(one.numbers)]
+    if len(own) < 2:
+        return own[0] if own else looks[0]
+    given = np.concatenate([one.numbers for one in own])
+    numbers, first, which = np.unique(given, return_index=True, return_inverse=True)
+
+    def added(columns: list[NDArray]) -> NDArray:
+        column = np.concatenate(columns)
+        whole = np.zeros((len(numbers), *column.shape[1:]), dtype=column.dtype)
+        np.add.at(whole, which, column)
+        return whole
+
+    each = np.repeat(which, np.concatenate([one.n_cells for one in own]))
+    size = own[0].slopes.shape[1] * _CELLS
+    keys, at = np.unique(
+        each * size + np.concatenate([one.cells for one in own]), return_inverse=True
+    )
+    sums = np.concatenate([one.sums for one in own])
+    return PartLooks(
+        numbers,
+        added([one.slopes for one in own]),
+        added([one.squared_error for one in own]),
+        added([one.n_wrong for one in own]),
+        added([one.n_values for one in own]),
+        added([one.n_crossed for one in own]),
+        np.concatenate([one.width for one in own])[first],
+        np.bincount(keys // size, minlength=len(numbers)).astype(np.int32),
+        (keys % size).astype(np.uint16),
+        np.stack([np.bincount(at, power, len(keys)) for power in sums.T], axis=1),
+    )

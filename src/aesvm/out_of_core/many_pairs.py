@@ -1,0 +1,143 @@
+"""Pairs of classes of one weighted set, small ones many at a time (``machines.small_pairs``)."""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels import TrainingKernel
+from aesvm.machines import small_pairs
+from aesvm.machines.accounts import Accounts
+from aesvm.machines.certifying import accounts_of
+from aesvm.machines.formulation import PairFormulation
+from aesvm.machines.one_vs_one import ClassPairs
+from aesvm.machines.results import Trained, TrainedMachines
+from aesvm.machines.rounds import State
+from aesvm.machines.small_pairs import ClassMembers, SmallPairs
+from aesvm.machines.training import Trainer, train_together
+from aesvm.out_of_core.gathered import Gatherer, StartOf
+from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.runtime.progress import Progress
+
+#: All rows are gathered where the budget has room for this many times what they are expected to
+#: take: sparse rows differ in size.
+_ROOM = 4.0
+
+
+def are_many(gatherer: Gatherer) -> bool:
+    """Whether machines are pairs of classes, and so many that small ones are trained together."""
+    pairs = gatherer.selections
+    return isinstance(pairs, ClassPairs) and len(pairs) >= small_pairs.FEWEST_PAIRS
+
+
+def gather_all(gatherer: Gatherer, rows: WeightedRows, budget: float) -> bool:
+    """Whether many pairs had better be trained on all rows than by rounds.
+
+    A round gathers rows for every pair, a row for each of the others of its class; all rows at once
+    are fewer, and pairs that are small are solved in less time than their rows are stratified.
+
+    Parameters
+    ----------
+    gatherer : Gatherer
+    rows : WeightedRows
+        The first set, by which the size of a row is told.
+    budget : float
+        Bytes for the rows that are gathered.
+    """
+    pairs = gatherer.selections
+    if not are_many(gatherer) or not isinstance(pairs, ClassPairs):
+        return False
+    largest = int(np.sort(pairs.counts)[-2:].sum())
+    n_bytes = rows.n_bytes / len(rows) * float(pairs.counts.sum())
+    return largest <= small_pairs.MOST_ROWS and _ROOM * n_bytes <= budget
+
+
+def train_pairs(
+    rows: WeightedRows,
+    hull_tol: float,
+    gatherer: Gatherer,
+    kernel: TrainingKernel,
+    trainer: Trainer,
+    progress: Progress,
+    start_of: StartOf | None = None,
+) -> TrainedMachines:
+    """Train every pair on one set; what pairs keep are their numbers and support vectors.
+
+    Parameters
+    ----------
+    rows : WeightedRows
+    hull_tol : float
+        The tolerance that they were gathered at.
+    gatherer : Gatherer
+        Of all pairs.
+    kernel : TrainingKernel
+        Of these rows.
+    trainer : Trainer
+    progress : Progress
+    start_of : callable, default=None
+        Coefficients that pairs trained by themselves begin with.
+    """
+    started = time.perf_counter()
+    pairs, formulation = gatherer.selections, cast(PairFormulation, gatherer.formulation)
+    assert isinstance(pairs, ClassPairs)
+    cache_bytes = int(trainer.options.cache_size * 1e6)
+    small = SmallPairs(_by_class(rows, pairs), kernel, formulation, cache_bytes)
+    others = np.delete(np.arange(len(pairs)), small.numbers)
+    sets = gatherer.of_one_set(rows, hull_tol, start_of, kernel, others)
+    with progress.task("solve", len(others) + len(small.tiles)) as task:
+        together = train_together(small, trainer, task)
+        machines = trainer.train_each(sets, others, task)
+    together = together._replace(accounts=_gathered(together.accounts, small.numbers, rows, pairs))
+    each = [
+        Trained(machine, trainer.n_iter[number], account, machine.terms)
+        for machine, number, account in zip(
+            machines,
+            others.tolist(),
+            accounts_of(State(machines, 0, sets), formulation),
+            strict=True,
+        )
+    ]
+    alone = TrainedMachines.of(each, formulation)
+    trained = together.put_together(small.numbers, alone, others)
+    trainer.say_trained(trained, started)
+    return trained
+
+
+def _by_class(rows: WeightedRows, pairs: ClassPairs) -> ClassMembers:
+    labels = np.searchsorted(pairs.classes, rows.targets)
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels, minlength=len(pairs.classes)))
+    with np.errstate(over="ignore"):
+        bounds = pairs.costs[labels] * rows.weights
+    return ClassMembers(order, ends, bounds[order])
+
+
+def _gathered(
+    accounts: Accounts, numbers: NDArray[np.intp], rows: WeightedRows, pairs: ClassPairs
+) -> Accounts:
+    """Accounts of pairs solved on a set: what is known of the rows that it stands for.
+
+    Where every row stands for itself, what is known of the set is.
+    """
+    first, second = (own[numbers] for own in pairs.places)
+    learned, reach = accounts["n_rows"] > 0, rows.reach
+    known: dict[str, NDArray] = {
+        "exact": ~learned | (reach == 0.0),
+        "n_rows": np.where(learned, pairs.counts[first] + pairs.counts[second], 0),
+        "max_residual": np.where(learned, reach**2, 0.0),
+        "total_residual": np.where(learned, 0.0 if reach == 0.0 else np.nan, 0.0),
+        "weighted_distances": np.where(learned, accounts["total_cost"] * reach, 0.0),
+    }
+    if reach > 0.0:
+        unknown = np.where(learned, np.nan, 0.0)
+        known |= {
+            "loss": unknown,
+            "dual_objective": unknown,
+            "violators": np.where(learned, -1, 0),
+            "proof_rounding": np.zeros(len(learned)),
+            "proven": ~learned,
+        }
+    return Accounts({**accounts.columns, **known})
