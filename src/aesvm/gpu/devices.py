@@ -66,6 +66,11 @@ class Device:
             finally:
                 self.xp.get_default_memory_pool().free_all_blocks()
 
+    def wait(self) -> None:
+        """Wait until all that was asked for is done."""
+        if self.xp is not np:
+            self.xp.cuda.get_current_stream().synchronize()
+
     def free_bytes(self) -> float:
         """Bytes that may be taken now."""
         if self.xp is np:

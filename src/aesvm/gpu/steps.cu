@@ -14,7 +14,7 @@ typedef REAL real;
 
 // The places of ``account``, which the host reads after every round.
 enum { GAP, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, DECREASE, MOVED,
-       N_MOVED, N_STAY };
+       N_MOVED, N_STAY };  // as in steps.py
 
 // All variables in play, and the rows they belong to.
 #define VARIABLES \
@@ -188,7 +188,7 @@ struct Second { unsigned gain; int k; double slope, room, diag, value; };
 extern "C" __global__ void __launch_bounds__(1024) update_pairs(
     const real *K, const int *chosen, const int *n_chosen, const int *numbers, const double *scores,
     const int *at, double *coefs, const double *linear, const double *lower, const double *upper,
-    const signed char *groups, int n_groups, double tol, double inner, long long limit,
+    const signed char *groups, int n_groups, double aim, double tol, double inner, long long limit,
     int *moved_rows, double *moves, int *n_moved, double *account)
 {
     __shared__ First firsts[2][32];
@@ -210,6 +210,7 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
     }
     const double flat = 1e-12 * largest + 1e-300;
     const float enough = (float)fmax(tol, inner * account[GAP]);
+    if (account[GAP] <= aim) limit = 0;
     long long updates = 0;
     double decrease = 0;
     while (updates < limit) {
@@ -300,10 +301,9 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
 }
 
 // For how many rounds each variable has been at a bound that it does not want to leave; and how many
-// have been there for less than ``most``, in stay[0].
+// have been there for less than ``most``.
 extern "C" __global__ void count_rest(
-    VARIABLES, const signed char *groups, int n, int most, const double *account, signed char *rest,
-    int *stay)
+    VARIABLES, const signed char *groups, int n, int most, signed char *rest, double *account)
 {
     const int v = blockIdx.x * blockDim.x + threadIdx.x;
     bool stays = false;
@@ -315,5 +315,6 @@ extern "C" __global__ void count_rest(
         stays = rest[v] < most;
     }
     const int count = __popc(__ballot_sync(ALL, stays));
-    if (threadIdx.x % 32 == 0 && count) atomicAdd(stay, count);
+    // whole numbers: their sum does not depend on the order
+    if (threadIdx.x % 32 == 0 && count) atomicAdd(account + N_STAY, (double)count);
 }

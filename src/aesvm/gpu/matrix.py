@@ -1,0 +1,221 @@
+"""The kernel matrix of rows that are on a device.
+
+What is small is asked of the same matrix on the host: the values of a sample, bounds, distances of
+a partition. Sums over many rows are the device's, and so is the solver (``aesvm.gpu.smo``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from aesvm.gpu.devices import Device
+from aesvm.gpu.forms import Form, form_of
+from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors, Vectors
+from aesvm.kernels import KERNELS, KernelMatrix, KernelSpec
+from aesvm.kernels.dense import DenseKernel
+from aesvm.kernels.matrix import Columns
+from aesvm.kernels.points import Points
+from aesvm.kernels.vectors import VectorKernel
+
+#: New rows that are predicted together: bounds what their copies take on the device.
+_NEW_BYTES = 1 << 29
+
+#: Values that are computed between two looks at whether an interrupt has come.
+_BETWEEN = 5e10
+
+
+def check_kernel(spec: KernelSpec, device: Device | None) -> None:
+    """Refuse kernels that only the host has."""
+    if device is not None and (callable(spec.kernel) or spec.kernel not in KERNELS):
+        known = ", ".join(repr(name) for name in KERNELS)
+        raise ValueError(
+            f"kernel={spec.kernel!r} cannot be computed on device={device.name!r}: use {known}, "
+            'or device="cpu".'
+        )
+
+
+class DeviceRows:
+    """Rows that a fit or a prediction has on a device: copied there once.
+
+    Parameters
+    ----------
+    device : Device
+    X : ndarray or CSR matrix
+        Of the host.
+    there : array, default=None
+        The same rows as an array of the device, where they are there already.
+    """
+
+    def __init__(self, device: Device, X: Any, there: Any = None) -> None:
+        self.device = device
+        self.X = X
+        self._there = there
+
+    @property
+    def there(self) -> Any:
+        """The rows on the device."""
+        if self._there is None:
+            self._there = csr_there(self.device, self.X) if sp.issparse(self.X) else None
+            if self._there is None:
+                self._there = self.device.array(self.X)
+        return self._there
+
+    def matrix(self, host: KernelMatrix) -> DeviceKernel:
+        """The kernel matrix of these rows that the host has, on the device."""
+        assert isinstance(host, VectorKernel)
+        return DeviceKernel(host, self)
+
+
+def csr_there(device: Device, X: Any) -> Any:
+    """A CSR matrix as one of the device."""
+    if device.xp is np:
+        return sp.csr_matrix(X)
+    from cupyx.scipy import sparse
+
+    return sparse.csr_matrix(sp.csr_matrix(X))
+
+
+class DeviceKernel(KernelMatrix):
+    """A kernel matrix whose rows are on a device as well as on the host."""
+
+    def __init__(self, host: VectorKernel, rows: DeviceRows) -> None:
+        self.host = host
+        self.on_device = rows
+        self.device = rows.device
+        self.dtype = host.dtype
+        self.n_rows = host.n_rows
+
+    def vectors(self, rows: NDArray[np.intp]) -> Vectors:
+        """Some of the rows, as the device computes with them."""
+        form = form_of(self.host, self._precision(rows))
+        whole = len(rows) == self.n_rows and bool((rows == np.arange(self.n_rows)).all())
+        there = self.on_device.there
+        if not whole:
+            there = there[self.device.array(rows)]
+        return self.as_vectors(there, form)
+
+    def _precision(self, rows: NDArray[np.intp]) -> np.dtype | None:
+        if not self.host.kernel.of_distances:
+            return self.dtype
+        return self.host.precision(self.host.largest(rows))
+
+    def as_vectors(self, there: Any, form: Form) -> Vectors:
+        """Rows that are on the device, in a form."""
+        if isinstance(self.host, DenseKernel):
+            center = None
+            if self.host.kernel.of_distances:
+                center = self.device.array(self.host.center, dtype=np.float64)
+            return DenseVectors.of(self.device, form, there, center)
+        return SparseVectors.of(self.device, form, there)
+
+    def columns(self, rows: NDArray[np.intp]) -> DeviceColumns:
+        return DeviceColumns(self, self.vectors(rows))
+
+    def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
+        own = self.vectors(rows)
+        values = self.device.to_host(own.values(own)).astype(self.dtype, copy=False)
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+    def block(self, rows: NDArray[np.intp], cols: NDArray[np.intp]) -> NDArray:
+        return self.host.block(rows, cols)
+
+    def diag(self, rows: NDArray[np.intp]) -> NDArray:
+        return self.host.diag(rows)
+
+    def bound(self, rows: NDArray[np.intp]) -> float:
+        return self.host.bound(rows)
+
+    def rounding(self, rows: NDArray[np.intp]) -> float:
+        return self.host.rounding(rows)
+
+    def squared_sizes(self, rows: NDArray[np.intp]) -> NDArray:
+        return self.host.squared_sizes(rows)
+
+    def points(self, rows: NDArray[np.intp]) -> Points:
+        return self.host.points(rows)
+
+    def squared_norm(
+        self, rows: NDArray[np.intp], coefs: NDArray[np.float64], run: Callable = map
+    ) -> float:
+        return float(coefs @ self.scores(rows, coefs, rows, run))
+
+
+class DeviceColumns(Columns):
+    """Columns on a device. Lines are vectors of the device; sums come back to the host."""
+
+    def __init__(self, kernel: DeviceKernel, vectors: Vectors) -> None:
+        self.kernel = kernel
+        self.vectors = vectors
+        self.dtype = kernel.dtype
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def take(self, positions: NDArray[np.intp]) -> DeviceColumns:
+        return DeviceColumns(self.kernel, self.vectors.take(self._device.array(positions)))
+
+    @property
+    def _device(self) -> Device:
+        return self.kernel.device
+
+    def lines(self, rows: NDArray[np.intp]) -> Vectors:
+        there = self.kernel.on_device.there[self._device.array(rows)]
+        return self.kernel.as_vectors(there, self.vectors.form)
+
+    def own_lines(self, positions: NDArray[np.intp], rows: NDArray[np.intp]) -> Vectors:
+        return self.vectors.take(self._device.array(positions))
+
+    def new_lines(self, X_new: Any) -> Vectors:
+        there = csr_there(self._device, X_new) if sp.issparse(X_new) else None
+        there = self._device.array(X_new) if there is None else there
+        return self.kernel.as_vectors(there, self.vectors.form)
+
+    def write(self, lines: Vectors, start: int, stop: int, out: NDArray) -> None:
+        columns = self.vectors.take(slice(start, stop))
+        out[...] = self._device.to_host(columns.values(lines))
+
+    def accumulate(self, lines, coefs, scores, kept, run, scratch):
+        there = self._device.array(scores)[None]
+        add(self.vectors, lines, None, self._device.array(coefs)[None], there)
+        scores[...] = self._device.to_host(there[0])
+
+    def sums(self, lines, n_lines, edges, coefs, run=map):
+        xp = self._device.xp
+        found = np.zeros((n_lines, len(edges) - 1, len(coefs)))
+        there = self._device.array(coefs)
+        width = max(1, self.kernel.host.X.shape[1])
+        step = max(1, _NEW_BYTES // (8 * (width + len(coefs) * len(edges))))
+        for first in range(0, n_lines, step):
+            part = slice(first, min(first + step, n_lines))
+            own = lines(part)
+            for segment in range(len(edges) - 1):
+                here = slice(int(edges[segment]), int(edges[segment + 1]))
+                sums = xp.zeros((len(coefs), part.stop - first))
+                # products are symmetric in both: here the lines are columns of the tiles
+                every = xp.arange(here.start, here.stop, dtype=np.int32)
+                add(own, self.vectors, every, there[:, here], sums)
+                found[part, segment] = self._device.to_host(sums).T
+        return found
+
+
+def add(columns: Vectors, lines: Vectors, numbers: Any, coefs: Any, sums: Any) -> None:
+    """``sums += coefs @ K``, some lines at a time; an interrupt is answered in between."""
+    xp = columns.device.xp
+    n_lines = coefs.shape[1]
+    since = 0.0
+    for first in range(0, n_lines, LINES):
+        part = slice(first, min(first + LINES, n_lines))
+        own = xp.arange(part.start, part.stop, dtype=np.int32) if numbers is None else numbers[part]
+        columns.sum_lines(lines, own, xp.ascontiguousarray(coefs[:, part]), None, sums)
+        since += (part.stop - first) * float(len(columns))
+        if since > _BETWEEN:
+            columns.device.wait()
+            since = 0.0
