@@ -29,6 +29,7 @@ class KernelMatrix(ABC):
 
     n_rows: int
     dtype: np.dtype
+    device: Any = None  #: that of ``aesvm.gpu`` which computes; None: this processor
 
     @abstractmethod
     def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:

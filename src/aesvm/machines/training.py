@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.gpu.smo import minimize as minimize_on_device
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.accounts import Account
 from aesvm.machines.certifying import accounts_of, proven
@@ -39,6 +40,7 @@ from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Representatives
+
 from aesvm.solver.smo import minimize
 from aesvm.solver.state import Solution
 
@@ -222,8 +224,9 @@ def solve(
     start: Start | None = None,
     **options: Any,
 ) -> Solution:
-    """The dual of some variables, minimised."""
-    return minimize(
+    """The dual of some variables, minimised; on the kernel's device, if it has one."""
+    on_host = kernel.device is None
+    return (minimize if on_host else minimize_on_device)(
         kernel,
         rows,
         variables.signs,

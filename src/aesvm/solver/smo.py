@@ -42,7 +42,7 @@ from aesvm.solver.state import DualState, Edge, Known, Solution
 WORKING_SET = 1024
 
 #: A working set is solved to this share of the gap it was chosen at.
-_INNER = 0.1
+INNER = 0.1
 
 #: Working sets of variables in play of which all kernel values are held, where the cache has room
 #: for these; and of rows in play of which they always are. (With 4 in place of 2, solves with many
@@ -50,13 +50,13 @@ _INNER = 0.1
 _HELD, _ALWAYS_HELD = 4, 2
 
 #: Pair updates of a working set, per variable: what bounds the time between two rounds.
-_UPDATES = 50
+UPDATES = 50
 
 #: Rounds that a variable rests before it is left out, and the share of them worth the copying.
-_REST, _SHRINK = 4, 0.3
+REST, SHRINK = 4, 0.3
 
 #: How much smaller a gap is aimed at where the duality gap is too large, and the smallest share.
-_TIGHTER, _TIGHTEST = 0.25, 1e-4
+TIGHTER, TIGHTEST = 0.25, 1e-4
 
 #: Rounds without a smaller gap, and the share the objective must still fall by in them.
 _PATIENCE, _PROGRESS = 200, 1e-12
@@ -130,7 +130,7 @@ def minimize(
     problem = DualState(kernel, rows, signs, linear, bounds, groups, start, known, run)
     limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
     active = _Active(problem, np.arange(len(rows)), cache_bytes)
-    patience = _Patience()
+    patience = Patience()
     n_iter = 0
     aim = tol
     while True:
@@ -145,8 +145,8 @@ def minimize(
                     continue
                 if n_iter >= limit or stalled or not problem.is_short_of(duality_tol):
                     break
-                aim *= _TIGHTER
-                if aim < _TIGHTEST * tol:
+                aim *= TIGHTER
+                if aim < TIGHTEST * tol:
                     break
             # without progress, leaving out and taking up again would go on for ever
             shrinking = patience.renew() and shrinking and not stalled
@@ -159,7 +159,7 @@ def minimize(
     return problem.solution(n_iter, tol, duality_tol)
 
 
-class _Patience:
+class Patience:
     """Tells when neither the gap nor the objective gets any smaller."""
 
     def __init__(self) -> None:
@@ -266,7 +266,7 @@ class _Active:
         if self.gram is None:
             chosen = self._working_set(edges)
             block = self._block(chosen)
-            tol = max(tol, _INNER * max(edge.gap for edge in edges))
+            tol = max(tol, INNER * max(edge.gap for edge in edges))
         else:
             chosen = np.arange(len(self.coefs))
             block = self.gram
@@ -275,7 +275,7 @@ class _Active:
         coefs, slopes = self.coefs[chosen], self.slopes[chosen]
         ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in edges])
         account = np.empty(3)
-        limit = min(limit, _UPDATES * min(len(chosen), _ALWAYS_HELD * WORKING_SET))
+        limit = min(limit, UPDATES * min(len(chosen), _ALWAYS_HELD * WORKING_SET))
         lower, upper = self.lower[chosen], self.upper[chosen]
         diag, written = block.diagonal().astype(np.float64), np.ones(len(chosen), dtype=bool)
         update_pairs(block, diag, written, coefs, slopes, lower, upper, ends, tol, limit, account)
@@ -351,9 +351,9 @@ class _Active:
                 highest,
                 self.rest[part],
             )
-        stay = self.rest < _REST
+        stay = self.rest < REST
         n_stay = np.count_nonzero(stay)
-        if n_stay > (1.0 - _SHRINK) * len(stay):
+        if n_stay > (1.0 - SHRINK) * len(stay):
             return edges
         self._leave()
         before, recent, slopes, rest = self.points, self.recent, self.slopes, self.rest
