@@ -16,6 +16,7 @@ LAYERS = [
     {"runtime"},
     {"kernels"},
     {"sets", "solver"},
+    {"gpu"},
     {"certificate", "certificate_text", "machines"},
     {"bases"},
     {"out_of_core", "io"},

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.core import config
 from numpy.typing import NDArray
 
 from aesvm.gpu.devices import Device
@@ -57,7 +58,7 @@ def most_rows(dtype: np.dtype) -> int:
     return _SHARED_BYTES // _row_bytes(np.dtype(dtype))
 
 
-def subset_bytes(n: int, dtype: np.dtype) -> int:
+def subset_bytes(n: int) -> int:
     """Bytes on the device that a subset of n rows takes, its Gram block aside."""
     return n * (_ENTRIES[0] * 12 + 64)
 
@@ -99,9 +100,7 @@ def reduce_batch(
 
 def simulated() -> bool:
     """Whether Numba simulates a GPU (environment variable NUMBA_ENABLE_CUDASIM=1)."""
-    import numba
-
-    return bool(numba.config.ENABLE_CUDASIM)
+    return bool(getattr(config, "ENABLE_CUDASIM", False))
 
 
 def _row_bytes(dtype: np.dtype) -> int:
@@ -133,7 +132,9 @@ def _on_device(
         answers = _launch(device, gram[those], sizes[those], weights[those], tol, work, threads)
         selected[those], residuals[those], sums[those] = work.selected, work.residuals, work.sums
         if keep_combinations:
-            for at, part in zip(left, _combinations(device, work, np.asarray(answers)), strict=True):
+            for at, part in zip(
+                left, _combinations(device, work, np.asarray(answers)), strict=True
+            ):
                 parts[at] = part
         left = left[answers != 0]
         if not len(left):

@@ -13,10 +13,14 @@ Nothing here uses the threads of a warp as such: Numba's simulator, which has no
 of it.
 """
 
+# What Numba's names stand for inside of compiled code, their types do not say.
+# mypy: check-untyped-defs=false
+
 from __future__ import annotations
 
 import numpy as np
-from numba import config, cuda, float64, int32
+from numba import cuda, float64, int32
+from numba.core import config
 
 #: Most threads of a block. A power of two of threads, at least ``_GROUPS``, is expected.
 MOST_THREADS = 256
@@ -33,7 +37,9 @@ _SLOTS = MOST_THREADS + _GROUPS
 
 # So that five blocks of 128 threads share a multiprocessor, and 132 of those are enough for 581,012
 # rows in subsets of 1,000. (The simulator knows nothing of registers.)
-_OPTIONS = {"cache": True} if config.ENABLE_CUDASIM else {"cache": True, "max_registers": 96}
+_OPTIONS = {"cache": True}
+if not getattr(config, "ENABLE_CUDASIM", False):
+    _OPTIONS["max_registers"] = 96
 
 _ABSORB, _PRUNE, _COVER, _PHASES = range(4)
 
@@ -153,8 +159,7 @@ def find_extreme_points(
                 diag[own] = diag[m - 1]
                 place[rows[own]] = own
                 place[i] = -1
-            m += joins
-            m -= leaves
+            m += joins - leaves
             cuda.syncthreads()
     _write_out(
         n, weights[b], place, start[b], length[b], ledger_rows[b], ledger_coefs[b],
@@ -355,8 +360,7 @@ def _check(gram, rows, diag, g, mu, support, size, m, i, at, tol, limits, scratc
             support[known] = target
             mu[known] = mu[known] + step if known < size else step
             mu[high] = weight - step
-        if known == size:
-            size += 1
+        size += known == size
         if empties:
             size -= 1
             if thread == 0:
