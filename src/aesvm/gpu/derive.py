@@ -65,13 +65,13 @@ def cut_on_device(
 ) -> list[NDArray[np.intp]]:
     """Cut every group into subsets of similar rows."""
     started = time.perf_counter()
-    points = blocks.points()
-    if points is None:
-        return cut(blocks.kernel, groups, settings, run, progress)
     by_distance = settings.partition != "sequence"
-    if not by_distance:
-        groups = [p for rows in groups for p in sequence_pieces(rows, settings.partition_size)]
     with blocks.device.here():
+        points = blocks.points()
+        if points is None:
+            return cut(blocks.kernel, groups, settings, run, progress)
+        if not by_distance:
+            groups = [p for rows in groups for p in sequence_pieces(rows, settings.partition_size)]
         subsets = subsets_on_device(
             points, groups, settings.partition_size, settings.subset_size, by_distance
         )
@@ -131,7 +131,10 @@ class DeviceReducer(SubsetReducer):
         if sizes.max() > most_rows(self.blocks.dtype):
             return super().__call__(batch)  # more than a thread block has room for
         n = int(sizes.max() + 1) // 2 * 2
-        rows = np.stack([np.pad(own, (0, n - len(own)), mode="edge") for own in batch])
+        rows = np.empty((len(batch), n), dtype=np.intp)
+        for line, own in zip(rows, batch, strict=True):
+            line[: len(own)] = own
+            line[len(own) :] = own[0]  # rows that are not there: any will do
         there = np.arange(n) < sizes[:, None]
         weights = np.where(there, self.weights[rows], 0.0)
         with self.blocks.device.here():

@@ -18,6 +18,8 @@ of it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import cuda, float64, int32
 from numba.core import config
@@ -37,7 +39,7 @@ _SLOTS = MOST_THREADS + _GROUPS
 
 # So that five blocks of 128 threads share a multiprocessor, and 132 of those are enough for 581,012
 # rows in subsets of 1,000. (The simulator knows nothing of registers.)
-_OPTIONS = {"cache": True}
+_OPTIONS: dict[str, Any] = {"cache": True}
 if not getattr(config, "ENABLE_CUDASIM", False):
     _OPTIONS["max_registers"] = 96
 
@@ -355,13 +357,12 @@ def _check(gram, rows, diag, g, mu, support, size, m, i, at, tol, limits, scratc
             if support[a] == target:
                 known = a
         cuda.syncthreads()
-        empties = step == weight
         if thread == 0:
             support[known] = target
             mu[known] = mu[known] + step if known < size else step
             mu[high] = weight - step
         size += known == size
-        if empties:
+        if step == weight:  # nothing is left of the source
             size -= 1
             if thread == 0:
                 support[high] = support[size]
@@ -452,8 +453,7 @@ def _least(scratch, value, at, other):
 @cuda.jit(device=True)
 def _sum(scratch, value):
     """The sum of all threads' values."""
-    values = scratch[0]
-    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+    values, thread, threads = scratch[0], cuda.threadIdx.x, cuda.blockDim.x
     values[thread] = value
     cuda.syncthreads()
     groups = min(_GROUPS, threads)
