@@ -32,6 +32,21 @@ def test_whole_numbers_are_cut_as_on_the_host(partition_size, subset_size):
     assert [own.tolist() for own in found] == [own.tolist() for own in expected]
 
 
+def test_rows_may_be_gathered_a_few_at_a_time():
+    X = grid(100)
+    points = Points(Device("cuda:0", np, None), X, np.zeros(3))
+    whole = subsets_on_device(points, [np.arange(100)], 30, 7, True)
+    points.step = 9
+    parts = subsets_on_device(points, [np.arange(100)], 30, 7, True)
+    assert [own.tolist() for own in parts] == [own.tolist() for own in whole]
+
+
+def test_pieces_of_one_row_each():
+    points = Points(Device("cuda:0", np, None), grid(7), np.zeros(3))
+    subsets = subsets_on_device(points, [np.arange(3), np.arange(3, 7)], 1, 1, True)
+    assert sorted(own.tolist() for own in subsets) == [[row] for row in range(7)]
+
+
 def test_pieces_that_do_not_fit_into_one_number_are_cut_in_turn(monkeypatch):
     X = grid(300)
     groups = np.array_split(np.arange(300), 7)

@@ -62,15 +62,15 @@ class Points:
         if np.isfinite(peak) and (peak > 1e15 or 0.0 < peak < 1e-15):
             around = around * 2.0 ** -np.ceil(np.log2(peak))  # squares would overflow or vanish
         self.vectors = around.astype(np.float32)
+        row_bytes = 16 * self.vectors.shape[1] + 64
+        self.step = max(1, int(_GATHERED_SHARE * device.free_bytes()) // row_bytes)
 
     def distances(self, rows: Any, anchors: Any, piece: Any) -> Any:
         """Squared distance of each row from the anchor of its piece."""
         xp = self.device.xp
         found = xp.empty(len(rows), dtype=np.float32)
-        row_bytes = 16 * self.vectors.shape[1] + 64
-        step = max(1, int(_GATHERED_SHARE * self.device.free_bytes()) // row_bytes)
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
+        for start in range(0, len(rows), self.step):
+            part = slice(start, start + self.step)
             apart = self.vectors[rows[part]]
             apart -= self.vectors[anchors[piece[part]]]
             apart *= apart
@@ -113,7 +113,7 @@ def subsets_on_device(
         pieces = distance_pieces(points, pieces, partition_size)
     subsets = fine_subsets(points, pieces, subset_size)
     rows = device.to_host(subsets.rows).astype(np.intp, copy=False)
-    return np.split(rows, subsets.starts[1:])
+    return [own for own in np.split(rows, subsets.starts[1:]) if len(own)]
 
 
 def distance_pieces(points: Points, pieces: Pieces, size: int) -> Pieces:
