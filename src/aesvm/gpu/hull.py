@@ -7,6 +7,7 @@ stands in for a GPU and nothing simulates it, the compiled code of ``sets.hull``
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +27,10 @@ from aesvm.sets.workspace import Workspace
 #: Threads of a block: two members to a thread where a subset of 1,000 rows keeps a quarter of them.
 THREADS = 128
 
-#: Entries of the ledger per row; where a subset needs more, it is reduced once more with as many.
-_ENTRIES = 16, 64, 256
+#: Entries of the ledger per row; a subset that needs more is reduced once more. The last is enough
+#: for any: a combination has at most one entry more than moves made since the row was first seen,
+#: and is written down at most once in each of three phases.
+_ENTRIES = 16, 64, 3 * (ABSORB_MOVES + 2 * CHECK_MOVES + 1)
 
 #: Shared memory that a block has without being asked, less what the kernel declares.
 _SHARED_BYTES = 49_152 - 9_216
@@ -139,6 +142,7 @@ def _on_device(
         left = left[answers != 0]
         if not len(left):
             break
+    assert not len(left)
     chosen = device.to_host(selected).astype(bool)
     combinations = _joined(chosen, parts) if keep_combinations else None
     return Hulls(chosen, device.to_host(sums), device.to_host(residuals), combinations)
@@ -190,14 +194,21 @@ def _launch(
     absorb = device.array([ABSORB_MOVES, ABSORB_PATIENCE], dtype=np.float64)
     check = device.array([CHECK_MOVES, CHECK_PATIENCE], dtype=np.float64)
     shared = n * _row_bytes(gram.dtype)
-    stream: Any = 0
-    if device.xp is not np:
-        stream = cuda.external_stream(device.xp.cuda.get_current_stream().ptr)
-    with cuda.gpus[device.number]:
-        find_extreme_points[n_subsets, threads or THREADS, stream, shared](
-            gram, sizes, weights, float(tol), absorb, check, 8 * n // gram.dtype.itemsize, *work
-        )
+    values_before = 8 * n // gram.dtype.itemsize
+    with cuda.gpus[device.number], warnings.catch_warnings():
+        # few blocks, where the first subsets decide whether it is worth it
+        warnings.filterwarnings("ignore", message="Grid size")
+        launch = find_extreme_points[n_subsets, threads or THREADS, _stream(device), shared]
+        launch(gram, sizes, weights, float(tol), absorb, check, values_before, *work)
     return device.to_host(work.answers)
+
+
+def _stream(device: Device) -> Any:
+    """The stream on which the device's arrays are computed, as Numba knows it."""
+    from numba import cuda
+
+    number = 0 if device.xp is np else device.xp.cuda.get_current_stream().ptr
+    return cuda.external_stream(number) if number else 0
 
 
 def _combinations(device: Device, work: _Work, answers: NDArray) -> list:
