@@ -10,7 +10,7 @@ import ctypes
 import re
 import shutil
 import subprocess
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,10 @@ class EmulatedModule:
         source.write_text(f'#include "{_HEADER}"\n{code}')
         flags = [COMPILER, "-O1", "-w", *(one for one in options if one != "-std=c++14")]
         expanded = subprocess.run(
-            [*flags, "-std=c++17", "-E", "-P", str(source)], capture_output=True, check=True, text=True
+            [*flags, "-std=c++17", "-E", "-P", str(source)],
+            capture_output=True,
+            check=True,
+            text=True,
         ).stdout
         launchers = [_launcher(*found.groups()) for found in _KERNEL.finditer(expanded)]
         source.write_text(source.read_text() + "\n" + "\n".join(launchers))
@@ -76,7 +79,7 @@ def _launcher(name, parameters):
 def emulate(folder):
     """What ``aesvm.gpu.cuda._module`` is to be replaced by."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def module(name, *definitions):
         from aesvm.gpu import cuda
 

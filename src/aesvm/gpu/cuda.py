@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,12 @@ def check(number: int) -> None:
     capability = cupy.cuda.Device(number).compute_capability
     if int(capability) < _LEAST_CAPABILITY:
         raise RuntimeError(
-            f'device="cuda:{number}" has compute capability {capability[:-1]}.{capability[-1]}, and '
+            f'device="cuda:{number}" has compute capability {int(capability) / 10}, and '
             f'{_LEAST_CAPABILITY / 10} is needed (GPUs since 2020): use device="cpu".'
         )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _module(name: str, *definitions: str) -> Any:
     import cupy
 
@@ -198,14 +198,13 @@ def write_values(
         )
 
 
-def choose(
-    work: Work, variables: Variables, spans: list[slice], n_before: int, mark: int
-) -> None:
+def choose(work: Work, variables: Variables, spans: list[slice], n_before: int, mark: int) -> None:
     """The next working set, and the edges of optimality.
 
-    ``n_before`` is the size of the last set; half of a set stays, and has the mark. New variables are those that violate it most in each of many chunks of a group, one that can
-    rise and one that can fall; variables are in random order, so that chunks are samples. (On covtype it takes some 7 % more rows than the worst
-    violators of all would, and no sort.)
+    Half of the last set stays: its first variables, of ``n_before``, which have the mark. New ones
+    are those that violate optimality most in each of many chunks of a group, one that can rise and
+    one that can fall; variables are in random order, so that chunks are samples. (On covtype that
+    takes some 7 % more rows than the worst violators of all would, and no sort.)
     """
     steps = _steps(work.block.dtype)
     n_groups = len(spans)
@@ -266,7 +265,13 @@ def find_rows(work: Work, variables: Variables) -> None:
 
 
 def update_pairs(
-    work: Work, variables: Variables, n_groups: int, aim: float, tol: float, inner: float, limit: int
+    work: Work,
+    variables: Variables,
+    n_groups: int,
+    aim: float,
+    tol: float,
+    inner: float,
+    limit: int,
 ) -> None:
     """The dual in the variables chosen, solved by updates of pairs.
 

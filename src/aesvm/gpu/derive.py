@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from aesvm.gpu.hull import most_rows, reduce_batch, subset_bytes
 from aesvm.gpu.partition import subsets_on_device
-from aesvm.gpu.subset_blocks import SubsetBlocks
+from aesvm.gpu.subset_blocks import SubsetBlocks, blocks_of
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import (
     Derived,
@@ -26,6 +26,8 @@ from aesvm.sets.derive import (
     reduce,
 )
 from aesvm.sets.partition import sequence_pieces
+
+__all__ = ["blocks_of", "cut_on_device", "derive_on_device", "in_turn", "reduce_on_device"]
 
 #: Subsets that are reduced together: several to each multiprocessor of a large GPU, and done in
 #: a fraction of a second.

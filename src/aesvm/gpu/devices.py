@@ -1,7 +1,7 @@
 """Which device computes, and the arrays it has.
 
 The drivers of this folder are written for an array namespace, CuPy's. With NumPy in its place, and
-``plain`` operations in place of compiled kernels, they run where there is no GPU: so they are tested.
+``plain`` operations in place of compiled ones, they run where there is no GPU: so they are tested.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,9 @@ def check_name(name: Any) -> str:
     """A device by name, or a ValueError that says which there are."""
     if isinstance(name, str) and re.fullmatch(r"cpu|cuda(:\d+)?", name):
         return name
-    raise ValueError(f'device={name!r} is unknown: use "cpu", "cuda", or "cuda:1" for the second GPU.')
+    raise ValueError(
+        f'device={name!r} is unknown: use "cpu", "cuda", or "cuda:1" for the second GPU.'
+    )
 
 
 @contextmanager
@@ -120,7 +122,7 @@ def open_device(name: Any) -> Device | None:
     return None if name == "cpu" else cuda_device(int(name.partition(":")[2] or 0))
 
 
-@lru_cache(maxsize=None)
+@cache
 def cuda_device(number: int) -> Device:
     """A GPU by number; an error that says what is missing."""
     wanted = f'device="cuda{f":{number}" if number else ""}"'
@@ -137,7 +139,9 @@ def cuda_device(number: int) -> Device:
             'device="cpu".'
         ) from error
     if number >= count:
-        raise RuntimeError(f"{wanted} is not there: this machine has {count} GPUs, numbered from 0.")
+        raise RuntimeError(
+            f"{wanted} is not there: this machine has {count} GPUs, numbered from 0."
+        )
     from aesvm.gpu import cuda
 
     cuda.check(number)

@@ -1,4 +1,4 @@
-"""The operations of ``cuda`` in NumPy, where it stands in for CuPy: what tests run without a GPU."""
+"""The operations of ``cuda`` in NumPy, where that stands in for CuPy: in tests without a GPU."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def _values(form: Form, lines: Any, of_lines: Any, columns: Any, of_columns: Any
     return form.mapped(x @ y.T, norms, np)
 
 
-def choose(
-    work: Work, variables: Variables, spans: list[slice], n_before: int, mark: int
-) -> None:
+def choose(work: Work, variables: Variables, spans: list[slice], n_before: int, mark: int) -> None:
     """The next working set, and the edges; see ``cuda.choose``."""
     slopes = variables.scores[variables.at] + variables.linear
     can_rise = variables.coefs < variables.upper
@@ -93,7 +91,13 @@ def find_rows(work: Work, variables: Variables) -> None:
 
 
 def update_pairs(
-    work: Work, variables: Variables, n_groups: int, aim: float, tol: float, inner: float, limit: int
+    work: Work,
+    variables: Variables,
+    n_groups: int,
+    aim: float,
+    tol: float,
+    inner: float,
+    limit: int,
 ) -> None:
     """The dual in the variables chosen; see ``cuda.update_pairs``."""
     n = int(work.n_chosen[0])

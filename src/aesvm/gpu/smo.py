@@ -1,4 +1,4 @@
-"""The dual of a weighted SVM solved on a device; the problem and the method of ``aesvm.solver.smo``.
+"""The dual of a weighted SVM, solved on a device: the problem and method of ``solver.smo``.
 
 Everything stays on the device: rows, coefficients, scores, the working set and its kernel values.
 The host asks for the steps of a round, one after another, and then reads what came of it, a dozen
@@ -296,7 +296,8 @@ class _Active:
         rises = xp.where(now.coefs < now.upper, slopes, HUGE)
         falls = xp.where(now.coefs > now.lower, slopes, -HUGE)
         return [
-            (float(rises[span].min()), float(falls[span].max())) if span.stop > span.start
+            (float(rises[span].min()), float(falls[span].max()))
+            if span.stop > span.start
             else (HUGE, -HUGE)
             for span in self.spans
         ]

@@ -1,4 +1,4 @@
-"""What the steps of the dual's solver work on, on a device; ``steps.cu`` and ``plain`` make them."""
+"""What the steps of the dual's solver work on; ``steps.cu`` and ``plain`` make them."""
 
 from __future__ import annotations
 

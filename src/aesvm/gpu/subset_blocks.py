@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.gpu.arrays import rows_there
 from aesvm.gpu.devices import Device
+from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.partition import Points
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.joint import HullKernel, JointKernel
@@ -148,3 +150,15 @@ def subset_blocks(device: Device, kernel: HullKernel, vectors: Any = None) -> Su
     if isinstance(kernel, DenseKernel):
         return DenseBlocks(device, kernel, device.array(kernel.X if vectors is None else vectors))
     return HostBlocks(device, kernel)
+
+
+def blocks_of(kernel: HullKernel) -> SubsetBlocks:
+    """Blocks of a kernel matrix that is on a device."""
+    joint = kernel if isinstance(kernel, JointKernel) else None
+    own = kernel if joint is None else joint.kernel
+    assert isinstance(own, DeviceKernel)
+    host: HullKernel = own.host
+    if joint is not None:
+        host = JointKernel(own.host, joint.targets, joint.distance_scale)
+    dense = isinstance(own.host, DenseKernel)
+    return subset_blocks(own.device, host, rows_there(own.device, own.host.X) if dense else None)

@@ -58,9 +58,7 @@ class DenseVectors:
     def take(self, numbers: Any) -> DenseVectors:
         return DenseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
 
-    def sum_lines(
-        self, lines: DenseVectors, numbers: Any, coefs: Any, count: Any, sums: Any
-    ) -> None:
+    def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
         """Add ``coefs @ K`` to sums, K the values of lines against these columns."""
         self.device.operations.sum_lines(self.form, self, lines, numbers, coefs, count, sums)
 
@@ -69,7 +67,7 @@ class DenseVectors:
         write = self.device.operations.write_values
         write(self.form, self, numbers, self, numbers, count, out)
 
-    def values(self, lines: DenseVectors) -> Any:
+    def values(self, lines: Any) -> Any:
         """Kernel values of lines against these columns."""
         out = self.device.xp.empty((len(lines), len(self)), dtype=self.form.dtype)
         self.device.operations.write_values(self.form, self, None, lines, None, None, out)
@@ -105,9 +103,7 @@ class SparseVectors:
     def take(self, numbers: Any) -> SparseVectors:
         return SparseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
 
-    def sum_lines(
-        self, lines: SparseVectors, numbers: Any, coefs: Any, count: Any, sums: Any
-    ) -> None:
+    def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
         """Add ``coefs @ K`` to sums, K the values of lines against these columns."""
         n_lines = coefs.shape[1] if count is None else int(count[0])
         if numbers is not None:
@@ -122,7 +118,7 @@ class SparseVectors:
         own = self.take(numbers[:n])
         out[:n, :n] = own.values(own)
 
-    def values(self, lines: SparseVectors) -> Any:
+    def values(self, lines: Any) -> Any:
         """Kernel values of lines against these columns."""
         xp = self.device.xp
         out = xp.empty((len(lines), len(self)), dtype=self.form.dtype)

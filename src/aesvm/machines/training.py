@@ -40,7 +40,6 @@ from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Representatives
-
 from aesvm.solver.smo import minimize
 from aesvm.solver.state import Solution
 
@@ -225,8 +224,8 @@ def solve(
     **options: Any,
 ) -> Solution:
     """The dual of some variables, minimised; on the kernel's device, if it has one."""
-    on_host = kernel.device is None
-    return (minimize if on_host else minimize_on_device)(
+    minimized: Any = minimize if kernel.device is None else minimize_on_device
+    return minimized(
         kernel,
         rows,
         variables.signs,

@@ -159,6 +159,12 @@ def derive(
     reducer : SubsetReducer, default=None
         What reduces subsets, where that is not done on the host.
     """
+    if kernel.device is not None:
+        from aesvm.gpu.derive import blocks_of, derive_on_device  # made of what is here
+
+        return derive_on_device(
+            blocks_of(kernel), groups, weights, settings, run, progress, keep_combinations, subsets
+        )
     rows = np.sort(np.concatenate(groups))
     if settings.hull_tol == 0:
         found = identity(rows, weights, kernel.n_rows, keep_combinations)
@@ -183,6 +189,10 @@ def cut(
     progress: Progress,
 ) -> list[NDArray[np.intp]]:
     """Cut every group into subsets of similar rows."""
+    if kernel.device is not None:
+        from aesvm.gpu.derive import blocks_of, cut_on_device
+
+        return cut_on_device(blocks_of(kernel), groups, settings, run, progress)
     started = time.perf_counter()
     size = settings.partition_size
     if settings.partition == "sequence":
