@@ -88,6 +88,11 @@ def _operator(name):
     return forward, backward, in_place
 
 
+def _unary(name):
+    function = getattr(operator, name)
+    return lambda self: wrapped(function(self.own))
+
+
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "matmul", "and_", "or_"):
     _bare = _name.rstrip("_")
     for _prefix, _function in zip(("", "r", "i"), _operator(_name), strict=True):
@@ -95,9 +100,7 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "matmul", "and_", "or_
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(There, f"__{_name}__", _operator(_name)[0])
 for _name in ("neg", "invert"):
-    setattr(
-        There, f"__{_name}__", lambda self, own=getattr(operator, _name): wrapped(own(self.own))
-    )
+    setattr(There, f"__{_name}__", _unary(_name))
 
 
 def method_of(function):

@@ -43,7 +43,6 @@ class Curvature(NamedTuple):
         cls, lines: NDArray, curvatures: Array, crossed: Array, run: Callable = map
     ) -> Curvature:
         """Of some rows: their kernel values with the basis, and what ``Implied`` has of them."""
-
         if not is_host(lines):
             across = np.stack([sum_rows(lines, None, own) for own in crossed])
             return cls(gram(lines, curvatures), across, np.abs(crossed).sum(axis=1))

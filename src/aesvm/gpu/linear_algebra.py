@@ -5,13 +5,13 @@ Nothing here is for arrays of the host, and nothing waits for a result but a Cho
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-#: Threads of a block, columns of each of them (as in ``sums.cu``), and blocks that fill a large GPU.
+#: Threads of a block, columns of each (as in ``sums.cu``), and blocks that fill a large GPU.
 _THREADS, _COLUMNS, _ENOUGH_BLOCKS = 128, 4, 2048
 
 #: Rows that a block adds up, at least.
@@ -86,7 +86,7 @@ def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
     return parts.sum(axis=0)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _sum_rows(dtype: np.dtype) -> Any:
     import cupy
 

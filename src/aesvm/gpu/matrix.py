@@ -142,7 +142,7 @@ class DeviceKernel(KernelMatrix):
         return out
 
     def square_there(self, rows: NDArray[np.intp]) -> Any:
-        own = self.vectors(rows)
+        own: Any = self.vectors(rows)
         return own.values(own).astype(self.dtype, copy=False)
 
     def block(self, rows: NDArray[np.intp], cols: NDArray[np.intp]) -> NDArray:
@@ -203,7 +203,7 @@ class DeviceColumns(Columns):
         columns = self.vectors.take(slice(start, stop))
         out[...] = self._device.to_host(columns.values(lines))
 
-    def values_there(self, lines: Vectors, n_lines: int) -> Any:
+    def values_there(self, lines: Any, n_lines: int) -> Any:
         return self.vectors.values(lines).astype(self.dtype, copy=False)
 
     def accumulate(self, lines, coefs, scores, kept, run, scratch):
