@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -52,7 +52,7 @@ class Clock:
 
     def __init__(self, device: Device | None) -> None:
         self.device = device
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -65,7 +65,9 @@ class Clock:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Have trainings in spans timed."""
-        methods = [(training._Training, method, name) for method, name in PHASES.items()]
+        methods: list[tuple[Any, str, str]] = [
+            (training._Training, method, name) for method, name in PHASES.items()
+        ]
         methods.append((SpanMachine, "choose_multipliers", "gap"))
         before = [getattr(one, method) for one, method, _ in methods]
         for (one, method, name), function in zip(methods, before, strict=True):
