@@ -22,8 +22,8 @@ import numpy as np
 from aesvm.bases import training
 from aesvm.bases.machine import SpanMachine
 from aesvm.bases.training import BasisLimits, train_in_basis
+from aesvm.gpu.arrays import rows_there
 from aesvm.gpu.devices import Device, open_device
-from aesvm.gpu.matrix import DeviceRows
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.rows import ClassRows
@@ -96,12 +96,12 @@ def train(
         classes, groups = np.unique(data.y, return_inverse=True)
         rows = ClassRows(data.X, groups, np.ones(len(groups)), np.full(len(classes), C))
         with clock.phase("rows to the device"):
-            there = None if device is None else DeviceRows(device, data.X)
-            if there is not None:
-                _ = there.there
+            if device is not None:
+                rows_there(device, data.X)
         with clock.phase("distinct rows"):
             prepared = prepare(data.X, groups, rows.weights, run)
-        kernel = TrainingKernel(KernelSpec("rbf", gamma), data.X, 1e-3, on_device=there)
+        name = "cpu" if device is None else device.name
+        kernel = TrainingKernel(KernelSpec("rbf", gamma, device=name), data.X, 1e-3)
         options = SolverOptions(1e-3, -1, 1000.0, True)
         trainer = Trainer(Hinge(), options, rows.n_machines, run, Silence())
         with clock.watching():

@@ -146,7 +146,7 @@ class Certificate:
     history: tuple[Step, ...] = field(default=(), compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON.
+        """All of it as a dict of plain values; ``max_residual`` may be infinite.
 
         Examples
         --------

@@ -8,9 +8,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
 
 import aesvm
+from aesvm.command import held_out
 from aesvm.command.data import DataOptions, opened
+from aesvm.command.libsvm_lines import Agreement
 from aesvm.io import load_libsvm_model
 from tests.command import files
 from tests.command.files import done, run
@@ -137,6 +141,15 @@ class TestScale:
         assert "range, line" in ended.err
         assert not path.with_name("scaled").exists()
 
+    @pytest.mark.parametrize("name", ["out.csv.gz", "out.svm.bz2", "out.xz", "out.npy"])
+    def test_a_format_that_cannot_be_written_is_refused(self, heart, name, capsys):
+        path, *_ = heart
+        ended = run(capsys, "scale", path, "-s", "range", "-o", name)
+        assert ended.code == 2
+        assert "can be written" in ended.err
+        assert not path.with_name(name).exists()
+        assert not path.with_name("range").exists()
+
     def test_tables_stay_tables(self, table, capsys):
         path, _, y = table
         done(capsys, "scale", "--target", "kind", "-o", "scaled.csv", path)
@@ -249,7 +262,40 @@ class TestTrainAndPredict:
         assert "worse than the mean" in ended.err
 
 
+@pytest.mark.parametrize("n_chunks", [1, 5])
+def test_scores_do_not_depend_on_where_targets_begin(n_chunks):
+    """A target of seconds since 1970: R2 is of how far apart targets are, not of their size."""
+
+    class Model:
+        def predict(self, X):
+            return X[:, 0]
+
+    random = np.random.default_rng(0)
+    y = 1e9 + random.integers(-8, 9, 1000) / 4.0
+    X = (y + random.integers(-1, 2, 1000) / 8.0)[:, None]
+    chunks = [(X[at::n_chunks], y[at::n_chunks], None) for at in range(n_chunks)]
+    found = held_out.tested(Model(), chunks, "regression").found()
+    assert found["r2"] == pytest.approx(r2_score(y - 1e9, X[:, 0] - 1e9), rel=1e-9)
+    agreement = Agreement(regression=True)
+    for X_, y_, _ in chunks:
+        agreement.add(X_[:, 0], y_)
+    squared = np.corrcoef(y - 1e9, X[:, 0] - 1e9)[0, 1] ** 2
+    assert agreement.found()["squared_correlation_coefficient"] == pytest.approx(squared, rel=1e-9)
+
+
 class TestModels:
+    @pytest.mark.parametrize("before", [[], [("scale", "passthrough")], [("scale", None)]])
+    def test_a_pipeline_that_does_not_scale_is_a_model_like_its_svm(self, heart, before, capsys):
+        path, X, y = heart
+        pipeline = Pipeline([*before, ("svm", aesvm.AESVC(gamma=0.5))]).fit(X, y)
+        aesvm.save(pipeline, "one.aesvm")
+        assert done(capsys, "info", "--json", "one.aesvm").json["type"] == "C-SVC"
+        done(capsys, "convert", "one.aesvm", "one.model")
+        for model in ("one.aesvm", "one.model"):
+            done(capsys, "predict", "-q", path, model, f"{model}.out")
+        outputs = [path.with_name(f"one.{kind}.out").read_text() for kind in ("aesvm", "model")]
+        assert outputs[0] == outputs[1]
+
     def test_models_are_converted_both_ways(self, heart, capsys):
         path, *_ = heart
         path.write_text(files.libsvm_text(*files.many_classes()))

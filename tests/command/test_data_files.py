@@ -308,7 +308,7 @@ class TestWeightsFile:
         path.with_name("w").write_text("1\n" * (len(y) + 1))
         ended = run(capsys, "train", "-q", "-W", "w", path, "model")
         assert ended.code == 1
-        assert "w: 121 weights are of 120 rows" in ended.err
+        assert "w: there are 121 weights, and 120 rows" in ended.err
 
     def test_a_bad_line_is_that_of_the_weights(self, heart, capsys):
         path, _, y = heart

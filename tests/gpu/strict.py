@@ -160,8 +160,8 @@ def bare(vectors):
 
 
 class StrictDevice(Device):
-    def __init__(self):
-        super().__init__("strict:0", Namespace(), Operations)
+    def __init__(self, name):
+        super().__init__(name, Namespace(), Operations)
 
     @contextmanager
     def here(self):

@@ -20,9 +20,9 @@ from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.smoothing import best_step, implied, ramps_of
 from aesvm.bases.training import BasisLimits, train_in_basis
 from aesvm.bases.values import BasisValues, gram
-from aesvm.gpu import plain
+from aesvm.gpu import devices, linear_algebra, plain
 from aesvm.gpu.devices import Device
-from aesvm.gpu.matrix import DeviceRows
+from aesvm.gpu.matrix import DeviceKernel
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.formulation import best_offsets, total_loss
 from aesvm.machines.hinge import Hinge
@@ -60,11 +60,19 @@ def small_steps(monkeypatch):
     monkeypatch.setattr(training, "_FIRST_ROWS", 100)
     monkeypatch.setattr(training, "_FIRST_ROWS_PER_VECTOR", 1)
     monkeypatch.setattr(training, "_MOST_ADDED", 20)
+    monkeypatch.setattr(devices, "cuda_device", lambda number: list(DEVICES.values())[number])
     give_linear_algebra(monkeypatch)
 
 
+#: That of a GPU, which tests replace.
+SUM_ROWS = linear_algebra.sum_rows
+
+#: Devices by number, as ``device="cuda:0"`` and so on have them.
+DEVICES = {"numpy": Device("cuda:0", np, plain), "strict": StrictDevice("cuda:1")}
+
+
 def device_of(kind):
-    return Device("plain:0", np, plain) if kind == "numpy" else StrictDevice()
+    return DEVICES[kind]
 
 
 def rows_of(name, n=500, seed=0):
@@ -78,7 +86,7 @@ def rows_of(name, n=500, seed=0):
 def matrices(X, device, dtype=np.float64, gamma=1.0):
     """The kernel matrix of rows on the host, and on a device."""
     host = KernelSpec("rbf", gamma).matrix(X, dtype=dtype)
-    return host, DeviceRows(device, X).matrix(host)
+    return host, DeviceKernel(host, device)
 
 
 @BOTH
@@ -115,7 +123,7 @@ def test_linear_algebra_is_that_of_the_host():
     rng = np.random.default_rng(1)
     lines, weights = rng.normal(size=(70, 40)), rng.uniform(size=70)
     crossed = rng.normal(size=(2, 70))
-    there = StrictDevice().array
+    there = device_of("strict").array
     matrix = gram(lines, weights)
     assert_allclose(gram(there(lines), there(weights)).get(), matrix, rtol=1e-10, atol=1e-12)
     vector = rng.normal(size=40)
@@ -143,7 +151,7 @@ def test_linear_algebra_is_that_of_the_host():
 def test_a_matrix_without_a_factor_gets_a_larger_diagonal():
     """Rank one: its diagonal must be raised, however often that takes."""
     ones = np.ones((5, 5))
-    factor = kernel_factor(StrictDevice().array(ones))
+    factor = kernel_factor(device_of("strict").array(ones))
     assert_allclose(factor.lower.get() @ factor.lower.get().T, ones, atol=1e-6)
 
 
@@ -154,7 +162,7 @@ def test_losses_are_those_of_the_host(name):
     _, targets = rows_of(name, 200)
     bounds, scores = rng.uniform(0.5, 2.0, 200), rng.normal(size=200)
     change = rng.normal(size=200)
-    there = StrictDevice().array
+    there = device_of("strict").array
     given = there(scores), there(targets), there(bounds)
     offsets = best_offsets(formulation, scores, targets, bounds)
     assert best_offsets(formulation, *given) == pytest.approx(offsets)
@@ -233,10 +241,10 @@ class PilotsOnHost(Trainer):
 
 def trained(data, formulation, device, max_vectors=120, bytes_held=None):
     """Machines in the span of few vectors, as an estimator trains them."""
-    spec = KernelSpec("rbf", 1.0)
-    there = None if device is None else DeviceRows(device, data.X)
-    host = TrainingKernel(spec, data.X)
-    kernel = TrainingKernel(spec, data.X, on_device=there)
+    host = TrainingKernel(KernelSpec("rbf", 1.0), data.X)
+    kernel = host
+    if device is not None:
+        kernel = TrainingKernel(KernelSpec("rbf", 1.0, device=device.name), data.X)
     every = np.arange(data.X.shape[0])
     members = [every[data.groups == group] for group in np.unique(data.groups)]
     prepared = Prepared(every, every, data.weights, members)
@@ -289,12 +297,12 @@ def test_a_machine_is_the_hosts(name, kind):
 @pytest.mark.parametrize("name", ["hinge", "tube", "one class"])
 def test_values_that_there_is_no_room_for_are_computed_anew(name):
     data = target_rows(name, *rows_of(name))
-    check_same(data, FORMULATIONS[name], StrictDevice(), bytes_held=30_000.0)
+    check_same(data, FORMULATIONS[name], device_of("strict"), bytes_held=30_000.0)
 
 
 def test_single_precision_is_enough():
     X, targets = rows_of("hinge", 2500)
-    check_same(target_rows("hinge", X.astype(np.float32), targets), Hinge(), StrictDevice())
+    check_same(target_rows("hinge", X.astype(np.float32), targets), Hinge(), device_of("strict"))
 
 
 def test_sparse_rows():
@@ -315,3 +323,16 @@ def test_pairs_of_classes_share_the_vectors(kind):
         sure = np.abs(decisions) > 1e-2
         same = np.sign(decisions) == np.sign(values_of(other.machine, X, Hinge())[1])
         assert same[sure].mean() > 0.99
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [1, 200, 1000])
+def test_device_code_sums_weighted_rows(emulated, dtype, n_rows):
+    """Of some rows and of all; of more columns than a block has, in several runs."""
+    rng = np.random.default_rng(n_rows)
+    matrix, weights = rng.normal(size=(n_rows, 700)).astype(dtype), rng.normal(size=n_rows)
+    exact = weights @ matrix.astype(float)
+    assert_allclose(SUM_ROWS(matrix, None, weights), exact, atol=1e-11)
+    at = np.sort(rng.permutation(n_rows)[: n_rows // 3])
+    exact = weights[at] @ matrix[at].astype(float)
+    assert_allclose(SUM_ROWS(matrix, at, weights[at]), exact, atol=1e-11)

@@ -145,6 +145,17 @@ def test_a_file_of_other_folds_is_said(moons, tmp_path):
         assert len(told) == seed
 
 
+def test_folds_that_differ_in_their_test_rows_alone_are_told_apart(moons, tmp_path):
+    train, path = np.arange(100), tmp_path / "search.json"
+    cv = [(train, np.arange(100, 200)), (train, np.arange(200, 260))]
+    whole = search(None, cv=cv).fit(*moons).cv_results_
+    for _ in range(2):  # fitted, and read from the file
+        found = search(path, cv=cv).fit(*moons).cv_results_
+        for name in ("split0_test_score", "split1_test_score"):
+            assert_array_equal(found[name], whole[name])
+    assert (whole["split0_test_score"] != whole["split1_test_score"]).any()
+
+
 def test_threads_may_change(moons, tmp_path, monkeypatch):
     path = tmp_path / "file"
     search(path).fit(*moons)

@@ -58,16 +58,18 @@ def before_any_command(
 
 
 def _columns(
-    target: str | None,
-    features: str | None,
-    ignore: str | None,
-    weight: str | None,
-    header: bool | None,
-    delimiter: str | None,
-    kind: str | None,
-    memory: str | None,
+    *,
+    target: str | None = None,
+    features: str | None = None,
+    ignore: str | None = None,
+    weight: str | None = None,
     weights_file: str | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    format: str | None = None,
+    memory: str | None = None,
 ) -> Any:
+    """What is said of the data file."""
     from aesvm.command.data import DataOptions
 
     return DataOptions(
@@ -78,7 +80,7 @@ def _columns(
         weights_file=weights_file,
         header=header,
         delimiter={"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter),
-        format=kind,
+        format=format,
         memory=memory,
     )
 
@@ -152,7 +154,15 @@ def train(
         native=native,
     )
     columns = _columns(
-        target, features, ignore, weight, header, delimiter, format, memory, weights_file
+        target=target,
+        features=features,
+        ignore=ignore,
+        weight=weight,
+        header=header,
+        delimiter=delimiter,
+        format=format,
+        memory=memory,
+        weights_file=weights_file,
     )
     return partial(run, data, model, options, columns, Screen(json, quiet))
 
@@ -178,7 +188,14 @@ def predict(
     """Predict the rows of a file, as svm-predict does, in the memory of a few of them."""
     from aesvm.command.predict import predict as run
 
-    columns = _columns(target, features, ignore, None, header, delimiter, format, None)
+    columns = _columns(
+        target=target,
+        features=features,
+        ignore=ignore,
+        header=header,
+        delimiter=delimiter,
+        format=format,
+    )
     return partial(run, data, model, _file(output), probability, columns, Screen(json, quiet))
 
 
@@ -204,7 +221,14 @@ def scale(
     """Scale features to a range, as svm-scale does, to standard output or a file."""
     from aesvm.command.scale import scale as run
 
-    columns = _columns(target, features, ignore, None, header, delimiter, format, None)
+    columns = _columns(
+        target=target,
+        features=features,
+        ignore=ignore,
+        header=header,
+        delimiter=delimiter,
+        format=format,
+    )
     limits, to = (lower, upper), _file(output)
     return partial(run, data, columns, limits, targets, save, restore, to, Screen(json))
 
@@ -224,7 +248,11 @@ def fit(
     jobs: o.Jobs = -1,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", help="The model file to write; else DATA.aesvm, here."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="The model file to write; else DATA.aesvm, here, without .csv and the like.",
+        ),
     ] = None,
     report: Annotated[
         str | None, typer.Option("--report", help="The report to write; else as the model, .html.")
@@ -252,7 +280,16 @@ def fit(
         model=output,
         report=report,
     )
-    columns = _columns(target, features, ignore, weight, header, delimiter, format, memory)
+    columns = _columns(
+        target=target,
+        features=features,
+        ignore=ignore,
+        weight=weight,
+        header=header,
+        delimiter=delimiter,
+        format=format,
+        memory=memory,
+    )
     return partial(run, data, options, columns, Screen(json, quiet))
 
 
@@ -268,7 +305,7 @@ def info(
     """Say what a model or data file holds."""
     from aesvm.command.info import info as run
 
-    columns = _columns(target, None, None, None, header, delimiter, format, None)
+    columns = _columns(target=target, header=header, delimiter=delimiter, format=format)
     return partial(run, file, columns, Screen(json))
 
 
@@ -291,7 +328,15 @@ def certify(
     """Prove how close a model is to the exact SVM, from the rows that it was trained on."""
     from aesvm.command.certify import certify as run
 
-    columns = _columns(target, None, ignore, weight, header, delimiter, format, None, weights_file)
+    columns = _columns(
+        target=target,
+        ignore=ignore,
+        weight=weight,
+        header=header,
+        delimiter=delimiter,
+        format=format,
+        weights_file=weights_file,
+    )
     return partial(run, model, data, output, columns, Screen(json))
 
 
@@ -318,7 +363,7 @@ def compress(
     """Write a model on fewer of its support vectors, and say what that changes."""
     from aesvm.command.compress import compress as run
 
-    columns = _columns(target, None, None, None, header, delimiter, format, None)
+    columns = _columns(target=target, header=header, delimiter=delimiter, format=format)
     return partial(run, model, output, vectors, tol, data, native, columns, Screen(json))
 
 
@@ -338,7 +383,14 @@ def convert(
     """Write a model as LIBSVM's, .aesvm or ONNX, or a data file as LIBSVM's, CSV or Parquet."""
     from aesvm.command.convert import convert as run
 
-    columns = _columns(target, features, ignore, None, header, delimiter, format, None)
+    columns = _columns(
+        target=target,
+        features=features,
+        ignore=ignore,
+        header=header,
+        delimiter=delimiter,
+        format=format,
+    )
     return partial(run, source, _file(output), native, columns, Screen(json))
 
 
@@ -365,6 +417,14 @@ def represent(
     from aesvm.command.represent import represent as run
 
     columns = _columns(
-        target, features, ignore, weight, header, delimiter, format, memory, weights_file
+        target=target,
+        features=features,
+        ignore=ignore,
+        weight=weight,
+        header=header,
+        delimiter=delimiter,
+        format=format,
+        memory=memory,
+        weights_file=weights_file,
     )
     return partial(run, data, _file(output), kernel, gamma, hull_tol, jobs, columns, Screen(json))

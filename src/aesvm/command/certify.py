@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from aesvm import AEOneClassSVM
 from aesvm.command.data import DataOptions, Mapped
 from aesvm.command.models import certificate_of, check_model_path, load_svm, opened_for, save_model
@@ -40,4 +38,4 @@ def certify(
     if output is not None:
         save_model(model.estimator, output, True)
     screen.answer(str(certificate))
-    screen.result({"model": model_path, "output": output, **asdict(certificate)})
+    screen.result({"model": model_path, "output": output, **certificate.as_dict()})

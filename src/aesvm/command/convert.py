@@ -32,13 +32,13 @@ def convert(
             screen.line(f"{output}: a graph of ONNX")
             screen.result({"output": output, "format": "onnx"})
             return
-        if model.scalings and not is_native(output, native):
+        as_native = is_native(output, native)
+        if model.scalings and not as_native:
             raise CommandError(
                 f"{source} scales its rows, and LIBSVM's model files cannot: scale the data, by "
                 "aesvm scale, and train on that."
             )
-        as_native = is_native(output, native)
-        save_model(model.estimator, output, as_native)
+        save_model(model.estimator if as_native else model.svm, output, as_native)
         kind = "aesvm's" if as_native else "LIBSVM's"
         screen.line(f"{output}: a model file of {kind} format")
         screen.result({"output": output, "format": "aesvm" if as_native else "libsvm"})

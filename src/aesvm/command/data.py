@@ -424,12 +424,16 @@ class _Weighted(Mapped):
             n_rows += chunk.X.shape[0]
             yield chunk
         if n_rows < len(self.weights):
-            raise CommandError(f"{self.path}: {len(self.weights)} weights are of {n_rows} rows.")
+            raise CommandError(
+                f"{self.path}: there are {len(self.weights)} weights, and {n_rows} rows."
+            )
 
     def _weighted(self, chunk: Chunk, first: int) -> Chunk:
         here = self.weights[first : first + chunk.X.shape[0]]
         if len(here) != chunk.X.shape[0]:
-            raise CommandError(f"{self.path}: {len(self.weights)} weights are of more rows.")
+            raise CommandError(
+                f"{self.path}: there are {len(self.weights)} weights, and more rows."
+            )
         return Chunk(chunk.X, chunk.y, here)
 
 

@@ -24,6 +24,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from aesvm import AESVC, AESVR
 from aesvm.command.data import DataFile, DataOptions, Mapped, Rows, joined, opened
+from aesvm.command.formats import stem_of
 from aesvm.command.held_out import HeldOutScores, tested
 from aesvm.command.models import NATIVE, check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
@@ -94,8 +95,7 @@ def fit(data: str, options: FitOptions, columns: DataOptions, screen: Screen) ->
     """Fit a model to a table, and write it and a report."""
     if not 0 < options.test_share < 1:
         raise UsageError(f"--test {options.test_share:g}: a share between 0 and 1 is needed.")
-    stem = "model" if data == "-" else Path(data).name.split(".")[0]
-    model = options.model or f"{stem}{NATIVE}"
+    model = options.model or ("model" if data == "-" else stem_of(data)) + NATIVE
     files = {"model": model, "report": options.report or str(Path(model).with_suffix(".html"))}
     check_model_path(files["model"])
     if checked_output_path(files["report"]) == checked_output_path(files["model"]):

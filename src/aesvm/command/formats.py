@@ -13,6 +13,7 @@ from aesvm.io.lines import line_blocks
 
 FORMATS = ("libsvm", "csv", "parquet", "npy")
 
+#: What names end with, and the formats that they tell.
 SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -23,13 +24,31 @@ SUFFIXES = {
     ".svm": "libsvm",
     ".svmlight": "libsvm",
 }
-_COMPRESSED = (".gz", ".bz2", ".xz")
+
+#: What names of compressed text end with, after that of its format.
+COMPRESSED = (".gz", ".bz2", ".xz")
+
 _DELIMITERS = ",\t;|"
 _LIBSVM_LINE = re.compile(rb"\s*[-+.0-9eE]+(\s+(qid|[0-9]+):\S+)*\s*(#.*)?")
 _NUMBER = re.compile(
     r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(nan|inf(inity)?)", re.I
 )
 _QUOTED = re.compile(r'"[^"]*"')
+
+
+def stem_of(name: str) -> str:
+    """The name of a data file without what tells its format.
+
+    Examples
+    --------
+    >>> from aesvm.command.formats import stem_of
+    >>> stem_of("folder/rows.2026.csv.gz"), stem_of("a9a.t")
+    ('rows.2026', 'a9a.t')
+    """
+    path = Path(Path(name).name)
+    for known in (COMPRESSED, SUFFIXES):
+        path = path.with_suffix("") if path.suffix.lower() in known else path
+    return path.name
 
 
 class Format(NamedTuple):
@@ -72,7 +91,7 @@ def format_of(
     by_content = "npy" if magic == b"\x93NUMPY" else by_content
     suffixes = [one.lower() for one in path.suffixes]
     compressed = magic[:2] in (b"\x1f\x8b", b"BZ", b"\xfd7")
-    if suffixes and suffixes[-1] in _COMPRESSED:
+    if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
     found = kind or by_content or SUFFIXES.get(suffix)

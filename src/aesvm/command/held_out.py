@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.kernels.moments import Moments
+
 #: Standard deviations on either side of which 95% lie.
 _Z = 1.96
 
@@ -25,7 +27,9 @@ class HeldOutScores:
     classes: NDArray | None
     confusion: NDArray | None  #: rows: the class, columns: the prediction
     n_rows: int
-    errors: NDArray  #: of a regression: sums of squared and absolute errors, y and y^2
+    squared_errors: float  #: of a regression, their sum
+    absolute_errors: float  #: the same
+    targets: Moments  #: the same
     shown: tuple[NDArray, NDArray]  #: targets and predictions of some rows
 
     @property
@@ -40,7 +44,7 @@ class HeldOutScores:
         return float(self.confusion.sum(axis=1).max()) / self.n_rows
 
     def interval(self) -> tuple[float, float]:
-        """Wilson's interval, in which the accuracy lies with a probability of 95%."""
+        """Wilson's 95% confidence interval of the accuracy on other rows of the same kind."""
         n, p = self.n_rows, self.accuracy
         middle = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
         half = _Z / (1 + _Z**2 / n) * sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n))
@@ -56,13 +60,11 @@ class HeldOutScores:
                 "majority": self.majority,
                 "rows": self.n_rows,
             }
-        squares, absolute, total, total_squares = self.errors
-        n = self.n_rows
-        variance = total_squares / n - (total / n) ** 2
+        n, constant = self.n_rows, self.targets.all_equal
         return {
-            "mean_squared_error": squares / n,
-            "mean_absolute_error": absolute / n,
-            "r2": 1.0 - squares / n / variance if variance > 0 else float("nan"),
+            "mean_squared_error": self.squared_errors / n,
+            "mean_absolute_error": self.absolute_errors / n,
+            "r2": float("nan") if constant else 1.0 - self.squared_errors / self.targets.squares,
             "rows": n,
         }
 
@@ -85,7 +87,9 @@ def tested(model: Any, chunks: Any, task: str) -> HeldOutScores:
     classes = model.classes_ if task == "classification" else None
     size = 0 if classes is None else len(classes) + 1  # the last: classes never seen before
     confusion = np.zeros((size, size), dtype=np.int64)
-    errors, n_rows = np.zeros(4), 0
+    squared = absolute = 0.0
+    targets, n_rows = Moments(), 0
+    known = {} if classes is None else {one: at for at, one in enumerate(classes.tolist())}
     shown: list[tuple[NDArray, NDArray]] = []
     for X, y, _ in chunks:
         if not X.shape[0]:
@@ -95,19 +99,22 @@ def tested(model: Any, chunks: Any, task: str) -> HeldOutScores:
         if sum(len(one) for one, _ in shown) < _MOST_SHOWN:
             shown.append((y[:_MOST_SHOWN], predicted[:_MOST_SHOWN]))
         if classes is not None:
-            known = {one: at for at, one in enumerate(classes.tolist())}
             rows = [known.get(one, size - 1) for one in y.tolist()]
             np.add.at(confusion, (rows, [known[one] for one in predicted.tolist()]), 1)
         else:
             y = y.astype(np.float64)
             gaps = predicted - y
-            errors += [(gaps**2).sum(), np.abs(gaps).sum(), y.sum(), (y**2).sum()]
+            squared += float(np.square(gaps).sum())
+            absolute += float(np.abs(gaps).sum())
+            targets |= Moments.of(y, np.ones(len(y)))
     pairs = tuple(np.concatenate(column) for column in zip(*shown, strict=True))
     return HeldOutScores(
         task,
         classes,
         None if classes is None else confusion,
         n_rows,
-        errors,
+        squared,
+        absolute,
+        targets,
         (pairs[0], pairs[1]),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ def info(path: str, columns: DataOptions, screen: Screen) -> None:
     _show({"file": path, **found}, screen)
     if certificate is not None:
         screen.answer(str(certificate))
-        found["certificate"] = asdict(certificate)
+        found["certificate"] = certificate.as_dict()
     screen.result({"file": path, **found})
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.command.outcome import CommandError
+from aesvm.machines.one_vs_one import as_array
 
 #: A coefficient that is this near to its bound is at it.
 _AT_BOUND = 1e-9
@@ -50,7 +51,7 @@ def solved(model: Any, y: NDArray | None, weights: NDArray | None) -> list[Solve
 
     Without y, as where rows were streamed, classes are in ascending order.
     """
-    dual = model.dual_coef_.toarray() if hasattr(model.dual_coef_, "toarray") else model.dual_coef_
+    dual = as_array(model.dual_coef_)
     sizes = np.ones(dual.shape[1])
     if weights is not None:
         sizes = weights[model.support_]
@@ -125,17 +126,21 @@ class Agreement:
         self.regression = regression
         self.n_rows = 0
         self.correct = 0
+        self.origin = 0.0  # that predictions p and targets t are counted from: digits are kept so
         self.sums = np.zeros(6)  # of squared errors, p, t, p^2, t^2 and p t
 
     def add(self, predicted: NDArray, targets: NDArray) -> None:
         """Some more rows."""
+        is_first = not self.n_rows
         self.n_rows += len(predicted)
         if not self.regression:
             self.correct += int(np.sum(predicted == targets))
             return
         if targets.dtype.kind not in "biuf":
             raise CommandError(f"the target is {targets[0]!s:.40}, and the model predicts numbers.")
-        p, t = predicted, targets
+        if is_first:
+            self.origin = float(targets[0])
+        p, t = predicted - self.origin, targets - self.origin
         self.sums += [float(one.sum()) for one in ((p - t) ** 2, p, t, p**2, t**2, p * t)]
 
     def found(self) -> dict[str, float | int]:

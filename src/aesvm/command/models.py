@@ -33,17 +33,20 @@ _LIBSVM_MAGIC = b"svm_type "
 class Model(NamedTuple):
     """A model that was read from a file."""
 
-    estimator: Any  #: an SVM, or a pipeline that ends in one
+    estimator: Any  #: an SVM or a representative set, or a pipeline that ends in one
     native: bool  #: whether the file is of aesvm's format
 
     @property
     def svm(self) -> Any:
-        return self.estimator.steps[-1][1] if self.scalings else self.estimator
+        """The SVM itself, or the representative set."""
+        steps = getattr(self.estimator, "steps", None)
+        return self.estimator if steps is None else steps[-1][1]
 
     @property
     def scalings(self) -> list[Any]:
-        """The steps before the SVM."""
-        return [step for _, step in getattr(self.estimator, "steps", [])[:-1]]
+        """The steps before the SVM that do something."""
+        before = [step for _, step in getattr(self.estimator, "steps", [])[:-1]]
+        return [step for step in before if step is not None and step != "passthrough"]
 
     @property
     def feature_names(self) -> list[str] | None:

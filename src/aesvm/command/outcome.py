@@ -26,11 +26,14 @@ _INSTALLED_BY = {
 _FLAGS = {
     r'refine="?(exact|auto|[0-9]+)"?': r"--refine \1",
     r"memory_budget=": "--memory ",
-    r"\bmemory_budget\b": "--memory",
-    r"\bhull_tol=": "--hull-tol ",
-    r"\bhull_tol\b": "--hull-tol",
-    r"\bcertify(_stream)?\([^)]*\)": "aesvm certify",
+    r"memory_budget\b": "--memory",
+    r"hull_tol=": "--hull-tol ",
+    r"hull_tol\b": "--hull-tol",
+    r"certify(_stream)?\([^)]*\)": "aesvm certify",
 }
+
+#: A word of the package, where it is not part of the name of a file.
+_WORD = r"(?<![\w/\\]){}(?!\.\w|\S*[/\\])"
 
 #: What would do about a table that cannot be read, by how the error ends.
 _REMEDIES = {
@@ -51,9 +54,11 @@ def as_flags(text: str) -> str:
     >>> from aesvm.command.outcome import as_flags
     >>> as_flags('nearer to it are a smaller hull_tol or refine="exact"')
     'nearer to it are a smaller --hull-tol or --refine exact'
+    >>> as_flags("runs/hull_tol=0.1/rows.csv: there is no such file.")
+    'runs/hull_tol=0.1/rows.csv: there is no such file.'
     """
     for pattern, flag in _FLAGS.items():
-        text = re.sub(pattern, flag, text)
+        text = re.sub(_WORD.format(pattern), flag, text)
     for pattern, remedy in _REMEDIES.items():
         if re.search(pattern, text):
             return f"{text.removesuffix('.')}: {remedy}."
@@ -71,16 +76,13 @@ class Terminated(KeyboardInterrupt):
 class CommandError(Exception):
     """Something the user can mend; ``code`` is the exit code it ends with."""
 
-    def __init__(self, message: str, code: int = BAD_DATA) -> None:
-        super().__init__(message)
-        self.code = code
+    code = BAD_DATA
 
 
 class UsageError(CommandError):
     """Arguments that do not go together, or mean nothing."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, USAGE)
+    code = USAGE
 
 
 def code_of(error: BaseException) -> int:

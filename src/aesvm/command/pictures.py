@@ -10,6 +10,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from aesvm.plotting import SearchDisplay
+
 #: Classes whose names are written at a confusion matrix, and whose counts are.
 _NAMED, _COUNTED = 20, 10
 
@@ -33,24 +35,9 @@ def _svg(figure: Figure) -> str:
 
 
 def _search(search: Any) -> Figure:
-    results = search.cv_results_
-    costs = np.array([one["svm__C"] for one in results["params"]], dtype=float)
-    gammas = np.array([one["svm__gamma"] for one in results["params"]], dtype=float)
-    scores = results["mean_test_score"]
-    rows, columns = np.unique(costs), np.unique(gammas)
-    table = np.full((len(rows), len(columns)), np.nan)
-    for cost, gamma, score in zip(costs, gammas, scores, strict=True):  # later rounds know better
-        table[np.searchsorted(rows, cost), np.searchsorted(columns, gamma)] = score
     figure = Figure(figsize=(5, 3.8), layout="constrained")
-    axes = figure.subplots()
-    image = axes.imshow(table, origin="lower", aspect="auto", cmap="viridis")
-    axes.set_xticks(range(len(columns)), [f"{one:.2g}" for one in columns])
-    axes.set_yticks(range(len(rows)), [f"{one:.2g}" for one in rows])
-    axes.set(xlabel="gamma", ylabel="C")
-    best = search.best_params_
-    place = np.searchsorted(columns, best["svm__gamma"]), np.searchsorted(rows, best["svm__C"])
-    axes.plot(*place, "o", color="red", markersize=12, markeredgewidth=2, fillstyle="none")
-    figure.colorbar(image, ax=axes, label="mean score")
+    display = SearchDisplay.from_search(search, ax=figure.subplots())
+    display.ax_.set(xlabel="C", ylabel="gamma")
     return figure
 
 

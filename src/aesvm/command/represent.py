@@ -9,7 +9,7 @@ from aesvm.command.data import DataOptions, opened
 from aesvm.command.models import NATIVE
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.tables import write_rows
+from aesvm.command.tables import output_format, write_rows
 from aesvm.io.base import Chunk
 
 
@@ -29,6 +29,9 @@ def represent(
     with opened(data, columns, needs_target=False) as file:
         if output is None and file.format.kind == "libsvm":
             raise UsageError("weights of LIBSVM's rows are written to a file beside them: -o.")
+        is_native = output is not None and output.endswith(NATIVE)
+        if not is_native:
+            output_format(output, file)  # refused before the work is done
         chosen: Any = RepresentativeSet(
             kernel=kernel, gamma=gamma or 1.0 / file.n_features, hull_tol=hull_tol, n_jobs=jobs
         )
@@ -43,7 +46,7 @@ def represent(
                 rows = file.rows()
                 X, y, weights = chosen.fit_select(*rows)
                 n_rows = rows.X.shape[0]
-        if output is not None and output.endswith(NATIVE):
+        if output is not None and is_native:
             chosen.save(output)
             written = [output]
         else:

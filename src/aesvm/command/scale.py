@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from aesvm.command.data import DataFile, DataOptions, opened
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.tables import write_rows
+from aesvm.command.tables import output_format, write_rows
 from aesvm.command.writing import dense_blocks
 from aesvm.io.atomic import checked_output_path, written_whole
 from aesvm.io.base import BadLineError, Chunk
@@ -96,6 +96,7 @@ def scale(
     kept = None if restore is None else read_ranges(restore)
     width = None if kept is None else len(kept.features.least)
     with opened(data, columns, n_features=width, needs_target=False) as file:
+        output_format(output, file)  # refused before anything is written
         found = _ranges(file, limits, target_limits)
         used = found if kept is None else _restored(kept, found, file.name, str(restore))
         if save:

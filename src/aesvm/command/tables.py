@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.command.data import DataFile
-from aesvm.command.formats import SUFFIXES
+from aesvm.command.formats import COMPRESSED, SUFFIXES
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.writing import (
     dense_blocks,
@@ -39,7 +39,7 @@ def write_rows(
     Weights of LIBSVM's rows go to a file of their own. ``features``: of the data file, those that
     the chunks have; None: all.
     """
-    kind = _kind(path, file)
+    kind = output_format(path, file)
     features = np.arange(file.n_features) if features is None else features
     counted = _Counted(chunks)
     with written_to(path) as file_out:
@@ -89,13 +89,14 @@ class _Counted:
             yield chunk
 
 
-def _kind(path: str | None, file: DataFile) -> str:
+def output_format(path: str | None, file: DataFile) -> str:
+    """The format that the name of an output asks for, or else that goes with the data file."""
     suffix = "" if path is None else Path(path).suffix.lower()
-    if suffix in SUFFIXES and SUFFIXES[suffix] != "npy":
-        return SUFFIXES[suffix]
-    if suffix == ".npy":
-        raise UsageError(f"{path}: .csv, .parquet and LIBSVM's text can be written.")
-    return "libsvm" if file.format.kind == "libsvm" else "csv"
+    if suffix in (".npy", *COMPRESSED):
+        raise UsageError(
+            f"{path}: .csv, .parquet and LIBSVM's text can be written, and not {suffix}."
+        )
+    return SUFFIXES.get(suffix, "libsvm" if file.format.kind == "libsvm" else "csv")
 
 
 def _csv(chunks: Iterable[Chunk], file: DataFile, features: NDArray[np.intp]) -> Iterator[str]:

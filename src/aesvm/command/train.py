@@ -14,11 +14,10 @@ from aesvm.command.libsvm_lines import Agreement, libsvm_order, solved, training
 from aesvm.command.models import NATIVE, check_model_path, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
+from aesvm.io.libsvm_model import whole_labels
 from aesvm.runtime.warn import warn
 
-#: Of LIBSVM.
-_LARGEST_LABEL = 2**31 - 1
-
+#: By LIBSVM's numbers.
 _KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
 
@@ -172,12 +171,13 @@ def _check_labels(y: Any, estimator: Any, file: DataFile, any_will_do: bool) -> 
     """Refuse classes that cannot be written, before training."""
     if any_will_do or y is None or not isinstance(estimator, AESVC | AENuSVC):
         return
-    whole = y.dtype.kind in "biuf" and np.array_equal(y, np.trunc(y))
-    if not whole or np.abs(y).max(initial=0) > _LARGEST_LABEL:
+    try:
+        whole_labels(np.unique(y))
+    except ValueError as error:
         raise CommandError(
             f"{file.name}: LIBSVM's model files have whole numbers of 32 bits for classes, and "
             "there are others: --native writes a model file that has any."
-        )
+        ) from error
 
 
 def _labels(file: DataFile, estimator: Any) -> Any:

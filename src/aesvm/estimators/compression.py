@@ -92,7 +92,7 @@ def _as_many_outliers(found: Compressed, model: Any, rows: Any, n_jobs: Any) -> 
     (one,) = found.expansions
     if not rows.shape[0]:
         return found
-    share = float(np.mean(model.pair_values(rows, n_jobs) < 0))
+    share = float(np.mean(model.pair_values(rows, n_jobs) <= 0))
     smaller = replace(
         model,
         support=model.support[one.rows],
@@ -154,7 +154,7 @@ def _measured(
     if hasattr(before, "classes"):
         labels = float(np.mean(before.predict(rows, n_jobs) != now.predict(rows, n_jobs)))
     elif are_outliers:
-        labels = float(np.mean((values < 0) != (others < 0)))
+        labels = float(np.mean((values <= 0) != (others <= 0)))
     return replace(
         known,
         n_measured=len(change),

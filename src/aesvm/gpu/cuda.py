@@ -99,8 +99,6 @@ def sum_lines(
     sums : array of shape (n_outputs, n_columns)
         Changed in place.
     """
-    import cupy
-
     n_outputs, n_lines = coefs.shape
     n_columns, width = columns.rows.shape
     if not n_lines or not n_columns:
@@ -118,7 +116,7 @@ def sum_lines(
         kernel = module.get_function(name)
         if shared:
             kernel.max_dynamic_shared_size_bytes = _MOST_OUTPUTS * tile * 8
-        parts = cupy.empty((splits, n, n_columns))
+        parts = columns.device.xp.empty((splits, n, n_columns))
         kernel(
             (across, splits),
             (256,),
@@ -209,8 +207,6 @@ def choose(
     rise and one that can fall; variables are in random order, so that chunks are samples. (On covtype it takes some 7 % more rows than the worst
     violators of all would, and no sort.)
     """
-    import cupy
-
     steps = _steps(work.block.dtype)
     n_groups = len(spans)
     n_stay = min(n_before, WORKING_SET // 2)
@@ -242,7 +238,8 @@ def choose(
         (
             work.found,
             work.edges,
-            cupy.asarray(counts, dtype=np.int32),
+            np.int32(counts[0]),
+            np.int32(counts[-1]),
             np.int32(room),
             np.int32(n_groups),
             work.chosen,

@@ -5,11 +5,11 @@ Nothing here is for arrays of the host, and nothing waits for a result but a Cho
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from aesvm.gpu import cuda
 
 #: Threads of a block, columns of each (as in ``sums.cu``), and blocks that fill a large GPU.
 _THREADS, _COLUMNS, _ENOUGH_BLOCKS = 128, 4, 2048
@@ -60,17 +60,16 @@ def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
         Which rows; None: all, in order.
     weights : array of float64
     """
-    import cupy
-
     n_rows, n_columns = len(weights), matrix.shape[1]
     if not n_rows or not n_columns:
-        return cupy.zeros(n_columns)
-    matrix, weights = cupy.ascontiguousarray(matrix), cupy.ascontiguousarray(weights)
+        return np.zeros_like(weights, shape=n_columns)
+    matrix, weights = _contiguous(matrix), _contiguous(weights)
     across = -(-n_columns // (_THREADS * _COLUMNS))
     run = max(_LEAST_RUN, -(-n_rows * across // _ENOUGH_BLOCKS))
     down = -(-n_rows // run)
-    parts = cupy.empty((down, n_columns))
-    _sum_rows(matrix.dtype)(
+    parts = np.empty_like(weights, shape=(down, n_columns))
+    real = "float" if matrix.dtype == np.float32 else "double"
+    cuda._module("sums.cu", f"REAL={real}").get_function("sum_rows")(
         (across, down),
         (_THREADS,),
         (
@@ -86,11 +85,5 @@ def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
     return parts.sum(axis=0)
 
 
-@cache
-def _sum_rows(dtype: np.dtype) -> Any:
-    import cupy
-
-    code = (Path(__file__).parent / "sums.cu").read_text()
-    real = "float" if dtype == np.float32 else "double"
-    options = ("-std=c++14", f"-DREAL={real}")
-    return cupy.RawModule(code=code, options=options).get_function("sum_rows")
+def _contiguous(values: Any) -> Any:
+    return values if values.flags.c_contiguous else values.copy()

@@ -7,21 +7,25 @@ a partition. Sums over many rows are the device's, and so is the solver (``aesvm
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from aesvm.gpu.devices import Device
+from aesvm.gpu.arrays import copied, rows_there
+from aesvm.gpu.devices import Device, open_device
 from aesvm.gpu.forms import Form, form_of
 from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors, Vectors
-from aesvm.kernels import KERNELS, KernelMatrix, KernelSpec
 from aesvm.kernels.dense import DenseKernel
-from aesvm.kernels.matrix import Columns
+from aesvm.kernels.functions import KERNELS
+from aesvm.kernels.matrix import Columns, KernelMatrix
 from aesvm.kernels.points import Points
 from aesvm.kernels.vectors import VectorKernel
+
+if TYPE_CHECKING:
+    from aesvm.kernels.spec import KernelSpec
 
 #: New rows that are predicted together: bounds what their copies take on the device.
 _NEW_BYTES = 1 << 29
@@ -30,64 +34,28 @@ _NEW_BYTES = 1 << 29
 _BETWEEN = 5e10
 
 
-def check_kernel(spec: KernelSpec, device: Device | None) -> None:
-    """Refuse kernels that only the host has."""
-    if device is not None and (callable(spec.kernel) or spec.kernel not in KERNELS):
+def matrix_on_device(
+    spec: KernelSpec, X: Any, dtype: DTypeLike | None, accuracy: float
+) -> DeviceKernel:
+    """The kernel matrix of rows that are on a device, or are copied there."""
+    device = open_device(spec.device)
+    assert device is not None
+    host = replace(spec, device="cpu").matrix(X, dtype=dtype, accuracy=accuracy)
+    if not isinstance(host, VectorKernel):
         known = ", ".join(repr(name) for name in KERNELS)
         raise ValueError(
-            f"kernel={spec.kernel!r} cannot be computed on device={device.name!r}: use {known}, "
+            f"kernel={spec.kernel!r} cannot be computed with device={spec.device!r}: use {known}, "
             'or device="cpu".'
         )
-
-
-class DeviceRows:
-    """Rows that a fit or a prediction has on a device: copied there once.
-
-    Parameters
-    ----------
-    device : Device
-    X : ndarray or CSR matrix
-        Of the host.
-    there : array, default=None
-        The same rows as an array of the device, where they are there already.
-    """
-
-    def __init__(self, device: Device, X: Any, there: Any = None) -> None:
-        self.device = device
-        self.X = X
-        self._there = there
-
-    @property
-    def there(self) -> Any:
-        """The rows on the device."""
-        if self._there is None:
-            self._there = csr_there(self.device, self.X) if sp.issparse(self.X) else None
-            if self._there is None:
-                self._there = self.device.array(self.X)
-        return self._there
-
-    def matrix(self, host: KernelMatrix) -> DeviceKernel:
-        """The kernel matrix of these rows that the host has, on the device."""
-        assert isinstance(host, VectorKernel)
-        return DeviceKernel(host, self)
-
-
-def csr_there(device: Device, X: Any) -> Any:
-    """A CSR matrix as one of the device."""
-    if device.xp is np:
-        return sp.csr_matrix(X)
-    from cupyx.scipy import sparse
-
-    return sparse.csr_matrix(sp.csr_matrix(X))
+    return DeviceKernel(host, device)
 
 
 class DeviceKernel(KernelMatrix):
     """A kernel matrix whose rows are on a device as well as on the host."""
 
-    def __init__(self, host: VectorKernel, rows: DeviceRows) -> None:
+    def __init__(self, host: VectorKernel, device: Device) -> None:
         self.host = host
-        self.on_device = rows
-        self.device = rows.device
+        self.device = device
         self.dtype = host.dtype
         self.n_rows = host.n_rows
 
@@ -95,7 +63,7 @@ class DeviceKernel(KernelMatrix):
         """Some of the rows, as the device computes with them."""
         form = form_of(self.host, self._precision(rows))
         whole = len(rows) == self.n_rows and bool((rows == np.arange(self.n_rows)).all())
-        there = self.on_device.there
+        there = rows_there(self.device, self.host.X)
         if not whole:
             there = there[self.device.array(rows)]
         return self.as_vectors(there, form)
@@ -112,7 +80,7 @@ class DeviceKernel(KernelMatrix):
         gamma = self.host.parameters.gamma
         if not isinstance(self.host, DenseKernel):
             return gamma * self.host.squared_norms(np.arange(self.n_rows))
-        xp, X = self.device.xp, self.on_device.there
+        xp, X = self.device.xp, rows_there(self.device, self.host.X)
         center = self.device.array(self.host.center, dtype=np.float64)
         sizes = xp.empty(self.n_rows)
         step = max(1, _NEW_BYTES // (8 * max(1, X.shape[1])))
@@ -188,16 +156,14 @@ class DeviceColumns(Columns):
         return self.kernel.device
 
     def lines(self, rows: NDArray[np.intp]) -> Vectors:
-        there = self.kernel.on_device.there[self._device.array(rows)]
+        there = rows_there(self._device, self.kernel.host.X)[self._device.array(rows)]
         return self.kernel.as_vectors(there, self.vectors.form)
 
     def own_lines(self, positions: NDArray[np.intp], rows: NDArray[np.intp]) -> Vectors:
         return self.vectors.take(self._device.array(positions))
 
     def new_lines(self, X_new: Any) -> Vectors:
-        there = csr_there(self._device, X_new) if sp.issparse(X_new) else None
-        there = self._device.array(X_new) if there is None else there
-        return self.kernel.as_vectors(there, self.vectors.form)
+        return self.kernel.as_vectors(copied(self._device, X_new), self.vectors.form)
 
     def write(self, lines: Vectors, start: int, stop: int, out: NDArray) -> None:
         columns = self.vectors.take(slice(start, stop))

@@ -106,8 +106,8 @@ __device__ int rank_of(bool flag, int *total)
 // One block of WORKING_SET threads. Candidates of group g are found[g * most ...], two for each of
 // its chunks. Those that will stay in the next set are marked.
 extern "C" __global__ void __launch_bounds__(1024) make_working_set(
-    const Extreme *found, const double *edges, const int *n_chunks, int most, int n_groups,
-    int *chosen, int *n_chosen, int *marks, int mark, double *account)
+    const Extreme *found, const double *edges, int n_chunks_first, int n_chunks_last, int most,
+    int n_groups, int *chosen, int *n_chosen, int *marks, int mark, double *account)
 {
     const int thread = threadIdx.x;
     double gap = -FAR;
@@ -118,8 +118,9 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
     __syncthreads();
     for (int g = 0; g < n_groups; g++) {
         const double *own = edges + 2 * g * most;
+        const int n_chunks = g == 0 ? n_chunks_first : n_chunks_last;
         Extreme lowest = {FAR, -1}, highest = {-FAR, -1};
-        for (int c = thread; c < n_chunks[g]; c += blockDim.x) {
+        for (int c = thread; c < n_chunks; c += blockDim.x) {
             lowest = better(lowest, {own[2 * c], c}, 1);
             highest = better(highest, {own[2 * c + 1], c}, -1);
         }
@@ -134,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
         const int c = thread % (WORKING_SET / 2), side = thread / (WORKING_SET / 2);
         Extreme own_one = {0.0, -1};
         bool wanted = false;
-        if (c < n_chunks[g]) {
+        if (c < n_chunks) {
             const Extreme *pair = found + 2 * (g * most + c);
             own_one = pair[side];
             wanted = own_one.variable >= 0;

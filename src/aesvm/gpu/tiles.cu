@@ -25,6 +25,10 @@ typedef REAL real;
 #define LOADS (TILE * DEPTH / 256)   // numbers that a thread loads at once: 16 bytes
 #define OF_NORMS (MAP == 0 && !DIFFERENCES)
 
+#ifndef DYNAMIC_SHARED  // as much as a launch asks for
+#define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#endif
+
 struct alignas(16) Pack { real of[LOADS]; };
 
 struct Map { real scale, shift; int degree; };
@@ -33,7 +37,7 @@ __device__ __forceinline__ real mapped(real t, real norms, const Map map)
 {
 #if MAP == 0
     const real power = map.scale * t - norms;
-#if SINGLE
+#if SINGLE && defined(__CUDA_ARCH__)
     float value;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(power));
     return value;
@@ -226,7 +230,7 @@ __device__ __forceinline__ void sum_of_lines(
         const int *count, int n_outputs, int tiles_of_split, int width, real scale, real shift, \
         int degree, double *out) \
     { \
-        extern __shared__ double totals[]; \
+        DYNAMIC_SHARED(double, totals); \
         const int first = blockIdx.y * tiles_of_split * TILE; \
         const int last = min(count ? *count : n_lines, first + tiles_of_split * TILE); \
         sum_of_lines<SEVERAL>( \

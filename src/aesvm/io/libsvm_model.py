@@ -116,7 +116,7 @@ def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
             "no callable."
         )
     is_classifier = LIBSVM_TYPES[name].is_classifier
-    labels = _whole_labels(model.classes_) if is_classifier else []
+    labels = whole_labels(model.classes_) if is_classifier else []
     sign = -1.0 if len(labels) == 2 else 1.0  # as scikit-learn has it: see one_vs_one
     lines = [f"svm_type {LIBSVM_TYPES[name].name}", f"kernel_type {_KERNELS[model.kernel]}"]
     values = {"degree": model.degree, "gamma": model.gamma_, "coef0": model.coef0}
@@ -186,12 +186,12 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
     return _estimator(header, coefs, indptr, indices, values, n_features)
 
 
-def _whole_labels(classes: NDArray) -> list[int]:
-    """Labels as LIBSVM has them."""
+def whole_labels(classes: NDArray) -> list[int]:
+    """Labels as LIBSVM has them; others are a ValueError."""
     numbers = classes.tolist()
     for label in numbers:
-        whole = isinstance(label, int | float) and label == int(label) and abs(label) <= _LARGEST
-        if not whole:
+        whole = isinstance(label, int | float) and float(label).is_integer()
+        if not (whole and abs(label) <= _LARGEST):
             raise ValueError(
                 f"classes_ has {label!r}, and LIBSVM's labels are whole numbers of 32 bits: train "
                 "with such, as LabelEncoder makes them."

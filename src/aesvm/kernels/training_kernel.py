@@ -12,7 +12,7 @@ residuals  squared distances in kernel space, to be told from zero at ``hull_tol
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -39,13 +39,6 @@ _CERTIFIED = 1e-12
 _LARGEST_SUM_TOL = 1e-3
 
 
-class RowsOnDevice(Protocol):
-    """Rows of a fit that are on a device: ``aesvm.gpu.matrix.DeviceRows``."""
-
-    def matrix(self, host: Any) -> KernelMatrix:
-        """Their kernel matrix on the device, given the one of the host."""
-
-
 class TrainingKernel:
     """The kernel matrix of some rows, in the precision that each use needs.
 
@@ -57,8 +50,6 @@ class TrainingKernel:
         How precisely sums of kernel values are needed; more than 1e-3 counts as that.
     joint_targets : ndarray of shape (n_rows,), default=None
         Targets in their unit, where residuals are those of rows together with their targets.
-    on_device : RowsOnDevice, default=None
-        The rows on a device, which then computes sums.
 
     Examples
     --------
@@ -76,36 +67,23 @@ class TrainingKernel:
         X: Any,
         sum_tol: float = _LARGEST_SUM_TOL,
         joint_targets: NDArray[np.float64] | None = None,
-        on_device: RowsOnDevice | None = None,
     ) -> None:
         self.spec = spec
         self.X = X
-        self.on_device = on_device
         self.sum_tol = min(sum_tol, _LARGEST_SUM_TOL)
         self.joint_targets = joint_targets
-        self._matrices: dict[tuple[np.dtype, float, bool], KernelMatrix] = {}
+        self._matrices: dict[tuple[np.dtype, float], KernelMatrix] = {}
 
     def matrix(self, dtype: DTypeLike, accuracy: float) -> KernelMatrix:
-        """Values of a precision and accuracy, of the device if there is one.
-
-        It is the same object every time.
-        """
-        key = np.dtype(dtype), accuracy, True
-        if key not in self._matrices:
-            matrix = self.matrix_of_host(dtype, accuracy)
-            self._matrices[key] = self.on_device.matrix(matrix) if self.on_device else matrix
-        return self._matrices[key]
-
-    def matrix_of_host(self, dtype: DTypeLike, accuracy: float) -> KernelMatrix:
-        """The same, computed by this processor."""
-        key = np.dtype(dtype), accuracy, False
+        """Values of a precision and accuracy; the same object every time."""
+        key = np.dtype(dtype), accuracy
         if key not in self._matrices:
             self._matrices[key] = self.spec.matrix(self.X, dtype=dtype, accuracy=accuracy)
         return self._matrices[key]
 
     def check_bounded(self, rows: NDArray[np.intp]) -> None:
         """Refuse rows whose kernel values are too large to compute with."""
-        bounded(self.matrix_of_host(np.float64, self.sum_tol / 10), self.spec.kernel, rows)
+        bounded(self.matrix(np.float64, self.sum_tol / 10), self.spec.kernel, rows)
 
     def for_sums(self, rows: NDArray[np.intp], coefs: NDArray[np.float64]) -> KernelMatrix:
         """Values precise enough for sums over the rows, with coefficients of such magnitude."""
@@ -130,12 +108,12 @@ class TrainingKernel:
     def for_residuals(self, rows: NDArray[np.intp], hull_tol: float) -> HullKernel:
         """Values precise enough to tell residuals of ``hull_tol`` from rounding."""
         accuracy = hull_tol / 100
-        double = self._with_targets(self.matrix_of_host(np.float64, accuracy))
+        double = self._with_targets(self.matrix(np.float64, accuracy))
         if hull_tol == 0:
             return double
         own = np.float64 if callable(self.spec.kernel) else self.X.dtype
-        kernel = self._with_targets(self.matrix_of_host(own, accuracy))
-        bounded(self.matrix_of_host(own, accuracy), self.spec.kernel, rows)
+        kernel = self._with_targets(self.matrix(own, accuracy))
+        bounded(self.matrix(own, accuracy), self.spec.kernel, rows)
         largest = kernel.bound(rows)
         if hull_tol >= _ROUNDINGS * np.finfo(kernel.dtype).eps * largest:
             return kernel

@@ -95,8 +95,8 @@ class Checkpoint:
             search, results = dict(kept["search"]), dict(kept["results"])
         except (ValueError, TypeError, KeyError):
             raise ValueError(f"{name} is corrupt: remove it, and begin anew.") from None
-        names = {**search, **self.search}
-        changed = [name for name in names if search.get(name) != self.search.get(name)]
+        parts = {**search, **self.search}
+        changed = [part for part in parts if search.get(part) != self.search.get(part)]
         if changed:
             own = [part for part in changed if part not in _PARTS]
             said = [_PARTS[part] for part in _PARTS if part in changed]

@@ -68,18 +68,12 @@ class Search:
 
 
 class Fold(NamedTuple):
-    """Rows to train on, and to score."""
+    """Rows to train on, and to score; and for lines that are printed, which fold it is."""
 
     train: NDArray[np.intp]
     test: NDArray[np.intp]
-
-
-class Place(NamedTuple):
-    """Where a fit stands in its search, for lines that are printed."""
-
-    fold: int
+    number: int
     n_folds: int
-    n_candidates: int
 
 
 class _Part(NamedTuple):
@@ -122,30 +116,31 @@ class _Rows:
         self.shared = SharedWork(in_search=True)
 
 
-def can_share(search: Search, params: dict[str, Any]) -> bool:
+def _can_share(search: Search, params: dict[str, Any]) -> bool:
     """Whether a candidate is of the family, and all that ``fit`` is given is for its SVM."""
     prefix, svm = svm_of(search.estimator, params)
     return svm is not None and all(name.startswith(prefix) for name in search.fit_params)
 
 
 def evaluate(
-    search: Search, fold: Fold, chain: Chain, place: Place, is_last: bool = False
+    search: Search, fold: Fold, chain: Chain, n_candidates: int, is_last: bool = False
 ) -> list[dict[str, Any]]:
     """Fit and score the candidates of a chain on a fold.
 
     Returns what scikit-learn's searches make their results of, for each of the candidates; and in
     ``"spent"`` what was spent on what, and in ``"warned"`` the warnings of fits: not of those that
-    share nothing. ``is_last``: whether no other chain is expected by this thread.
+    share nothing. ``n_candidates``: of the search, for lines that are printed. ``is_last``: whether
+    no other chain is expected by this thread.
     """
     candidates = chain.params
-    if not can_share(search, candidates[0]):
-        return _alone(search, fold, chain, place)
+    if not _can_share(search, candidates[0]):
+        return _alone(search, fold, chain, n_candidates)
     key = search.key, fold.train.tobytes(), fold.test.tobytes(), chain.rows
     started = time.perf_counter()
     try:
         rows = _rows_of(key, search, fold, candidates[0])
     except Exception:
-        return _alone(search, fold, chain, place)  # each fails as it would
+        return _alone(search, fold, chain, n_candidates)  # each fails as it would
     results: list[dict[str, Any]] = []
     fitted: list[Any] = []
     for params in candidates:
@@ -169,7 +164,7 @@ def evaluate(
     for at, (params, svm) in enumerate(zip(candidates, fitted, strict=True)):
         if svm is None:
             one = Chain(chain.numbers[at : at + 1], [params], chain.rows)
-            (results[at],) = _alone(search, fold, one, place)
+            (results[at],) = _alone(search, fold, one, n_candidates)
             if results[at]["fit_error"] is None:
                 warn(f"{params} failed in a search, and not by itself: please report it.")
             continue
@@ -177,7 +172,8 @@ def evaluate(
         results[at] |= _scores(search, fold, rows, params, svm)
         results[at]["n_test_samples"] = len(fold.test)
         results[at]["score_time"] = time.perf_counter() - started + shared_time
-        _say(search, place, chain.numbers[at], params, results[at])
+        which = f"{chain.numbers[at] + 1}/{n_candidates}"
+        _say(search, fold, which, params, results[at])
     if is_last:
         forget()
     return results
@@ -273,17 +269,17 @@ def _scores(
 
 
 def _say(
-    search: Search, place: Place, number: int, params: dict[str, Any], result: dict[str, Any]
+    search: Search, fold: Fold, which: str, params: dict[str, Any], result: dict[str, Any]
 ) -> None:
-    """A line about a fit, in scikit-learn's form."""
+    """A line about a fit, in scikit-learn's form; ``which``: of the candidates."""
     if search.verbose < 2:
         return
     where = scores = ""
     if search.verbose > 2:
-        where = f" {place.fold + 1}/{place.n_folds}"
+        where = f" {fold.number + 1}/{fold.n_folds}"
         scores = _scores_text(result)
     if search.verbose > 9:
-        where += f"; {number + 1}/{place.n_candidates}"
+        where += f"; {which}"
     values = ", ".join(f"{name}={params[name]}" for name in sorted(params))
     seconds = result["fit_time"] + result["score_time"]
     line = f"{values};{scores} total time={seconds:6.1f}s"
@@ -302,7 +298,7 @@ def _scores_text(result: dict[str, Any]) -> str:
     return f" {' '.join(each)}"
 
 
-def _alone(search: Search, fold: Fold, chain: Chain, place: Place) -> list[dict[str, Any]]:
+def _alone(search: Search, fold: Fold, chain: Chain, n_candidates: int) -> list[dict[str, Any]]:
     """Candidates that share nothing, fitted and scored as scikit-learn does it."""
     return [
         _fit_and_score(
@@ -319,8 +315,8 @@ def _alone(search: Search, fold: Fold, chain: Chain, place: Place) -> list[dict[
             return_train_score=search.return_train_score,
             return_n_test_samples=True,
             return_times=True,
-            split_progress=(place.fold, place.n_folds),
-            candidate_progress=(number, place.n_candidates),
+            split_progress=(fold.number, fold.n_folds),
+            candidate_progress=(number, n_candidates),
             error_score=search.error_score,
         )
         for number, params in zip(chain.numbers, chain.params, strict=True)

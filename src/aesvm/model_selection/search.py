@@ -147,6 +147,15 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
     resume : str or os.PathLike, default=None
         See :class:`AEGridSearchCV`.
 
+    Attributes
+    ----------
+    cv_results_ : dict of ndarrays
+        See :class:`AEGridSearchCV`.
+    param_distributions_ : dict or list of dicts
+        What candidates were drawn from.
+    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
+        And all others of ``RandomizedSearchCV``.
+
     Examples
     --------
     >>> from scipy.stats import loguniform
@@ -233,6 +242,17 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         As for :class:`sklearn.model_selection.HalvingGridSearchCV`.
     resume : str or os.PathLike, default=None
         See :class:`AEGridSearchCV`.
+
+    Attributes
+    ----------
+    cv_results_ : dict of ndarrays
+        See :class:`AEGridSearchCV`.
+    param_grid_ : dict or list of dicts
+        The grid that was searched.
+    n_candidates_, n_resources_ : list of int
+        Of each round. With ``resource="hull_tol"``, how many times finer than in the first.
+    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
+        And all others of ``HalvingGridSearchCV``.
 
     Examples
     --------

@@ -32,7 +32,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from aesvm.model_selection.chains import Chain, chains_of
 from aesvm.model_selection.checkpoint import Checkpoint, digest_of, parts_of
-from aesvm.model_selection.evaluation import SPENT, Fold, Place, Search, evaluate, forget
+from aesvm.model_selection.evaluation import SPENT, Fold, Search, evaluate, forget
 from aesvm.model_selection.pace import Pace
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
@@ -89,16 +89,16 @@ class SharedSearch(BaseSearchCV):
         self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
         self.n_splits_ = self._checked_cv_orig.get_n_splits(X, y, **routed.splitter.split)
         search = Search(
-            clone(self.estimator),
-            X,
-            y,
-            scorers,
-            routed.estimator.fit,
-            routed.scorer.score,
-            self.return_train_score,
-            self.error_score,
-            self.verbose,
-            uuid.uuid4().hex,
+            estimator=clone(self.estimator),
+            X=X,
+            y=y,
+            scorer=scorers,
+            fit_params=routed.estimator.fit,
+            score_params=routed.scorer.score,
+            return_train_score=self.return_train_score,
+            error_score=self.error_score,
+            verbose=self.verbose,
+            key=uuid.uuid4().hex,
         )
         evaluations = _Evaluations(self, search, routed.splitter.split)
         try:
@@ -180,7 +180,6 @@ class _Evaluations:
         self.candidates: list[dict[str, Any]] = []
         self.more: dict[str, list] = defaultdict(list)
         self.results: dict[str, Any] = {}
-        self.folds_keys: dict[bytes, str] = {}
         self.kept: Checkpoint | None = None
         if owner.resume is not None:
             self.kept = Checkpoint(
@@ -206,9 +205,10 @@ class _Evaluations:
         owner, search = self.owner, self.search
         candidates = list(candidate_params)
         splitter = cv or owner._checked_cv_orig
+        splits = list(splitter.split(search.X, search.y, **self.split_params))
         folds = [
-            Fold(_numbers(train), _numbers(test))
-            for train, test in splitter.split(search.X, search.y, **self.split_params)
+            Fold(_numbers(train), _numbers(test), number, len(splits))
+            for number, (train, test) in enumerate(splits)
         ]
         if len(folds) != owner.n_splits_:
             raise ValueError(
@@ -245,7 +245,8 @@ class _Evaluations:
     ) -> list[dict[str, Any]]:
         """The results of all candidates, each on all folds."""
         chains = chains_of(self.search.estimator, candidates)
-        found = self._found_before(candidates, folds)
+        keys = self._keys(candidates, folds)
+        found = self._found_before(keys)
         todo = [
             _ChainOnFold(rest, fold, kind)
             for fold in range(len(folds))
@@ -259,7 +260,7 @@ class _Evaluations:
                 self.search,
                 folds[one.fold],
                 one,
-                Place(one.fold, len(folds), len(candidates)),
+                len(candidates),
                 at >= len(todo) - n_workers,
             )
             for at, one in enumerate(todo)
@@ -268,7 +269,7 @@ class _Evaluations:
             for number, result in zip(one.chain.numbers, results, strict=True):
                 found[number, one.fold] = result
                 if self.kept is not None:
-                    self.kept.put(self._key(candidates[number], folds[one.fold]), result)
+                    self.kept.put(keys[number, one.fold], result)
             if self.kept is not None:
                 self.kept.write()
             progress.done(one, seconds, n_workers)
@@ -285,21 +286,30 @@ class _Evaluations:
         except ValueError:  # a backend that gives results all at once
             return Parallel(**options)
 
-    def _found_before(
+    def _keys(
         self, candidates: list[dict[str, Any]], folds: list[Fold]
+    ) -> dict[tuple[int, int], str]:
+        """Under what the file keeps each candidate on each fold; empty where there is no file."""
+        if self.kept is None:
+            return {}
+        of_folds = [digest_of("cv", fold.train, fold.test) for fold in folds]
+        of_candidates = [digest_of("a parameter", params) for params in candidates]
+        return {
+            (number, fold): f"{of_fold}-{of_candidate}"
+            for fold, of_fold in enumerate(of_folds)
+            for number, of_candidate in enumerate(of_candidates)
+        }
+
+    def _found_before(
+        self, keys: dict[tuple[int, int], str]
     ) -> dict[tuple[int, int], dict[str, Any]]:
         """Results that the file has."""
-        found: dict[tuple[int, int], dict[str, Any]] = {}
         if self.kept is None:
-            return found
-        for fold, rows in enumerate(folds):
-            for number, params in enumerate(candidates):
-                result = self.kept.find(self._key(params, rows))
-                if result is not None:
-                    found[number, fold] = result
-        n_fits = len(candidates) * len(folds)
+            return {}
+        results = {at: self.kept.find(key) for at, key in keys.items()}
+        found = {at: result for at, result in results.items() if result is not None}
         if self.owner.verbose:
-            say(self.owner, f"{len(found):,} of {n_fits:,} fits are known from {self.kept.path}")
+            say(self.owner, f"{len(found):,} of {len(keys):,} fits are known from {self.kept.path}")
         if not found and self.kept.n_read and not self.candidates:
             warn(
                 f"resume={str(self.kept.path)!r} has results, but none of these candidates on "
@@ -308,19 +318,13 @@ class _Evaluations:
             )
         return found
 
-    def _key(self, params: dict[str, Any], fold: Fold) -> str:
-        """Of a candidate on a fold, in the file."""
-        if fold.train.tobytes() not in self.folds_keys:
-            self.folds_keys[fold.train.tobytes()] = digest_of("cv", fold.train, fold.test)
-        return f"{self.folds_keys[fold.train.tobytes()]}-{digest_of('a parameter', params)}"
-
 
 def _evaluate(
-    search: Search, fold: Fold, one: _ChainOnFold, place: Place, is_last: bool
+    search: Search, fold: Fold, one: _ChainOnFold, n_candidates: int, is_last: bool
 ) -> tuple[_ChainOnFold, list[dict[str, Any]], float]:
     """A chain evaluated on a fold, wherever joblib has it done."""
     started = time.perf_counter()
-    results = evaluate(search, fold, one.chain, place, is_last)
+    results = evaluate(search, fold, one.chain, n_candidates, is_last)
     return one, results, time.perf_counter() - started
 
 
