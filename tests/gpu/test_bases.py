@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
+from aesvm import AESVC
 from aesvm.bases import newton, pursuit, training, values
 from aesvm.bases.arrays import to_host
 from aesvm.bases.factor import half_solved, kernel_factor, product, solve
@@ -336,3 +337,12 @@ def test_device_code_sums_weighted_rows(emulated, dtype, n_rows):
     at = np.sort(rng.permutation(n_rows)[: n_rows // 3])
     exact = weights[at] @ matrix[at].astype(float)
     assert_allclose(SUM_ROWS(matrix, at, weights[at]), exact, atol=1e-11)
+
+
+def test_estimators_train_in_a_span_on_a_device():
+    """All of a fit: the pilot as well, in the order that a user would call it in."""
+    X, y = make_moons(500, noise=0.3, random_state=0)
+    on_host = AESVC(C=2.0, gamma=1.0, max_vectors=120).fit(X, y)
+    there = AESVC(C=2.0, gamma=1.0, max_vectors=120, device="cuda").fit(X, y)
+    assert there.certificate_.objective == pytest.approx(on_host.certificate_.objective, rel=1e-3)
+    assert np.mean(there.predict(X) == on_host.predict(X)) > 0.99
