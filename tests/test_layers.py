@@ -15,8 +15,7 @@ PACKAGE = Path(aesvm.__file__).parent
 #: From the ground up; what stands together may import each other.
 LAYERS = [
     {"runtime"},
-    {"kernels"},
-    {"sets", "solver"},
+    {"kernels", "sets", "solver", "gpu"},  # gpu has its own of all three
     {"certificate", "certificate_text", "machines"},
     {"bases"},
     {"out_of_core", "io"},

@@ -112,6 +112,9 @@ class AESVC(
         the end a random sample; both are warned of and show in the certificate. Where it cannot
         hold what a round gathers: an error, or no more rounds. With ``max_vectors``, where passes
         over all rows follow, a random sample in any case.
+    device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
+        What computes: the processor, or a GPU by number (``pip install "aesvm[gpu]"``), on which
+        rows stay while a fit or a prediction lasts. See docs/gpu.md for what is done there.
     n_jobs : int, default=None
         Threads, of ``fit`` and of prediction. None is one, -1 all processors. The result does
         not depend on it.
@@ -153,6 +156,8 @@ class AESVC(
         more than a fraction of a second, and a tenth of the fit, is left to ``certify``.
     gamma_ : float
         The value used.
+    device_ : str
+        What computed: "cpu", or "cuda:0".
     shape_fit_ : tuple of int
         Shape of X.
     n_features_in_ : int
@@ -219,6 +224,7 @@ class AESVC(
         break_ties: bool = False,
         memory_budget: int | str | None = None,
         on_overflow: str = "raise",
+        device: str = "cpu",
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -243,6 +249,7 @@ class AESVC(
         self.break_ties = break_ties
         self.memory_budget = memory_budget
         self.on_overflow = on_overflow
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
 

@@ -95,6 +95,7 @@ shape_fit_, n_features_in_, feature_names_in_
         shrinking: bool = True,
         memory_budget: int | str | None = None,
         on_overflow: str = "raise",
+        device: str = "cpu",
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -117,6 +118,7 @@ shape_fit_, n_features_in_, feature_names_in_
         self.shrinking = shrinking
         self.memory_budget = memory_budget
         self.on_overflow = on_overflow
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
 

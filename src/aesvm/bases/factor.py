@@ -4,18 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
 
+from aesvm.bases.arrays import is_host, times
 from aesvm.bases.values import Array
+from aesvm.gpu import linear_algebra
 
 #: Columns that are factored together, and rows that a thread brings up to date at a time.
 _COLUMNS, _ROWS = 256, 512
 
 #: How often a diagonal is made larger.
 _TRIES = 16
+
+
+class FactorThere:
+    """The lower Cholesky factor of a matrix on a device.
+
+    A triangular system with one right-hand side takes a device as long as hundreds of products with
+    the inverse of the factor, which is therefore made where systems are to be solved.
+    """
+
+    def __init__(self, lower: Any) -> None:
+        self.lower = lower
+
+    @cached_property
+    def inverse(self) -> Any:
+        every = np.zeros_like(self.lower)
+        np.fill_diagonal(every, 1.0)
+        return linear_algebra.solve_triangular(self.lower, every)
+
+
+#: A lower Cholesky factor, of a matrix on the host or on a device.
+Factor = Array | FactorThere
+
+
+def factor_of_lower(lower: Any) -> Any:
+    """A lower Cholesky factor that is known."""
+    return lower if is_host(lower) else FactorThere(lower)
 
 
 def cholesky(matrix: Array, run: Callable = map) -> Array:
@@ -54,7 +84,7 @@ def cholesky(matrix: Array, run: Callable = map) -> Array:
     return np.tril(factor)
 
 
-def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> Array:
+def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> Any:
     """The lower Cholesky factor of a matrix, and if need be of one with a larger diagonal.
 
     Parameters
@@ -74,11 +104,14 @@ def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> A
     array([[1., 0.],
            [1., 0.]])
     """
-    every = np.arange(len(matrix))
+    assert matrix.flags.c_contiguous
+    diagonal = matrix.reshape(-1)[:: len(matrix) + 1]
     for _ in range(_TRIES):
-        matrix[every, every] += jitter
+        diagonal += jitter
         with suppress(np.linalg.LinAlgError):
-            return cholesky(matrix, run)
+            if is_host(matrix):
+                return cholesky(matrix, run)
+            return factor_of_lower(linear_algebra.cholesky(matrix))
         jitter = 10.0 * jitter
     raise ValueError(
         "kernel values of the vectors are not those of a positive semidefinite kernel: scale the "
@@ -86,7 +119,7 @@ def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> A
     )
 
 
-def kernel_factor(within: Array, run: Callable = map) -> Array:
+def kernel_factor(within: Array, run: Callable = map) -> Any:
     """The lower Cholesky factor of the kernel values of some vectors.
 
     Examples
@@ -101,7 +134,7 @@ def kernel_factor(within: Array, run: Callable = map) -> Array:
     return cholesky_with_jitter(within.copy(), jitter, run)
 
 
-def solve(factor: Array, values: Array) -> Array:
+def solve(factor: Factor, values: Array) -> Array:
     """The solution of the linear system whose matrix has a Cholesky factor.
 
     Two triangular systems by BLAS 2: LAPACK takes several times as long for one right-hand side.
@@ -114,10 +147,30 @@ def solve(factor: Array, values: Array) -> Array:
     array([1., 1.])
     """
     if not len(values):
-        return np.empty(0)
+        return np.zeros_like(values)
+    if isinstance(factor, FactorThere):
+        return times(factor.inverse.T, times(factor.inverse, values))
     # in Fortran's order the factor is the transpose, an upper triangle
     half = blas.dtrsv(factor.T, values, lower=0, trans=1)
     return blas.dtrsv(factor.T, half, lower=0, trans=0)
+
+
+def half_solved(factor: Factor, values: Array) -> Array:
+    """The solution of the triangular system of a lower factor, for each column of values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.factor import half_solved
+    >>> half_solved(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [6.0]]))
+    array([[2.],
+           [2.]])
+    """
+    if isinstance(factor, FactorThere):
+        return linear_algebra.solve_triangular(factor.lower, values)
+    return scipy.linalg.solve_triangular(
+        factor, values, lower=True, overwrite_b=True, check_finite=False
+    )
 
 
 def product(matrix: Array, vector: Array, run: Callable = map) -> Array:
@@ -130,5 +183,7 @@ def product(matrix: Array, vector: Array, run: Callable = map) -> Array:
     >>> product(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([1.0, 1.0]))
     array([6., 7.])
     """
+    if not is_host(matrix):
+        return times(matrix, vector)
     pieces = run(lambda top: matrix[top : top + _ROWS] @ vector, range(0, len(matrix), _ROWS))
     return np.concatenate([np.empty(0), *pieces])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.factor import cholesky_with_jitter, solve
+from aesvm.bases.arrays import is_host, sum_rows, zeros
+from aesvm.bases.factor import Factor, cholesky_with_jitter, solve
 from aesvm.bases.values import Array, gram
 
 #: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
@@ -33,15 +34,18 @@ class Curvature(NamedTuple):
     corner: Array  #: (n_offsets,): of offsets
 
     @classmethod
-    def of_nothing(cls, n_vectors: int, n_offsets: int) -> Curvature:
+    def of_nothing(cls, n_vectors: int, n_offsets: int, device: Any = None) -> Curvature:
         shapes = (n_vectors, n_vectors), (n_offsets, n_vectors), (n_offsets,)
-        return cls(*(np.zeros(shape) for shape in shapes))
+        return cls(*(zeros(shape, device) for shape in shapes))
 
     @classmethod
     def of_rows(
         cls, lines: NDArray, curvatures: Array, crossed: Array, run: Callable = map
     ) -> Curvature:
         """Of some rows: their kernel values with the basis, and what ``Implied`` has of them."""
+        if not is_host(lines):
+            across = np.stack([sum_rows(lines, None, own) for own in crossed])
+            return cls(gram(lines, curvatures), across, np.abs(crossed).sum(axis=1))
 
         def some(first: int) -> Array:
             here = slice(first, first + _ROWS)
@@ -56,7 +60,7 @@ class Curvature(NamedTuple):
         return Curvature(*(one + more for one, more in zip(self, other, strict=True)))
 
 
-def factor_of(within: Array, curvature: Curvature, steepest: float, run: Callable = map) -> Array:
+def factor_of(within: Array, curvature: Curvature, steepest: float, run: Callable = map) -> Any:
     """The lower Cholesky factor of the Hessian.
 
     Parameters
@@ -80,17 +84,16 @@ def factor_of(within: Array, curvature: Curvature, steepest: float, run: Callabl
            [0., 3.]])
     """
     n, n_offsets = curvature.crossed.shape[::-1]
-    hessian = np.zeros((n + n_offsets, n + n_offsets))
-    np.add(within, curvature.within, out=hessian[:n, :n])
+    hessian = np.zeros_like(curvature.within, shape=(n + n_offsets, n + n_offsets), order="C")
+    hessian[:n, :n] = within + curvature.within
     hessian[n:, :n], hessian[:n, n:] = curvature.crossed, curvature.crossed.T
-    every = np.arange(n + n_offsets)
     low = _HELD * max(steepest, 1e-300)
-    hessian[every[n:], every[n:]] = np.maximum(curvature.corner, low)
+    hessian.reshape(-1)[:: n + n_offsets + 1][n:] = np.maximum(curvature.corner, low)
     jitter = _JITTER * float(np.finfo(np.float64).eps) * np.diag(hessian)
     return cholesky_with_jitter(hessian, jitter, run)
 
 
-def two_loops(gradient: Array, history: History, factor: Array) -> Array:
+def two_loops(gradient: Array, history: History, factor: Factor) -> Array:
     """The inverse Hessian times the gradient (L-BFGS).
 
     The Hessian is what a factor says, but for what steps have shown since.
@@ -98,10 +101,10 @@ def two_loops(gradient: Array, history: History, factor: Array) -> Array:
     left = gradient.copy()
     shares = []
     for moved, change, inner in reversed(history):
-        share = float(moved @ left) / inner
+        share = (moved @ left) / inner  # of a device, without waiting for it
         left -= share * change
         shares.append(share)
     result = solve(factor, left)
     for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
-        result += (share - float(change @ result) / inner) * moved
+        result += (share - (change @ result) / inner) * moved
     return result

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.factor import kernel_factor, solve
+from aesvm.bases.arrays import put, times, to_host, zeros
+from aesvm.bases.factor import Factor, kernel_factor, solve
 from aesvm.bases.newton import Point, Solved, seen_in_span, solve_in_span
 from aesvm.bases.passes import Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines, add_up
@@ -54,6 +55,9 @@ class Surroundings(NamedTuple):
 class SpanMachine:
     """A machine in the span of a basis that grows.
 
+    Where rows are on a device, so is what it has of them: targets, bounds, scores, multipliers,
+    and the coefficients and kernel values of the basis.
+
     Parameters
     ----------
     problem : Problem
@@ -66,15 +70,17 @@ class SpanMachine:
     def __init__(self, problem: Problem, most_bytes: float, around: Surroundings) -> None:
         self.problem = problem
         self.around = around
-        self.bounds = problem.bounds
+        self.device = around.double.device
+        self.targets = put(problem.targets, self.device)
+        self.bounds = put(problem.bounds, self.device)
         self.groups = np.unique(problem.groups)
         self.order = np.argsort(problem.rows)
         values = around.kernel.for_sums(problem.rows, np.empty(0))
         self.values = BasisValues(values, problem.rows, most_bytes, around.run)
-        nothing = np.zeros(len(problem.rows))
-        offsets = best_offsets(around.formulation, nothing, problem.targets, self.bounds)
-        self.point = Point(np.empty(0), offsets)
-        self.within = np.empty((0, 0))
+        nothing = zeros(len(problem.rows), self.device)
+        offsets = best_offsets(around.formulation, nothing, self.targets, self.bounds)
+        self.point = Point(zeros(0, self.device), offsets)
+        self.within = zeros((0, 0), self.device)
         self.solved: Solved | None = None
         self.n_steps = 0
         self.known: Machine | None = None  # the exact one, where that was trained
@@ -89,8 +95,9 @@ class SpanMachine:
         """More vectors of the basis; values of the first ``n_kept`` rows may be held."""
         self.values.n_kept = n_kept
         self.values.add(rows)
-        self.within = np.asarray(self.around.double.square(self.basis), dtype=np.float64)
-        coefs = np.append(self.point.coefs, np.zeros(len(rows)))
+        within = self.around.double.square_there(self.basis)
+        self.within = within.astype(np.float64, copy=False)
+        coefs = np.append(self.point.coefs, zeros(len(rows), self.device))
         self.point = Point(coefs, self.point.offsets)
 
     def start_from(self, machine: Machine) -> None:
@@ -99,7 +106,7 @@ class SpanMachine:
             own = machine.support
             rows, coefs = machine.set.rows[own], machine.coefs[own]
             values = self.around.double.scores(rows, coefs, self.basis, self.around.run)
-            self.point = Point(self.projected(values), machine.offsets)
+            self.point = Point(self.projected(put(values, self.device)), machine.offsets)
             self._is_precise()
 
     def _is_precise(self) -> bool:
@@ -110,13 +117,13 @@ class SpanMachine:
         """
         if self.values.kernel.dtype == np.float64 or not len(self.basis):
             return True
-        enough = self.around.kernel.in_sums(self.basis, self.point.coefs)
+        enough = self.around.kernel.in_sums(self.basis, to_host(self.point.coefs))
         if enough.dtype == self.values.kernel.dtype:
             return True
         self.values.compute_by(enough)
         return False
 
-    def factor(self) -> Array:
+    def factor(self) -> Factor:
         """The lower Cholesky factor of the basis's kernel values."""
         return kernel_factor(self.within, self.around.run)
 
@@ -125,9 +132,12 @@ class SpanMachine:
         return solve(self.factor(), values)
 
     def n_fit(self, n_vectors: int) -> int:
-        """The first rows whose kernel values with ``n_vectors`` vectors can all be held."""
+        """The first rows whose kernel values with ``n_vectors`` vectors can all be held.
+
+        All where they cost little to compute anew: those of a given matrix, or of a device.
+        """
         n_rows = len(self.problem.rows)
-        if self.around.kernel.spec.kernel == "precomputed":
+        if self.around.kernel.spec.kernel == "precomputed" or self.device is not None:
             return n_rows
         fit = self.values.most_bytes / (self.values.kernel.dtype.itemsize * max(1, n_vectors))
         return min(n_rows, max(int(fit), _LEAST_FIT))
@@ -184,7 +194,7 @@ class SpanMachine:
         self.solved = solve_in_span(
             self.values,
             self.within,
-            self.problem.targets[:n],
+            self.targets[:n],
             self.bounds[:n],
             self.around.formulation,
             self.point,
@@ -201,7 +211,7 @@ class SpanMachine:
 
     @property
     def targets_in_use(self) -> Array:
-        return self.problem.targets[: len(self.last_solve.scores)]
+        return self.targets[: len(self.last_solve.scores)]
 
     @property
     def bounds_in_use(self) -> Array:
@@ -249,7 +259,7 @@ class SpanMachine:
 
     def active(self) -> NDArray[np.intp]:
         """The rows with such a multiplier."""
-        return self.problem.rows[np.flatnonzero(self.implied())]
+        return self.problem.rows[to_host(np.flatnonzero(self.implied()))]
 
     def gradient_outside(self, rows: NDArray[np.intp]) -> Array:
         """What is left of ``g = sum_i coef_i phi(x_i)`` outside of the span, at some rows.
@@ -259,14 +269,14 @@ class SpanMachine:
         """
         around, multipliers = self.around, self.implied()
         active = np.flatnonzero(multipliers)
-        support, coefs = self.problem.rows[active], multipliers[active]
+        support, coefs = self.problem.rows[to_host(active)], to_host(multipliers[active])
         kernel = around.kernel.for_sums(support, coefs)
         values = kernel.scores(support, coefs, rows, around.run)
         at_basis = self.values.sums(multipliers)
         inside = self.projected(at_basis)
-        left = values - around.double.scores(self.basis, inside, rows, around.run)
+        left = values - around.double.scores(self.basis, to_host(inside), rows, around.run)
         found = np.searchsorted(self.problem.rows, rows, sorter=self.order)
-        own = multipliers[self.order[found]]
+        own = to_host(multipliers[put(self.order[found], self.device)])
         terms = own[own != 0] * left[own != 0]
         outside, error = float(terms.sum()), 0.0
         if 1 < len(terms) < len(active):
@@ -297,7 +307,7 @@ class SpanMachine:
 
     def multipliers(self) -> Array:
         """Feasible for the dual: those of the exact machine where there is one, or implied."""
-        return self.implied() if self.known is None else self.known.coefs
+        return self.implied() if self.known is None else put(self.known.coefs, self.device)
 
     def dual(self) -> tuple[float, float] | None:
         """The dual at these multipliers, and its standard error; None where it is not known."""
@@ -313,8 +323,8 @@ class SpanMachine:
 
     def trained(self, n_iter: int, n_machines: int) -> Trained:
         """The machine, one of so many, and what is kept of it for a certificate."""
-        coefs, offsets, loss = self.point.coefs, self.best_offsets(), self.loss()
-        scores = self.within @ coefs
+        coefs, offsets, loss = to_host(self.point.coefs), self.best_offsets(), self.loss()
+        scores = to_host(times(self.within, self.point.coefs))
         dual, error = self.dual() or (None, 0.0)
         n_iter += self.n_steps
         solution = Solution(
@@ -364,23 +374,23 @@ class SpanMachine:
     def _multipliers_of_all(self) -> Array:
         """Those of all rows, also of rows that it was not solved for."""
         if self.known is not None or self.has_seen_all:
-            return self.multipliers()
+            return to_host(self.multipliers())
         problem = self.problem
         whole = np.zeros(len(problem.rows))
-        whole[: len(self.last_solve.scores)] = self.multipliers()
-        return self.around.formulation.feasible(whole, problem.targets, self.bounds)
+        whole[: len(self.last_solve.scores)] = to_host(self.multipliers())
+        return self.around.formulation.feasible(whole, problem.targets, problem.bounds)
 
     def _set(self) -> TrainingSet:
         """The basis, as a set that stands for all rows."""
         problem, formulation = self.problem, self.around.formulation
         at = self.order[np.searchsorted(problem.rows, self.basis, sorter=self.order)]
         own = problem.take(at)
-        worst = worst_optimum(formulation, problem.targets, self.bounds)
+        worst = worst_optimum(formulation, problem.targets, problem.bounds)
         coverage = Coverage(
             n_rows=len(problem.rows),
-            total_cost=float(self.bounds.sum()),
+            total_cost=float(problem.bounds.sum()),
             worst_optimum=worst,
-            squared_norm_bound=formulation.squared_norm_bound(self.bounds, worst),
+            squared_norm_bound=formulation.squared_norm_bound(problem.bounds, worst),
             exact=False,
         )
         return TrainingSet(own.rows, own.targets, own.weights, own.costs, coverage)

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
+from aesvm.bases.arrays import put, times, to_host, zeros
+from aesvm.bases.factor import Factor, factor_of_lower, half_solved
 from aesvm.kernels import KernelMatrix
 
 Array = NDArray[np.float64]
@@ -29,8 +30,8 @@ Array = NDArray[np.float64]
 #: Candidates that are compared exactly, and the most that are chosen of them.
 _COMPARED, _BLOCK = 256, 64
 
-#: Candidates that a thread brings up to date at a time.
-_PIECE = 2048
+#: Candidates that a thread brings up to date at a time, or a device.
+_PIECE, _PIECE_THERE = 2048, 1 << 15
 
 #: Squared distances from the span that come out below zero by more than this share of the largest
 #: squared norm: the vectors of the basis are dependent to within rounding, and no more are chosen.
@@ -51,14 +52,18 @@ class Functions(NamedTuple):
 
 
 class _Function:
-    """One of the functions at the candidates that it may use, and its own part of the basis."""
+    """One of the functions at the candidates that it may use, and its own part of the basis.
 
-    def __init__(self, own: NDArray[np.intp], values: Array, sizes: Array, room: int) -> None:
+    What it has of the candidates is on the device that computes kernel values, if there is one.
+    """
+
+    def __init__(self, own: NDArray[np.intp], values: Array, sizes: Array, device: Any) -> None:
         self.own = own  #: positions of the candidates, ascending
-        self.values = values  #: what is left of the function outside of the span
-        self.distances = sizes  #: squared, from the span
+        self.device = device
+        self.values = put(values, device)  #: what is left of the function outside of the span
+        self.distances = put(sizes, device)  #: squared, from the span
         self.rows = np.empty(0, dtype=np.intp)  #: of the kernel matrix: its part of the basis
-        self.room = np.empty((len(own), room))
+        self.room = zeros((len(own), 0), device)
         self.taken = 0.0
 
     @property
@@ -70,7 +75,8 @@ class _Function:
         """Make room for more vectors."""
         n = len(self.rows) + len(rows)
         if n > self.room.shape[1]:
-            wider = np.empty((len(self.own), max(n, 2 * self.room.shape[1])))
+            shape = len(self.own), max(n, 2 * self.room.shape[1])
+            wider = np.empty_like(self.values, shape=shape)
             wider[:, : len(self.rows)] = self.parts
             self.room = wider
 
@@ -123,7 +129,7 @@ class Pursuit:
         self.functions = []
         for values, shares in zip(self.targets.values.T, self.targets.shares, strict=True):
             own = np.flatnonzero(shares[self.targets.groups])
-            self.functions.append(_Function(own, values[own], sizes[own], 0))
+            self.functions.append(_Function(own, values[own], sizes[own], self.kernel.device))
 
     def _spread(self, sizes: Array) -> float:
         """The largest squared distance of a candidate from the span of the first.
@@ -148,7 +154,7 @@ class Pursuit:
         """Off the squared norm of each function."""
         return np.array([function.taken for function in self.functions])
 
-    def begin_with(self, bases: list[NDArray[np.intp]], factors: list[Array]) -> None:
+    def begin_with(self, bases: list[NDArray[np.intp]], factors: list[Factor]) -> None:
         """Begin with a basis that each function has; ``factors``: the lower ones of their values.
 
         The targets are taken to be what is left of functions outside of its span.
@@ -158,20 +164,28 @@ class Pursuit:
                 self._begin(function, rows, factor)
                 self.chosen[np.isin(self.candidates, rows)] = True
 
-    def _begin(self, function: _Function, rows: NDArray[np.intp], factor: Array) -> None:
+    def _begin(self, function: _Function, rows: NDArray[np.intp], factor: Factor) -> None:
         columns = self.kernel.columns(rows)
         function.grow(rows)
         function.rows = rows
 
         def piece(first: int) -> None:
-            here = slice(first, min(first + _PIECE, len(function.own)))
+            here = slice(first, min(first + self._piece, len(function.own)))
             part = self.candidates[function.own[here]]
-            values = columns.values(columns.lines(part), len(part)).astype(np.float64, copy=False)
-            parts = _solved(factor, values)
+            values = columns.values_there(columns.lines(part), len(part))
+            parts = half_solved(factor, values.astype(np.float64, copy=False).T).T
             function.parts[here] = parts
             function.distances[here] -= np.square(parts).sum(axis=1)
 
-        list(self.run(piece, range(0, len(function.own), _PIECE)))
+        self._each(piece, len(function.own))
+
+    @property
+    def _piece(self) -> int:
+        return _PIECE if self.kernel.device is None else _PIECE_THERE
+
+    def _each(self, piece: Callable[[int], None], n: int) -> None:
+        run = self.run if self.kernel.device is None else map
+        list(run(piece, range(0, n, self._piece)))
 
     def choose(self, n_most: int) -> NDArray[np.intp]:
         """Some more rows, in the order of their choice; fewer where the span has all."""
@@ -194,7 +208,8 @@ class Pursuit:
         """What each candidate would take off the squared norms."""
         worths = np.zeros(len(self.candidates))
         for one in self.functions:
-            worths[one.own] += _worths(one.values, one.distances, self.floor[one.own])
+            floor = put(self.floor[one.own], one.device)
+            worths[one.own] += to_host(_worths(one.values, one.distances, floor))
         worths[self.chosen] = 0.0
         return worths
 
@@ -209,14 +224,17 @@ class Pursuit:
         enough = 0.0
         if len(worths) > n_compared:
             enough = self.worth * float(np.partition(worths, -n_compared - 1)[-n_compared - 1])
-        square = self.kernel.square(self.candidates[best]).astype(np.float64)
+        square = self.kernel.square_there(self.candidates[best]).astype(np.float64)
         shares = self.targets.shares[:, self.targets.groups[best]]
         compared = []
         for one, mask in zip(self.functions, shares, strict=True):
             at = np.flatnonzero(mask)
-            own = np.searchsorted(one.own, best[at])
-            rest = square[np.ix_(at, at)] - one.parts[own] @ one.parts[own].T
-            compared.append(_Compared(at, rest, one.values[own], self.floor[best[at]], n_most))
+            own = put(np.searchsorted(one.own, best[at]), one.device)
+            places = put(at, one.device)
+            parts = one.parts[own]
+            rest = to_host(square[places[:, None], places] - parts @ parts.T)
+            values = to_host(one.values[own])
+            compared.append(_Compared(at, rest, values, self.floor[best[at]], n_most))
         order = _greedy(compared, shares, n_most, enough)
         positions = [best[one.at[one.order]] for one in compared]
         return best[order], positions, [one.factor() for one in compared]
@@ -235,14 +253,15 @@ class Pursuit:
         ]
 
         def piece(first: int) -> None:
-            last = min(first + _PIECE, len(self.candidates))
+            last = min(first + self._piece, len(self.candidates))
             part = self.candidates[first:last]
-            block = columns.values(columns.lines(part), len(part)).astype(np.float64, copy=False)
+            block = columns.values_there(columns.lines(part), len(part))
+            block = block.astype(np.float64, copy=False)
             for update in updates:
                 update.of_piece(block, first, last)
 
-        list(self.run(piece, range(0, len(self.candidates), _PIECE)))
-        if min(update.distances.min() for update in updates) < -_BROKEN * self.largest:
+        self._each(piece, len(self.candidates))
+        if min(float(update.distances.min()) for update in updates) < -_BROKEN * self.largest:
             return False
         for update in updates:
             update.finish()
@@ -261,12 +280,12 @@ class _Update:
         columns: NDArray[np.intp],
         factor: Array,
     ) -> None:
-        self.function, self.rows, self.columns, self.factor = function, rows, columns, factor
-        at = np.searchsorted(function.own, positions)
-        self.old = np.ascontiguousarray(function.parts[at].T)
-        self.steps = scipy.linalg.solve_triangular(
-            factor, function.values[at], lower=True, check_finite=False
-        )
+        device = function.device
+        self.function, self.rows, self.columns = function, rows, put(columns, device)
+        self.factor = factor_of_lower(put(factor, device))
+        at = put(np.searchsorted(function.own, positions), device)
+        self.old = function.parts[at].T.copy()
+        self.steps = half_solved(self.factor, function.values[at])
         function.grow(rows)
         self.new = slice(len(function.rows), len(function.rows) + len(rows))
         self.distances = function.distances.copy()
@@ -274,11 +293,11 @@ class _Update:
     def of_piece(self, block: Array, first: int, last: int) -> None:
         """Candidates from ``first`` to ``last``, whose values with all new vectors are given."""
         one = self.function
-        here = slice(*np.searchsorted(one.own, (first, last)))
-        lines = one.own[here] - first
-        new = block[np.ix_(lines, self.columns)]
+        here = slice(*np.searchsorted(one.own, (first, last)).tolist())
+        lines = put(one.own[here] - first, one.device)
+        new = block[lines[:, None], self.columns]
         new -= one.parts[here] @ self.old
-        new = _solved(self.factor, new)
+        new = half_solved(self.factor, new.T).T
         one.room[here, self.new] = new
         self.distances[here] -= np.square(new).sum(axis=1)
 
@@ -286,7 +305,7 @@ class _Update:
         """All candidates have been seen, and nothing speaks against the vectors."""
         one = self.function
         one.distances = self.distances
-        one.values = one.values - one.room[:, self.new] @ self.steps
+        one.values = one.values - times(one.room[:, self.new], self.steps)
         one.rows = np.append(one.rows, self.rows)
         one.taken += float(self.steps @ self.steps)
 
@@ -357,10 +376,3 @@ def _greedy(
         chosen[at] = True
         order.append(at)
     return np.array(order, dtype=np.intp)
-
-
-def _solved(factor: Array, values: Array) -> Array:
-    """The parts of candidates along the directions of vectors, by their values with these."""
-    return scipy.linalg.solve_triangular(
-        factor, values.T, lower=True, overwrite_b=True, check_finite=False
-    ).T

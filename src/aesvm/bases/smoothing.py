@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.bases.arrays import is_host
 from aesvm.machines.formulation import Array, Formulation
 from aesvm.runtime.jit import jit
 
@@ -37,6 +38,9 @@ class ScoreRamps(NamedTuple):
 
     def heights(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
         """The t of all ramps."""
+        if not is_host(scores):
+            several = self.by_score.reshape(-1, len(scores)) * scores
+            return self.rest + several.reshape(-1) + self.by_offset * offsets[self.which]
         heights = np.empty(len(self.rest))
 
         def some(first: int) -> None:
@@ -57,7 +61,7 @@ class ScoreRamps(NamedTuple):
 
     def changes(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
         """What t changes by, where scores and offsets change by these."""
-        return self._replace(rest=np.zeros(len(self.rest))).heights(scores, offsets, run)
+        return self._replace(rest=np.zeros_like(self.rest)).heights(scores, offsets, run)
 
 
 class Implied(NamedTuple):
@@ -82,7 +86,7 @@ def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> ScoreRa
     >>> ramps.heights(np.array([0.5, 0.5]), np.array([0.25]))  # 1 - margin
     array([0.25, 1.75])
     """
-    nothing = np.zeros(len(targets))
+    nothing = np.zeros_like(targets, dtype=np.float64)
     kinks, costs, rising, which, signs = formulation.ramps(nothing, targets, bounds)
     sides = np.where(rising, 1.0, -1.0)
     return ScoreRamps(-sides * kinks, costs, sides * signs, sides, which)
@@ -97,6 +101,8 @@ def implied(
     run: Callable = map,
 ) -> Implied:
     """Losses smoothed with a half-width, and what follows from them."""
+    if not is_host(heights):
+        return _implied_there(ramps, heights, width, n_rows, n_offsets)
     coefs, curvatures = np.zeros(n_rows), np.zeros(n_rows)
     crossed = np.zeros((n_offsets, n_rows))
 
@@ -122,6 +128,29 @@ def implied(
     for own, slopes in run(some, range(0, n_rows, _ROWS)):
         loss, by_offset = loss + own, by_offset + slopes
     return Implied(loss, coefs, curvatures, by_offset, crossed)
+
+
+def _implied_there(
+    ramps: ScoreRamps, heights: Array, width: float, n_rows: int, n_offsets: int
+) -> Implied:
+    """The same on a device."""
+    shares = np.clip((heights + width) / (2.0 * width), 0.0, 1.0)
+    slopes = ramps.costs * shares
+    losses = np.where(heights >= width, ramps.costs * heights, slopes * (heights + width) / 2.0)
+    bends = np.where(np.abs(heights) < width, ramps.costs / (2.0 * width), 0.0)
+
+    def of_rows(values: Array) -> Array:
+        return values.reshape(-1, n_rows).sum(axis=0)
+
+    pulls, crossed = ramps.by_offset * slopes, ramps.by_score * ramps.by_offset * bends
+    own = [ramps.which == number for number in range(n_offsets)]
+    return Implied(
+        float(losses.sum()),
+        of_rows(-ramps.by_score * slopes),
+        of_rows(bends),
+        np.stack([np.where(one, pulls, 0.0).sum() for one in own]),
+        np.stack([of_rows(np.where(one, crossed, 0.0)) for one in own]),
+    )
 
 
 @jit
@@ -184,6 +213,10 @@ def best_step(
     """
 
     def at(step: float) -> tuple[float, float]:
+        if not is_host(heights):
+            own, bend = _line_there(heights, changes, costs, step, width)
+            return slope + curvature * step + own, curvature + bend
+
         def some(first: int) -> tuple[float, float]:
             part = slice(first, first + _ROWS)
             return _line(heights[part], changes[part], costs[part], step, width)
@@ -215,6 +248,16 @@ def best_step(
             else 0.5 * (low + high)
         )
     return step
+
+
+def _line_there(
+    heights: Array, changes: Array, costs: Array, step: float, width: float
+) -> tuple[float, float]:
+    """The same as ``_line`` on a device."""
+    t, weighted = heights + step * changes, costs * changes
+    slope = (weighted * np.clip((t + width) / (2.0 * width), 0.0, 1.0)).sum()
+    bend = np.where(np.abs(t) < width, weighted * changes, 0.0).sum() / (2.0 * width)
+    return float(slope), float(bend)
 
 
 @jit

@@ -71,6 +71,10 @@ _LARGEST_COST = 1e140
 #: The share of the machine's memory that kernel values are held in, where no budget is given.
 _MEMORY_SHARE = 0.25
 
+#: The share of a device's free memory that they are held in: the rest is for rows, candidates of
+#: pursuits and Hessians.
+_DEVICE_SHARE = 0.6
+
 
 #: The share of a pilot's squared norm that its vectors leave where it chooses no more, and how
 #: many are chosen between two looks at that. (On covtype 1,250 vectors leave 1 %; from there on the
@@ -190,15 +194,20 @@ class _Training:
         self.groups = groups
         self.limits = limits
         self.trainer = trainer
-        self.threads: Callable = trainer.run
+        double = kernel.in_double()
+        # a device is asked from one thread
+        self.threads: Callable = trainer.run if double.device is None else map
         self.around = Surroundings(
             kernel,
-            kernel.in_double(),
+            double,
             trainer.formulation,
             trainer.options.tol,
-            trainer.run,
+            self.threads,
         )
         held = machine_memory() * _MEMORY_SHARE if limits.most_bytes is None else limits.most_bytes
+        if double.device is not None:
+            room = _DEVICE_SHARE * double.device.free_bytes()
+            held = room if limits.most_bytes is None else min(room, limits.most_bytes)
         total = sum(len(problem.rows) for problem in problems)
         ranks = np.random.default_rng(0).permutation(kernel.X.shape[0])
         self.machines = [

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.bases.arrays import is_host, put, sum_rows, times, to_host, zeros
 from aesvm.kernels import Columns, KernelMatrix
 
 Array = NDArray[np.float64]
 
-#: Rows whose values are computed, held and multiplied together.
-_TILE = 8192
+#: Rows whose values are computed, held and multiplied together: by the host, and by a device, to
+#: which each product is a call that takes as long as reading some millions of values.
+_TILE, _TILE_THERE = 8192, 1 << 17
 
 #: Columns of a product of all columns with each other that are computed together.
 _PANEL = 256
+
+#: Values that a device copies in double precision at a time, for such a product.
+_COPIED_THERE = 1 << 27
 
 
 class BasisValues:
     """The values ``k(x_i, b_j)`` of rows and a basis.
 
     Sums are over tiles of rows, in the precision of the kernel within a tile and in double
-    precision beyond; they do not depend on what is held, nor on the number of threads.
+    precision beyond; they do not depend on what is held, nor on the number of threads. Where the
+    kernel's rows are on a device, so are the values, and coefficients, weights and sums.
 
     Parameters
     ----------
@@ -60,10 +67,10 @@ class BasisValues:
         self.n_rows = len(rows)
         self.n_kept = len(rows)  # the first rows, whose values may be held
         self.most_bytes = most_bytes
-        self.run = run
+        self.run = run if kernel.device is None else map
         self.basis = np.empty(0, dtype=np.intp)
         self.batches: list[Columns] = []  # vectors that were added together
-        self.held: dict[tuple[int, int], NDArray] = {}  # by number of group and of tile
+        self.held: dict[tuple[int, int], Any] = {}  # by number of group and of tile
         self.to_hold: set[tuple[int, int]] = set()  # these, and those that will be
         self.n_bytes = 0  # of all of them
         self.n_values = 0  # kernel values computed so far
@@ -86,8 +93,8 @@ class BasisValues:
         self.basis = np.append(self.basis, rows)
         self.batches.append(self.kernel.columns(rows))
         # which tiles there is room for is settled here, and not by the thread that comes first
-        for number, first in enumerate(range(0, self.n_kept, _TILE)):
-            n_lines = min(_TILE, len(self.rows) - first)
+        for number, first in enumerate(range(0, self.n_kept, self._tile)):
+            n_lines = min(self._tile, len(self.rows) - first)
             size = n_lines * len(rows) * self.kernel.dtype.itemsize
             if self.n_bytes + size <= self.most_bytes:
                 self.n_bytes += size
@@ -95,18 +102,20 @@ class BasisValues:
 
     def products(self, coefs: Array) -> Array:
         """``sum_j k(x_i, b_j) c_j`` of every row in use."""
-        out = np.zeros(self.n_rows)
+        out = zeros(self.n_rows, self.kernel.device)
 
         def tile(number: int) -> None:
             here = self._rows_of(number)
             for group, part in self._parts(coefs):
-                out[here] += self._block(group, number) @ part
+                out[here] += times(self._block(group, number), part)
 
         self._each(tile)
         return out
 
     def sums(self, weights: Array) -> Array:
         """``sum_i w_i k(x_i, b_j)`` of every vector of the basis, over the rows in use."""
+        if not is_host(weights):
+            return self._sums_there(weights)
         wide = weights.astype(self.kernel.dtype)
 
         def tile(number: int) -> list[NDArray] | None:
@@ -128,21 +137,43 @@ class BasisValues:
                 total += np.concatenate(found)
         return total
 
-    def lines(self, at: NDArray[np.intp]) -> NDArray:
-        """The values of some rows in use, ascending."""
-        out = np.empty((len(at), len(self.basis)), dtype=self.kernel.dtype)
-        numbers = at // _TILE
+    def _sums_there(self, weights: Any) -> Any:
+        """The same on a device, in double precision: only rows with a weight are read."""
+        at = np.flatnonzero(weights)
+        used = weights[at]
+        starts = np.arange(self._n_tiles + 1) * self._tile
+        edges = to_host(np.searchsorted(at, put(starts, self.kernel.device)))
+        total = zeros(len(self.basis), self.kernel.device)
+        for number in range(self._n_tiles):
+            first, last = (int(edge) for edge in edges[number : number + 2])
+            here = self._rows_of(number)
+            if first == last:
+                continue
+            few = last - first < 0.5 * (here.stop - here.start)
+            own, positions = used[first:last], at[first:last] - here.start
+            for group, part in self._groups():
+                if few and (group, number) not in self.held:
+                    lines = self._lines(group, number, to_host(positions))
+                    total[part] += sum_rows(lines, None, own)
+                else:
+                    total[part] += sum_rows(self._block(group, number), positions, own)
+        return total
+
+    def lines(self, at: NDArray[np.intp]) -> Any:
+        """The values of some rows in use, ascending; these are given by an array of the host."""
+        xp = np if self.kernel.device is None else self.kernel.device.xp
+        out = xp.empty((len(at), len(self.basis)), dtype=self.kernel.dtype)
+        numbers = at // self._tile
         edges = np.searchsorted(numbers, np.arange(self._n_tiles + 1))
 
         def tile(number: int) -> None:
             first, last = edges[number : number + 2]
             if first == last:
                 return
-            start = 0
-            for group, columns in enumerate(self.batches):
-                own = self._lines(group, number, at[first:last] - number * _TILE)
-                out[first:last, start : start + len(columns)] = own
-                start += len(columns)
+            for group, part in self._groups():
+                out[first:last, part] = self._lines(
+                    group, number, at[first:last] - number * self._tile
+                )
 
         self._each(tile)
         return out
@@ -151,19 +182,28 @@ class BasisValues:
         list(self.run(function, range(self._n_tiles)))
 
     @property
+    def _tile(self) -> int:
+        return _TILE if self.kernel.device is None else _TILE_THERE
+
+    @property
     def _n_tiles(self) -> int:
-        return -(-self.n_rows // _TILE)
+        return -(-self.n_rows // self._tile)
 
     def _rows_of(self, number: int) -> slice:
-        return slice(number * _TILE, min((number + 1) * _TILE, self.n_rows))
+        return slice(number * self._tile, min((number + 1) * self._tile, self.n_rows))
 
-    def _parts(self, coefs: Array) -> list[tuple[int, NDArray]]:
-        if not self.batches:
-            return []
-        edges = np.cumsum([len(columns) for columns in self.batches])[:-1]
-        return list(enumerate(np.split(coefs.astype(self.kernel.dtype), edges)))
+    def _groups(self) -> Iterator[tuple[int, slice]]:
+        """Vectors that were added together, by number, and where they are in the basis."""
+        start = 0
+        for group, columns in enumerate(self.batches):
+            yield group, slice(start, start + len(columns))
+            start += len(columns)
 
-    def _block(self, group: int, number: int) -> NDArray:
+    def _parts(self, coefs: Array) -> list[tuple[int, Any]]:
+        own = coefs.astype(self.kernel.dtype)
+        return [(group, own[part]) for group, part in self._groups()]
+
+    def _block(self, group: int, number: int) -> Any:
         """A tile of rows against a group of vectors."""
         here = self._rows_of(number)
         held = self.held.get((group, number))
@@ -172,21 +212,21 @@ class BasisValues:
         columns = self.batches[group]
         room = (group, number) in self.to_hold
         # where they are held, of rows to be used later as well
-        rows = self.rows[here.start : here.start + _TILE] if room else self.rows[here]
-        block = columns.values(columns.lines(rows), len(rows))
+        rows = self.rows[here.start : here.start + self._tile] if room else self.rows[here]
+        block = columns.values_there(columns.lines(rows), len(rows))
         self.n_values += block.size
         if room:
             self.held[group, number] = block
         return block[: here.stop - here.start]
 
-    def _lines(self, group: int, number: int, at: NDArray[np.intp]) -> NDArray:
+    def _lines(self, group: int, number: int, at: NDArray[np.intp]) -> Any:
         """Some rows of a tile against a group of vectors."""
         if (group, number) in self.held:
-            return self.held[group, number][at]
+            return self.held[group, number][put(at, self.kernel.device)]
         columns = self.batches[group]
-        rows = self.rows[number * _TILE + at]
+        rows = self.rows[number * self._tile + at]
         self.n_values += len(rows) * len(columns)
-        return columns.values(columns.lines(rows), len(rows))
+        return columns.values_there(columns.lines(rows), len(rows))
 
 
 def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
@@ -200,6 +240,8 @@ def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     array([[1., 2.],
            [2., 7.]])
     """
+    if not is_host(lines):
+        return _gram_there(lines, weights)
     n_lines, n = lines.shape
     scaled, roots = np.empty(lines.shape), np.sqrt(weights)
     out = np.empty((n, n))
@@ -217,4 +259,17 @@ def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     list(run(scale, range(0, n_lines, _PANEL)))
     corners = range(0, n, _PANEL)
     list(run(tile, [(one, other) for one in corners for other in corners if one <= other]))
+    return out
+
+
+def _gram_there(lines: Any, weights: Any) -> Any:
+    """The same on a device."""
+    n_lines, n = lines.shape
+    roots = np.sqrt(weights)
+    out = np.zeros_like(roots, shape=(n, n))
+    step = max(1, _COPIED_THERE // max(1, n))
+    for first in range(0, n_lines, step):
+        here = slice(first, first + step)
+        scaled = lines[here] * roots[here, None]
+        out += scaled.T @ scaled
     return out

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sklearn.callback import with_callbacks
 
+from aesvm.gpu.devices import computing_on
 from aesvm.runtime.jit import told_of_compiling
 from aesvm.runtime.progress import STEPS, Ending, Progress, say
 from aesvm.runtime.threads import Threads, one_blas_thread
@@ -106,6 +107,7 @@ def fitting(
         else nullcontext(),
         fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
         one_blas_thread(),
+        computing_on(getattr(estimator, "device", "cpu")),
         Threads(estimator.n_jobs) as run,
     ):
         yield Running(run, progress)

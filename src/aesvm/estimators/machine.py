@@ -54,6 +54,7 @@ MACHINE_CONSTRAINTS: dict[str, list] = {
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [Interval(Real, 0.0, None, closed="left")],
     "shrinking": ["boolean"],
+    "device": [str],
     **STREAM_CONSTRAINTS,
 }
 

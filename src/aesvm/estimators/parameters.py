@@ -46,7 +46,8 @@ _MOST = 2**60
 
 
 def kernel_spec(estimator: Any, gamma: float) -> KernelSpec:
-    return KernelSpec(estimator.kernel, gamma, estimator.degree, float(estimator.coef0))
+    device = getattr(estimator, "device", "cpu")
+    return KernelSpec(estimator.kernel, gamma, estimator.degree, float(estimator.coef0), device)
 
 
 def reduction_settings(estimator: Any) -> ReductionSettings:

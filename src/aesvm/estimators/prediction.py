@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.stream_prediction import predict_stream
 from aesvm.estimators.twins import to_sklearn
-from aesvm.estimators.validation import validated_rows
+from aesvm.estimators.validation import from_gpu, validated_rows
+from aesvm.gpu.arrays import like_input
 from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 
@@ -170,7 +171,8 @@ def ask(estimator: Any, method: str, X: Any) -> Any:
         if rows.X is X:
             return getattr(rows.model, method)(X, estimator.n_jobs)
     model = model_of(estimator)
-    return getattr(model, method)(validated_rows(estimator, X, reset=False), estimator.n_jobs)
+    rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
+    return like_input(getattr(model, method)(rows, estimator.n_jobs), X, model.spec.device)
 
 
 def with_kernel_tags(estimator: Any, tags: Any) -> Any:

@@ -28,7 +28,8 @@ from aesvm.estimators.parameters import (
     trained_with,
 )
 from aesvm.estimators.prediction import model_of
-from aesvm.estimators.validation import valid_weights, validated_rows
+from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
+from aesvm.gpu.devices import open_device
 from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import fit
 from aesvm.machines.accounts import Accounts
@@ -146,6 +147,8 @@ def set_trained(
     ``cut_short``: what a callback has cut short, which is warned of.
     """
     set_fitted(estimator, fitted)
+    device = open_device(estimator.device)
+    estimator.device_ = "cpu" if device is None else device.name
     estimator.representative_set_ = chosen
     estimator.shape_fit_ = shape
     certificate = trained_on.keep(estimator)
@@ -176,6 +179,7 @@ def fit_in_memory(
     ``shared``: what other fits to these very rows have kept for it, of estimators of this class.
     """
     shared = SharedWork() if shared is None else shared
+    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
     data = validated_rows(estimator, X, reset=True)
     y = learning.valid_targets(estimator, y, data)
     weights = valid_weights(sample_weight, data)
@@ -270,6 +274,7 @@ def certify_in_memory(
             "elsewhere: use certify_stream."
         )
     check_unchanged(estimator, known.parameters)
+    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
     data = validated_rows(estimator, X, reset=False)
     y = learning.valid_targets(estimator, y, data)
     weights = valid_weights(sample_weight, data)

@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
+from aesvm.gpu.arrays import to_host
 from aesvm.kernels import KERNELS
 
 #: Of an estimator with a kernel.
@@ -76,6 +77,13 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
             raise
         raise ValueError(f"X has values that are no numbers: {error}.") from error
     return _canonical(rows)
+
+
+def from_gpu(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> tuple:
+    """Rows, targets and weights as arrays of the host; rows that are on a GPU stay there, too."""
+    names = {"X": X, "y": y, "sample_weight": sample_weight}
+    device = getattr(estimator, "device", "cpu")
+    return tuple(to_host(values, name, device) for name, values in names.items())
 
 
 def rows_of_chunk(estimator: Any, X: Any, *, first: bool) -> Any:

@@ -29,6 +29,7 @@ class KernelMatrix(ABC):
 
     n_rows: int
     dtype: np.dtype
+    device: Any = None  #: that of ``aesvm.gpu`` which computes; None: this processor
 
     @abstractmethod
     def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
@@ -36,6 +37,10 @@ class KernelMatrix(ABC):
 
         ``out`` is an array of the block's shape to write to, where the caller has one.
         """
+
+    def square_there(self, rows: NDArray[np.intp]) -> Any:
+        """The same, as an array of the device that computes: of the host where there is none."""
+        return self.square(rows)
 
     @abstractmethod
     def columns(self, rows: NDArray[np.intp]) -> Columns:
@@ -275,6 +280,10 @@ class Columns(ABC):
         out = np.empty((n_lines, len(self)), dtype=self.dtype)
         self.write(lines, 0, len(self), out)
         return out
+
+    def values_there(self, lines: Any, n_lines: int) -> Any:
+        """The same, as an array of the device that computes: of the host where there is none."""
+        return self.values(lines, n_lines)
 
 
 class PlainColumns(Columns):

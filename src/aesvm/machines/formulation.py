@@ -69,7 +69,11 @@ class Decision(NamedTuple):
 
 
 class Formulation(Protocol):
-    """The mathematics of one formulation. Arrays are over rows where nothing else is said."""
+    """The mathematics of one formulation. Arrays are over rows where nothing else is said.
+
+    Positions, losses, ramps, slopes, feasible coefficients and the dual's value are also those of
+    arrays on a device: NumPy's functions hand these on to the device's own.
+    """
 
     @property
     def flat_pieces(self) -> tuple[bool, ...]:

@@ -50,9 +50,8 @@ class Hinge:
         return positions >= 1.0 + distance
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
-        n = len(scores)
-        first = np.zeros(n, dtype=np.intp)
-        return Ramps(targets - scores, costs, targets < 0, first, np.ones(n))
+        first = np.zeros_like(scores, dtype=np.intp)
+        return Ramps(targets - scores, costs, targets < 0, first, np.ones_like(scores))
 
     def slopes(self, bounds: Array) -> Offsets:
         return (0.0,)

@@ -34,7 +34,7 @@ class NuHinge:
         return abs(self.decision(offsets).scale) or 1.0
 
     def positions(self, scores: Array, targets: Array, offsets: Offsets) -> Array:
-        return targets * scores + np.array(offsets)[class_numbers(targets)]
+        return targets * scores + np.where(targets < 0, offsets[-1], offsets[0])
 
     def losses(self, positions: Array) -> Array:
         return np.maximum(0.0, -positions)
@@ -50,7 +50,7 @@ class NuHinge:
         return positions >= distance
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
-        falling = np.zeros(len(scores), dtype=bool)
+        falling = np.zeros_like(scores, dtype=bool)
         return Ramps(-targets * scores, costs, falling, class_numbers(targets), targets)
 
     def slopes(self, bounds: Array) -> Offsets:
@@ -129,7 +129,7 @@ class NuHinge:
     def _by_class(self, targets: Array, bounds: Array, fill) -> Array:
         """What ``fill`` makes of the rows of each class, and of the sum of their variables."""
         numbers = class_numbers(targets)
-        found = np.empty(len(targets))
+        found = np.empty_like(bounds)
         for number, total in enumerate(self.slopes(bounds)):
             own = np.flatnonzero(numbers == number)
             found[own] = fill(own, total)

@@ -43,13 +43,14 @@ class NuTube(Tube):
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
         residuals = scores - targets
-        n = len(residuals)
+        above, ones = np.zeros_like(residuals, dtype=np.intp), np.ones_like(residuals)
+        both = np.append(residuals, -residuals)
         return Ramps(
-            np.append(residuals, -residuals),
+            both,
             np.append(costs, costs),
-            np.zeros(2 * n, dtype=bool),
-            np.repeat([0, 1], n),
-            np.repeat([-1.0, 1.0], n),
+            np.zeros_like(both, dtype=bool),
+            np.append(above, above + 1),
+            np.append(-ones, ones),
         )
 
     def slopes(self, bounds: Array) -> Offsets:

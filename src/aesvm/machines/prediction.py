@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.gpu.devices import computing_on
 from aesvm.kernels import Columns, KernelSpec
 from aesvm.machines import one_vs_one
 from aesvm.machines.problem import Expansion
@@ -102,8 +103,8 @@ class PairwiseModel:
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return decide(one_vs_one.pair_values(sums, self.intercept))
 
-        columns, X = support_columns(self, X)
-        with one_blas_thread(), Threads(n_jobs) as run:
+        with one_blas_thread(), computing_on(self.spec.device), Threads(n_jobs) as run:
+            columns, X = support_columns(self, X)
             return columns.expand(X, edges, np.ascontiguousarray(dual.T), combine, run)
 
 
@@ -121,12 +122,12 @@ class MachineModel:
         """Decision values of valid rows."""
         coefs = self._coefs()
         edges = np.array([0, len(coefs)])
-        columns, X = support_columns(self, X)
 
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return sums[:, 0, 0] + self.intercept[0]
 
-        with one_blas_thread(), Threads(n_jobs) as run:
+        with one_blas_thread(), computing_on(self.spec.device), Threads(n_jobs) as run:
+            columns, X = support_columns(self, X)
             return columns.expand(X, edges, coefs[:, None], combine, run)
 
     def expansions(self) -> Iterator[Expansion]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.gpu.smo import minimize as minimize_on_device
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.accounts import Account
 from aesvm.machines.certifying import accounts_of, proven
@@ -244,8 +245,9 @@ def solve(
     start: Start | None = None,
     **options: Any,
 ) -> Solution:
-    """The dual of some variables, minimised."""
-    return minimize(
+    """The dual of some variables, minimised; on the kernel's device, if it has one."""
+    minimized: Any = minimize if kernel.device is None else minimize_on_device
+    return minimized(
         kernel,
         rows,
         variables.signs,

@@ -68,14 +68,14 @@ class Tube:
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
         kinks = targets - scores
-        rising = np.repeat([False, True], len(kinks))
-        which = np.zeros(2 * len(kinks), dtype=np.intp)
+        both = np.append(kinks - self.epsilon, kinks + self.epsilon)
+        falling = np.zeros_like(kinks, dtype=bool)
         return Ramps(
-            np.append(kinks - self.epsilon, kinks + self.epsilon),
+            both,
             np.append(costs, costs),
-            rising,
-            which,
-            np.ones(2 * len(kinks)),
+            np.append(falling, ~falling),
+            np.zeros_like(both, dtype=np.intp),
+            np.ones_like(both),
         )
 
     def slopes(self, bounds: Array) -> Offsets:

@@ -138,6 +138,7 @@ def derive(
     progress: Progress,
     keep_combinations: bool = False,
     subsets: list[NDArray[np.intp]] | None = None,
+    reducer: SubsetReducer | None = None,
 ) -> Derived:
     """Represent the rows of each group, all different.
 
@@ -155,14 +156,24 @@ def derive(
     keep_combinations : bool, default=False
     subsets : list of ndarray, default=None
         What ``cut`` gives for these groups, where that was done before.
+    reducer : SubsetReducer, default=None
+        What reduces subsets, where that is not done on the host.
     """
+    if kernel.device is not None:
+        from aesvm.gpu.derive import blocks_of, derive_on_device  # made of what is here
+
+        return derive_on_device(
+            blocks_of(kernel), groups, weights, settings, run, progress, keep_combinations, subsets
+        )
     rows = np.sort(np.concatenate(groups))
     if settings.hull_tol == 0:
         found = identity(rows, weights, kernel.n_rows, keep_combinations)
         return Derived(found, 0, None, False)
     if subsets is None:
         subsets = cut(kernel, groups, settings, run, progress)
-    reduced, given_up = reduce(kernel, subsets, weights, settings, run, progress, keep_combinations)
+    reduced, given_up = reduce(
+        kernel, subsets, weights, settings, run, progress, keep_combinations, reducer
+    )
     if given_up is None:
         found = union(reduced, kernel.n_rows, keep_combinations)
     else:
@@ -178,6 +189,10 @@ def cut(
     progress: Progress,
 ) -> list[NDArray[np.intp]]:
     """Cut every group into subsets of similar rows."""
+    if kernel.device is not None:
+        from aesvm.gpu.derive import blocks_of, cut_on_device
+
+        return cut_on_device(blocks_of(kernel), groups, settings, run, progress)
     started = time.perf_counter()
     size = settings.partition_size
     if settings.partition == "sequence":
@@ -216,24 +231,24 @@ def reduce(
     run: Callable,
     progress: Progress,
     keep_combinations: bool = False,
+    reducer: SubsetReducer | None = None,
 ) -> tuple[list[Reduced], GivenUp | None]:
     """Reduce every subset; where there is little to gain, what the first of them kept.
 
     Where that is to end before it is done, the rows of other subsets represent themselves.
     """
-    reducer = SubsetReducer(kernel, settings.hull_tol, weights, keep_combinations)
+    if reducer is None:
+        reducer = SubsetReducer(kernel, settings.hull_tol, weights, keep_combinations)
     total = sum(len(rows) for rows in subsets)
     ends = np.cumsum([len(rows) for rows in subsets])
     probes = np.unique(np.searchsorted(ends, ends[-1] * (np.arange(_PROBES) + 0.5) / _PROBES))
     others = np.setdiff1d(np.arange(len(subsets)), probes)
-    count = min(len(others), _BATCHES)
-    batches = [probes[[at]] for at in range(len(probes))]
-    batches += np.array_split(others, count) if count else []
+    phases = [reducer.batches(numbers, subsets) for numbers in (probes, others)]
     results: dict[int, Reduced] = {}
     kept = seen = 0
     started = time.perf_counter()
-    with progress.task("subsets", len(batches), share=1.0) as task:
-        for phase in (batches[: len(probes)], batches[len(probes) :]):
+    with progress.task("subsets", sum(len(phase) for phase in phases), share=1.0) as task:
+        for phase in phases:
             if task.is_over():
                 break
             work = ([subsets[at] for at in batch] for batch in phase)
@@ -284,6 +299,13 @@ class SubsetReducer:
         self.weights = weights
         self.keep_combinations = keep_combinations
         self.thread = threading.local()
+
+    def batches(
+        self, numbers: NDArray[np.intp], subsets: list[NDArray[np.intp]]
+    ) -> list[NDArray[np.intp]]:
+        """Numbers of subsets, those that are handed to a thread together."""
+        count = min(len(numbers), _BATCHES)
+        return np.array_split(numbers, count) if count else []
 
     def __call__(self, batch: list[NDArray[np.intp]]) -> list[Reduced]:
         return [self.reduce(rows) for rows in batch]

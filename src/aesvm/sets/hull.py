@@ -55,11 +55,11 @@ from aesvm.sets.workspace import (
 # interrupt is answered between calls; a subset of a thousand rows is done in one.
 _BUDGET = 4_000_000
 
-# CheckPoint answers "outside", which is always safe, after this number of moves, or when the way
+#: CheckPoint answers "outside", which is always safe, after this number of moves, or when the way
 # left is this multiple of the last move's gain. Rows are absorbed impatiently: most of those
 # inside are found so within five moves, and what joins without need is pruned later.
-_ABSORB_MOVES, _ABSORB_PATIENCE = 25, 10.0
-_CHECK_MOVES, _CHECK_PATIENCE = 100, 1e30
+ABSORB_MOVES, ABSORB_PATIENCE = 25, 10.0
+CHECK_MOVES, CHECK_PATIENCE = 100, 1e30
 
 # The phases in order, and what a call that makes them answers.
 _SEED, _ABSORB, _PRUNE, _COVER, _PHASES = range(5)
@@ -191,9 +191,9 @@ def _derive(gram, order, center, members, ledger, scratch, progress, tol, budget
                 if intact and phase != _PRUNE:
                     continue
             spent += count[0]
-            moves, patience = _CHECK_MOVES, _CHECK_PATIENCE
+            moves, patience = CHECK_MOVES, CHECK_PATIENCE
             if phase == _ABSORB:
-                moves, patience = _ABSORB_MOVES, _ABSORB_PATIENCE
+                moves, patience = ABSORB_MOVES, ABSORB_PATIENCE
             size, inside, p = _check(
                 gram, packed, diag, rows, g, gains, mu, support, size, count[0], i, place[i], tol,
                 moves, patience,

@@ -43,7 +43,7 @@ from aesvm.solver.state import DualState, Edge, Known, Prepared, Solution
 WORKING_SET = 1024
 
 #: A working set is solved to this share of the gap it was chosen at.
-_INNER = 0.1
+INNER = 0.1
 
 #: Working sets of variables in play of which all kernel values are held, where the cache has room
 #: for these; and of rows in play of which they always are. (With 4 in place of 2, solves with many
@@ -51,17 +51,17 @@ _INNER = 0.1
 _HELD, _ALWAYS_HELD = 4, 2
 
 #: Pair updates of a working set, per variable: what bounds the time between two rounds.
-_UPDATES = 50
+UPDATES = 50
 
 #: Rounds that a variable rests before it is left out, and the share of them worth the copying.
-_REST, _SHRINK = 4, 0.3
+REST, SHRINK = 4, 0.3
 
 #: Rows that are left out, and looked at before all others, for each of those in play. (A look
 #: at all of them takes most of a solve that begins near its solution.)
 _NEAR = 2
 
 #: How much smaller a gap is aimed at where the duality gap is too large, and the smallest share.
-_TIGHTER, _TIGHTEST = 0.25, 1e-4
+TIGHTER, TIGHTEST = 0.25, 1e-4
 
 #: Rounds without a smaller gap, and the share the objective must still fall by in them.
 _PATIENCE, _PROGRESS = 200, 1e-12
@@ -144,7 +144,7 @@ def minimize(
     problem = DualState(kernel, prepared, signs, linear, bounds, start, known, run)
     limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
     active = _Active(problem, slack if shrinking else None, cache_bytes)
-    patience = _Patience()
+    patience = Patience()
     n_iter = 0
     aim = tol
     while True:
@@ -159,8 +159,8 @@ def minimize(
                     continue
                 if n_iter >= limit or stalled or not problem.is_short_of(duality_tol):
                     break
-                aim *= _TIGHTER
-                if aim < _TIGHTEST * tol:
+                aim *= TIGHTER
+                if aim < TIGHTEST * tol:
                     break
             # without progress, leaving out and taking up again would go on for ever
             shrinking = patience.renew() and shrinking and not stalled
@@ -173,7 +173,7 @@ def minimize(
     return problem.solution(n_iter, tol, duality_tol)
 
 
-class _Patience:
+class Patience:
     """Tells when neither the gap nor the objective gets any smaller."""
 
     def __init__(self) -> None:
@@ -291,7 +291,7 @@ class _Active:
         if self.gram is None:
             chosen = self._working_set(edges)
             block = self._block(chosen)
-            tol = max(tol, _INNER * max(edge.gap for edge in edges))
+            tol = max(tol, INNER * max(edge.gap for edge in edges))
         else:
             chosen = np.arange(len(self.coefs))
             block = self.gram
@@ -300,7 +300,7 @@ class _Active:
         coefs, slopes = self.coefs[chosen], self.slopes[chosen]
         ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in edges])
         account = np.empty(3)
-        limit = min(limit, _UPDATES * min(len(chosen), _ALWAYS_HELD * WORKING_SET))
+        limit = min(limit, UPDATES * min(len(chosen), _ALWAYS_HELD * WORKING_SET))
         lower, upper = self.lower[chosen], self.upper[chosen]
         diag, written = block.diagonal().astype(np.float64), np.ones(len(chosen), dtype=bool)
         update_pairs(block, diag, written, coefs, slopes, lower, upper, ends, tol, limit, account)
@@ -376,9 +376,9 @@ class _Active:
                 highest,
                 self.rest[part],
             )
-        stay = self.rest < _REST
+        stay = self.rest < REST
         n_stay = np.count_nonzero(stay)
-        if n_stay > (1.0 - _SHRINK) * len(stay):
+        if n_stay > (1.0 - SHRINK) * len(stay):
             return edges
         self._leave()
         before, recent, slopes, rest = self.points, self.recent, self.slopes, self.rest

@@ -1,0 +1,143 @@
+"""DeriveRS on a GPU: seconds of each phase, on all of covtype.
+
+    AESVM_DATA=... python -m benchmarks.gpu_sets [--gamma 1] [--repeats 3]
+
+The first fit, which compiles, is not counted. ``--rows 5000 --stand-in`` runs the same drivers
+with NumPy in place of CuPy, to see that they run at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aesvm.gpu.derive import cut_on_device, in_turn, reduce_on_device
+from aesvm.gpu.devices import Device
+from aesvm.gpu.hull import most_rows, reduce_batch, simulated
+from aesvm.gpu.subset_blocks import subset_blocks
+from aesvm.kernels import kernel_matrix
+from aesvm.runtime.progress import Silence
+from aesvm.runtime.threads import Threads
+from aesvm.sets.derive import ReductionSettings, prepare, union
+from benchmarks.datasets import load
+
+#: Threads of a block that are tried.
+_THREADS = (32, 64, 128, 256)
+
+
+class Clock:
+    """Seconds of phases, with all work of the device done at their ends."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.wait()
+        self.seconds[name] = time.perf_counter() - started
+
+    def wait(self) -> None:
+        if self.device.xp is not np:
+            self.device.xp.cuda.Device().synchronize()
+
+
+def one_fit(device: Device, X: Any, y: Any, gamma: float, keep: bool) -> tuple[Clock, str]:
+    """Seconds of each phase, and what came of it."""
+    settings = ReductionSettings(1e-3, 1000, 100_000, "distance")
+    kernel = kernel_matrix(X, gamma=gamma)
+    weights = np.ones(len(X))
+    clock = Clock(device)
+    groups = [np.flatnonzero(y == label) for label in np.unique(y)]
+    with clock.phase("X to the device"):
+        blocks = subset_blocks(device, kernel)
+    with clock.phase("partition"):
+        subsets = cut_on_device(blocks, groups, settings, in_turn, Silence())
+    with clock.phase("hulls"):
+        reduced, given_up = reduce_on_device(blocks, subsets, weights, settings, Silence(), keep)
+    if given_up is not None:
+        return clock, given_up.message(len(X))
+    with clock.phase("union"):
+        found = union(reduced, len(X), keep)
+    return clock, (
+        f"{len(subsets):,} subsets, {len(found.selected) / len(X):.2%} of the rows kept, "
+        f"largest residual {found.residuals.max():.6f}, weights {found.weights.sum():,.3f}"
+    )
+
+
+def parts(device: Device, X: Any, y: Any, gamma: float) -> None:
+    """Gram blocks and the kernel alone, by numbers of threads."""
+    from aesvm.gpu import hull
+
+    settings = ReductionSettings(1e-3, 1000, 100_000, "distance")
+    blocks = subset_blocks(device, kernel_matrix(X, gamma=gamma))
+    groups = [np.flatnonzero(y == label) for label in np.unique(y)]
+    subsets = cut_on_device(blocks, groups, settings, in_turn, Silence())
+    rows = np.stack([own for own in subsets if len(own) == 1000][:584])
+    sizes, weights = np.full(len(rows), 1000), np.ones(rows.shape)
+    assert most_rows(blocks.dtype) >= 1000
+    clock = Clock(device)
+    with clock.phase(f"Gram blocks of {len(rows)} subsets"):
+        gram = blocks.squares(rows)
+    usual = hull.THREADS
+    for threads in _THREADS:
+        hull.THREADS = threads
+        for keep in (False, True):
+            for turn in ("first", "again"):
+                name = f"kernel, {threads} threads{', combinations' * keep}, {turn}"
+                with clock.phase(name):
+                    reduce_batch(device, gram, sizes, weights, 1e-3, keep)
+    hull.THREADS = usual
+    show(clock)
+
+
+def show(clock: Clock) -> None:
+    for name, seconds in clock.seconds.items():
+        print(f"  {name:45s} {seconds:8.4f} s")
+    print(f"  {'all':45s} {sum(clock.seconds.values()):8.4f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("AESVM_DATA"))
+    parser.add_argument("--gamma", type=float, default=1.0)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=None, help="the first rows alone")
+    parser.add_argument("--double", action="store_true", help="rows in double precision")
+    parser.add_argument("--combinations", action="store_true", help="keep them")
+    parser.add_argument("--stand-in", action="store_true", help="NumPy in place of CuPy")
+    given = parser.parse_args()
+    data = load("covtype", given.data_dir)
+    X = data.X[: given.rows].astype(np.float64 if given.double else np.float32)
+    y = data.y[: given.rows]
+    if given.stand_in:
+        device = Device("cuda:0", np, None)
+    else:
+        import cupy
+
+        device = Device("cuda:0", cupy, None)
+    started = time.perf_counter()
+    with Threads(os.cpu_count() or 1) as run:
+        prepare(X, y.astype(np.intp), np.ones(len(X)), run)
+    print(
+        f"equal rows merged, on the host: {time.perf_counter() - started:.3f} s, not counted below"
+    )
+    for turn in range(given.repeats + 1):
+        clock, outcome = one_fit(device, X, y, given.gamma, given.combinations)
+        print(f"fit {turn}{' (compiles)' if turn == 0 else ''}: {outcome}")
+        show(clock)
+    if not given.stand_in and not simulated():
+        parts(device, X, y, given.gamma)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,332 @@
+"""Operations compiled for a GPU: ``tiles.cu`` and ``steps.cu``, by CuPy."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aesvm.gpu.forms import Form
+from aesvm.gpu.steps import Account, Variables, Work
+
+#: Variables that are solved for together: a thread for each.
+WORKING_SET = 1024
+
+#: Compute capability that the kernels need: warp-wide minima.
+_LEAST_CAPABILITY = 80
+
+#: Threads of a block that looks at a chunk of variables, or at variables one by one.
+_THREADS = 128
+
+#: Blocks that fill a large GPU several times; of tiles with fewer columns, lines are split.
+_ENOUGH_BLOCKS = 1024
+
+#: Outputs that are summed up together.
+_MOST_OUTPUTS = 32
+
+_FOLDER = Path(__file__).parent
+
+
+def check(number: int) -> None:
+    """Refuse a GPU that is too old."""
+    import cupy
+
+    capability = cupy.cuda.Device(number).compute_capability
+    if int(capability) < _LEAST_CAPABILITY:
+        raise RuntimeError(
+            f'device="cuda:{number}" has compute capability {int(capability) / 10}, and '
+            f'{_LEAST_CAPABILITY / 10} is needed (GPUs since 2020): use device="cpu".'
+        )
+
+
+@cache
+def _module(name: str, *definitions: str) -> Any:
+    import cupy
+
+    code = (_FOLDER / name).read_text()
+    options = ("-std=c++14", *(f"-D{one}" for one in definitions))
+    return cupy.RawModule(code=code, options=options)
+
+
+def _real(dtype: np.dtype) -> str:
+    return "float" if dtype == np.float32 else "double"
+
+
+def _tiles(form: Form) -> Any:
+    return _module(
+        "tiles.cu",
+        f"REAL={_real(form.dtype)}",
+        f"SINGLE={int(form.dtype == np.float32)}",
+        f"MAP={form.map}",
+        f"DIFFERENCES={int(form.differences)}",
+    )
+
+
+def _steps(dtype: np.dtype) -> Any:
+    return _module("steps.cu", f"REAL={_real(dtype)}", f"WORKING_SET={WORKING_SET}")
+
+
+def _tile(form: Form) -> int:
+    """Lines and columns of a tile, as in ``tiles.cu``."""
+    return 128 if form.dtype == np.float32 else 64
+
+
+def _map(form: Form) -> tuple:
+    real = form.dtype.type
+    return real(form.scale), real(form.shift), np.int32(form.degree)
+
+
+def _pointer(values: Any) -> Any:
+    return np.uintp(0) if values is None else values
+
+
+def sum_lines(
+    form: Form, columns: Any, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any
+) -> None:
+    """``sums[o, k] += sum_m coefs[o, m] K(line m, column k)``.
+
+    Parameters
+    ----------
+    form : Form
+    columns, lines : DenseVectors
+    numbers : array of int32, or None
+        Which rows of ``lines`` are lines; None: all, in order.
+    coefs : array of shape (n_outputs, n_lines)
+    count : array of int32 of shape (1,), or None
+        How many of the lines are there; None: all.
+    sums : array of shape (n_outputs, n_columns)
+        Changed in place.
+    """
+    n_outputs, n_lines = coefs.shape
+    n_columns, width = columns.rows.shape
+    if not n_lines or not n_columns:
+        return
+    tile = _tile(form)
+    across, down = -(-n_columns // tile), -(-n_lines // tile)
+    splits = min(down, max(1, _ENOUGH_BLOCKS // across))
+    tiles_of_split = -(-down // splits)
+    splits = -(-down // tiles_of_split)
+    module = _tiles(form)
+    for first in range(0, n_outputs, _MOST_OUTPUTS):
+        own = coefs[first : first + _MOST_OUTPUTS]
+        n = len(own)
+        name, shared = ("sum_lines", 0) if n == 1 else ("sum_lines_to_several", n * tile * 8)
+        kernel = module.get_function(name)
+        if shared:
+            kernel.max_dynamic_shared_size_bytes = _MOST_OUTPUTS * tile * 8
+        parts = columns.device.xp.empty((splits, n, n_columns))
+        kernel(
+            (across, splits),
+            (256,),
+            (
+                columns.rows,
+                columns.norms,
+                np.int32(n_columns),
+                lines.rows,
+                lines.norms,
+                _pointer(numbers),
+                own,
+                np.int32(n_lines),
+                _pointer(count),
+                np.int32(n),
+                np.int32(tiles_of_split),
+                np.int32(width),
+                *_map(form),
+                parts,
+            ),
+            shared_mem=shared,
+        )
+        size = n * n_columns
+        target = sums[first : first + n]
+        module.get_function("add_parts")(
+            (-(-size // 256),), (256,), (parts, np.int32(splits), np.int64(size), target)
+        )
+
+
+def write_values(
+    form: Form,
+    columns: Any,
+    column_numbers: Any,
+    lines: Any,
+    line_numbers: Any,
+    count: Any,
+    out: Any,
+) -> None:
+    """``out[m, k] = K(line m, column k)``.
+
+    Parameters
+    ----------
+    form : Form
+    columns, lines : DenseVectors
+    column_numbers, line_numbers : array of int32, or None
+        Which of their rows are columns, and lines; None: all, in order.
+    count : array of int32 of shape (1,), or None
+        How many lines, and columns, are there; None: as many as ``out`` has.
+    out : array
+    """
+    n_lines, n_columns = out.shape
+    if not out.size:
+        return
+    tile = _tile(form)
+    most_down = 65535 * tile  # of a grid
+    for top in range(0, n_lines, most_down):
+        own = out[top : top + most_down]
+        numbers = line_numbers if line_numbers is None else line_numbers[top:]
+        rows, norms = lines.rows, lines.norms
+        if line_numbers is None:
+            rows, norms = rows[top:], norms[top:]
+        _tiles(form).get_function("write_values")(
+            (-(-n_columns // tile), -(-len(own) // tile)),
+            (256,),
+            (
+                columns.rows,
+                columns.norms,
+                _pointer(column_numbers),
+                np.int32(n_columns),
+                rows,
+                norms,
+                _pointer(numbers),
+                np.int32(len(own)),
+                _pointer(count),
+                np.int32(columns.rows.shape[1]),
+                *_map(form),
+                np.int64(out.strides[0] // out.itemsize),
+                own,
+            ),
+        )
+
+
+def choose(work: Work, variables: Variables, spans: list[slice], n_before: int, mark: int) -> None:
+    """The next working set, and the edges of optimality.
+
+    Half of the last set stays: its first variables, of ``n_before``, which have the mark. New ones
+    are those that violate optimality most in each of many chunks of a group, one that can rise and
+    one that can fall; variables are in random order, so that chunks are samples. (On covtype that
+    takes some 7 % more rows than the worst violators of all would, and no sort.)
+    """
+    steps = _steps(work.block.dtype)
+    n_groups = len(spans)
+    n_stay = min(n_before, WORKING_SET // 2)
+    room = (WORKING_SET - n_stay) // (2 * n_groups)
+    counts = []
+    for group, span in enumerate(spans):
+        size = span.stop - span.start
+        chunk = max(1, -(-size // room))
+        counts.append(-(-size // chunk))
+        if not size:
+            continue
+        steps.get_function("find_candidates")(
+            (counts[-1],),
+            (_THREADS,),
+            (
+                *_of_variables(variables),
+                work.marks,
+                np.int32(mark),
+                np.int32(span.start),
+                np.int32(span.stop),
+                np.int32(chunk),
+                work.found[4 * group * room :],
+                work.edges[2 * group * room :],
+            ),
+        )
+    steps.get_function("make_working_set")(
+        (1,),
+        (WORKING_SET,),
+        (
+            work.found,
+            work.edges,
+            np.int32(counts[0]),
+            np.int32(counts[-1]),
+            np.int32(room),
+            np.int32(n_groups),
+            work.chosen,
+            work.n_chosen,
+            work.marks,
+            np.int32(mark),
+            work.account,
+        ),
+    )
+
+
+def _of_variables(variables: Variables) -> tuple:
+    scores, at, _, coefs, linear, lower, upper, _ = variables
+    return scores, at, coefs, linear, lower, upper
+
+
+def find_rows(work: Work, variables: Variables) -> None:
+    """Rows of the variables chosen, by number among all points."""
+    _steps(work.block.dtype).get_function("find_rows")(
+        (-(-WORKING_SET // _THREADS),),
+        (_THREADS,),
+        (work.chosen, work.n_chosen, variables.at, variables.points, work.numbers),
+    )
+
+
+def update_pairs(
+    work: Work,
+    variables: Variables,
+    n_groups: int,
+    aim: float,
+    tol: float,
+    inner: float,
+    limit: int,
+) -> None:
+    """The dual in the variables chosen, solved by updates of pairs.
+
+    Parameters
+    ----------
+    work : Work
+    variables : Variables
+    n_groups : int
+    aim : float
+        Where no slopes differ the wrong way by more than this, nothing is done.
+    tol, inner : float
+        It ends where they differ by no more than ``tol``, or ``inner`` times the first difference.
+    limit : int
+        Most updates.
+    """
+    _steps(work.block.dtype).get_function("update_pairs")(
+        (1,),
+        (WORKING_SET,),
+        (
+            work.block,
+            work.chosen,
+            work.n_chosen,
+            work.numbers,
+            variables.scores,
+            variables.at,
+            variables.coefs,
+            variables.linear,
+            variables.lower,
+            variables.upper,
+            variables.groups,
+            np.int32(n_groups),
+            np.float64(aim),
+            np.float64(tol),
+            np.float64(inner),
+            np.int64(limit),
+            work.moved_rows,
+            work.moves,
+            work.n_moved,
+            work.account,
+        ),
+    )
+
+
+def count_rest(work: Work, variables: Variables, most: int) -> None:
+    """For how many rounds variables have rested at bounds, and how many for less than ``most``."""
+    work.account[Account.N_STAY] = 0.0
+    _steps(work.block.dtype).get_function("count_rest")(
+        (-(-variables.n // _THREADS),),
+        (_THREADS,),
+        (
+            *_of_variables(variables),
+            variables.groups,
+            np.int32(variables.n),
+            np.int32(most),
+            work.rest,
+            work.account,
+        ),
+    )

@@ -1,0 +1,162 @@
+"""DeriveRS on the device: subsets cut (``partition``) and reduced (``hull``) there.
+
+What it is made of, in which order, and when it is given up is that of ``sets.derive``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.gpu.hull import most_rows, reduce_batch, subset_bytes
+from aesvm.gpu.partition import subsets_on_device
+from aesvm.gpu.subset_blocks import SubsetBlocks, blocks_of
+from aesvm.runtime.progress import Progress
+from aesvm.sets.derive import (
+    Derived,
+    GivenUp,
+    Reduced,
+    ReductionSettings,
+    SubsetReducer,
+    cut,
+    derive,
+    reduce,
+)
+from aesvm.sets.partition import sequence_pieces
+
+__all__ = ["blocks_of", "cut_on_device", "derive_on_device", "in_turn", "reduce_on_device"]
+
+#: Subsets that are reduced together: several to each multiprocessor of a large GPU, and done in
+#: a fraction of a second.
+_MOST_SUBSETS = 1024
+
+#: The share of the memory that a fit may take, that a batch may take.
+_BATCH_SHARE = 0.5
+
+
+def derive_on_device(
+    blocks: SubsetBlocks,
+    groups: list[NDArray[np.intp]],
+    weights: NDArray[np.float64],
+    settings: ReductionSettings,
+    run: Callable,
+    progress: Progress,
+    keep_combinations: bool = False,
+    subsets: list[NDArray[np.intp]] | None = None,
+) -> Derived:
+    """Represent the rows of each group, all different: ``sets.derive.derive`` on a device.
+
+    ``run`` is the host's, for rows that the device has no points of.
+    """
+    if subsets is None and settings.hull_tol != 0:
+        subsets = cut_on_device(blocks, groups, settings, run, progress)
+    reducer = DeviceReducer(blocks, settings.hull_tol, weights, keep_combinations)
+    kernel, keep = blocks.kernel, keep_combinations
+    return derive(kernel, groups, weights, settings, in_turn, progress, keep, subsets, reducer)
+
+
+def cut_on_device(
+    blocks: SubsetBlocks,
+    groups: list[NDArray[np.intp]],
+    settings: ReductionSettings,
+    run: Callable,
+    progress: Progress,
+) -> list[NDArray[np.intp]]:
+    """Cut every group into subsets of similar rows."""
+    started = time.perf_counter()
+    by_distance = settings.partition != "sequence"
+    with blocks.device.here():
+        points = blocks.points()
+        if points is None:
+            return cut(blocks.kernel, groups, settings, run, progress)
+        if not by_distance:
+            groups = [p for rows in groups for p in sequence_pieces(rows, settings.partition_size)]
+        subsets = subsets_on_device(
+            points, groups, settings.partition_size, settings.subset_size, by_distance
+        )
+    progress.say(f"partition: {len(subsets):,} subsets, {time.perf_counter() - started:.2f} s")
+    return subsets
+
+
+def reduce_on_device(
+    blocks: SubsetBlocks,
+    subsets: list[NDArray[np.intp]],
+    weights: NDArray[np.float64],
+    settings: ReductionSettings,
+    progress: Progress,
+    keep_combinations: bool = False,
+) -> tuple[list[Reduced], GivenUp | None]:
+    """Reduce every subset; where there is little to gain, what the first of them kept."""
+    reducer = DeviceReducer(blocks, settings.hull_tol, weights, keep_combinations)
+    return reduce(
+        blocks.kernel, subsets, weights, settings, in_turn, progress, keep_combinations, reducer
+    )
+
+
+def in_turn(function: Callable, items: Iterable) -> Iterator:
+    """As ``map``, one after another; it can be closed."""
+    return (function(item) for item in items)
+
+
+class DeviceReducer(SubsetReducer):
+    """Reduces batches of many subsets, a thread block to each."""
+
+    def __init__(
+        self,
+        blocks: SubsetBlocks,
+        tol: float,
+        weights: NDArray[np.float64],
+        keep_combinations: bool,
+    ) -> None:
+        super().__init__(blocks.kernel, tol, weights, keep_combinations)
+        self.blocks = blocks
+
+    def batches(
+        self, numbers: NDArray[np.intp], subsets: list[NDArray[np.intp]]
+    ) -> list[NDArray[np.intp]]:
+        """As many together as there is memory for."""
+        if not len(numbers):
+            return []
+        n = max(len(subsets[at]) for at in numbers)
+        one = n * n * self.blocks.dtype.itemsize * (1.0 + self.blocks.overhead)
+        one += subset_bytes(n)
+        room = int(_BATCH_SHARE * self.blocks.device.free_bytes() / one)
+        most = min(_MOST_SUBSETS, max(1, room))
+        return np.array_split(numbers, -(-len(numbers) // most))
+
+    def __call__(self, batch: list[NDArray[np.intp]]) -> list[Reduced]:
+        """Reduce some subsets."""
+        sizes = np.array([len(rows) for rows in batch])
+        if sizes.max() > most_rows(self.blocks.dtype):
+            return super().__call__(batch)  # more than a thread block has room for
+        n = int(sizes.max() + 1) // 2 * 2
+        rows = np.empty((len(batch), n), dtype=np.intp)
+        for line, own in zip(rows, batch, strict=True):
+            line[: len(own)] = own
+            line[len(own) :] = own[0]  # rows that are not there: any will do
+        there = np.arange(n) < sizes[:, None]
+        weights = np.where(there, self.weights[rows], 0.0)
+        with self.blocks.device.here():
+            gram = self.blocks.squares(rows)
+            hulls = reduce_batch(
+                self.blocks.device, gram, sizes, weights, self.tol, self.keep_combinations
+            )
+        found = []
+        ends = np.zeros(len(batch) + 1, dtype=np.intp)
+        if hulls.combinations:
+            ends[1:] = np.cumsum(hulls.combinations.lengths.sum(axis=1))
+        for b, own in enumerate(batch):
+            chosen = np.flatnonzero(hulls.selected[b])
+            combinations = None
+            if hulls.combinations:
+                lengths, indices, coefs = hulls.combinations
+                part = slice(ends[b], ends[b + 1])
+                combinations = (lengths[b, : len(own)], own[indices[part]], coefs[part])
+            residuals = hulls.residuals[b, : len(own)]
+            found.append(
+                Reduced(own, own[chosen], hulls.weights[b, chosen], residuals, combinations)
+            )
+        return found

@@ -1,0 +1,148 @@
+"""Which device computes, and the arrays it has.
+
+The drivers of this folder are written for an array namespace, CuPy's. With NumPy in its place, and
+``plain`` operations in place of compiled ones, they run where there is no GPU: so they are tested.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The share of the device's free memory that a fit may take.
+MEMORY_SHARE = 0.8
+
+_INSTALL = 'pip install "aesvm[gpu]" (CuPy for CUDA 12; cupy-cuda13x for CUDA 13)'
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device that is there.
+
+    Attributes
+    ----------
+    name : str
+        As ``device_`` has it: "cuda:0".
+    xp : module
+        The namespace of its arrays: CuPy, or NumPy where that stands in for it.
+    operations : module
+        What is compiled for it: ``aesvm.gpu.cuda``, or ``aesvm.gpu.plain``.
+    """
+
+    name: str
+    xp: Any
+    operations: Any
+
+    @property
+    def number(self) -> int:
+        return int(self.name.partition(":")[2] or 0)
+
+    def array(self, values: Any, dtype: Any = None) -> Any:
+        """Values as an array of the device."""
+        return self.xp.asarray(values, dtype=dtype)
+
+    def to_host(self, values: Any) -> NDArray:
+        """An array of the device as one of NumPy's."""
+        return values.get() if hasattr(values, "get") else np.asarray(values)
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Have arrays made on this device; what is out of memory there says so."""
+        if self.xp is np:
+            yield
+            return
+        with self.xp.cuda.Device(self.number):
+            try:
+                yield
+            except self.xp.cuda.memory.OutOfMemoryError as error:
+                raise DeviceMemoryError(self, error) from error
+            finally:
+                self.xp.get_default_memory_pool().free_all_blocks()
+
+    def wait(self) -> None:
+        """Wait until all that was asked for is done."""
+        if self.xp is not np:
+            self.xp.cuda.get_current_stream().synchronize()
+
+    def free_bytes(self) -> float:
+        """Bytes that may be taken now."""
+        if self.xp is np:
+            return 2.0**30
+        pool = self.xp.get_default_memory_pool()
+        free = self.xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
+        return MEMORY_SHARE * float(free)
+
+
+class DeviceMemoryError(MemoryError):
+    """The device has too little memory: says how much, and what to lower."""
+
+    def __init__(self, device: Device, error: BaseException) -> None:
+        asked = re.search(r"allocating ([\d,]+) bytes", str(error))
+        wanted = f"{asked.group(1)} bytes more were wanted" if asked else str(error)
+        super().__init__(
+            f"device={device.name!r} has too little free memory: {wanted}. Give fewer rows, lower "
+            'max_vectors or subset_size, pass X as float32, or use device="cpu".'
+        )
+
+
+def check_name(name: Any) -> str:
+    """A device by name, or a ValueError that says which there are."""
+    if isinstance(name, str) and re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        return name
+    raise ValueError(
+        f'device={name!r} is unknown: use "cpu", "cuda", or "cuda:1" for the second GPU.'
+    )
+
+
+@contextmanager
+def computing_on(name: str) -> Iterator[None]:
+    """Have what follows computed on the device of that name."""
+    device = open_device(name)
+    with nullcontext() if device is None else device.here():
+        yield
+
+
+def open_device(name: Any) -> Device | None:
+    """The device of that name; None is the processor.
+
+    Examples
+    --------
+    >>> from aesvm.gpu.devices import open_device
+    >>> open_device("cpu") is None
+    True
+    """
+    name = check_name(name)
+    return None if name == "cpu" else cuda_device(int(name.partition(":")[2] or 0))
+
+
+@cache
+def cuda_device(number: int) -> Device:
+    """A GPU by number; an error that says what is missing."""
+    wanted = f'device="cuda{f":{number}" if number else ""}"'
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError(f"{wanted} needs CuPy: {_INSTALL}.") from error
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise RuntimeError(
+            f"{wanted} found no GPU that CuPy {cupy.__version__} can use ({error}). It needs an "
+            "NVIDIA GPU and a driver for CUDA 12 or later (nvidia-smi shows both); or use "
+            'device="cpu".'
+        ) from error
+    if number >= count:
+        raise RuntimeError(
+            f"{wanted} is not there: this machine has {count} GPUs, numbered from 0."
+        )
+    from aesvm.gpu import cuda
+
+    cuda.check(number)
+    return Device(f"cuda:{number}", cupy, cuda)

@@ -1,0 +1,270 @@
+"""Approximate extreme points of a batch of subsets, on the device.
+
+The mathematics is that of ``sets.hull``, the bound of every residual included. Where there is a
+GPU, or Numba's simulator of one, a thread block reduces each subset (``hull_kernel``); where NumPy
+stands in for a GPU and nothing simulates it, the compiled code of ``sets.hull`` does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.core import config
+from numpy.typing import NDArray
+
+from aesvm.gpu.devices import Device
+from aesvm.sets.hull import (
+    ABSORB_MOVES,
+    ABSORB_PATIENCE,
+    CHECK_MOVES,
+    CHECK_PATIENCE,
+    approximate_extreme_points,
+)
+from aesvm.sets.workspace import Workspace
+
+#: Threads of a block: two members to a thread where a subset of 1,000 rows keeps a quarter of them.
+THREADS = 128
+
+#: Entries of the ledger per row; a subset that needs more is reduced once more. The last is enough
+#: for any: a combination has at most one entry more than moves made since the row was first seen,
+#: and is written down at most once in each of three phases.
+_ENTRIES = 16, 64, 3 * (ABSORB_MOVES + 2 * CHECK_MOVES + 1)
+
+#: Shared memory that a block has without being asked, less what the kernel declares.
+_SHARED_BYTES = 49_152 - 9_216
+
+
+class Hulls(NamedTuple):
+    """Reduced subsets, rows by position in them; arrays of the host.
+
+    Rows beyond the size of a subset are not selected, and lean on nothing.
+    """
+
+    selected: NDArray[np.bool_]  #: of shape (n_subsets, n)
+    weights: NDArray[np.float64]  #: what each representative stands for, of shape (n_subsets, n)
+    residuals: NDArray[np.float64]  #: of shape (n_subsets, n)
+    combinations: Combinations | None
+
+
+class Combinations(NamedTuple):
+    """What each row leans on: itself alone, where it is selected. Subset after subset."""
+
+    lengths: NDArray[np.intp]  #: entries of each row, of shape (n_subsets, n)
+    indices: NDArray[np.intp]  #: positions in its subset
+    coefs: NDArray[np.float64]
+
+
+def most_rows(dtype: np.dtype) -> int:
+    """Rows of the largest subset that a thread block can reduce."""
+    return _SHARED_BYTES // _row_bytes(np.dtype(dtype))
+
+
+def subset_bytes(n: int) -> int:
+    """Bytes on the device that a subset of n rows takes, its Gram block aside."""
+    return n * (_ENTRIES[0] * 12 + 64)
+
+
+def reduce_batch(
+    device: Device, gram: Any, sizes: Any, weights: Any, tol: float, keep_combinations: bool
+) -> Hulls:
+    """Select rows of each subset whose hull in kernel space is within ``tol`` of every row.
+
+    Parameters
+    ----------
+    device : Device
+    gram : array of shape (n_subsets, n, n)
+        Kernel matrices of the subsets, float32 or float64, C-contiguous; n is even.
+    sizes : ndarray of shape (n_subsets,)
+        How many of the n rows each subset has, at least one.
+    weights : array of shape (n_subsets, n)
+        Of rows: representatives are given those of the rows that lean on them.
+    tol : float
+        Largest squared distance allowed between a row and its convex combination.
+    keep_combinations : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.gpu.devices import Device
+    >>> from aesvm.gpu.hull import reduce_batch
+    >>> x = np.array([[0.0], [0.25], [1.0], [9.0]])
+    >>> gram = np.stack([x @ x.T, x @ x.T])
+    >>> device = Device("cuda:0", np, None)
+    >>> reduce_batch(device, gram, np.array([3, 4]), np.ones((2, 4)), 1e-9, False).selected
+    array([[ True, False,  True, False],
+           [ True, False, False,  True]])
+    """
+    if device.xp is np and not simulated():
+        return _on_host(gram, sizes, weights, tol, keep_combinations)
+    return _on_device(device, gram, sizes, weights, tol, keep_combinations)
+
+
+def simulated() -> bool:
+    """Whether Numba simulates a GPU (environment variable NUMBA_ENABLE_CUDASIM=1)."""
+    return bool(getattr(config, "ENABLE_CUDASIM", False))
+
+
+def _row_bytes(dtype: np.dtype) -> int:
+    """Shared memory per row: a position and a place, and two kernel values or two doubles."""
+    return 8 + max(8, 2 * dtype.itemsize)
+
+
+def _on_device(
+    device: Device,
+    gram: Any,
+    sizes: NDArray,
+    weights: Any,
+    tol: float,
+    keep_combinations: bool,
+    threads: int | None = None,
+) -> Hulls:
+    xp = device.xp
+    n_subsets, n, _ = gram.shape
+    sizes = device.array(sizes, dtype=np.int32)
+    weights = device.array(weights, dtype=np.float64)
+    selected = xp.zeros((n_subsets, n), dtype=np.int32)
+    residuals, sums = xp.zeros((2, n_subsets, n))
+    parts: list = [None] * n_subsets
+    left = np.arange(n_subsets)
+    for entries in _ENTRIES:
+        every = len(left) == n_subsets
+        those = slice(None) if every else device.array(left)
+        work = _Work.of(xp, len(left), n, entries * n)
+        answers = _launch(device, gram[those], sizes[those], weights[those], tol, work, threads)
+        selected[those], residuals[those], sums[those] = work.selected, work.residuals, work.sums
+        if keep_combinations:
+            for at, part in zip(
+                left, _combinations(device, work, np.asarray(answers)), strict=True
+            ):
+                parts[at] = part
+        left = left[answers != 0]
+        if not len(left):
+            break
+    assert not len(left)
+    chosen = device.to_host(selected).astype(bool)
+    combinations = _joined(chosen, parts) if keep_combinations else None
+    return Hulls(chosen, device.to_host(sums), device.to_host(residuals), combinations)
+
+
+class _Work(NamedTuple):
+    """What a launch writes; see ``hull_kernel.find_extreme_points``."""
+
+    ledger_rows: Any
+    ledger_coefs: Any
+    start: Any
+    length: Any
+    order: Any
+    selected: Any
+    residuals: Any
+    sums: Any
+    answers: Any
+
+    @classmethod
+    def of(cls, xp: Any, n_subsets: int, n: int, n_entries: int) -> _Work:
+        return cls(
+            ledger_rows=xp.empty((n_subsets, n_entries), dtype=np.int32),
+            ledger_coefs=xp.empty((n_subsets, n_entries)),
+            start=xp.zeros((n_subsets, n), dtype=np.int32),
+            length=xp.zeros((n_subsets, n), dtype=np.int32),
+            order=xp.zeros((n_subsets, n), dtype=np.int32),
+            selected=xp.zeros((n_subsets, n), dtype=np.int32),
+            residuals=xp.zeros((n_subsets, n)),
+            sums=xp.zeros((n_subsets, n)),
+            answers=xp.zeros(n_subsets, dtype=np.int32),
+        )
+
+
+def _launch(
+    device: Device,
+    gram: Any,
+    sizes: Any,
+    weights: Any,
+    tol: float,
+    work: _Work,
+    threads: int | None,
+) -> NDArray:
+    """What became of each subset."""
+    from numba import cuda
+
+    from aesvm.gpu.hull_kernel import find_extreme_points
+
+    n_subsets, n, _ = gram.shape
+    absorb = device.array([ABSORB_MOVES, ABSORB_PATIENCE], dtype=np.float64)
+    check = device.array([CHECK_MOVES, CHECK_PATIENCE], dtype=np.float64)
+    shared = n * _row_bytes(gram.dtype)
+    values_before = 8 * n // gram.dtype.itemsize
+    with cuda.gpus[device.number], warnings.catch_warnings():
+        # few blocks, where the first subsets decide whether it is worth it
+        warnings.filterwarnings("ignore", message="Grid size")
+        launch = find_extreme_points[n_subsets, threads or THREADS, _stream(device), shared]
+        launch(gram, sizes, weights, float(tol), absorb, check, values_before, *work)
+    return device.to_host(work.answers)
+
+
+def _stream(device: Device) -> Any:
+    """The stream on which the device's arrays are computed, as Numba knows it."""
+    from numba import cuda
+
+    number = 0 if device.xp is np else device.xp.cuda.get_current_stream().ptr
+    return cuda.external_stream(number) if number else 0
+
+
+def _combinations(device: Device, work: _Work, answers: NDArray) -> list:
+    """Of each subset that is done, the entries of its rows, those selected left out."""
+    xp = device.xp
+    lengths = work.length.astype(np.int64).ravel()
+    ends = xp.cumsum(lengths)
+    total = int(ends[-1])
+    every = xp.arange(total)
+    owner = xp.searchsorted(ends, every, side="right")
+    subset = owner // work.length.shape[1]
+    places = work.start.astype(np.int64).ravel()[owner] + every - (ends - lengths)[owner]
+    places += subset * work.ledger_rows.shape[1]
+    rows = device.to_host(work.ledger_rows.ravel()[places])
+    coefs = device.to_host(work.ledger_coefs.ravel()[places])
+    counts = device.to_host(work.length)
+    cuts = np.cumsum(counts.sum(axis=1))[:-1]
+    found = zip(counts, np.split(rows, cuts), np.split(coefs, cuts), answers, strict=True)
+    return [None if answer else (count, row, coef) for count, row, coef, answer in found]
+
+
+def _joined(selected: NDArray[np.bool_], parts: list) -> Combinations:
+    """All subsets' entries, those of representatives among them."""
+    counts = np.stack([count for count, _, _ in parts]).astype(np.intp)
+    lengths = counts + selected
+    of_others = np.repeat(~selected.ravel(), lengths.ravel())
+    indices = np.empty(len(of_others), dtype=np.intp)
+    coefs = np.ones(len(of_others))
+    indices[~of_others] = np.nonzero(selected)[1]
+    indices[of_others] = np.concatenate([rows for _, rows, _ in parts])
+    coefs[of_others] = np.concatenate([coefs for _, _, coefs in parts])
+    return Combinations(lengths, indices, coefs)
+
+
+def _on_host(
+    gram: NDArray, sizes: NDArray, weights: NDArray, tol: float, keep_combinations: bool
+) -> Hulls:
+    """The same by compiled code of the host, one subset after another."""
+    n_subsets, n, _ = gram.shape
+    selected = np.zeros((n_subsets, n), dtype=bool)
+    lengths = np.zeros((n_subsets, n), dtype=np.intp)
+    residuals, sums = np.zeros((2, n_subsets, n))
+    indices, coefs = [], []
+    workspace = Workspace()
+    for b, size in enumerate(np.asarray(sizes).tolist()):
+        hull = approximate_extreme_points(
+            np.ascontiguousarray(gram[b, :size, :size]), tol, workspace
+        )
+        selected[b, hull.selected] = True
+        lengths[b, :size] = np.diff(hull.indptr)
+        residuals[b, :size] = hull.residuals
+        given = np.repeat(weights[b, :size], lengths[b, :size]) * hull.coefs
+        sums[b] = np.bincount(hull.indices, given, n)
+        indices.append(hull.indices)
+        coefs.append(hull.coefs)
+    combinations = None
+    if keep_combinations:
+        combinations = Combinations(lengths, np.concatenate(indices), np.concatenate(coefs))
+    return Hulls(selected, sums, residuals, combinations)

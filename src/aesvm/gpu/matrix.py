@@ -1,0 +1,211 @@
+"""The kernel matrix of rows that are on a device.
+
+What is small is asked of the same matrix on the host: the values of a sample, bounds, distances of
+a partition. Sums over many rows are the device's, and so is the solver (``aesvm.gpu.smo``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from aesvm.gpu.arrays import copied, rows_there
+from aesvm.gpu.devices import Device, open_device
+from aesvm.gpu.forms import Form, form_of
+from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors, Vectors
+from aesvm.kernels.dense import DenseKernel
+from aesvm.kernels.functions import KERNELS
+from aesvm.kernels.matrix import Columns, KernelMatrix
+from aesvm.kernels.points import Points
+from aesvm.kernels.vectors import VectorKernel
+
+if TYPE_CHECKING:
+    from aesvm.kernels.spec import KernelSpec
+
+#: New rows that are predicted together: bounds what their copies take on the device.
+_NEW_BYTES = 1 << 29
+
+#: Values that are computed between two looks at whether an interrupt has come.
+_BETWEEN = 5e10
+
+
+def matrix_on_device(
+    spec: KernelSpec, X: Any, dtype: DTypeLike | None, accuracy: float
+) -> DeviceKernel:
+    """The kernel matrix of rows that are on a device, or are copied there."""
+    device = open_device(spec.device)
+    assert device is not None
+    host = replace(spec, device="cpu").matrix(X, dtype=dtype, accuracy=accuracy)
+    if not isinstance(host, VectorKernel):
+        known = ", ".join(repr(name) for name in KERNELS)
+        raise ValueError(
+            f"kernel={spec.kernel!r} cannot be computed with device={spec.device!r}: use {known}, "
+            'or device="cpu".'
+        )
+    return DeviceKernel(host, device)
+
+
+class DeviceKernel(KernelMatrix):
+    """A kernel matrix whose rows are on a device as well as on the host."""
+
+    def __init__(self, host: VectorKernel, device: Device) -> None:
+        self.host = host
+        self.device = device
+        self.dtype = host.dtype
+        self.n_rows = host.n_rows
+
+    def vectors(self, rows: NDArray[np.intp]) -> Vectors:
+        """Some of the rows, as the device computes with them."""
+        form = form_of(self.host, self._precision(rows))
+        whole = len(rows) == self.n_rows and bool((rows == np.arange(self.n_rows)).all())
+        there = rows_there(self.device, self.host.X)
+        if not whole:
+            there = there[self.device.array(rows)]
+        return self.as_vectors(there, form)
+
+    def _precision(self, rows: NDArray[np.intp]) -> np.dtype | None:
+        if not self.host.kernel.of_distances:
+            return self.dtype
+        # as ``largest`` of the host, which would copy all of these rows
+        return self.host.precision(float(self._sizes[rows].max(initial=0.0)))
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.float64]:
+        """``gamma |x|^2`` of all rows, as distances are computed from them."""
+        gamma = self.host.parameters.gamma
+        if not isinstance(self.host, DenseKernel):
+            return gamma * self.host.squared_norms(np.arange(self.n_rows))
+        xp, X = self.device.xp, rows_there(self.device, self.host.X)
+        center = self.device.array(self.host.center, dtype=np.float64)
+        sizes = xp.empty(self.n_rows)
+        step = max(1, _NEW_BYTES // (8 * max(1, X.shape[1])))
+        for first in range(0, self.n_rows, step):
+            own = xp.subtract(X[first : first + step], center, dtype=np.float64)
+            sizes[first : first + step] = xp.einsum("ij,ij->i", own, own)
+        return gamma * self.device.to_host(sizes)
+
+    def as_vectors(self, there: Any, form: Form) -> Vectors:
+        """Rows that are on the device, in a form."""
+        if isinstance(self.host, DenseKernel):
+            center = None
+            if self.host.kernel.of_distances:
+                center = self.device.array(self.host.center, dtype=np.float64)
+            return DenseVectors.of(self.device, form, there, center)
+        return SparseVectors.of(self.device, form, there)
+
+    def columns(self, rows: NDArray[np.intp]) -> DeviceColumns:
+        return DeviceColumns(self, self.vectors(rows))
+
+    def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
+        own = self.vectors(rows)
+        values = self.device.to_host(own.values(own)).astype(self.dtype, copy=False)
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+    def square_there(self, rows: NDArray[np.intp]) -> Any:
+        own: Any = self.vectors(rows)
+        return own.values(own).astype(self.dtype, copy=False)
+
+    def block(self, rows: NDArray[np.intp], cols: NDArray[np.intp]) -> NDArray:
+        return self.host.block(rows, cols)
+
+    def diag(self, rows: NDArray[np.intp]) -> NDArray:
+        return self.host.diag(rows)
+
+    def bound(self, rows: NDArray[np.intp]) -> float:
+        return self.host.bound(rows)
+
+    def rounding(self, rows: NDArray[np.intp]) -> float:
+        return self.host.rounding(rows)
+
+    def squared_sizes(self, rows: NDArray[np.intp]) -> NDArray:
+        return self.host.squared_sizes(rows)
+
+    def points(self, rows: NDArray[np.intp]) -> Points:
+        return self.host.points(rows)
+
+    def squared_norm(
+        self, rows: NDArray[np.intp], coefs: NDArray[np.float64], run: Callable = map
+    ) -> float:
+        return float(coefs @ self.scores(rows, coefs, rows, run))
+
+
+class DeviceColumns(Columns):
+    """Columns on a device. Lines are vectors of the device; sums come back to the host."""
+
+    def __init__(self, kernel: DeviceKernel, vectors: Vectors) -> None:
+        self.kernel = kernel
+        self.vectors = vectors
+        self.dtype = kernel.dtype
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def take(self, positions: NDArray[np.intp]) -> DeviceColumns:
+        return DeviceColumns(self.kernel, self.vectors.take(self._device.array(positions)))
+
+    @property
+    def _device(self) -> Device:
+        return self.kernel.device
+
+    def lines(self, rows: NDArray[np.intp]) -> Vectors:
+        there = rows_there(self._device, self.kernel.host.X)[self._device.array(rows)]
+        return self.kernel.as_vectors(there, self.vectors.form)
+
+    def own_lines(self, positions: NDArray[np.intp], rows: NDArray[np.intp]) -> Vectors:
+        return self.vectors.take(self._device.array(positions))
+
+    def new_lines(self, X_new: Any) -> Vectors:
+        return self.kernel.as_vectors(copied(self._device, X_new), self.vectors.form)
+
+    def write(self, lines: Vectors, start: int, stop: int, out: NDArray) -> None:
+        columns = self.vectors.take(slice(start, stop))
+        out[...] = self._device.to_host(columns.values(lines))
+
+    def values_there(self, lines: Any, n_lines: int) -> Any:
+        return self.vectors.values(lines).astype(self.dtype, copy=False)
+
+    def accumulate(self, lines, coefs, scores, kept, run, scratch):
+        there = self._device.array(scores)[None]
+        add(self.vectors, lines, None, self._device.array(coefs)[None], there)
+        scores[...] = self._device.to_host(there[0])
+
+    def sums(self, lines, n_lines, edges, coefs, run=map):
+        xp = self._device.xp
+        found = np.zeros((n_lines, len(edges) - 1, len(coefs)))
+        there = self._device.array(coefs)
+        width = max(1, self.kernel.host.X.shape[1])
+        step = max(1, _NEW_BYTES // (8 * (width + len(coefs) * len(edges))))
+        for first in range(0, n_lines, step):
+            part = slice(first, min(first + step, n_lines))
+            own = lines(part)
+            for segment in range(len(edges) - 1):
+                here = slice(int(edges[segment]), int(edges[segment + 1]))
+                sums = xp.zeros((len(coefs), part.stop - first))
+                # products are symmetric in both: here the lines are columns of the tiles
+                every = xp.arange(here.start, here.stop, dtype=np.int32)
+                add(own, self.vectors, every, there[:, here], sums)
+                found[part, segment] = self._device.to_host(sums).T
+        return found
+
+
+def add(columns: Vectors, lines: Vectors, numbers: Any, coefs: Any, sums: Any) -> None:
+    """``sums += coefs @ K``, some lines at a time; an interrupt is answered in between."""
+    xp = columns.device.xp
+    n_lines = coefs.shape[1]
+    since = 0.0
+    for first in range(0, n_lines, LINES):
+        part = slice(first, min(first + LINES, n_lines))
+        own = xp.arange(part.start, part.stop, dtype=np.int32) if numbers is None else numbers[part]
+        columns.sum_lines(lines, own, xp.ascontiguousarray(coefs[:, part]), None, sums)
+        since += (part.stop - first) * float(len(columns))
+        if since > _BETWEEN:
+            columns.device.wait()
+            since = 0.0

@@ -1,0 +1,146 @@
+"""The operations of ``cuda`` in NumPy, where that stands in for CuPy: in tests without a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aesvm.gpu.forms import Form
+from aesvm.gpu.steps import Account, Variables, Work
+from aesvm.solver.pair_updates import HUGE
+from aesvm.solver.pair_updates import update_pairs as update_pairs_on_host
+
+WORKING_SET = 64
+
+
+def sum_lines(
+    form: Form, columns: Any, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any
+) -> None:
+    """``sums[o, k] += sum_m coefs[o, m] K(line m, column k)``; see ``cuda.sum_lines``."""
+    n_lines = coefs.shape[1] if count is None else int(count[0])
+    every = np.arange(n_lines) if numbers is None else numbers[:n_lines]
+    values = _values(form, lines, every, columns, slice(None))
+    sums += coefs[:, :n_lines] @ values.astype(np.float64)
+
+
+def write_values(
+    form: Form,
+    columns: Any,
+    column_numbers: Any,
+    lines: Any,
+    line_numbers: Any,
+    count: Any,
+    out: Any,
+) -> None:
+    """``out[m, k] = K(line m, column k)``; see ``cuda.write_values``."""
+    n_lines, n_columns = out.shape if count is None else (int(count[0]),) * 2
+    of_lines = np.arange(n_lines) if line_numbers is None else line_numbers[:n_lines]
+    of_columns = np.arange(n_columns) if column_numbers is None else column_numbers[:n_columns]
+    out[:n_lines, :n_columns] = _values(form, lines, of_lines, columns, of_columns)
+
+
+def _values(form: Form, lines: Any, of_lines: Any, columns: Any, of_columns: Any) -> Any:
+    x, y = lines.rows[of_lines], columns.rows[of_columns]
+    if form.differences:
+        t = np.square(x[:, None] - y[None]).sum(axis=2)
+        return form.mapped(t, None, np)
+    norms = lines.norms[of_lines][:, None] + columns.norms[of_columns][None]
+    return form.mapped(x @ y.T, norms, np)
+
+
+def choose(work: Work, variables: Variables, spans: list[slice], n_before: int, mark: int) -> None:
+    """The next working set, and the edges; see ``cuda.choose``."""
+    slopes = variables.scores[variables.at] + variables.linear
+    can_rise = variables.coefs < variables.upper
+    can_fall = variables.coefs > variables.lower
+    free = work.marks != mark
+    stay = work.chosen[: min(n_before, WORKING_SET // 2)].copy()
+    room = max(1, (WORKING_SET - len(stay)) // (2 * len(spans)))
+    new: list[int] = []
+    gap = -HUGE
+    for group, span in enumerate(spans):
+        lowest = slopes[span][can_rise[span]].min(initial=HUGE)
+        highest = slopes[span][can_fall[span]].max(initial=-HUGE)
+        gap = max(gap, highest - lowest)
+        work.account[Account.LOWEST + group] = lowest
+        work.account[Account.HIGHEST + group] = highest
+        rises = can_rise & free & (slopes < highest)
+        falls = can_fall & free & (slopes > lowest)
+        size = -(-(span.stop - span.start) // room)
+        for one, key in ((rises, slopes), (falls, -slopes)):
+            for first in range(span.start, span.stop, max(1, size)):
+                here = np.arange(first, min(first + size, span.stop))
+                here = here[one[here]]
+                if len(here):
+                    best = int(here[np.argmin(key[here])])
+                    if best not in new:
+                        new.append(best)
+    chosen = [*new[:WORKING_SET], *stay][:WORKING_SET]
+    work.chosen[: len(chosen)] = chosen
+    work.n_chosen[0] = len(chosen)
+    work.marks[chosen[: WORKING_SET // 2]] = mark + 1
+    work.account[Account.GAP] = gap
+    work.account[Account.N_CHOSEN] = len(chosen)
+
+
+def find_rows(work: Work, variables: Variables) -> None:
+    """Rows of the variables chosen, by number among all points."""
+    n = int(work.n_chosen[0])
+    work.numbers[:n] = variables.points[variables.at[work.chosen[:n]]]
+
+
+def update_pairs(
+    work: Work,
+    variables: Variables,
+    n_groups: int,
+    aim: float,
+    tol: float,
+    inner: float,
+    limit: int,
+) -> None:
+    """The dual in the variables chosen; see ``cuda.update_pairs``."""
+    n = int(work.n_chosen[0])
+    order = np.argsort(variables.groups[work.chosen[:n]], kind="stable")
+    chosen = work.chosen[:n][order]
+    block = np.ascontiguousarray(work.block[:n, :n][np.ix_(order, order)])
+    coefs = variables.coefs[chosen].copy()
+    slopes = variables.scores[variables.at[chosen]] + variables.linear[chosen]
+    ends = np.searchsorted(variables.groups[chosen], np.arange(n_groups), side="right")
+    account = np.zeros(3)
+    gap = float(work.account[Account.GAP])
+    if gap > aim:
+        update_pairs_on_host(
+            block,
+            block.diagonal().astype(np.float64),
+            np.ones(n, dtype=bool),
+            coefs,
+            slopes,
+            variables.lower[chosen],
+            variables.upper[chosen],
+            ends,
+            max(tol, inner * gap),
+            limit,
+            account,
+        )
+    changes = coefs - variables.coefs[chosen]
+    variables.coefs[chosen] = coefs
+    moved = np.flatnonzero(changes)
+    work.moved_rows[: len(moved)] = work.numbers[:n][order][moved]
+    work.moves[0, : len(moved)] = changes[moved]
+    work.n_moved[0] = len(moved)
+    work.account[Account.N_UPDATES] = account[0]
+    work.account[Account.DECREASE] = account[1]
+    work.account[Account.MOVED] += np.abs(changes).sum()
+    work.account[Account.N_MOVED] = len(moved)
+
+
+def count_rest(work: Work, variables: Variables, most: int) -> None:
+    """For how many rounds variables have rested, and how many stay; see ``cuda.count_rest``."""
+    slopes = variables.scores[variables.at] + variables.linear
+    highest = work.account[Account.HIGHEST + variables.groups]
+    lowest = work.account[Account.LOWEST + variables.groups]
+    rests = (variables.coefs == variables.lower) & (slopes > highest)
+    rests |= (variables.coefs == variables.upper) & (slopes < lowest)
+    work.rest[...] = np.where(rests, np.minimum(work.rest + 1, 100), 0)
+    work.account[Account.N_STAY] = np.count_nonzero(work.rest < most)

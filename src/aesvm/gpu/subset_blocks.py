@@ -1,0 +1,164 @@
+"""Gram blocks of many subsets at once, on the device.
+
+Of dense vectors, a batched matrix product and the kernel's map; of rows that the host alone has
+(sparse ones, or a given matrix), the host's blocks. The precision of products is chosen as
+``kernels.vectors`` does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.gpu.arrays import rows_there
+from aesvm.gpu.devices import Device
+from aesvm.gpu.matrix import DeviceKernel
+from aesvm.gpu.partition import Points
+from aesvm.kernels.dense import DenseKernel
+from aesvm.kernels.joint import HullKernel, JointKernel
+
+
+class SubsetBlocks(ABC):
+    """Kernel values within subsets, as arrays of the device."""
+
+    #: Bytes that a kernel value takes while it is computed, over those of the value.
+    overhead = 2.0
+
+    def __init__(self, device: Device, kernel: HullKernel) -> None:
+        self.device = device
+        self.kernel = kernel
+        self.dtype = kernel.dtype
+
+    @abstractmethod
+    def squares(self, rows: NDArray[np.intp]) -> Any:
+        """Values of each line of ``rows`` against itself, of shape (n_subsets, n, n)."""
+
+    def points(self) -> Points | None:
+        """The rows as points for the partition; None: they are compared on the host."""
+        return None
+
+
+class HostBlocks(SubsetBlocks):
+    """Blocks that the host computes."""
+
+    def squares(self, rows: NDArray[np.intp]) -> Any:
+        n = rows.shape[1]
+        values = np.empty((len(rows), n, n), dtype=self.dtype)
+        for own, out in zip(rows, values, strict=True):
+            self.kernel.square(own, out=out)
+        return self.device.array(values)
+
+
+class DenseBlocks(SubsetBlocks):
+    """Blocks of dense vectors.
+
+    Parameters
+    ----------
+    device : Device
+    kernel : DenseKernel
+    vectors : array of shape (n_rows, n_features)
+        Of the device; ``kernel.X`` there.
+    """
+
+    kernel: DenseKernel
+
+    def __init__(self, device: Device, kernel: DenseKernel, vectors: Any) -> None:
+        super().__init__(device, kernel)
+        self.vectors = vectors
+
+    def squares(self, rows: NDArray[np.intp]) -> Any:
+        kernel, xp = self.kernel, self.device.xp
+        x = self.vectors[self.device.array(rows)]
+        if not kernel.kernel.of_distances:
+            x = x.astype(self.dtype, copy=False)
+            values = xp.matmul(x * x.dtype.type(kernel.parameters.gamma), x.transpose(0, 2, 1))
+            return self._mapped(values)
+        # seen from the first row of each subset
+        x = x.astype(np.float64)
+        x -= x[:, :1].copy()
+        norms = kernel.parameters.gamma * xp.square(x).sum(axis=2, keepdims=True)
+        dtype = kernel.precision(float(norms.max()))
+        if dtype is None:
+            return self._mapped(self._differences(x))
+        ones = xp.ones_like(norms)
+        left = xp.concatenate([2.0 * kernel.parameters.gamma * x, -norms, ones], axis=2)
+        right = xp.concatenate([x, ones, -norms], axis=2)
+        left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
+        return self._mapped(xp.matmul(left, right.transpose(0, 2, 1)))
+
+    def points(self) -> Points | None:
+        if not self.kernel.kernel.euclidean:
+            return None
+        return Points(self.device, self.vectors, self.kernel.center)
+
+    def _differences(self, x: Any) -> Any:
+        """Distances that do not cancel, however far apart: a feature at a time."""
+        values = self.device.xp.zeros((*x.shape[:2], x.shape[1]))
+        for feature in range(x.shape[2]):
+            own = x[:, :, feature]
+            values += self.device.xp.square(own[:, :, None] - own[:, None, :])
+        values *= -self.kernel.parameters.gamma
+        return values
+
+    def _mapped(self, values: Any) -> Any:
+        self.kernel.kernel.map(values, self.kernel.parameters)  # NumPy's functions dispatch
+        return self.device.xp.ascontiguousarray(values, dtype=self.dtype)
+
+
+class JointBlocks(SubsetBlocks):
+    """Blocks of rows together with their targets."""
+
+    kernel: JointKernel
+
+    def __init__(self, kernel: JointKernel, own: SubsetBlocks) -> None:
+        super().__init__(own.device, kernel)
+        self.own = own
+        self.targets = own.device.array(kernel.targets, dtype=np.float64)
+
+    def squares(self, rows: NDArray[np.intp]) -> Any:
+        values = self.own.squares(rows)
+        own = self.targets[self.device.array(rows)]
+        values += (own[:, :, None] * own[:, None, :]).astype(values.dtype)
+        return values
+
+    def points(self) -> Points | None:
+        if not (isinstance(self.own, DenseBlocks) and self.own.kernel.kernel.euclidean):
+            return None
+        own, kernel = self.own, self.kernel
+        center = own.kernel.center
+        return Points(self.device, own.vectors, center, kernel.targets, kernel.distance_scale)
+
+
+def subset_blocks(device: Device, kernel: HullKernel, vectors: Any = None) -> SubsetBlocks:
+    """Blocks of a kernel matrix; ``vectors``: its input vectors, where the device has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.gpu.devices import Device
+    >>> from aesvm.gpu.subset_blocks import subset_blocks
+    >>> from aesvm.kernels import kernel_matrix
+    >>> blocks = subset_blocks(Device("cuda:0", np, None), kernel_matrix(np.eye(3)))
+    >>> blocks.squares(np.array([[0, 1], [2, 2]])).shape
+    (2, 2, 2)
+    """
+    if isinstance(kernel, JointKernel):
+        return JointBlocks(kernel, subset_blocks(device, kernel.kernel, vectors))
+    if isinstance(kernel, DenseKernel):
+        return DenseBlocks(device, kernel, device.array(kernel.X if vectors is None else vectors))
+    return HostBlocks(device, kernel)
+
+
+def blocks_of(kernel: HullKernel) -> SubsetBlocks:
+    """Blocks of a kernel matrix that is on a device."""
+    joint = kernel if isinstance(kernel, JointKernel) else None
+    own = kernel if joint is None else joint.kernel
+    assert isinstance(own, DeviceKernel)
+    host: HullKernel = own.host
+    if joint is not None:
+        host = JointKernel(own.host, joint.targets, joint.distance_scale)
+    dense = isinstance(own.host, DenseKernel)
+    return subset_blocks(own.device, host, rows_there(own.device, own.host.X) if dense else None)

@@ -1,0 +1,138 @@
+"""Rows on a device: dense or sparse, ready to be lines and columns of kernel values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aesvm.gpu.devices import Device
+from aesvm.gpu.forms import Form
+
+#: Features of dense rows are padded with zeros to a multiple of this, as ``tiles.cu`` has them.
+_DEPTH = 8
+
+#: Lines whose kernel values are summed up by one call: a tenth of a second's work with a million
+#: columns, and sums of few enough terms, one after another, for what certificates say of rounding.
+LINES = 4096
+
+#: Bytes of sparse lines that are made dense, and kernel values of them that are held, at a time.
+_DENSE_BYTES, _HELD_VALUES = 1 << 28, 1 << 26
+
+
+@dataclass(frozen=True)
+class DenseVectors:
+    """Dense rows, padded, and their squared lengths as the kernel's form scales them."""
+
+    device: Device
+    form: Form
+    rows: Any
+    norms: Any
+
+    @classmethod
+    def of(cls, device: Device, form: Form, X: Any, center: Any) -> DenseVectors:
+        """Rows of an array of the device, seen from a center."""
+        xp = device.xp
+        n, width = X.shape
+        padded = max(_DEPTH, -(-width // _DEPTH) * _DEPTH)
+        rows = xp.zeros((n, padded), dtype=form.dtype)
+        step = max(1, _HELD_VALUES // max(1, width))
+        norms = xp.zeros(n, dtype=form.dtype)
+        for first in range(0, n, step):
+            here = slice(first, first + step)
+            own = X[here] if center is None else xp.subtract(X[here], center, dtype=np.float64)
+            rows[here, :width] = own
+            if form.norm_scale:
+                own = rows[here].astype(np.float64, copy=False)
+                norms[here] = form.norm_scale * xp.einsum("ij,ij->i", own, own)
+        return cls(device, form, rows, norms)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def n_bytes(self) -> int:
+        return self.rows.nbytes + self.norms.nbytes
+
+    def take(self, numbers: Any) -> DenseVectors:
+        return DenseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
+
+    def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
+        """Add ``coefs @ K`` to sums, K the values of lines against these columns."""
+        self.device.operations.sum_lines(self.form, self, lines, numbers, coefs, count, sums)
+
+    def write_square(self, numbers: Any, count: Any, out: Any) -> None:
+        """Kernel values of some of these rows with each other."""
+        write = self.device.operations.write_values
+        write(self.form, self, numbers, self, numbers, count, out)
+
+    def values(self, lines: Any) -> Any:
+        """Kernel values of lines against these columns."""
+        out = self.device.xp.empty((len(lines), len(self)), dtype=self.form.dtype)
+        self.device.operations.write_values(self.form, self, None, lines, None, None, out)
+        return out
+
+
+@dataclass(frozen=True)
+class SparseVectors:
+    """Sparse rows (CSR): only some lines at a time are made dense."""
+
+    device: Device
+    form: Form
+    rows: Any  #: CSR matrix of the device
+    norms: Any
+
+    @classmethod
+    def of(cls, device: Device, form: Form, X: Any) -> SparseVectors:
+        """Rows of a CSR matrix of the device."""
+        rows = X.astype(form.dtype)
+        squares = rows.astype(np.float64)
+        squares.data = squares.data**2
+        norms = form.norm_scale * squares.sum(axis=1)
+        norms = device.xp.asarray(norms).reshape(-1).astype(form.dtype)
+        return cls(device, form, rows, norms)
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(part.nbytes for part in (self.rows.data, self.rows.indices, self.rows.indptr))
+
+    def take(self, numbers: Any) -> SparseVectors:
+        return SparseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
+
+    def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
+        """Add ``coefs @ K`` to sums, K the values of lines against these columns."""
+        n_lines = coefs.shape[1] if count is None else int(count[0])
+        if numbers is not None:
+            lines = lines.take(numbers[:n_lines])
+        for part in self._parts(n_lines):
+            own = self.values(lines.take(slice(part.start, part.stop)))
+            sums += coefs[:, part] @ own.astype(np.float64)
+
+    def write_square(self, numbers: Any, count: Any, out: Any) -> None:
+        """Kernel values of some of these rows with each other."""
+        n = int(count[0])
+        own = self.take(numbers[:n])
+        out[:n, :n] = own.values(own)
+
+    def values(self, lines: Any) -> Any:
+        """Kernel values of lines against these columns."""
+        xp = self.device.xp
+        out = xp.empty((len(lines), len(self)), dtype=self.form.dtype)
+        for part in self._parts(len(lines)):
+            some = lines.take(part)
+            products = (self.rows @ xp.ascontiguousarray(some.rows.toarray().T)).T
+            norms = some.norms[:, None] + self.norms[None]
+            out[part] = self.form.mapped(xp.ascontiguousarray(products), norms, xp)
+        return out
+
+    def _parts(self, n_lines: int) -> list[slice]:
+        by_bytes = _DENSE_BYTES // (self.rows.dtype.itemsize * max(1, self.rows.shape[1]))
+        step = max(1, min(by_bytes, _HELD_VALUES // max(1, len(self))))
+        return [slice(at, min(at + step, n_lines)) for at in range(0, n_lines, step)]
+
+
+Vectors = DenseVectors | SparseVectors

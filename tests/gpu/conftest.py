@@ -1,0 +1,30 @@
+"""Devices that stand in for a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aesvm.gpu import cuda, devices, plain
+from aesvm.gpu.devices import Device
+from tests.gpu import emulator
+
+
+@pytest.fixture(name="stand_in")
+def numpy_in_place_of_cupy(monkeypatch):
+    """The drivers of a GPU with NumPy's arrays, as ``device="cuda"``."""
+    device = Device("cuda:0", np, plain)
+    monkeypatch.setattr(devices, "cuda_device", lambda number: device)
+    return device
+
+
+@pytest.fixture(name="emulated")
+def device_code_on_this_processor(monkeypatch, tmp_path_factory):
+    """The device code itself, as ``device="cuda"``, with small working sets."""
+    if emulator.COMPILER is None:
+        pytest.skip("there is no C++ compiler to build device code with")
+    monkeypatch.setattr(cuda, "_module", emulator.emulate(tmp_path_factory.mktemp("device_code")))
+    monkeypatch.setattr(cuda, "WORKING_SET", 64)
+    device = Device("cuda:0", np, cuda)
+    monkeypatch.setattr(devices, "cuda_device", lambda number: device)
+    return device

@@ -1,0 +1,144 @@
+// Device code on this processor: threads of a block are fibers, which take turns at barriers.
+//
+// Blocks run one after another, so that memory which a block shares may be static. Slow, and exact:
+// it is for tests of what kernels compute, where there is a C++ compiler and no GPU.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <ucontext.h>
+#include <vector>
+
+using std::fabs; using std::fmax; using std::fmin; using std::max; using std::min;
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define DYNAMIC_SHARED(type, name) static type name[1 << 14]
+
+struct Dim { unsigned x, y; };
+static Dim blockIdx, blockDim, threadIdx;
+
+namespace emulation {
+
+// Those that wait for each other: none of them returns before the others have come, too.
+struct Barrier {
+    unsigned size, come;
+    long passed;
+};
+
+struct Fiber {
+    ucontext_t context;
+    std::vector<char> stack;
+    bool done;
+    uint64_t given;
+};
+
+static std::vector<Fiber> fibers;
+static std::vector<Barrier> warps;
+static Barrier block;
+static ucontext_t scheduler;
+static unsigned current;
+static std::function<void()> body;
+
+static void yield() { swapcontext(&fibers[current].context, &scheduler); }
+
+static void wait(Barrier &barrier)
+{
+    const long before = barrier.passed;
+    if (++barrier.come == barrier.size) {
+        barrier.come = 0, barrier.passed++;
+        return;
+    }
+    while (barrier.passed == before) yield();
+}
+
+static void wait_for_warp() { wait(warps[current / 32]); }
+
+// What the lanes of a warp give, by lane.
+template <class T> static std::vector<T> lanes(T own)
+{
+    static_assert(sizeof(T) <= 8, "");
+    std::memcpy(&fibers[current].given, &own, sizeof(T));
+    wait_for_warp();
+    std::vector<T> all;
+    const unsigned first = current / 32 * 32;
+    for (unsigned k = first; k < first + 32 && k < fibers.size(); k++) {
+        T value;
+        std::memcpy(&value, &fibers[k].given, sizeof(T));
+        all.push_back(value);
+    }
+    wait_for_warp();
+    return all;
+}
+
+static void begin() { body(); fibers[current].done = true; yield(); }
+
+static void launch(unsigned across, unsigned down, unsigned threads, std::function<void()> kernel)
+{
+    body = kernel;
+    blockDim = {threads, 1};
+    fibers.resize(threads);
+    warps.assign((threads + 31) / 32, {32, 0, 0});
+    block = {threads, 0, 0};
+    for (unsigned y = 0; y < down; y++)
+        for (unsigned x = 0; x < across; x++) {
+            blockIdx = {x, y};
+            for (Fiber &fiber : fibers) {
+                fiber.stack.resize(1 << 16);
+                fiber.done = false;
+                getcontext(&fiber.context);
+                fiber.context.uc_stack.ss_sp = fiber.stack.data();
+                fiber.context.uc_stack.ss_size = fiber.stack.size();
+                fiber.context.uc_link = &scheduler;
+                makecontext(&fiber.context, begin, 0);
+            }
+            for (bool left = true; left;) {
+                left = false;
+                for (current = 0; current < threads; current++) {
+                    if (fibers[current].done) continue;
+                    threadIdx = {current, 0};
+                    swapcontext(&scheduler, &fibers[current].context);
+                    left = true;
+                }
+            }
+        }
+}
+
+}  // namespace emulation
+
+static void __syncthreads() { emulation::wait(emulation::block); }
+
+template <class T> static T __shfl_down_sync(unsigned, T own, unsigned step)
+{
+    const std::vector<T> all = emulation::lanes(own);
+    const unsigned from = emulation::current % 32 + step;
+    return from < all.size() ? all[from] : own;
+}
+
+static unsigned __ballot_sync(unsigned, bool flag)
+{
+    unsigned set = 0, lane = 0;
+    for (int one : emulation::lanes<int>(flag)) set |= (unsigned)one << lane++;
+    return set;
+}
+
+static unsigned __reduce_min_sync(unsigned, unsigned own)
+{
+    for (unsigned one : emulation::lanes(own)) own = min(own, one);
+    return own;
+}
+
+static unsigned __reduce_max_sync(unsigned, unsigned own)
+{
+    for (unsigned one : emulation::lanes(own)) own = max(own, one);
+    return own;
+}
+
+static int __popc(unsigned bits) { return __builtin_popcount(bits); }
+static int __ffs(unsigned bits) { return __builtin_ffs(bits); }
+static unsigned __float_as_uint(float x) { unsigned u; std::memcpy(&u, &x, 4); return u; }
+static float __uint_as_float(unsigned u) { float x; std::memcpy(&x, &u, 4); return x; }
+static void atomicAdd(double *to, double value) { *to += value; }

@@ -1,0 +1,91 @@
+"""CuPy's compiled modules on this processor: device code built by the C++ compiler, with fibers.
+
+``EmulatedModule`` takes the place of ``cupy.RawModule`` and works on NumPy arrays, so that the very
+code of ``tiles.cu`` and ``steps.cu`` is tested where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+
+_HEADER = Path(__file__).parent / "emulation.h"
+_KERNEL = re.compile(r'extern "C"\s+void\s+(\w+)\s*\(([^)]*)\)')
+_TYPES = {np.dtype(np.int32): ctypes.c_int32, np.dtype(np.int64): ctypes.c_int64}
+_TYPES |= {np.dtype(np.float32): ctypes.c_float, np.dtype(np.float64): ctypes.c_double}
+
+
+class EmulatedModule:
+    """Kernels of a source, compiled with some options."""
+
+    def __init__(self, code, options, folder):
+        source = folder / "kernels.cpp"
+        source.write_text(f'#include "{_HEADER}"\n{code}')
+        flags = [COMPILER, "-O1", "-w", *(one for one in options if one != "-std=c++14")]
+        expanded = subprocess.run(
+            [*flags, "-std=c++17", "-E", "-P", str(source)],
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        launchers = [_launcher(*found.groups()) for found in _KERNEL.finditer(expanded)]
+        source.write_text(source.read_text() + "\n" + "\n".join(launchers))
+        library = folder / "kernels.so"
+        subprocess.run(
+            [*flags, "-std=c++17", "-shared", "-fPIC", str(source), "-o", str(library)], check=True
+        )
+        self.library = ctypes.CDLL(str(library))
+
+    def get_function(self, name):
+        return _Kernel(getattr(self.library, f"launch_{name}"))
+
+
+class _Kernel:
+    max_dynamic_shared_size_bytes = 0
+
+    def __init__(self, launch):
+        self.launch = launch
+
+    def __call__(self, grid, block, arguments, shared_mem=0):
+        across, down = (*grid, 1)[:2]
+        self.launch(across, down, block[0], *(_argument(one) for one in arguments))
+
+
+def _argument(value):
+    if isinstance(value, np.ndarray):
+        assert value.flags.c_contiguous
+        return ctypes.c_void_p(value.ctypes.data)
+    if isinstance(value, np.uintp):
+        return ctypes.c_void_p(int(value))
+    return _TYPES[value.dtype](value)
+
+
+def _launcher(name, parameters):
+    names = ", ".join(re.findall(r"(\w+)\s*(?:,|$)", parameters))
+    return (
+        f'extern "C" void launch_{name}(unsigned across, unsigned down, unsigned threads, '
+        f"{parameters}) {{ emulation::launch(across, down, threads, [=] {{ {name}({names}); }}); }}"
+    )
+
+
+def emulate(folder):
+    """What ``aesvm.gpu.cuda._module`` is to be replaced by."""
+
+    @cache
+    def module(name, *definitions):
+        from aesvm.gpu import cuda
+
+        here = folder / f"{name}-{abs(hash(definitions))}"
+        here.mkdir(exist_ok=True)
+        code = (Path(cuda.__file__).parent / name).read_text()
+        return EmulatedModule(code, tuple(f"-D{one}" for one in definitions), here)
+
+    return module

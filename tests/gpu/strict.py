@@ -1,0 +1,195 @@
+"""A device whose arrays are not NumPy's: what takes them for such by mistake fails.
+
+Arrays wrap NumPy's, and behave as CuPy's do: NumPy's functions hand them on, given arrays of both
+kinds they refuse, and nothing makes an array of the host of them but ``get``.
+"""
+
+from __future__ import annotations
+
+import operator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from aesvm.gpu import linear_algebra, plain
+from aesvm.gpu.devices import Device
+from aesvm.gpu.vectors import DenseVectors
+
+
+class There:
+    """An array of the device."""
+
+    __hash__ = None
+
+    def __init__(self, own):
+        assert type(own) is not There
+        self.own = own
+
+    def get(self):
+        return self.own.copy()
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("an array of the device is taken for one of the host.")
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if method != "__call__":
+            return NotImplemented
+        return wrapped(ufunc(*unwrapped(inputs), **unwrapped(kwargs)))
+
+    def __array_function__(self, function, types, args, kwargs):
+        return wrapped(function(*unwrapped(args), **unwrapped(kwargs)))
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self.own, name)
+        return method_of(found) if callable(found) else wrapped(found)
+
+    def __getitem__(self, at):
+        return wrapped(self.own[unwrapped(at)])
+
+    def __setitem__(self, at, values):
+        self.own[unwrapped(at)] = unwrapped(values)
+
+    def __len__(self):
+        return len(self.own)
+
+    def __iter__(self):
+        return (wrapped(one) for one in self.own)
+
+    def __bool__(self):
+        return bool(self.own)
+
+    def __float__(self):
+        return float(self.own)
+
+    def __int__(self):
+        return int(self.own)
+
+    def __index__(self):
+        raise TypeError("an array of the device is taken for a number of the host.")
+
+
+def _operator(name):
+    function = getattr(operator, name)
+
+    def forward(self, other):
+        return wrapped(function(self.own, unwrapped(other)))
+
+    def backward(self, other):
+        return wrapped(function(unwrapped(other), self.own))
+
+    def in_place(self, other):
+        self.own[...] = function(self.own, unwrapped(other))
+        return self
+
+    return forward, backward, in_place
+
+
+def _unary(name):
+    function = getattr(operator, name)
+    return lambda self: wrapped(function(self.own))
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "matmul", "and_", "or_"):
+    _bare = _name.rstrip("_")
+    for _prefix, _function in zip(("", "r", "i"), _operator(_name), strict=True):
+        setattr(There, f"__{_prefix}{_bare}__", _function)
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(There, f"__{_name}__", _operator(_name)[0])
+for _name in ("neg", "invert"):
+    setattr(There, f"__{_name}__", _unary(_name))
+
+
+def method_of(function):
+    return lambda *args, **kwargs: wrapped(function(*unwrapped(args), **unwrapped(kwargs)))
+
+
+def wrapped(found: Any) -> Any:
+    """What NumPy found, as the device's: also numbers, which CuPy leaves there."""
+    if isinstance(found, tuple) and any(isinstance(one, np.ndarray) for one in found):
+        return tuple(wrapped(one) for one in found)
+    return There(found) if isinstance(found, np.ndarray | np.generic) else found
+
+
+def unwrapped(given: Any) -> Any:
+    if isinstance(given, There):
+        return given.own
+    if isinstance(given, np.ndarray) and given.ndim:
+        raise TypeError("an array of the host is given to the device.")
+    if isinstance(given, tuple | list):
+        return type(given)(unwrapped(one) for one in given)
+    if isinstance(given, dict):
+        return {name: unwrapped(one) for name, one in given.items()}
+    return given
+
+
+class Namespace:
+    """NumPy's functions, of these arrays."""
+
+    def __getattr__(self, name):
+        found = getattr(np, name)
+        return method_of(found) if callable(found) and not isinstance(found, type) else found
+
+    def asarray(self, values, dtype=None):
+        if isinstance(values, There):
+            return values if dtype is None else There(values.own.astype(dtype, copy=False))
+        return There(np.array(values, dtype=dtype))
+
+
+class Operations:
+    """Those of ``plain`` that values take."""
+
+    @staticmethod
+    def sum_lines(form, columns, lines, numbers, coefs, count, sums):
+        own = [bare(columns), bare(lines), *map(unwrapped, (numbers, coefs, count, sums))]
+        plain.sum_lines(form, *own)
+
+    @staticmethod
+    def write_values(form, columns, column_numbers, lines, line_numbers, count, out):
+        own = [bare(columns), unwrapped(column_numbers), bare(lines), unwrapped(line_numbers)]
+        plain.write_values(form, *own, unwrapped(count), unwrapped(out))
+
+
+def bare(vectors):
+    return DenseVectors(
+        vectors.device, vectors.form, unwrapped(vectors.rows), unwrapped(vectors.norms)
+    )
+
+
+class StrictDevice(Device):
+    def __init__(self, name):
+        super().__init__(name, Namespace(), Operations)
+
+    @contextmanager
+    def here(self):
+        yield
+
+    def wait(self):
+        pass
+
+    def free_bytes(self):
+        return 2.0**30
+
+
+def give_linear_algebra(monkeypatch):
+    """Have the linear algebra of a GPU by NumPy, for these arrays alone."""
+
+    def cholesky(matrix):
+        return There(np.linalg.cholesky(matrix.own))
+
+    def solve_triangular(factor, values):
+        return There(scipy.linalg.solve_triangular(factor.own, values.own, lower=True))
+
+    def product(matrix, vector):
+        assert matrix.own.dtype == vector.own.dtype
+        return There(matrix.own @ vector.own)
+
+    def sum_rows(matrix, numbers, weights):
+        own = matrix.own if numbers is None else matrix.own[numbers.own]
+        return There(weights.own @ own.astype(np.float64))
+
+    for function in (cholesky, solve_triangular, product, sum_rows):
+        monkeypatch.setattr(linear_algebra, function.__name__, function)

@@ -1,0 +1,82 @@
+"""DeriveRS by the device's drivers, with NumPy in place of CuPy."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from aesvm.gpu import derive as on_device
+from aesvm.gpu.derive import derive_on_device, in_turn, reduce_on_device
+from aesvm.gpu.devices import Device
+from aesvm.gpu.subset_blocks import subset_blocks
+from aesvm.kernels import kernel_matrix
+from aesvm.kernels.joint import JointKernel
+from aesvm.runtime.progress import Silence
+from aesvm.sets.derive import ReductionSettings, derive
+
+SETTINGS = ReductionSettings(1e-2, 60, 150, "distance")
+
+
+def rows(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2)), rng.uniform(0.5, 2.0, size=n)
+
+
+def kernels():
+    X, _ = rows()
+    dense = kernel_matrix(X, gamma=0.1)
+    return {
+        "rbf": dense,
+        "single": kernel_matrix(X.astype(np.float32), gamma=0.1),
+        "far apart": kernel_matrix(X * 1e9, gamma=1e-19),
+        "linear": kernel_matrix(X, kernel="linear"),
+        "poly": kernel_matrix(X, kernel="poly", gamma=0.1, degree=2, coef0=1.0),
+        "sparse": kernel_matrix(sp.csr_array(X), gamma=0.1),
+        "joint": JointKernel(dense, np.sin(X[:, 0]), 0.1),
+    }
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_sets_are_as_small_as_the_hosts_and_keep_the_bound(name):
+    kernel, (X, weights) = kernels()[name], rows()
+    groups = [np.flatnonzero(X[:, 0] < 0.0), np.flatnonzero(X[:, 0] >= 0.0)]
+    blocks = subset_blocks(Device("cuda:0", np, None), kernel)
+    keep = True
+    found = derive_on_device(blocks, groups, weights, SETTINGS, in_turn, Silence(), keep).found
+    host = derive(kernel, groups, weights, SETTINGS, in_turn, Silence(), keep).found
+    assert abs(len(found.selected) - len(host.selected)) <= 1 + 0.03 * len(host.selected)
+    assert found.residuals.max() <= SETTINGS.hull_tol
+    assert found.weights.sum() == pytest.approx(weights.sum())
+    np.testing.assert_allclose(found.combinations.sum(axis=1), 1.0)
+    np.testing.assert_allclose(found.combinations.T @ weights, found.weights)
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_blocks_are_those_of_the_host(name):
+    kernel = kernels()[name]
+    some = np.array([[0, 5, 9, 9], [7, 1, 3, 2]])
+    blocks = subset_blocks(Device("cuda:0", np, None), kernel).squares(some)
+    assert blocks.dtype == kernel.dtype
+    for own, block in zip(some, blocks, strict=True):
+        np.testing.assert_allclose(block, kernel.square(own), rtol=1e-5, atol=1e-6)
+
+
+def test_reducing_is_given_up_where_there_is_little_to_gain():
+    X = np.random.default_rng(0).normal(size=(300, 20))
+    blocks = subset_blocks(Device("cuda:0", np, None), kernel_matrix(X, gamma=1.0))
+    subsets = np.array_split(np.arange(300), 20)
+    reduced, given_up = reduce_on_device(blocks, subsets, np.ones(300), SETTINGS, Silence())
+    assert not reduced
+    assert given_up.n_kept > 0.9 * given_up.n_rows
+    assert given_up.n_rows < 300
+
+
+def test_subsets_too_large_for_a_thread_block_are_reduced_by_the_host(monkeypatch):
+    X, weights = rows()
+    blocks = subset_blocks(Device("cuda:0", np, None), kernel_matrix(X, gamma=0.1))
+    groups = [np.arange(len(X))]
+    usual = derive_on_device(blocks, groups, weights, SETTINGS, in_turn, Silence())
+    monkeypatch.setattr(on_device, "most_rows", lambda dtype: 0)
+    monkeypatch.setattr(on_device, "reduce_batch", None)
+    other = derive_on_device(blocks, groups, weights, SETTINGS, in_turn, Silence())
+    n_usual = len(usual.found.selected)
+    assert abs(len(other.found.selected) - n_usual) <= 1 + 0.03 * n_usual

@@ -1,0 +1,73 @@
+"""Devices by name, and what is said where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from aesvm import AESVC
+from aesvm.gpu import devices
+from aesvm.gpu.devices import Device, DeviceMemoryError, open_device
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "CPU", ""])
+def test_unknown_devices_are_named(name):
+    with pytest.raises(ValueError, match=rf"device={name!r} is unknown: use \"cpu\", \"cuda\""):
+        AESVC(device=name).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_without_cupy_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    devices.cuda_device.cache_clear()
+    with pytest.raises(
+        ImportError, match=r'device="cuda:1" needs CuPy: pip install "aesvm\[gpu\]"'
+    ):
+        open_device("cuda:1")
+
+
+class FakeCuda:
+    """CuPy where there is no driver, or too few GPUs."""
+
+    __version__ = "14"
+
+    def __init__(self, count):
+        self.count = count
+        self.cuda = self.runtime = self
+
+    class CUDARuntimeError(RuntimeError):
+        pass
+
+    def getDeviceCount(self):  # noqa: N802 - CuPy's name
+        if self.count is None:
+            raise self.CUDARuntimeError("cudaErrorInsufficientDriver")
+        return self.count
+
+
+def test_without_a_gpu_it_says_so(monkeypatch):
+    devices.cuda_device.cache_clear()
+    monkeypatch.setitem(sys.modules, "cupy", FakeCuda(None))
+    with pytest.raises(
+        RuntimeError, match=r"no GPU .*InsufficientDriver.* driver .*device=\"cpu\""
+    ):
+        AESVC(device="cuda").fit([[0.0], [1.0]], [0, 1])
+    monkeypatch.setitem(sys.modules, "cupy", FakeCuda(1))
+    with pytest.raises(RuntimeError, match=r"this machine has 1 GPUs, numbered from 0"):
+        open_device("cuda:3")
+
+
+def test_too_little_memory_is_said_in_bytes():
+    error = MemoryError("Out of memory allocating 2,048 bytes (allocated so far: 1 bytes).")
+    said = str(DeviceMemoryError(Device("cuda:0", np, None), error))
+    assert "2,048 bytes more were wanted" in said
+    assert "max_vectors" in said
+
+
+def test_nothing_imports_cuda_unasked():
+    code = "import sys, aesvm; aesvm.AESVC().fit([[0.], [1.]], [0, 1]); print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout.split()
+    assert not {"cupy", "numba.cuda"} & set(loaded)

@@ -1,0 +1,159 @@
+"""device="cuda" of the estimators, with NumPy in place of CuPy: as on the processor."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import make_classification, make_moons
+
+from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
+from aesvm.gpu import arrays, plain
+
+
+@pytest.fixture(name="many_rounds", autouse=True)
+def small_working_sets(monkeypatch):
+    monkeypatch.setattr(plain, "WORKING_SET", 32)
+
+
+def moons(n=600):
+    return make_moons(n, noise=0.3, random_state=0)
+
+
+def targets(X):
+    return np.sin(2 * X[:, 0]) + 0.1 * X[:, 1]
+
+
+CLASSIFIERS = [
+    AESVC(gamma=1.0, C=2.0),
+    AESVC(kernel="linear"),
+    AESVC(kernel="poly", degree=2, coef0=1.0),
+    AESVC(gamma=1.0, refine="exact", class_weight="balanced"),
+    AENuSVC(nu=0.3, gamma=1.0, tol=1e-5),
+]
+
+
+def assert_as_on_the_processor(estimator, X, y, values, sample_weight=None):
+    """The same objective to 1e-4, the same labels where decision values are over 1e-3."""
+    here = clone(estimator).set_params(device="cpu").fit(X, y, sample_weight)
+    there = clone(estimator).set_params(device="cuda").fit(X, y, sample_weight)
+    assert (here.device_, there.device_) == ("cpu", "cuda:0")
+    assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-4)
+    one, other = getattr(here, values)(X), getattr(there, values)(X)
+    spread = np.abs(one).max()
+    assert_allclose(other, one, atol=0.02 * spread)
+    return here, there
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=repr)
+def test_classifiers_are_those_of_the_processor(stand_in, estimator):
+    X, y = moons()
+    here, there = assert_as_on_the_processor(estimator, X, y, "decision_function")
+    clear = np.abs(here.decision_function(X)) > 1e-2
+    assert (here.predict(X) == there.predict(X))[clear].all()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        AESVR(gamma=1.0, C=2.0),
+        AENuSVR(gamma=1.0, nu=0.4, tol=1e-5),
+        AEOneClassSVM(gamma=1.0, nu=0.2),
+    ],
+    ids=repr,
+)
+def test_other_machines_are_those_of_the_processor(stand_in, estimator):
+    X, _ = moons()
+    values = "decision_function" if isinstance(estimator, AEOneClassSVM) else "predict"
+    assert_as_on_the_processor(estimator, X, targets(X), values)
+
+
+def test_weights_and_several_classes_of_sparse_rows(stand_in):
+    X, y = make_classification(400, 12, n_informative=5, n_classes=3, flip_y=0.1, random_state=0)
+    X[np.abs(X) < 0.7] = 0.0
+    weights = np.random.default_rng(0).integers(0, 3, 400).astype(float)
+    estimator = AESVC(gamma=0.1, C=2.0)
+    for rows in (X, sp.csr_matrix(X), X.astype(np.float32)):
+        here, there = assert_as_on_the_processor(estimator, rows, y, "decision_function", weights)
+        assert np.mean(here.predict(rows) == there.predict(rows)) > 0.99
+
+
+def test_far_rows_whose_products_cancel(stand_in):
+    X, y = moons(300)
+    X[0] = 1e8
+    assert_as_on_the_processor(AESVC(gamma=1.0), X, y, "decision_function")
+
+
+@pytest.mark.parametrize("parameters", [{"refine": 0}, {"refine": 1}, {"max_vectors": 40}])
+def test_every_way_to_train(stand_in, parameters):
+    X, y = moons(1500)
+    estimator = AESVC(gamma=5.0, subset_size=200, **parameters)
+    here = clone(estimator).fit(X, y)
+    there = clone(estimator).set_params(device="cuda").fit(X, y)
+    for model in (here, there):
+        model.certify(X, y)
+    one, other = here.certificate_, there.certificate_
+    assert other.objective == pytest.approx(one.objective, rel=0.01)
+    assert other.dual_objective <= one.objective * (1 + 1e-9)
+
+
+def test_certificates_are_proven(stand_in):
+    X, y = moons(400)
+    model = AESVC(gamma=1.0, device="cuda", refine="exact").fit(X, y)
+    found = model.certify(X, y)
+    assert found.proven
+    assert found.relative_gap <= 1e-3
+
+
+def test_streams(stand_in):
+    X, y = moons(900)
+    chunks = [(X[at : at + 300], y[at : at + 300], None) for at in (0, 300, 600)]
+    here = AESVC(gamma=2.0, refine=0).fit_stream(chunks)
+    there = AESVC(gamma=2.0, refine=0, device="cuda").fit_stream(chunks)
+    assert there.device_ == "cuda:0"
+    assert np.mean(here.predict(X) == there.predict(X)) > 0.99
+
+
+def test_a_model_can_be_used_where_there_is_no_gpu(stand_in):
+    X, y = moons(200)
+    model = pickle.loads(pickle.dumps(AESVC(gamma=1.0, device="cuda").fit(X, y)))
+    before = model.decision_function(X)
+    assert_allclose(model.set_params(device="cpu").decision_function(X), before, atol=1e-8)
+
+
+def test_kernels_of_the_host_alone_are_refused(stand_in):
+    X, y = moons(60)
+    with pytest.raises(ValueError, match=r"kernel='precomputed' .* device='cuda'"):
+        AESVC(kernel="precomputed", device="cuda").fit(X @ X.T, y)
+    with pytest.raises(ValueError, match=r"cannot be computed with device='cuda'"):
+        AESVC(kernel=lambda a, b: a @ b.T, device="cuda").fit(X, y)
+
+
+class OnGPU(np.ndarray):
+    """An array as CuPy has it, as far as estimators look."""
+
+    __cuda_array_interface__ = ()
+
+    def get(self):
+        return np.array(self)
+
+
+def test_rows_of_a_gpu_need_a_gpu(stand_in):
+    X, y = moons(60)
+    with pytest.raises(ValueError, match=r'X is on a GPU, and device="cpu": use device="cuda"'):
+        AESVC().fit(X.view(OnGPU), y)
+
+
+def test_rows_of_a_gpu_are_known_there_again(stand_in, monkeypatch):
+    X, y = moons(100)
+    copied = []
+    monkeypatch.setattr(arrays, "copied", lambda device, rows: copied.append(rows) or rows)
+    model = AESVC(gamma=1.0, device="cuda").fit(X.view(OnGPU), y)
+    assert not copied
+    assert type(model.decision_function(X.view(OnGPU))) is np.ndarray  # as the device has arrays
+    AESVC(gamma=1.0, device="cuda").fit(X, y)
+    assert copied

@@ -1,0 +1,132 @@
+"""The device's hull: its kernel runs in Numba's simulator, in a process of its own."""
+
+import numpy as np
+import pytest
+
+from aesvm.gpu.devices import Device
+from aesvm.gpu.hull import Combinations, Hulls, most_rows, reduce_batch
+from tests import children
+
+TOL = 1e-3
+
+SIMULATE = """
+import sys
+import numpy as np
+sys.setswitchinterval(1e-6)  # simulated threads wait for each other at every step
+try:
+    import numba.cuda
+except ImportError:
+    sys.exit("no simulator")
+from aesvm.gpu import hull
+from aesvm.gpu.devices import Device
+
+given, out, threads, entries = sys.argv[1:]
+hull._ENTRIES = tuple(int(one) for one in entries.split(","))
+problem = np.load(given)
+found = hull._on_device(
+    Device("cuda:0", np, None), problem["gram"], problem["sizes"], problem["weights"],
+    float(problem["tol"]), True, int(threads),
+)
+lengths, indices, coefs = found.combinations
+np.savez(
+    out, selected=found.selected, weights=found.weights, residuals=found.residuals,
+    lengths=lengths, indices=indices, coefs=coefs,
+)
+"""
+
+
+def clouds(dtype, n=32):
+    """Three subsets of different sizes; rows beyond those are no rows."""
+    rng = np.random.default_rng(3)
+    gram = np.empty((3, n, n), dtype=dtype)
+    sizes = np.array([n, n - 5, 1])
+    for own in gram:
+        x = rng.normal(size=(n, 2))
+        own[...] = np.exp(-0.1 * np.square(x[:, None] - x[None]).sum(axis=2))
+    weights = rng.uniform(0.5, 2.0, size=(3, n)) * (np.arange(n) < sizes[:, None])
+    return {"gram": gram, "sizes": sizes, "weights": weights, "tol": TOL}
+
+
+def simulate(folder, problem, threads, entries="16,256"):
+    pytest.importorskip("numba.cuda")
+    given, out = folder / "given.npz", folder / "found.npz"
+    np.savez(given, **problem)
+    command = children.code(SIMULATE, given, out, threads, entries)
+    children.run(command, env={"NUMBA_ENABLE_CUDASIM": "1"})
+    found = np.load(out)
+    combinations = Combinations(found["lengths"], found["indices"], found["coefs"])
+    return Hulls(found["selected"], found["weights"], found["residuals"], combinations)
+
+
+def on_host(problem):
+    gram, sizes, weights, tol = (problem[name] for name in ("gram", "sizes", "weights", "tol"))
+    return reduce_batch(Device("cuda:0", np, None), gram, sizes, weights, tol, True)
+
+
+def check(problem, hulls):
+    """What the mathematics promises."""
+    gram, sizes, weights = problem["gram"], problem["sizes"], problem["weights"]
+    lengths, indices, coefs = hulls.combinations
+    at = 0
+    for b, size in enumerate(sizes):
+        K = gram[b].astype(np.float64)
+        sums = np.zeros(len(K))
+        for i in range(size):
+            part = slice(at, at + lengths[b, i])
+            at = part.stop
+            own, mu = indices[part], coefs[part]
+            assert hulls.selected[b, own].all()
+            assert len(set(own)) == len(own) > 0
+            assert (mu >= 0.0).all()
+            assert mu.sum() == pytest.approx(1.0, abs=1e-12)
+            residual = K[i, i] - 2.0 * mu @ K[i, own] + mu @ K[np.ix_(own, own)] @ mu
+            assert hulls.residuals[b, i] <= problem["tol"]
+            assert residual == pytest.approx(hulls.residuals[b, i], abs=1e-6)
+            sums[own] += weights[b, i] * mu
+        assert not lengths[b, size:].any()
+        assert not hulls.selected[b, size:].any()
+        np.testing.assert_allclose(hulls.weights[b], sums, atol=1e-12)
+    assert at == len(indices) == len(coefs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "threads"), [(np.float32, 4), (np.float64, 16)])
+def test_the_kernel_keeps_the_bound_with_as_few_rows_as_the_host(tmp_path, dtype, threads):
+    problem = clouds(dtype)
+    hulls, host = simulate(tmp_path, problem, threads), on_host(problem)
+    check(problem, hulls)
+    check(problem, host)
+    few = host.selected.sum(axis=1)
+    assert (np.abs(hulls.selected.sum(axis=1) - few) <= 1 + 0.05 * few).all()
+    assert few[0] < len(problem["gram"][0])  # there was something to do
+
+
+@pytest.mark.slow
+def test_a_ledger_that_is_full_is_made_longer(tmp_path):
+    problem = clouds(np.float32, n=24)
+    roomy = simulate(tmp_path, problem, 4)
+    tight = simulate(tmp_path, problem, 4, "1,256")
+    check(problem, tight)
+    np.testing.assert_array_equal(tight.selected, roomy.selected)
+    np.testing.assert_array_equal(tight.residuals, roomy.residuals)
+
+
+@pytest.mark.slow
+def test_points_on_a_line_need_its_two_ends(tmp_path):
+    x = np.array([3.0, 0.0, 5.0, 1.0, 4.0, 5.0])
+    gram = np.multiply.outer(x, x)[None]
+    weights = np.ones((1, 6))
+    problem = {"gram": gram, "sizes": np.array([6]), "weights": weights, "tol": 1e-9}
+    hulls = simulate(tmp_path, problem, 4)
+    check(problem, hulls)
+    assert sorted(x[hulls.selected[0]]) == [0.0, 5.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_stand_in_of_the_host_keeps_the_bound(dtype):
+    problem = clouds(dtype)
+    check(problem, on_host(problem))
+
+
+def test_a_thread_block_has_room_for_the_usual_subsets():
+    assert most_rows(np.dtype(np.float64)) >= 1000
