@@ -166,8 +166,8 @@ def test_shrinking_leaves_variables_out_and_takes_them_up_again(small_sets, monk
     monkeypatch.setattr(smo, "_count_rest", too_early)
     monkeypatch.setattr(smo._Active, "shrink", counting_shrink)
     monkeypatch.setattr(smo._Active, "rejoin", counting_rejoin)
-    monkeypatch.setattr(smo, "_REST", 1)
-    monkeypatch.setattr(smo, "_SHRINK", 0.05)
+    monkeypatch.setattr(smo, "REST", 1)
+    monkeypatch.setattr(smo, "SHRINK", 0.05)
     arguments, K = classification(C=50.0)
     found = smo.minimize(*arguments, tol=1e-6)
     assert seen["out"] > 200
