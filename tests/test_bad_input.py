@@ -307,30 +307,6 @@ def test_large_values_of_a_linear_kernel_are_not_blamed_on_its_gamma():
         AESVC(kernel="poly", gamma=1.0).fit(X, X[:, 0] > 0)
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: AESVC(10), r"keyword-only\), as in AESVC\(C=10\)"),
-        (lambda: AENuSVC(0.5), r"keyword-only\), as in AENuSVC\(nu=0.5\)"),
-        (lambda: RepresentativeSet("rbf"), r"RepresentativeSet\(kernel='rbf'\)"),
-        (lambda: RepresentativeSet(0.1), r"RepresentativeSet\(hull_tol=0.1\)"),
-        (lambda: AESVR("rbf", 1), r"as in AESVR\(kernel='rbf'\)"),
-        (lambda: AESVC([1]), r"keyword-only\)\.$"),
-        (lambda: AESVC(probability=True), "CalibratedClassifierCV"),
-        (lambda: AENuSVC(probability=True), "CalibratedClassifierCV"),
-        (lambda: AESVR(probability=True), r"get_params\(\) of AESVR\(\) shows"),
-        (lambda: AESVC(random_state=0), "fits are deterministic"),
-        (lambda: AEOneClassSVM(random_state=0), "fits are deterministic"),
-        (lambda: AESVC(hull_tolerance=0.1), "no parameter 'hull_tolerance'"),
-        (lambda: AESVC().fit_stream(np.eye(2), [0, 1]), r"fit\(X, y\)"),
-        (lambda: AESVC().certify_stream(np.eye(2), y=[0, 1]), r"certify\(X, y\)"),
-    ],
-)
-def test_calls_that_others_allow_are_told_what_would_do(make, says):
-    with pytest.raises(TypeError, match=says):
-        make()
-
-
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("model", [AESVC(kernel="linear"), RandomFeatureSVM()])
 def test_rows_whose_decision_values_overflow_are_refused(model):

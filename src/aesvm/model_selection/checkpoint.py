@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,8 @@ class Checkpoint:
         try:
             check_writable(self.path)
         except OSError as error:
-            raise ValueError(f"resume={str(path)!r} cannot be written to: {error}.") from error
+            why = error.strerror or error
+            raise ValueError(f"resume={str(path)!r} cannot be written to: {why}.") from error
         self.n_read = len(self.results)  #: results that were in the file
 
     def find(self, key: str) -> dict[str, Any] | None:
@@ -185,16 +186,13 @@ def _is_result(one: Any) -> bool:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold a folder for this process alone, among those that write results there."""
-    if fcntl is None:
+    with ExitStack() as stack:
+        if fcntl is not None:
+            with suppress(OSError):  # a folder or a file system without locks
+                descriptor = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _checksum(text: str | bytes) -> str:

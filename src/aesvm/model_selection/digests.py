@@ -34,6 +34,9 @@ _NOT_WRITTEN = {
     "_abc_impl",
 }
 
+#: Types of values that are what they are pickled as.
+_PLAIN = {bool, bytes, dict, float, int, list, str, tuple, type(None)}
+
 #: Where libraries are.
 _LIBRARIES = [
     Path(path).resolve()
@@ -110,6 +113,9 @@ class _Hasher(NumpyHasher):
         self.met = met
 
     def save(self, obj: Any) -> None:
+        if type(obj) in _PLAIN:  # of which there may be very many
+            super().save(obj)
+            return
         if isinstance(obj, (staticmethod, classmethod)):
             obj = type(obj).__name__, obj.__func__
         elif isinstance(obj, property):
