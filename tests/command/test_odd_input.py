@@ -193,3 +193,14 @@ class TestMessages:
         assert (heart / "one").read_text() == (heart / "two").read_text()
         (heart / "table").write_text("#a,b\n1,2\n3,1\n")
         assert done(capsys, "info", "--json", "table").json["format"] == "csv"
+
+
+def test_progress_knows_how_far_a_file_is_read(folder, capsys):
+    from aesvm.command.data import DataOptions, opened
+
+    np.save("rows.npy", np.random.default_rng(0).normal(size=(100_000, 3)))
+    (folder / "weights").write_text("1\n" * 100_000)
+    with opened("rows.npy", DataOptions(target="0", weights_file="weights")) as file:
+        chunks = iter(file.reader)
+        places = [chunks.position for _ in chunks]
+        assert 0 < places[0] < places[-1] == file.reader.n_bytes

@@ -194,6 +194,28 @@ def test_a_decision_value_of_0_is_a_vote_for_the_later_class_as_in_libsvm(labels
     assert lines[0] == lines[1]
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "polynomial", "sigmoid"])
+def test_a_gamma_of_0_is_a_kernel_that_is_constant_as_in_libsvm(kernel, tmp_path):
+    import aesvm
+
+    more = {"rbf": "", "polynomial": "degree 3\ncoef0 0.5\n", "sigmoid": "coef0 0.5\n"}[kernel]
+    text = (
+        f"svm_type epsilon_svr\nkernel_type {kernel}\n{more}gamma 0\nnr_class 2\ntotal_sv 2\n"
+        "rho 0.25\nSV\n1.5 1:1\n-1 2:3\n"
+    )
+    path = tmp_path / "model"
+    path.write_text(text)
+    read = load_libsvm_model(path)
+    library = pytest.importorskip("libsvm.svmutil")
+    X = np.array([[1.0, 2.0], [0.0, 0.0]])
+    expected, _ = theirs(library.svm_load_model(str(path)), X)
+    np.testing.assert_allclose(read.predict(X), expected, rtol=1e-12)
+    read.save(path)
+    np.testing.assert_array_equal(aesvm.load(path).predict(X), read.predict(X))
+    save_libsvm_model(read, path)
+    np.testing.assert_array_equal(load_libsvm_model(path).predict(X), read.predict(X))
+
+
 def test_an_index_that_libsvm_cannot_hold_is_refused(tmp_path):
     read = copy.copy(model("sparse"))
     vectors = read.support_vectors_

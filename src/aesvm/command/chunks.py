@@ -13,7 +13,7 @@ from aesvm.io.base import BadLineError, Chunk
 
 
 class Mapped:
-    """The chunks of a reader, each changed by a function."""
+    """The chunks of a reader, each changed by a function of it and the number of its first row."""
 
     def __init__(self, reader: Any, function: Callable[[Chunk, int], Chunk]) -> None:
         self.reader = reader
@@ -24,10 +24,37 @@ class Mapped:
         return self.reader.n_bytes
 
     def __iter__(self) -> Iterator[Chunk]:
-        first = 0
-        for chunk in self.reader:
-            yield self.function(chunk, first)
-            first += chunk.X.shape[0]
+        return _MappedChunks(self)
+
+    def check_number(self, n_rows: int) -> None:
+        """Called with the number of rows once all were read."""
+
+
+class _MappedChunks(Iterator[Chunk]):
+    """One pass over them; ``position`` is the reader's, by which progress is told."""
+
+    def __init__(self, mapped: Mapped) -> None:
+        self.mapped = mapped
+        self.chunks = iter(mapped.reader)
+        self.n_rows = 0
+
+    @property
+    def position(self) -> int:
+        return getattr(self.chunks, "position", 0)
+
+    def __next__(self) -> Chunk:
+        try:
+            chunk = next(self.chunks)
+        except StopIteration:
+            self.mapped.check_number(self.n_rows)
+            raise
+        first, self.n_rows = self.n_rows, self.n_rows + chunk.X.shape[0]
+        return self.mapped.function(chunk, first)
+
+    def close(self) -> None:
+        """Close the files of a pass that is given up."""
+        if hasattr(self.chunks, "close"):
+            self.chunks.close()
 
 
 class Weighted(Mapped):
@@ -46,11 +73,7 @@ class Weighted(Mapped):
                     raise BadLineError(path, number, reason) from error
         self.weights = np.array(weights)
 
-    def __iter__(self) -> Iterator[Chunk]:
-        n_rows = 0
-        for chunk in super().__iter__():
-            n_rows += chunk.X.shape[0]
-            yield chunk
+    def check_number(self, n_rows: int) -> None:
         if n_rows < len(self.weights):
             raise CommandError(
                 f"{self.path}: there are {len(self.weights)} weights, and {n_rows} rows."

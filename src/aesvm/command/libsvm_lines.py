@@ -147,7 +147,7 @@ def _solved(
     if bounds is not None:
         n_bsv = int(np.sum(used & (alphas >= (1.0 - _AT_BOUND) * bounds)))
     known = float(objective) if np.isfinite(objective) else None
-    return Solved(int(n_iter), known, float(rho), int(used.sum()), n_bsv)
+    return Solved(int(n_iter), known, float(rho) + 0.0, int(used.sum()), n_bsv)  # no -0.0
 
 
 class Agreement:

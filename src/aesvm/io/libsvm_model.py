@@ -267,8 +267,8 @@ class _Reading:
             numbers = [self.number(word) for word in words]
             if key != "rho" and len(numbers) != 1:
                 self.fail(f"{key} is one number")
-            if key == "gamma" and not numbers[0] > 0:
-                self.fail(f"gamma {numbers[0]:g} is not positive")
+            if key == "gamma" and not numbers[0] >= 0:
+                self.fail(f"gamma {numbers[0]:g} is negative")
             return numbers if key == "rho" else numbers[0]
         self.fail(f"{key[:40]!r} is nothing that LIBSVM writes")
 
@@ -383,6 +383,8 @@ def _estimator(
         if vectors.nnz >= _DENSE_SHARE * n_vectors * width:
             vectors = vectors.toarray()
     given = {key: header[key] for key in _KERNEL_PARAMETERS.get(kernel, ())}
+    if given.get("gamma") == 0.0:  # which gamma_ is then, and no parameter of ours can be
+        del given["gamma"]
     estimator = estimator_class(_ESTIMATORS[header["svm_type"]])(kernel=kernel, **given)
     n_machines = len(machines.rho)
     dual = sign * np.ascontiguousarray(machines.coefs.T)
