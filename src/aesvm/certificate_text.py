@@ -22,7 +22,7 @@ POOR_GAP, POOR_CHANGE = 0.1, 0.01
 #: Up to this relative gap, which the exact solver aims at, a model is called exact.
 EXACT_GAP = 1e-3
 
-#: The verdict tells of the worst pair of classes where its relative gap is as many times that of all.
+#: The verdict tells of the worst pair of classes from as many times the relative gap of all on.
 _MUCH_WORSE = 10.0
 
 #: Above this multiple of the exact SVM's objective the verdict is no percentage any more.
