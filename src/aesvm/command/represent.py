@@ -10,6 +10,7 @@ from aesvm.command.models import NATIVE
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import output_format, write_rows
+from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.io.base import Chunk
 
 
@@ -44,6 +45,8 @@ def represent(
                 n_rows = chosen.n_seen_
             else:
                 rows = file.rows()
+                if kernel == "rbf":
+                    warn_of_scales(rows.X)
                 X, y, weights = chosen.fit_select(*rows)
                 n_rows = rows.X.shape[0]
         if output is not None and is_native:
