@@ -316,20 +316,6 @@ def test_scores_of_a_scorer_that_needs_more_than_predictions(moons):
     assert_allclose(*[one.cv_results_["mean_test_score"] for one in found], atol=1e-2)
 
 
-def test_of_candidates_no_gap_is_warned_of():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2))
-    y = np.sign(X[:, 0])
-    with pytest.warns(UserWarning, match="may be far from the exact SVM"):
-        AESVC(gamma=1.0, C=1e8).fit(X, y)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        search = AEGridSearchCV(AESVC(gamma=1.0), {"C": [1.0, 1e8]}, cv=2, refit=False).fit(X, y)
-        assert not [one for one in said if "far from the exact SVM" in str(one.message)]
-        search.set_params(param_grid={"C": [1e8]}, refit=True).fit(X, y)
-    assert [one for one in said if "far from the exact SVM" in str(one.message)]
-
-
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_what_all_fits_warn_of_is_said_once(moons, n_jobs):
     X, y = moons
