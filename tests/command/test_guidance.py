@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from aesvm import AESVC
+from aesvm.command.outcome import as_flags
 from tests.command import files
 from tests.command.files import done, run
 
@@ -98,14 +100,15 @@ def test_switches_take_no_value_in_the_help(capsys):
 
 
 def test_certificates_name_flags(heart, capsys):
-    done(capsys, "train", "-q", "--refine", "0", "--hull-tol", "0.3", heart[0], "heart.aesvm")
-    for shown in (
-        done(capsys, "info", "heart.aesvm").out,
-        done(capsys, "certify", "heart.aesvm", heart[0]).out,
-    ):
-        assert "refine=" not in shown
-        assert "hull_tol" not in shown
-        assert "(X, y)" not in shown
+    done(capsys, "train", "-q", heart[0], "heart.aesvm")
+    done(capsys, "compress", "heart.aesvm", "small.aesvm", "--max-vectors", "2")
+    shown = done(capsys, "info", "small.aesvm").out
+    assert "(X, y)" not in shown
+    assert "aesvm certify computes them" in shown
+    far = AESVC(gamma=1.0, refine=1).fit(*files.heart_like()).certificate_
+    far = replace(far, exact=False, objective=2.0, gap=1.0, relative_gap=0.5, worst_pair_gap=0.5)
+    assert "refine=" in str(far)
+    assert not re.search("refine=|hull_tol", as_flags(str(far)))
 
 
 def test_a_target_that_is_not_there_is_named_by_its_flag(table, capsys):
@@ -150,10 +153,11 @@ def test_the_examples_of_the_page_run(heart, capsys):
 
 
 def test_scale_does_not_advise_what_was_done(tmp_path, capsys):
-    (tmp_path / "rows").write_text("1 1:-1 2:3\n-1 2:1\n1 1:2 2:0\n")
+    (tmp_path / "rows").write_text("1 1:-1 2:3\n-1 2:1\n1 2:0\n-1 1:2\n")
     args = ["-o", tmp_path / "scaled"]
     assert "-l 0 keeps zeros" in done(capsys, "scale", tmp_path / "rows", "-u", "3", *args).err
     for_zero = done(capsys, "scale", "-l", "0", tmp_path / "rows", *args).err
+    assert "values were not zero" in for_zero
     assert "-l 0" not in for_zero
 
 
