@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal
 from html import escape
-from math import isinf
+from math import inf, isinf
 from typing import TYPE_CHECKING, NamedTuple
 
 from aesvm.kernels import DEFINITE, NOT_DEFINITE
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 #: Above this relative gap, or share of predictions that the last round changed, a certificate says
 #: that the model may be far from the exact SVM.
 POOR_GAP, POOR_CHANGE = 0.1, 0.01
+
+#: Up to this relative gap, which the exact solver aims at, a model is called exact.
+EXACT_GAP = 1e-3
+
+#: The verdict tells of the worst pair of classes from as many times the relative gap of all on.
+_MUCH_WORSE = 10.0
 
 #: Above this multiple of the exact SVM's objective the verdict is no percentage any more.
 _MOST_TIMES = 10.0
@@ -82,13 +88,14 @@ def text_of(certificate: Certificate) -> Text:
     ]
     notes = [_not_computed(certificate)]
     if not certificate.proven and certificate.gap is not None:
-        notes.append("estimates, in the precision of training: certify(X, y) proves them")
+        notes.append("not proven: numbers of training, whose sums round; certify(X, y) proves them")
     return Text(verdict_of(certificate), remarks, numbers, [note for note in notes if note])
 
 
 def plain(text: Text) -> str:
     """The text for a terminal."""
-    numbers = [f"{label:<34}{value}" for label, value in text.numbers]
+    width = max([34, *(len(label) + 2 for label, _ in text.numbers)])
+    numbers = [f"{label:<{width}}{value}" for label, value in text.numbers]
     return "\n  ".join([text.verdict, *text.remarks, *numbers, *text.notes])
 
 
@@ -120,22 +127,18 @@ def verdict_of(certificate: Certificate) -> str:
         return "the kernel is not positive semidefinite: no theorem says how close the model is"
     if isinf(certificate.max_residual):
         return "the SVM of a random sample of the rows: nothing bounds how close the model is"
-    about = "" if certificate.proven else "about "
-    gap = certificate.relative_gap
-    if certificate.exact and (gap is None or gap <= POOR_GAP):
-        if not gap:
-            return (
-                "exact"
-                if gap == 0.0
-                else "trained on every row; how exactly it was solved was not computed"
-            )
-        return f"exact to {about}{at_most(gap, 1)}"
     if certificate.gap is not None and certificate.objective is not None:
-        return _above(certificate.objective, certificate.gap, about)
+        return _of_gap(certificate)
+    if certificate.exact:
+        return "trained on every row; how exactly it was solved was not computed"
     estimate, error = certificate.estimated_gap, certificate.estimated_gap_error
     if estimate is not None and error is not None:
+        share = _share_above(estimate, certificate.objective)
+        if isinf(share):
+            return f"objective above the exact SVM's by an estimated {estimate:.0%} of itself"
+        error *= (1.0 + share) ** 2 if share != estimate else 1.0  # as the share changes with it
         return (
-            f"objective an estimated {100.0 * estimate:.2g}% above the exact SVM's, give or take "
+            f"objective an estimated {100.0 * share:.2g}% above the exact SVM's, give or take "
             f"{100.0 * error:.1g}%"
         )
     changed = "" if certificate.changed is None else _changed(certificate.changed)
@@ -148,12 +151,16 @@ def caveat_of(certificate: Certificate) -> str:
         return ""
     if isinf(certificate.max_residual):
         return "it is that of a random sample of the rows; a larger memory_budget keeps a set"
-    gap, worst = certificate.relative_gap, certificate.worst_pair_gap
+    gap, worst, objective = (
+        certificate.relative_gap,
+        certificate.worst_pair_gap,
+        certificate.objective,
+    )
     if gap is not None and worst is not None:
         if gap > POOR_GAP:
-            known = f"its duality gap is {gap:.0%} of its objective"
+            known = f"its objective may be {_far(gap, objective)}"
         elif worst > POOR_GAP:
-            known = f"the duality gap of a pair of classes is {worst:.0%} of that pair's objective"
+            known = f"the objective of a pair of classes may be {_far(worst, objective)}"
         else:
             return ""
         if certificate.exact:
@@ -162,7 +169,7 @@ def caveat_of(certificate: Certificate) -> str:
                 'max_iter or refine="exact", which aims at a gap as well, goes further'
             )
     elif certificate.estimated_gap is not None and certificate.estimated_gap > POOR_GAP:
-        known = f"its duality gap is estimated as {certificate.estimated_gap:.0%} of its objective"
+        known = f"by an estimate its objective is {_far(certificate.estimated_gap, objective)}"
     elif certificate.changed is not None and certificate.changed > POOR_CHANGE:
         known = f"the last round changed {certificate.changed:.1%} of the predictions"
     else:
@@ -196,20 +203,64 @@ def at_most(value: float, digits: int = 2) -> str:
     return f"{shown:.{digits - 1}e}".replace("e+", "e")
 
 
-def _above(objective: float, gap: float, about: str) -> str:
-    """A verdict where the gap is known; the exact SVM's objective is at least ``lowest``."""
+def _of_gap(certificate: Certificate) -> str:
+    """A verdict where the gap is known."""
+    gap, objective = certificate.gap, certificate.objective
+    relative, worst = certificate.relative_gap, certificate.worst_pair_gap
+    assert gap is not None
+    assert objective is not None
+    assert relative is not None
+    about = "" if certificate.proven else "about "
+    is_exact = certificate.exact and relative <= EXACT_GAP
     if not gap:
-        return "objective that of the exact SVM"
-    lowest = objective - gap
-    if objective > 0.0 >= lowest:
-        return (
+        return "exact" if is_exact else "objective that of the exact SVM"
+    share = _share_above(relative, objective)
+    if is_exact:
+        verdict = f"exact to {about}{at_most(relative, 1)}"
+    elif isinf(share):
+        verdict = (
             f"objective at most {about}{at_most(gap)} above the exact SVM's, and {objective:.3g} "
             "itself"
         )
-    share = gap / (-objective if objective < 0.0 else lowest)  # of the exact SVM's magnitude
+    else:
+        verdict = f"objective at most {about}{_times_or_percent(share)} the exact SVM's"
+    asides = []
+    if worst is not None and worst > _MUCH_WORSE * relative:
+        asides.append(f"worst pair of classes: {_of_worst(worst, objective, is_exact)}")
+    if not certificate.proven:
+        asides.append("not proven")
+    return f"{verdict} ({'; '.join(asides)})" if asides else verdict
+
+
+def _of_worst(gap: float, objective: float, is_exact: bool) -> str:
+    if is_exact and gap <= EXACT_GAP:
+        return at_most(gap, 1)
+    share = _share_above(gap, objective)
+    return "any number of times" if isinf(share) else f"at most {_times_or_percent(share)}"
+
+
+def _share_above(relative_gap: float, objective: float | None) -> float:
+    """How far an objective can be above the exact SVM's, as a share of that one's magnitude.
+
+    That is at least the objective less the gap; infinite where this may be zero or less, and the
+    objective is not.
+    """
+    if objective is not None and objective < 0.0:
+        return relative_gap
+    return relative_gap / (1.0 - relative_gap) if relative_gap < 1.0 else inf
+
+
+def _times_or_percent(share: float) -> str:
     if share > _MOST_TIMES:
-        return f"objective at most {about}{at_most(1.0 + share)} times the exact SVM's"
-    return f"objective at most {about}{at_most(100.0 * share)}% above the exact SVM's"
+        return f"{at_most(1.0 + share)} times"
+    return f"{at_most(100.0 * share)}% above"
+
+
+def _far(relative_gap: float, objective: float | None) -> str:
+    share = _share_above(relative_gap, objective)
+    if isinf(share):
+        return "any number of times the exact SVM's"
+    return f"{_times_or_percent(share)} the exact SVM's"
 
 
 def _changed(share: float) -> str:
@@ -245,6 +296,8 @@ def _is_shown(certificate: Certificate, name: str) -> bool:
         return False
     if name in _OF_REPRESENTATIVES and not certificate.max_residual:
         return False
+    if name in ("estimated_gap", "estimated_gap_error"):
+        return certificate.gap is None  # which is computed, and no estimate of a sample
     if name == "worst_pair_gap":
         return certificate.worst_pair_gap != certificate.relative_gap
     if name in ("theorem_2_bound", "paper_bound") and certificate.reduced_objective is None:

@@ -186,7 +186,7 @@ def test_tasks_that_begin_end(n_classes, small_steps):
 
 def test_a_model_far_from_the_exact_one_says_so():
     X, y, _ = rows()
-    with pytest.warns(UserWarning, match=r"may be far .*duality gap.*more vectors \(now 1\)"):
+    with pytest.warns(UserWarning, match=r"may be far .*above the exact.*more vectors \(now 1\)"):
         model = AESVC(gamma=5.0, max_vectors=1).fit(X, y)
     assert "in the span of 1 vectors" in str(model.certificate_)
 

@@ -19,6 +19,7 @@ import aesvm
 from aesvm import AESVC
 from aesvm.io import SKOPS_TYPES
 from aesvm.io.container import BadFileError, read_container, write_container
+from aesvm.model_selection import AEGridSearchCV
 from tests.io.fitted_models import MODELS, SETS, decide, model, other_rows, rows
 
 
@@ -167,6 +168,9 @@ def test_what_cannot_be_written_is_named(path):
         aesvm.save(StandardScaler().fit(X), path)
     with pytest.raises(ValueError, match="no estimator of aesvm"):
         aesvm.save(make_pipeline(StandardScaler()).fit(X), path)
+    search = AEGridSearchCV(AESVC(), {"C": [1.0, 2.0]}, cv=2).fit(X, two)
+    with pytest.raises(ValueError, match="is a search, and no model: save its best_estimator_"):
+        aesvm.save(search, path)
     keeps = make_pipeline(StandardScaler(), AESVC(), memory=str(path.parent / "kept"))
     with pytest.raises(ValueError, match="Pipeline's memory"):
         aesvm.save(keeps.fit(X, two), path)

@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AENuSVC, AEOneClassSVM
 from aesvm.certificate import certificate_of
-from aesvm.certificate_text import at_most
+from aesvm.certificate_text import at_most, text_of
 from aesvm.kernels import DEFINITE, NOT_DEFINITE, TAKEN
 from aesvm.machines import rounds
 from aesvm.machines.accounts import Account, Accounts
@@ -36,17 +36,25 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
         (certificate(-100.0, -101.0), "objective at most 1% above the exact SVM's"),
         (certificate(2.0, -1.0), "objective at most 3 above the exact SVM's, and 2 itself"),
         (certificate(5.0, 5.0), "objective that of the exact SVM"),
-        (certificate(101.3, 100.0, proven=False), "objective at most about 1.3% above the"),
+        (
+            certificate(101.3, 100.0, proven=False),
+            "objective at most about 1.3% above the exact SVM's (not proven)",
+        ),
         (certificate(1.0, 1.0 - 2.91e-6, exact=True), "exact to 3e-6"),
-        (certificate(1.0, 1.0 - 2.91e-6, exact=True, proven=False), "exact to about 3e-6"),
+        (
+            certificate(1.0, 1.0 - 2.91e-6, exact=True, proven=False),
+            "exact to about 3e-6 (not proven)",
+        ),
+        (certificate(1.0, 0.9995, exact=True), "exact to 0.0005"),
+        (certificate(1.0, 0.97, exact=True), "objective at most 3.1% above the exact SVM's"),
         (certificate(1.0, 1.0, exact=True), "exact"),
         (certificate(1.0, None, exact=True), "trained on every row; how exactly"),
         (certificate(1.0, 0.5, exact=True), "objective at most 100% above the exact SVM's"),
         (certificate(1.0, None), "how close it is to the exact SVM was not computed"),
         (certificate(1.0, None, changed=0.004), "; the last round changed 0.40% of the pred"),
         (
-            certificate(1.0, None, n_vectors=3, estimated_dual=0.98, estimated_error=0.01),
-            "objective an estimated 2% above the exact SVM's, give or take 1%",
+            certificate(1.0, None, n_vectors=3, estimated_dual=0.8, estimated_error=0.032),
+            "objective an estimated 25% above the exact SVM's, give or take 5%",
         ),
         (certificate(1.0, None, NOT_DEFINITE), "the kernel is not positive semidefinite"),
         (
@@ -58,6 +66,57 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
 def test_the_first_line_is_a_verdict_in_words(found, verdict):
     assert verdict in found.verdict()
     assert str(found).splitlines()[0] == found.verdict()
+
+
+@pytest.mark.parametrize(
+    ("dual", "proven", "verdict"),
+    [
+        (9.9, True, "exact to 2e-5 (worst pair of classes: at most 1.1% above)"),
+        (9.995, True, "exact to 5e-6 (worst pair of classes: 0.0005)"),
+        (
+            5.0,
+            False,
+            "exact to about 0.0006 (worst pair of classes: at most 100% above; not proven)",
+        ),
+        (-1.0, True, "at most 0.13% above the exact SVM's (worst pair of classes: any number of"),
+    ],
+)
+def test_the_verdict_tells_of_a_pair_that_is_much_worse(dual, proven, verdict):
+    good = {"loss": 9000.0, "dual_objective": 9000.0 - 0.04, "proven": proven}
+    bad = {"loss": 10.0, "dual_objective": dual, "proven": proven}
+    known = {"exact": True, "n_rows": 10, "total_cost": 10.0, "worst_optimum": 20.0}
+    both = [replace(Account.of_nothing(), **known, **one) for one in (good, bad)]
+    assert verdict in certificate_of(Accounts.of(both), 10, 10, 1e-3, DEFINITE).verdict()
+
+
+def test_a_large_gap_is_one_percentage_wherever_it_is_said():
+    found = certificate(118.0, 100.0)
+    assert found.verdict() == "objective at most 18% above the exact SVM's"
+    assert "its objective may be 18% above the exact SVM's" in found.caveat()
+    assert "its objective may be any number of times the exact SVM's" in certificate(1, -1).caveat()
+    of_nu = certificate(-100.0, -118.0)
+    assert of_nu.verdict() == "objective at most 18% above the exact SVM's"
+    assert "may be 18% above" in of_nu.caveat()
+    estimated = certificate(1.0, None, n_vectors=3, estimated_dual=0.8, estimated_error=0.01)
+    assert "by an estimate its objective is 25% above the exact SVM's" in estimated.caveat()
+
+
+def test_an_estimated_gap_is_shown_only_where_none_was_computed():
+    few = {"n_vectors": 3, "estimated_dual": 0.98, "estimated_error": 0.01}
+    assert "estimated" in str(certificate(1.0, None, **few))
+    computed = certificate(1.0, 0.97, **few)
+    assert "estimated" not in str(computed)
+    assert computed.estimated_gap == pytest.approx(0.02)
+
+
+def test_no_label_runs_into_its_number():
+    for found in (
+        certificate(1.0, 0.9, violators=0),
+        certificate(1.0, None, n_vectors=3, estimated_dual=0.98, estimated_error=0.01),
+        replace(certificate(1.0, 0.9, violators=0), n_machines=3),
+    ):
+        for label, value in text_of(found).numbers:
+            assert re.search(rf"^  {re.escape(label)}\s+{re.escape(value)}$", str(found), re.M)
 
 
 @pytest.mark.parametrize("value", np.geomspace(1e-12, 1e9, 50))

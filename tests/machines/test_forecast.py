@@ -98,7 +98,7 @@ def test_auto_says_what_it_chose_in_one_line(n_classes, capsys):
     AESVC(gamma=1.0, verbose=1).fit(X, np.arange(3000) % n_classes)
     lines = [line for line in capsys.readouterr().out.splitlines() if "auto" in line]
     assert len(lines) == 1
-    assert "auto: the exact SVM, for 3,000 rows" in lines[0]
+    assert "the exact SVM, for rows times support vectors of 3,000 rows are at most" in lines[0]
 
 
 def test_certificates_of_all_pairs_together_take_no_more_than_one_may(monkeypatch):

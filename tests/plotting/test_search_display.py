@@ -38,6 +38,10 @@ def test_scores_are_drawn_in_order_of_the_parameters(search):
         assert shown.text_[at].get_text() == format(value, ".3g")
     assert_array_equal(shown.image_.get_array(), shown.scores)
     assert [label.get_text() for label in shown.ax_.get_yticklabels()] == ["0.3", "3"]
+    shown.row_values = [1467.8, 2.5e7]
+    again = shown.plot()
+    assert [label.get_text() for label in again.ax_.get_yticklabels()] == ["1,470", "2.5e+07"]
+    shown.row_values = [0.3, 3.0]
     assert shown.ax_.get_xlabel() == "C"
     row, column = shown.best
     assert shown.row_values[row] == search.best_params_["gamma"]

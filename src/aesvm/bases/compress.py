@@ -90,12 +90,30 @@ class Compression:
     labels_changed: float | None = None
 
     def __str__(self) -> str:
-        text = (
-            f"{self.n_vectors:,} of {self.n_before:,} support vectors; no decision value has "
-            f"changed by more than {self.bound:.3g} sqrt(k(x, x))"
-        )
-        if self.shift:
-            text += f" and the {abs(self.shift):.3g} that the offset was moved by"
+        return self.in_words()
+
+    def in_words(self, of_unit_length: bool = False) -> str:
+        """All of it in a line; ``of_unit_length``: whether ``k(x, x)`` is 1, as of the RBF kernel.
+
+        Examples
+        --------
+        >>> from aesvm.bases.compress import Compression
+        >>> print(Compression(90, 30, bound=0.25, shift=-0.125))  # doctest: +ELLIPSIS
+        30 of 90 support vectors; ... by more than 0.25 sqrt(k(x, x)) and the 0.125 that ...
+        >>> Compression(90, 30, bound=0.25, shift=-0.125).in_words(of_unit_length=True)
+        '30 of 90 support vectors; no decision value has changed by more than 0.375'
+        """
+        if self.n_vectors == self.n_before:
+            text = f"all of {self.n_before:,} support vectors are kept, so nothing is gained"
+        else:
+            text = f"{self.n_vectors:,} of {self.n_before:,} support vectors"
+        text += "; no decision value has changed by more than "
+        if of_unit_length:
+            text += f"{self.bound + abs(self.shift):.3g}"
+        else:
+            text += f"{self.bound:.3g} sqrt(k(x, x))"
+            if self.shift:
+                text += f" and the {abs(self.shift):.3g} that the offset was moved by"
         if self.largest_change is None:
             return text
         text += (

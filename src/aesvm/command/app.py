@@ -36,7 +36,12 @@ Work = Callable[[], None]
 @cache
 def program() -> Any:
     """The commands as one callable, which takes a while to put together."""
-    return typer.main.get_command(app)
+    whole: Any = typer.main.get_command(app)
+    for command in (whole, *whole.commands.values()):
+        for option in command.get_params(typer.Context(command)):
+            if getattr(option, "is_flag", False):
+                option.metavar = ""  # a switch takes no value
+    return whole
 
 
 def _say_version(asked: bool) -> None:
@@ -250,7 +255,10 @@ def fit(
     ] = "auto",
     test: Annotated[float, typer.Option("--test", help="the share of rows held out")] = 0.2,
     search_rows: Annotated[
-        int, typer.Option("--search-rows", min=10, help="the most rows to search on")
+        int,
+        typer.Option(
+            "--search-rows", min=10, help="the most rows to search on: fewer, and it is shorter"
+        ),
     ] = 5000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="of the rows held out")] = 0,
     jobs: o.Jobs = -1,
@@ -330,7 +338,13 @@ def info(
 
 @app.command()
 def certify(
-    model: o.ModelFile,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model file of aesvm's format, as train --native and fit write it.",
+        ),
+    ],
     data: o.Data,
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="Write the certified model here.")
@@ -366,7 +380,8 @@ def compress(
     model: o.ModelFile,
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The model file to write.")],
     vectors: Annotated[
-        int | None, typer.Option("--vectors", min=1, help="the most support vectors to keep")
+        int | None,
+        typer.Option("--vectors", "--max-vectors", min=1, help="the most support vectors to keep"),
     ] = None,
     tol: o.Change = None,
     data: Annotated[

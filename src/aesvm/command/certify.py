@@ -5,8 +5,15 @@ from __future__ import annotations
 from aesvm import AEOneClassSVM
 from aesvm.command.chunks import Mapped
 from aesvm.command.data import DataOptions
-from aesvm.command.models import certificate_of, check_model_path, load_svm, opened_for, save_model
-from aesvm.command.outcome import CommandError
+from aesvm.command.models import (
+    certificate_of,
+    check_model_path,
+    is_of_fit,
+    load_svm,
+    opened_for,
+    save_model,
+)
+from aesvm.command.outcome import CommandError, as_flags
 from aesvm.command.screen import Screen
 from aesvm.io.base import Chunk
 
@@ -35,8 +42,17 @@ def certify(
                 certificate = svm.certify_stream(Mapped(file.reader, prepared))
             else:
                 rows = file.rows()
-                certificate = svm.certify(model.prepared(rows.X), rows.y, rows.weights)
+                try:
+                    certificate = svm.certify(model.prepared(rows.X), rows.y, rows.weights)
+                except ValueError as error:
+                    if not is_of_fit(model):
+                        raise
+                    raise CommandError(
+                        f"{data}: not the rows of training: aesvm fit has held some out (--test, a "
+                        f"fifth unless it said otherwise), and has certified the model on the "
+                        f"others: aesvm info {model_path} shows that certificate."
+                    ) from error
     if output is not None:
         save_model(model.estimator, output, True)
-    screen.answer(str(certificate))
+    screen.answer(as_flags(str(certificate)))
     screen.result({"model": model_path, "output": output, **certificate.as_dict()})

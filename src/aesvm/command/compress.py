@@ -22,7 +22,7 @@ def compress(
 ) -> None:
     """Write a model on fewer of its support vectors."""
     if n_vectors is None and tol is None:
-        raise UsageError("--vectors or --tol: how small, or how near, must be said.")
+        raise UsageError("--max-vectors or --tol: how small, or how near, must be said.")
     check_model_path(output, [model_path, data, *columns.files])
     model = load_svm(model_path)
     X = None
@@ -38,5 +38,5 @@ def compress(
         estimator.steps[-1] = (estimator.steps[-1][0], small)
     native = is_native(output, native) or (model.native and bool(model.scalings))
     save_model(estimator, output, native)
-    screen.line(str(small.compression_))
+    screen.line(small.compression_.in_words(of_unit_length=svm.kernel == "rbf"))
     screen.result({"model": output, **asdict(small.compression_)})

@@ -308,7 +308,10 @@ class _Roles(NamedTuple):
         if target is None and names and known_target in names:
             target = known_target
         if target is None and needs_target:
-            listed = f", of {', '.join(names[:20])}" if names else " by its number, from 0"
+            listed = " by its number, from 0"
+            if names:
+                more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+                listed = f", of {', '.join(names[:20])}{more}"
             raise UsageError(f"{name} is a table: --target says which column to learn{listed}.")
         weight = None if columns.weight is None else _column(columns.weight, names)
         features: list[Column] | None = None

@@ -27,7 +27,7 @@ from aesvm.command.chunks import Mapped, joined
 from aesvm.command.data import DataFile, DataOptions, Rows, opened
 from aesvm.command.formats import stem_of
 from aesvm.command.held_out import HeldOutScores, tested
-from aesvm.command.models import NATIVE, check_model_path, note_columns
+from aesvm.command.models import NATIVE, STEPS, check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.report import write_report
 from aesvm.command.screen import Screen
@@ -244,7 +244,7 @@ def _pipeline(task: str, rows: Rows, jobs: int | None) -> Pipeline:
         assert rows.y is not None
         spread = float(np.std(rows.y, dtype=np.float64)) or 1.0
         svm = AESVR(epsilon=_TUBE * spread, tol=_TOL * spread, n_jobs=jobs)
-    return Pipeline([("scale", scaler), ("svm", svm)])
+    return Pipeline(list(zip(STEPS, (scaler, svm), strict=True)))
 
 
 def _searched(

@@ -28,6 +28,9 @@ from aesvm.io.model_file import load, save
 #: What names of aesvm's model files end with.
 NATIVE = ".aesvm"
 
+#: The steps of a model of ``aesvm fit``.
+STEPS = ("scale", "svm")
+
 #: What LIBSVM's model files begin with.
 _LIBSVM_MAGIC = b"svm_type "
 
@@ -180,6 +183,11 @@ def is_native(path: str | None, native: bool) -> bool:
 def certificate_of(svm: Any) -> Any:
     """What proves how close an SVM is to the exact one; None where its file did not have it."""
     return svm.certificate_ if hasattr(svm, "_trained_on_") else None
+
+
+def is_of_fit(model: Model) -> bool:
+    """Whether a model is one of ``aesvm fit``, by the names of its steps."""
+    return [name for name, _ in getattr(model.estimator, "steps", [])] == list(STEPS)
 
 
 def note_columns(svm: Any, first: Any, names: list[str] | None, target: str | None) -> None:

@@ -24,6 +24,20 @@ _INSTALLED_BY = {
 
 #: Words of the package, and what they are on the command line.
 _FLAGS = {
+    r"a larger hull_tol, a larger subset_size or a smaller gamma": (
+        "a larger --hull-tol or a smaller -g"
+    ),
+    r"scale X, for instance with sklearn\.preprocessing\.StandardScaler": (
+        "scale them, for instance with aesvm scale"
+    ),
+    r"call certify(_stream)?\([^)]*\), (with what fit was given|or with Dask certify\(X, y\))": (
+        "aesvm certify computes them, from the rows of training"
+    ),
+    r"by tol or max_iter; a smaller tol, a larger max_iter or": "by -e; a smaller -e or",
+    r"max_vectors=": "--max-vectors ",
+    r"max_vectors\b": "--max-vectors",
+    r"target='([^']*)'": r"--target \1",
+    r"Name the columns to read in features": "--ignore leaves a column out",
     r'refine="?(exact|auto|[0-9]+)"?': r"--refine \1",
     r"memory_budget=": "--memory ",
     r"memory_budget\b": "--memory",

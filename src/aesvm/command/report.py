@@ -9,9 +9,11 @@ from math import prod
 from typing import Any
 
 from aesvm import __version__
+from aesvm.command.outcome import as_flags
 from aesvm.io.atomic import written_whole
 
 _STYLE = """
+:root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto;
   padding: 0 1rem }
 h1 { font-size: 1.6rem; margin-bottom: 0 } h2 { font-size: 1.15rem; margin-top: 2rem }
@@ -20,6 +22,10 @@ td, th { padding: .2rem 1rem .2rem 0; text-align: left; vertical-align: top }
 td:first-child { color: #555 } pre { background: #f5f5f5; padding: 1rem; overflow-x: auto;
   font-size: .85rem } figure { display: inline-block; margin: 0 1rem 1rem 0 }
 figcaption { color: #555; font-size: .9rem } svg { max-width: 100%; height: auto }
+@media (prefers-color-scheme: dark) {
+  body { color: #ddd; background: #181a1b } p.when, td:first-child, figcaption { color: #aaa }
+  pre { background: #26292b } svg { background: #fff }
+}
 """
 
 
@@ -39,7 +45,7 @@ def _page(found: Any) -> Iterator[str]:
     yield _pictures(found)
     yield _section("What was done", _table(_steps(found)))
     yield _section("The best candidates", _candidates(found.search))
-    yield _section("Certificate", f"<pre>{escape(str(found.certificate))}</pre>")
+    yield _section("Certificate", f"<pre>{escape(as_flags(str(found.certificate)))}</pre>")
     features = ", ".join(found.feature_names or [])
     if features:
         yield _section("Features", f"<p>{escape(features)}</p>")

@@ -12,6 +12,7 @@ from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import WEIGHTS_FILE, output_format, write_rows
 from aesvm.command.writing import check_outputs
+from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.io.base import Chunk
 
 _KERNELS = ("rbf", "linear", "poly", "sigmoid")
@@ -54,6 +55,8 @@ def represent(
                 n_rows = chosen.n_seen_
             else:
                 rows = file.rows()
+                if kernel == "rbf":
+                    warn_of_scales(rows.X)
                 X, y, weights = chosen.fit_select(*rows)
                 n_rows = rows.X.shape[0]
         if output is not None and is_native:

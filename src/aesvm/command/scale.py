@@ -114,10 +114,8 @@ def scale(
         scaled = _Scaled(file, used)
         n_rows, _ = write_rows(scaled, output, file, used.numbers, libsvm_digits="g")
     if scaled.after > scaled.before:
-        warn(
-            f"{scaled.before} values were not zero, and {scaled.after} are: of sparse data that is "
-            "not negative, -l 0 keeps zeros."
-        )
+        remedy = ": of sparse data that is not negative, -l 0 keeps zeros" if limits[0] else ""
+        warn(f"{scaled.before} values were not zero, and {scaled.after} are{remedy}.")
     screen.result({"rows": n_rows, "features": len(used.numbers), "output": output, "range": save})
 
 

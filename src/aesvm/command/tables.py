@@ -22,9 +22,11 @@ from aesvm.command.writing import (
     written_to,
 )
 from aesvm.io.base import Chunk
+from aesvm.runtime.warn import warn
 
-#: The column of weights that is added to tables, and what LIBSVM's weights are in a file of.
-WEIGHT, WEIGHTS_FILE = "weight", ".weights"
+#: Columns of targets and weights that are added to tables, and what LIBSVM's weights are in a
+#: file of.
+TARGET, WEIGHT, WEIGHTS_FILE = "target", "weight", ".weights"
 
 
 def write_rows(
@@ -40,7 +42,7 @@ def write_rows(
     the chunks have; None: all.
     """
     kind = output_format(path, file)
-    counted = _Counted(chunks)
+    counted, unlabelled = _Counted(chunks), False
     with written_to(path) as file_out:
         if kind == "parquet":
             _write_parquet(counted, file_out, file, features)
@@ -50,6 +52,9 @@ def write_rows(
         else:
             numbers = None if features is None else features + 1
             for X, y, _ in counted:
+                if y is None and not unlabelled:
+                    unlabelled = True
+                    warn("there is no --target: every label is 0, and all columns are features.")
                 labels = ["0"] * X.shape[0] if y is None else _numbers(y, file)
                 for line in libsvm_row_lines(X, labels, numbers, libsvm_digits):
                     file_out.write(line.encode())
@@ -118,7 +123,7 @@ def _header(file: DataFile, features: NDArray[np.intp] | None, block: Chunk) -> 
     features = np.arange(file.n_features) if features is None else features
     names = [known[at] if known else f"x{at + 1}" for at in features.tolist()]
     if block.y is not None:
-        names.append(file.target or _free("target", names))
+        names.append(file.target or _free(TARGET, names))
     if block.weights is not None:
         names.append(_free(WEIGHT, names))
     return names

@@ -251,7 +251,12 @@ class KernelMachine:
 
     @fit_method
     def compress(
-        self, n_vectors: int | None = None, *, tol: float | None = None, X: ArrayLike | None = None
+        self,
+        n_vectors: int | None = None,
+        *,
+        tol: float | None = None,
+        X: ArrayLike | None = None,
+        **others: Any,
     ) -> Self:
         """The model on fewer of its support vectors, to be kept and to predict faster.
 
@@ -270,6 +275,8 @@ class KernelMachine:
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
             Rows to measure changes on. Where outliers are to be found, give rows like those of
             training: the offset is then such that as many of them are outliers as before.
+        **others : dict
+            Refused: as few vectors as training had by ``max_vectors`` are ``n_vectors`` here.
 
         Returns
         -------
@@ -289,6 +296,12 @@ class KernelMachine:
         (50, True)
         """
         check_is_fitted(self)
+        if others:
+            raise TypeError(
+                f"{type(self).__name__}.compress has no {next(iter(others))}: n_vectors is the "
+                "most support vectors that are kept, tol how far decision values may change, and "
+                "X rows to measure that on."
+            )
         check_compress(n_vectors, tol)
         return compressed(self, n_vectors, tol, X)
 

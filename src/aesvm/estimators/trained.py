@@ -45,6 +45,9 @@ from aesvm.runtime.warn import warn
 from aesvm.sets.derive import GIVE_UP_SHARE
 from aesvm.sets.digest import Digest, differing, digest
 
+#: What a warning of a large gap begins with.
+FAR = "The model may be far from the exact SVM"
+
 #: Up to this relative gap nothing is warned of where ``refine=0`` asks for representatives alone:
 #: beyond, the objective may be over twice that of the exact SVM.
 _USUAL_GAP = 0.5
@@ -163,7 +166,7 @@ def set_trained(
     alone = estimator.refine == 0 and not certificate.exact
     usual = alone and (certificate.relative_gap or 0.0) <= _USUAL_GAP
     if caveat and not usual and not fitted.fit_status and not isinf(certificate.max_residual):
-        warn(f"The model may be far from the exact SVM: {caveat}.")
+        warn(f"{FAR}: {caveat}.")
 
 
 def fit_in_memory(

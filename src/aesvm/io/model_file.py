@@ -45,6 +45,10 @@ def save(estimator: Any, path: str | os.PathLike) -> None:
     >>> bool((loaded.decision_function(X) == model.decision_function(X)).all())
     True
     """
+    if hasattr(estimator, "best_estimator_"):
+        raise ValueError(
+            f"{type(estimator).__name__} is a search, and no model: save its best_estimator_."
+        )
     if not _is_ours(estimator):
         raise ValueError(
             f"estimator={estimator!r:.80} is no estimator of aesvm, nor a pipeline of one: these "

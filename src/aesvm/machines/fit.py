@@ -240,8 +240,8 @@ def plan(
     effort = data.effort(used)
     if effort <= most:
         progress.say(
-            f"auto: the exact SVM, for {len(used):,} rows have at most {effort:.1g} rows times "
-            f"support vectors, and there may be {most:.1g}"
+            f"auto: the exact SVM, for rows times support vectors of {len(used):,} rows are at "
+            f"most {effort:.1g}, and up to {most:.1g} it is quick"
         )
         return exact
     expected = forecast(data, used, kernel, formulation, run)

@@ -124,8 +124,8 @@ class GivenUp(NamedTuple):
         return (
             f"{self.n_rows:,} of {n_distinct:,} distinct rows were reduced, and "
             f"{self.n_kept / self.n_rows:.1%} of them kept: there is little to gain, so every "
-            "distinct row represents itself. A larger hull_tol, a larger subset_size or a smaller "
-            "gamma would reduce more."
+            "distinct row represents itself. Scaled features, a larger hull_tol, a larger "
+            "subset_size or a smaller gamma would reduce more."
         )
 
 

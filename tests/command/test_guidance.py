@@ -1,0 +1,174 @@
+"""What the program says to somebody who does not know it yet: in its own words, and enough."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aesvm import AESVC
+from aesvm.command.outcome import as_flags
+from tests.command import files
+from tests.command.files import done, run
+
+
+def test_rows_go_to_a_table_and_back(heart, capsys):
+    path, _, _ = heart
+    done(capsys, "convert", path, "rows.csv")
+    back = done(capsys, "convert", "rows.csv", "back.svm")
+    assert "labels are the column 'target'" in back.err
+    done(capsys, "convert", path, "again.svm")
+    assert (path.parent / "back.svm").read_text() == (path.parent / "again.svm").read_text()
+    assert "target" in (path.parent / "rows.csv").read_text().splitlines()[0]
+
+
+def test_labels_that_are_made_up_are_warned_of(table, capsys):
+    ended = done(capsys, "convert", table[0], "rows.svm", "--ignore", "kind")
+    assert "there is no --target: every label is 0" in ended.err
+    assert not done(capsys, "convert", table[0], "other.csv", "--ignore", "kind").err
+
+
+def test_info_says_which_columns_are_no_features(table, capsys):
+    found = done(capsys, "info", table[0], "--json").json
+    assert (found["rows"], found["features"]) == (200, 6)
+    assert found["columns_of_text"] == ["kind"]
+    lines = table[0].read_text().splitlines()
+    fields = lines[9].split(",")
+    fields[2] = ""
+    table[0].write_text("\n".join([*lines[:9], ",".join(fields), *lines[10:]]) + "\n")
+    found = done(capsys, "info", table[0], "--target", "kind", "--json").json
+    assert found["columns_that_lack_values"] == ["f2"]
+    assert found["features"] == 5
+    assert set(found["classes"]) == {"sick", "well"}
+
+
+def test_info_of_parquet_says_which_columns_are_no_features(tmp_path, capsys):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rows = {"a": [1.0, 2.0], "b": ["x", "y"], "c": [None, 1.0]}
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    found = done(capsys, "info", tmp_path / "rows.parquet", "--json").json
+    assert found["columns_of_text"] == ["b"]
+    assert found["columns_that_lack_values"] == ["c"]
+
+
+def test_info_does_not_pass_over_what_is_asked_for(table, capsys):
+    text = table[0].read_text().replace(",sick\n", ",\n", 1)
+    table[0].write_text(text)
+    ended = run(capsys, "info", table[0], "--target", "kind")
+    assert ended.code == 1
+    assert "column 'kind' is empty" in ended.err
+
+
+def test_info_shows_classes_as_files_have_them(heart, capsys):
+    shown = done(capsys, "info", heart[0]).out
+    assert re.search(r"classes +-1: [0-9]+, 1: [0-9]+", shown)
+    assert re.search(r"values that are not zero +[0-9.]+%", shown)
+    assert "streamed" not in shown
+    done(capsys, "train", "-q", heart[0], "heart.aesvm")
+    assert re.search(r"classes +-1, 1 ", done(capsys, "info", "heart.aesvm").out)
+
+
+def test_info_of_a_graph_says_what_it_is(tmp_path, capsys):
+    pytest.importorskip("onnx")
+    (tmp_path / "model.onnx").write_bytes(b"\xff\xff\xff")
+    ended = run(capsys, "info", tmp_path / "model.onnx")
+    assert ended.code == 1
+    assert "this is no graph of ONNX" in ended.err
+    (tmp_path / "model.onnx").write_bytes(b"")  # a graph of nothing
+    assert done(capsys, "info", tmp_path / "model.onnx", "--json").json["format"] == "onnx"
+    assert "no such file" in run(capsys, "info", tmp_path / "other.onnx").err
+
+
+def test_columns_that_are_not_listed_are_counted(tmp_path, capsys):
+    names = [f"x{at}" for at in range(23)]
+    text = files.csv_text(np.ones((4, 23)), "abab", names=names)
+    (tmp_path / "rows.csv").write_text(text)
+    assert "x19 and 4 more." in run(capsys, "train", tmp_path / "rows.csv").err
+
+
+def test_switches_take_no_value_in_the_help(capsys):
+    for command in ("train", "certify", "fit"):
+        shown = done(capsys, command, "--help").out
+        assert "--json" in shown
+        assert "bool" not in shown.lower()
+
+
+def test_certificates_name_flags(heart, capsys):
+    done(capsys, "train", "-q", heart[0], "heart.aesvm")
+    done(capsys, "compress", "heart.aesvm", "small.aesvm", "--max-vectors", "2")
+    shown = done(capsys, "info", "small.aesvm").out
+    assert "(X, y)" not in shown
+    assert "aesvm certify computes them" in shown
+    far = AESVC(gamma=1.0, refine=1).fit(*files.heart_like()).certificate_
+    far = replace(far, exact=False, objective=2.0, gap=1.0, relative_gap=0.5, worst_pair_gap=0.5)
+    assert "refine=" in str(far)
+    assert not re.search("refine=|hull_tol", as_flags(str(far)))
+
+
+def test_a_target_that_is_not_there_is_named_by_its_flag(table, capsys):
+    ended = run(capsys, "fit", table[0], "--target", "Kind")
+    assert "--target Kind: there is no such column" in ended.err
+
+
+def test_certify_of_a_model_of_fit_says_where_its_certificate_is(heart, capsys):
+    done(capsys, "fit", heart[0], "-q", "--search-rows", "30")
+    ended = run(capsys, "certify", "heart.aesvm", heart[0])
+    assert ended.code == 1
+    assert "aesvm fit has held some out" in ended.err
+    assert "aesvm info heart.aesvm shows" in ended.err
+
+
+def test_compress_says_a_number_and_whether_anything_was_gained(heart, capsys):
+    done(capsys, "train", "-q", heart[0], "heart.aesvm")
+    made = done(capsys, "compress", "heart.aesvm", "small.aesvm", "--max-vectors", "9").out
+    assert re.match(r"9 of [0-9]+ support vectors; .* changed by more than [0-9.e-]+\n", made)
+    made = done(capsys, "compress", "heart.aesvm", "same.aesvm", "--vectors", "5000").out
+    assert "support vectors are kept, so nothing is gained" in made
+    done(capsys, "train", "-q", "-t", "0", heart[0], "linear.aesvm")
+    made = done(capsys, "compress", "linear.aesvm", "small.aesvm", "--vectors", "3").out
+    assert "sqrt(k(x, x))" in made
+
+
+def test_compress_says_what_its_argument_is_called():
+    X, y = files.heart_like()
+    with pytest.raises(TypeError, match="compress has no max_vectors: n_vectors is the most"):
+        AESVC().fit(X, y).compress(max_vectors=10)
+
+
+def test_the_examples_of_the_page_run(heart, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text("utf-8")
+    section = page.split("## Models and data, one command each")[1].split("\n## ")[0]
+    commands = re.findall(r"^    aesvm (.*)$", section, re.MULTILINE)
+    assert {line.split()[0] for line in commands} >= {"represent", "certify", "compress", "convert"}
+    heart[0].rename("rows.svm")
+    for line in commands:
+        done(capsys, *shlex.split(line, comments=True))
+    assert Path("small.model").exists()
+
+
+def test_scale_does_not_advise_what_was_done(tmp_path, capsys):
+    (tmp_path / "rows").write_text("1 1:-1 2:3\n-1 2:1\n1 2:0\n-1 1:2\n")
+    args = ["-o", tmp_path / "scaled"]
+    assert "-l 0 keeps zeros" in done(capsys, "scale", tmp_path / "rows", "-u", "3", *args).err
+    for_zero = done(capsys, "scale", "-l", "0", tmp_path / "rows", *args).err
+    assert "values were not zero" in for_zero
+    assert "-l 0" not in for_zero
+
+
+def test_represent_says_that_features_are_to_be_scaled(table, capsys):
+    ended = done(capsys, "represent", table[0], "--target", "kind", "-o", "few.csv")
+    assert "differ in scale" in ended.err
+    assert "aesvm scale" in ended.err
+    assert "sklearn" not in ended.err
+
+
+def test_the_report_of_a_fit_can_be_read_in_the_dark(heart, capsys):
+    done(capsys, "fit", heart[0], "-q", "--search-rows", "30")
+    page = (heart[0].parent / "heart.html").read_text()
+    assert "prefers-color-scheme: dark" in page
