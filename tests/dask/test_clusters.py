@@ -125,6 +125,7 @@ def test_a_cluster_that_is_restarted_and_tasks_that_are_cancelled_are_named():
 
         with pytest.raises(RuntimeError, match=r"is lost: it was cancelled \(client.cancel"):
             at_step(cancel, "look").fit(*lazy(*moons()))
+
         def restart():
             client.restart(wait_for_workers=False)  # which a busy machine starts late
 

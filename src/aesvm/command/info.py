@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from aesvm.command.data import DataOptions, opened
+from aesvm.command.labels import label_text
 from aesvm.command.models import Model, certificate_of, format_of_model, load_model
 from aesvm.command.outcome import CommandError, as_flags
 from aesvm.command.screen import Screen
-from aesvm.command.writing import label_text
 from aesvm.io.base import BadLineError
 from aesvm.io.libsvm_model import LIBSVM_TYPES
 
