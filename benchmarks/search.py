@@ -215,7 +215,7 @@ def _warm_up(data: Dataset, jobs: int) -> None:
     grid = {"C": [1.0], "gamma": [1.0, 2.0]}
     for way in WAYS.values():
         model = AESVC(n_jobs=1, **way)
-        AEGridSearchCV(model, grid, cv=jobs, n_jobs=jobs).fit(data.X[part], data.y[part])
+        AEGridSearchCV(model, grid, cv=max(2, jobs), n_jobs=jobs).fit(data.X[part], data.y[part])
 
 
 class Sampled(NamedTuple):

@@ -78,10 +78,13 @@ def test_a_start_is_for_the_same_variables_alone():
     variables = Hinge().variables(y, np.ones(len(y)))
     starts = Starts()
     assert starts.find(0, kernel, rows, variables) is None
-    starts.keep(0, kernel, rows, variables, solved(kernel, variables, rows))
+    prepared = starts.prepared(0, kernel, rows, variables)
+    starts.keep(0, kernel, rows, variables, solved(kernel, variables, rows), prepared)
     found = starts.find(0, kernel, rows, variables)
     assert found is not None
     assert found.known is not None
+    assert starts.prepared(0, kernel, rows, variables) is prepared
+    assert starts.prepared(0, kernel, rows[::-1], variables) is not prepared
     assert starts.find(1, kernel, rows, variables) is None
     assert starts.find(0, kernel, rows[::-1], variables) is None
     assert starts.find(0, kernel, rows, Hinge().variables(-y, np.ones(len(y)))) is None

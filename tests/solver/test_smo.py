@@ -226,7 +226,7 @@ def test_any_feasible_start_reaches_the_same_objective(small_sets, seed):
     assert_allclose(again.objective, cold.objective, rtol=1e-10)
 
 
-@pytest.mark.parametrize("wrong", ["none", "some", "all"])
+@pytest.mark.parametrize("wrong", ["none", "some", "all", "one of two"])
 @pytest.mark.parametrize("variables", ["classes", "values"])
 def test_variables_that_are_wrongly_left_out_at_first_are_taken_up(small_sets, wrong, variables):
     arguments, K = classification()
@@ -241,6 +241,7 @@ def test_variables_that_are_wrongly_left_out_at_first_are_taken_up(small_sets, w
         "none": np.where(plain.alpha > 0, -1.0, 1.0),
         "some": rng.normal(size=len(plain.alpha)),
         "all": rng.uniform(1.0, 2.0, size=len(plain.alpha)),
+        "one of two": np.repeat([-1.0, 1.0], len(plain.alpha) // 2),  # of the variables of a row
     }[wrong]
     found = smo.minimize(*arguments, slack=slack, tol=1e-6)
     assert_allclose(found.objective, plain.objective, rtol=1e-8)

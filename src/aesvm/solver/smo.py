@@ -428,13 +428,18 @@ class _Active:
         Those left out last and nearest are looked at first, and others only where none violates.
         """
         self._leave()
-        problem, inner = self.problem, self.edges()
-        if not self.left_out:
+        problem = self.problem
+        if len(self.variables) == len(problem.coefs):
             return False
-        now = problem.by_point()
+        inner, now = self.edges(), problem.by_point()
         looked = np.zeros(len(problem.rows), dtype=bool)
         looked[self.points] = True
+        violates = None
+        if len(problem.rows) < len(problem.coefs):  # other variables of the rows in play
+            violates = self._violators(looked, inner, tol)
         for number in range(len(self.left_out) - 1, -1, -1):
+            if violates is not None:
+                break
             points, then = self.left_out[number]
             scores = problem.scores[points]
             problem.add(problem.columns.take(points), scores, now - then)
@@ -442,9 +447,7 @@ class _Active:
             self.left_out[number] = points, now
             looked[points] = True
             violates = self._violators(looked, inner, tol)
-            if violates is not None:
-                break
-        else:
+        if violates is None:
             return False
         self._enter(violates)
         self._hold()
