@@ -108,3 +108,10 @@ def test_a_full_disk_is_said_of_which_file(inputs, capsys):
     with open("/dev/full", "wb") as full:
         said = ended("predict", "-q", "heart", "m", stdout=full)
     assert said == (1, "aesvm: standard output: No space left on device\n")
+
+
+def test_what_cannot_be_opened_is_named_as_it_was_given(inputs, capsys):
+    for name in ("/dev/fd/999", "/proc/self/fd/none"):
+        code, _, err = run(capsys, "predict", "-q", "heart", "m", name)
+        assert code == 1
+        assert err.startswith(f"aesvm: {name}: ")

@@ -40,7 +40,8 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     b'text'
     """
     target = checked_output_path(path)
-    descriptor = _descriptor(target)
+    with naming(path):
+        descriptor = _descriptor(target)
     if descriptor is not None or (target.exists() and not target.is_file()):
         with _opened(target if descriptor is None else descriptor, "w", path) as file:
             yield file
@@ -101,11 +102,11 @@ def check_writable(path: str | os.PathLike) -> None:
 
 @contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Have errors of the system say which file they are about."""
+    """Have errors of the system name the file as it was given."""
     try:
         yield
     except OSError as error:
-        if error.filename is not None or error.errno is None:
+        if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 
@@ -123,7 +124,8 @@ class _Named(io.FileIO):
 
 
 def _opened(file: Path | int, mode: str, path: str | os.PathLike) -> io.BufferedWriter:
-    return io.BufferedWriter(_Named(file, mode, path))
+    with naming(path):
+        return io.BufferedWriter(_Named(file, mode, path))
 
 
 def _descriptor(target: Path) -> int | None:
@@ -135,8 +137,7 @@ def _descriptor(target: Path) -> int | None:
         return os.open(target, os.O_WRONLY | os.O_APPEND)
     if sys.stdout is not None:
         sys.stdout.flush()  # what was printed before comes first
-    with naming(target):
-        return os.dup(int(target.name))
+    return os.dup(int(target.name))
 
 
 def _fsync_folder(folder: Path) -> None:

@@ -34,7 +34,7 @@ class PairwiseModel:
     intercept: NDArray[np.float64]
     shape: str = "ovr"  #: of decision values: "ovr" or "ovo"
     break_ties: bool = False
-    #: Which class comes first where votes are equal; that of a value of 0 is for the later one.
+    #: Which class comes first where votes are equal; a value of 0 is a vote for the later one.
     tie_order: NDArray[np.intp] | None = None
 
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
