@@ -153,7 +153,7 @@ class TestMessages:
 
     def test_advice_names_flags_of_the_command(self, heart, capsys):
         (heart / "rows.csv").write_text("a,b,kind\n1,x,0\n2,y,1\n")
-        ended = run(capsys, "info", "rows.csv")
+        ended = run(capsys, "convert", "rows.csv", "rows.parquet")
         assert "--ignore" in ended.err
         assert done(capsys, "info", "--json", "rows.csv", "--ignore", "b").json["features"] == 2
         ended = run(capsys, "train", "rows.csv", "--target", "kind", "--features", "f2")
