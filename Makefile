@@ -9,7 +9,7 @@ PYTEST_ON_CORES := -m pytest -n auto --maxprocesses 4 --dist loadfile
 TARGET ?= generic
 BLAS ?= Prescott
 
-.PHONY: demo test quick test-oldest other-target lint format docs bench paper dist test-dist clean
+.PHONY: demo test quick test-gpu bench-gpu test-oldest other-target lint format docs bench paper dist test-dist clean
 
 demo: .venv/.with-plot
 	$(BIN)/python examples/demo.py
@@ -39,6 +39,15 @@ test-oldest: .venv-oldest/.with-dev
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint .venv-oldest/constraints.txt --editable ".[dev]"
 	touch $@
+
+# The tests that need a GPU, and those that do not, of the code for GPUs; what it takes on one.
+test-gpu: .venv/.with-dev .venv/.with-gpu
+	$(BIN)/python -m pytest tests/gpu $(PYTEST)
+
+bench-gpu: .venv/.with-bench .venv/.with-gpu
+	$(BIN)/python -m benchmarks.gpu $(BENCH)
+	$(BIN)/python -m benchmarks.gpu_sets
+	$(BIN)/python -m benchmarks.gpu_bases
 
 lint: .venv/.with-dev
 	$(BIN)/ruff check .

@@ -1,0 +1,177 @@
+"""On a GPU: exact SVMs beside ThunderSVM's seconds, kernel values, predictions, many rows.
+
+    AESVM_DATA=FOLDER python -m benchmarks.gpu [exact values predict digits rows]
+
+Seconds are from rows on the host to a model; each is the second of two, for the first one compiles.
+``benchmarks.gpu_sets`` and ``benchmarks.gpu_bases`` measure representatives and few vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from aesvm import AESVC
+from aesvm.gpu.devices import Device, open_device
+from aesvm.gpu.matrix import DeviceKernel
+from aesvm.kernels import KernelSpec
+from benchmarks.datasets import load
+
+#: Of the rows of covtype: which are trained with, and the last of them are tested with.
+SEED, TEST = 77, 20_000
+
+
+class Thunder(NamedTuple):
+    """What ThunderSVM took on an H200, by its own clock, and what came of it."""
+
+    data: str
+    rows: int | None
+    C: float
+    gamma: float
+    seconds: float
+    support_vectors: int
+    accuracy: float
+
+
+THUNDER = [
+    Thunder("ijcnn1", None, 1.0, 1.0, 0.37, 5_612, 0.9771),
+    Thunder("ijcnn1", None, 16.0, 0.25, 0.34, 3_990, 0.9775),
+    Thunder("a9a", None, 1.0, 1 / 16, 0.34, 11_693, 0.8502),
+    Thunder("kdd99", None, 1.0, 0.25, 0.46, 3_335, 0.9213),
+    Thunder("covtype", 50_000, 1.0, 1.0, 0.50, 24_495, 0.8109),
+    Thunder("covtype", 100_000, 1.0, 1.0, 1.11, 47_260, 0.8217),
+    Thunder("covtype", 200_000, 1.0, 1.0, 2.95, 90_542, 0.8313),
+    Thunder("covtype", 464_000, 1.0, 1.0, 14.4, 199_449, 0.8396),
+]
+
+
+def second(work: Callable[[], Any]) -> tuple[float, Any]:
+    """What something takes when it is done again, and what it gives."""
+    work()
+    begin = time.perf_counter()
+    result = work()
+    return time.perf_counter() - begin, result
+
+
+def problem(name: str, rows: int | None, folder: Path | None) -> tuple[Any, Any, Any, Any]:
+    data = load(name, folder)
+    if rows is None:
+        return data.X, data.y, data.X_test, data.y_test
+    order = np.random.default_rng(SEED).permutation(len(data.y))
+    train, test = order[:rows], order[-TEST:]
+    return data.X[train], data.y[train], data.X[test], data.y[test]
+
+
+def exact(folder: Path | None, device: str) -> None:
+    """Exact SVMs beside ThunderSVM."""
+    print(f"{'data':22} {'s':>7} {'Thunder':>8} {'vectors':>9} {'accuracy':>9} {'gap':>8}")
+    for known in THUNDER:
+        X, y, X_test, y_test = problem(known.data, known.rows, folder)
+        model = AESVC(C=known.C, gamma=known.gamma, refine="exact", device=device)
+        seconds, model = second(lambda model=model, X=X, y=y: model.fit(X, y))  # type: ignore[misc]
+        name = f"{known.data} {known.rows or ''} ({known.C:g}, {known.gamma:g})"
+        print(
+            f"{name:22} {seconds:7.2f} {known.seconds:8.2f} {len(model.support_):9,} "
+            f"{model.score(X_test, y_test):9.4f} {model.certificate_.relative_gap:8.1e}   "
+            f"(Thunder: {known.support_vectors:,}, {known.accuracy})"
+        )
+
+
+def values(folder: Path | None, device: str) -> None:
+    """Kernel values that are summed up a second, of 54 features."""
+    X = load("covtype", folder).X.astype(np.float32)
+    gpu = opened(device)
+    xp = gpu.xp
+    with gpu.here():
+        matrix = KernelSpec("rbf", 1.0, device=device).matrix(X, dtype=np.float32)
+        assert isinstance(matrix, DeviceKernel)
+        vectors = matrix.columns(np.arange(len(X))).vectors
+        numbers = xp.arange(1024, dtype=np.int32)
+        coefs, sums = xp.ones((1, 1024)), xp.zeros((1, len(X)))
+
+        def some() -> None:
+            for _ in range(20):
+                vectors.sum_lines(vectors, numbers, coefs, None, sums)
+            gpu.wait()
+
+        seconds, _ = second(some)
+    print(f"kernel values: {20 * 1024 * len(X) / seconds / 1e9:.0f} G a second")
+
+
+def predict(folder: Path | None, device: str) -> None:
+    """Predictions of 100,000 rows by 100,000 support vectors."""
+    X, y, _, _ = problem("covtype", 300_000, folder)
+    model = AESVC(gamma=1.0, refine="exact", max_iter=1, device=device)
+    model.fit(X[:1000], y[:1000])
+    model.support_vectors_ = X[:100_000]
+    model.support_ = np.arange(100_000)
+    model.n_support_ = np.array([50_000, 50_000], dtype=np.int32)
+    model.dual_coef_ = np.random.default_rng(0).normal(size=(1, 100_000))
+    seconds, _ = second(lambda: model.decision_function(X[100_000:200_000]))
+    print(f"predict, 100,000 x 100,000: {seconds:.3f} s")
+
+
+def digits(folder: Path | None, device: str) -> None:
+    """mnist, ten classes, on the device and on all processors."""
+    from benchmarks.datasets import arrays_of, by_paper
+
+    arrays = arrays_of(by_paper("D8"), folder)
+    X, y = arrays["X_train"] / np.float32(255), arrays["y_train"]
+    X_test, y_test = arrays["X_test"] / np.float32(255), arrays["y_test"]
+    for name in (device, "cpu"):
+        model = AESVC(C=10.0, gamma=1 / 64, refine="exact", device=name, n_jobs=-1)
+        seconds, model = second(lambda model=model: model.fit(X, y))  # type: ignore[misc]
+        print(f"mnist on {name}: {seconds:.2f} s, accuracy {model.score(X_test, y_test):.4f}")
+
+
+def rows(folder: Path | None, device: str) -> None:
+    """2,000,000 generated rows of 20 features, a tenth of the labels flipped."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2_020_000, 20)).astype(np.float32)
+    y = (X[:, :5].sum(axis=1) * X[:, 5] > 0) ^ (random.random(len(X)) < 0.1)
+    for refine in ("exact", "auto"):
+        model = AESVC(gamma="scale", refine=refine, device=device, verbose=1)
+        begin = time.perf_counter()
+        model.fit(X[:2_000_000], y[:2_000_000])
+        seconds = time.perf_counter() - begin
+        accuracy = model.score(X[2_000_000:], y[2_000_000:])
+        print(f"2,000,000 rows, {refine}: {seconds:.1f} s, accuracy {accuracy:.4f}")
+        print(model.certificate_)
+
+
+def opened(name: str) -> Device:
+    device = open_device(name)
+    if device is None:
+        raise SystemExit("these questions are of a GPU: --device cuda")
+    return device
+
+
+QUESTIONS = {
+    "values": values,
+    "exact": exact,
+    "predict": predict,
+    "digits": digits,
+    "rows": rows,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
+    parser.add_argument("questions", nargs="*", metavar="question", help=", ".join(QUESTIONS))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("AESVM_DATA"))
+    options = parser.parse_args()
+    folder = None if options.data_dir is None else Path(options.data_dir)
+    opened(options.device)
+    for name in options.questions or QUESTIONS:
+        QUESTIONS[name](folder, options.device)
+
+
+if __name__ == "__main__":
+    main()

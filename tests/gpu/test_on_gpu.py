@@ -1,0 +1,114 @@
+"""On a GPU itself, where there is one: ``make test-gpu``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_classification, make_moons
+
+from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
+from aesvm.gpu.devices import cuda_device
+from aesvm.gpu.matrix import DeviceKernel
+from aesvm.gpu.smo import minimize
+from aesvm.kernels import KernelSpec
+from aesvm.solver import smo
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(name="gpu", scope="module")
+def first_gpu():
+    try:
+        return cuda_device(0)
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(str(error))
+
+
+SPECS = [
+    KernelSpec("rbf", 0.5),
+    KernelSpec("linear"),
+    KernelSpec("poly", 0.3, 3, 1.0),
+    KernelSpec("sigmoid", 0.3, 3, 0.1),
+]
+
+
+@pytest.mark.parametrize("width", [3, 54, 130])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kernel)
+def test_sums_and_blocks_are_those_of_the_host(gpu, spec, dtype, width):
+    random = np.random.default_rng(0)
+    X, new = (random.normal(size=(n, width)) / np.sqrt(width) for n in (700, 333))
+    host = spec.matrix(X, dtype=dtype)
+    device = DeviceKernel(host, gpu)
+    every, edges = np.arange(700), np.array([0, 300, 700])
+    tol = 1e-4 if dtype == np.float32 else 1e-12
+    for n_outputs in (1, 5, 40):
+        coefs = random.normal(size=(700, n_outputs))
+        found = device.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        wanted = host.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        assert_allclose(found, wanted, rtol=tol, atol=tol * np.abs(wanted).max())
+    some = np.arange(10, 400)
+    assert_allclose(device.square(some), host.square(some), rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_duals_are_those_of_the_host_and_the_same_every_time(gpu, dtype, groups):
+    n = 5000
+    X = np.random.default_rng(0).normal(size=(n, 5))
+    signs = np.where(X[:, 0] * X[:, 1] + 0.3 * X[:, 2] > 0, 1.0, -1.0)
+    host = KernelSpec("rbf", 0.5).matrix(X, dtype=dtype)
+    device = DeviceKernel(host, gpu)
+    parameters = {"tol": 1e-4}
+    if groups == 2:
+        parameters |= {"groups": (signs > 0).astype(int), "start": np.full(n, 0.3)}
+    problem = np.arange(n), signs, -np.ones(n), np.ones(n)
+    found = minimize(device, *problem, **parameters)
+    wanted = smo.minimize(host, *problem, **parameters)
+    assert found.converged
+    assert found.objective == pytest.approx(wanted.objective, rel=1e-5)
+    assert_array_equal(minimize(device, *problem, **parameters).alpha, found.alpha)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"refine": "exact"}, {"refine": 0}, {"refine": 1}, {"max_vectors": 300}], ids=str
+)
+def test_every_way_to_train(gpu, parameters):
+    X, y = make_moons(20_000, noise=0.3, random_state=0)
+    here = AESVC(gamma=2.0, **parameters).fit(X, y)
+    there = AESVC(gamma=2.0, device="cuda", **parameters).fit(X, y)
+    assert there.device_ == "cuda:0"
+    one, other = here.certify(X, y), there.certify(X, y)
+    assert other.objective == pytest.approx(one.objective, rel=1e-2)
+    assert other.dual_objective <= one.objective * (1 + 1e-9)
+    assert np.mean(here.predict(X) == there.predict(X)) > 0.995
+
+
+@pytest.mark.parametrize(
+    "estimator", [AESVR(gamma=1.0), AENuSVC(nu=0.3, gamma=1.0), AEOneClassSVM(nu=0.1)], ids=repr
+)
+def test_other_machines(gpu, estimator):
+    X, y = make_moons(5000, noise=0.3, random_state=0)
+    here = estimator.set_params(device="cpu", tol=1e-4).fit(X, y).predict(X)
+    there = estimator.set_params(device="cuda").fit(X, y).predict(X)
+    assert np.mean(np.abs(here - there) > 0.01) < 0.005
+
+
+def test_sparse_rows_of_several_classes(gpu):
+    X, y = make_classification(4000, 20, n_informative=8, n_classes=4, random_state=0)
+    X[np.abs(X) < 0.7] = 0.0
+    rows = sp.csr_matrix(X)
+    here = AESVC(gamma=0.05).fit(rows, y).predict(rows)
+    there = AESVC(gamma=0.05, device="cuda").fit(rows, y).predict(rows)
+    assert np.mean(here == there) > 0.995
+
+
+def test_arrays_of_the_gpu_go_in_and_come_out(gpu):
+    X, y = make_moons(3000, noise=0.3, random_state=0)
+    rows = gpu.array(X)
+    model = AESVC(gamma=1.0, device="cuda").fit(rows, gpu.array(y))
+    found = model.predict(rows)
+    assert isinstance(found, gpu.xp.ndarray)
+    assert_array_equal(gpu.to_host(found), model.predict(X))
