@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from aesvm.gpu import cuda, plain
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.smo import minimize
+from aesvm.gpu.steps import Variables, Work
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
 
@@ -72,3 +74,17 @@ def test_duals_are_those_of_the_host(emulated, groups):
     wanted = smo.minimize(host, *problem, **parameters)
     assert found.converged
     assert found.objective == pytest.approx(wanted.objective, rel=1e-4)
+
+
+@pytest.mark.parametrize("operations", [cuda, plain], ids=["device", "plain"])
+def test_the_worst_violators_are_chosen_even_where_one_may_rise_and_fall(emulated, operations):
+    """The others rest at their lower bounds: of its chunk it is the best to rise, and to fall."""
+    n = 320
+    scores, coefs = np.full(n, 5.0), np.zeros(n)
+    scores[[7, 100]], coefs[[7, 100]] = [1.0, 0.0], 0.5
+    every, groups = np.arange(n, dtype=np.int32), np.zeros(n, dtype=np.int8)
+    bounds = np.zeros(n), np.ones(n)
+    variables = Variables(scores, every, every, coefs, np.zeros(n), *bounds, groups)
+    work = Work.of(n, 64, np.dtype(np.float64), np)
+    operations.choose(work, variables, [slice(0, n)], 0, 1)
+    assert set(work.chosen[: work.n_chosen[0]]) == {7, 100}

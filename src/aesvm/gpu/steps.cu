@@ -140,7 +140,9 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
             own_one = pair[side];
             wanted = own_one.variable >= 0;
             wanted = wanted && (side ? own_one.slope > lowest.slope : own_one.slope < highest.slope);
-            if (side && pair[0].variable == own_one.variable) wanted = false;
+            // one that is chosen to rise is chosen once
+            const bool rises = pair[0].slope < highest.slope;
+            if (side && rises && pair[0].variable == own_one.variable) wanted = false;
         }
         int total;
         const int rank = size + rank_of(wanted, &total);
