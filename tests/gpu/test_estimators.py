@@ -157,3 +157,22 @@ def test_rows_of_a_gpu_are_known_there_again(stand_in, monkeypatch):
     assert type(model.decision_function(X.view(OnGPU))) is np.ndarray  # as the device has arrays
     AESVC(gamma=1.0, device="cuda").fit(X, y)
     assert copied
+
+
+def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch):
+    X, y = moons(200)
+    monkeypatch.setattr(arrays, "copied", lambda device, rows: rows.copy())
+    AESVC(gamma=1.0, device="cuda").fit(X, y)
+    X *= 3.0
+    here = AESVC(gamma=1.0).fit(X, y)
+    there = AESVC(gamma=1.0, device="cuda").fit(X, y)
+    assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-4)
+
+
+def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
+    X, y = moons(200)
+    copied = []
+    monkeypatch.setattr(arrays, "copied", lambda device, rows: copied.append(rows) or rows.copy())
+    AESVC(gamma=1.0, device="cuda", refine="exact").fit(X, y)
+    assert len(copied) == 1
+    assert not arrays._COPIES

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sklearn.callback import with_callbacks
 
-from aesvm.gpu.devices import computing_on
+from aesvm.gpu.arrays import computing_on
 from aesvm.runtime.jit import told_of_compiling
 from aesvm.runtime.progress import STEPS, Ending, Progress, say
 from aesvm.runtime.threads import Threads, one_blas_thread

@@ -1,11 +1,15 @@
 """Arrays that are on a GPU, and the same rows on the host.
 
-Rows go to a device once: while an array of the host lives, its copy there is known again.
+Rows go to a device once for all that is computed together (``computing_on``). After that they are
+copied anew: the caller may have changed them.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -17,8 +21,36 @@ from aesvm.gpu.devices import Device, open_device
 #: DLPack's number of memory that is CUDA's.
 _CUDA = 2
 
-#: Copies on devices, by the name of the device and the identity of what was copied.
+#: Arrays on devices, by the name of the device and the identity of the same rows on the host: of
+#: rows that came from there, which nobody else has here, and of rows that were copied there.
+_ORIGINALS: dict[tuple[str, int], Any] = {}
 _COPIES: dict[tuple[str, int], Any] = {}
+
+
+class _Computing:
+    """How much is being computed on devices now: ``n``, by all threads together."""
+
+    n = 0
+    lock = threading.Lock()
+
+
+@contextmanager
+def computing_on(name: str) -> Iterator[None]:
+    """Have what follows computed on the device of that name, where rows are copied once."""
+    device = open_device(name)
+    if device is None:
+        yield
+        return
+    with _Computing.lock:
+        _Computing.n += 1
+    try:
+        with device.here():
+            yield
+    finally:
+        with _Computing.lock:
+            _Computing.n -= 1
+            if not _Computing.n:
+                _COPIES.clear()
 
 
 def is_on_gpu(values: Any) -> bool:
@@ -53,7 +85,7 @@ def to_host(values: Any, name: str, device: str) -> Any:
     there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
     here = gpu.to_host(there)
     if here.ndim == 2 and here.dtype in (np.float32, np.float64) and here.flags.c_contiguous:
-        _remember(gpu, here, there)
+        _remember(_ORIGINALS, gpu, here, there)
     return here
 
 
@@ -71,16 +103,22 @@ def like_input(result: Any, X: Any, device: str) -> Any:
 
 
 def rows_there(device: Device, X: Any) -> Any:
-    """Rows of the host on a device, copied there once."""
-    found = _COPIES.get((device.name, id(X)))
-    return _remember(device, X, copied(device, X)) if found is None else found
-
-
-def _remember(device: Device, X: Any, there: Any) -> Any:
+    """Rows of the host on a device, copied there once while something is computed."""
     key = device.name, id(X)
-    _COPIES[key] = there
-    weakref.finalize(X, _COPIES.pop, key, None)
-    return there
+    found = _ORIGINALS.get(key)
+    if found is None:
+        found = _COPIES.get(key)
+    if found is None:
+        found = copied(device, X)
+        if _Computing.n:
+            _remember(_COPIES, device, X, found)
+    return found
+
+
+def _remember(known: dict[tuple[str, int], Any], device: Device, X: Any, there: Any) -> None:
+    key = device.name, id(X)
+    known[key] = there
+    weakref.finalize(X, known.pop, key, None)
 
 
 def copied(device: Device, X: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -99,14 +99,6 @@ def check_name(name: Any) -> str:
     raise ValueError(
         f'device={name!r} is unknown: use "cpu", "cuda", or "cuda:1" for the second GPU.'
     )
-
-
-@contextmanager
-def computing_on(name: str) -> Iterator[None]:
-    """Have what follows computed on the device of that name."""
-    device = open_device(name)
-    with nullcontext() if device is None else device.here():
-        yield
 
 
 def open_device(name: Any) -> Device | None:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.gpu.devices import computing_on
+from aesvm.gpu.arrays import computing_on
 from aesvm.kernels import Columns, KernelSpec
 from aesvm.machines import one_vs_one
 from aesvm.machines.problem import Expansion
