@@ -8,10 +8,11 @@ from numpy.testing import assert_allclose
 
 from aesvm.gpu import cuda, plain
 from aesvm.gpu.matrix import DeviceKernel
-from aesvm.gpu.smo import minimize
+from aesvm.gpu.smo import _Active, _Everything, minimize
 from aesvm.gpu.steps import Variables, Work
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
+from aesvm.solver.state import DualState, Known, Prepared
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +60,7 @@ def test_distances_of_far_rows_do_not_cancel(emulated):
     assert_allclose(found, host.columns(every).expand(X, edges, coefs, lambda sums: sums))
 
 
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2, "the second alone"])
 def test_duals_are_those_of_the_host(emulated, groups):
     n = 100
     X = rows(n, 4)
@@ -69,6 +70,8 @@ def test_duals_are_those_of_the_host(emulated, groups):
     parameters = {"tol": 1e-3}
     if groups == 2:
         parameters |= {"groups": (signs > 0).astype(int), "start": np.full(n, 0.3)}
+    elif groups != 1:
+        parameters |= {"groups": np.ones(n, dtype=int)}
     problem = np.arange(n), signs, -np.ones(n), np.ones(n)
     found = minimize(device, *problem, **parameters)
     wanted = smo.minimize(host, *problem, **parameters)
@@ -88,3 +91,22 @@ def test_the_worst_violators_are_chosen_even_where_one_may_rise_and_fall(emulate
     work = Work.of(n, 64, np.dtype(np.float64), np)
     operations.choose(work, variables, [slice(0, n)], 0, 1)
     assert set(work.chosen[: work.n_chosen[0]]) == {7, 100}
+
+
+def test_violators_are_taken_up_again_where_those_in_play_can_only_rise(stand_in):
+    """Slopes are 5 in play, at the lower bound; and 0 and 1 of two that were left out."""
+    host = KernelSpec("linear").matrix(np.eye(6))
+    device = DeviceKernel(host, stand_in)
+    start, slopes = np.array([0.5, 0.5, 0, 0, 0, 0]), np.array([0.0, 1.0, 5.0, 5.0, 5.0, 5.0])
+    prepared = Prepared.of(device, np.arange(6), None)
+    known = Known(slopes, 1.0)
+    ones = np.ones(6)
+    state = DualState(device, prepared, ones, np.zeros(6), ones, start, known, map)
+    everything = _Everything(state, stand_in)
+    active = _Active(everything)
+    out = prepared.order < 2
+    active.enter(np.flatnonzero(~out))
+    active.left_out = [(np.flatnonzero(out), everything.by_point())]
+    assert active.rejoin(1e-3)
+    assert set(prepared.order[active.variables]) >= {0, 1}
+    assert not active.rejoin(1e-3)

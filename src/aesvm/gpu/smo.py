@@ -68,7 +68,7 @@ def minimize(
             limit = n_iter
         stalled = patience.is_over(done.gap)
         if done.gap <= aim or n_iter >= limit or stalled:
-            rejoined = active.rejoin()
+            rejoined = active.rejoin(aim)
             if not rejoined or n_iter >= limit:
                 if everything.refresh(active, aim) and n_iter < limit and not stalled:
                     continue
@@ -101,8 +101,11 @@ class _Everything:
         self.lower = device.array(problem.lower)
         self.upper = device.array(problem.upper)
         self.at = device.array(problem.at, dtype=np.int32)
-        self.groups = device.array(problem.groups, dtype=np.int8)
-        self.n_groups = len(np.unique(problem.groups))
+        # numbered from 0, those without variables left out
+        groups = np.searchsorted(problem.group_numbers, problem.groups)
+        self.groups = device.array(groups, dtype=np.int8)
+        self.n_groups = len(problem.group_numbers)
+        self.spans = problem.spans(np.arange(len(problem.coefs)))
         self.every = xp.arange(len(problem.coefs))
         self.moved = problem.total_moved  # before the first round
 
@@ -264,26 +267,32 @@ class _Active:
         self.work.n_chosen.fill(len(recent))
         self.work.marks[recent[: self.size // 2]] = self.mark
 
-    def rejoin(self) -> bool:
+    def rejoin(self, tol: float) -> bool:
         """Bring all scores up to date, and take up again what violates: whether anything does."""
         self.leave()
         everything, xp = self.all, self.device.xp
         if len(self.variables) == len(everything.coefs):
             return False
-        edges = self._edges()
         now = everything.by_point()
         for points, then in self.left_out:
             scores = everything.scores[points]
             everything.add(everything.vectors.take(points), scores, now - then)
             everything.scores[points] = scores
         self.left_out = [(points, now) for points, _ in self.left_out]
+        coefs, lower, upper = everything.coefs, everything.lower, everything.upper
         slopes = everything.scores[everything.at] + everything.linear
-        violates = xp.zeros(len(everything.coefs), dtype=bool)
-        for group, (lowest, highest) in enumerate(edges):
-            own = everything.groups == group
-            rises = (everything.coefs < everything.upper) & (slopes < highest)
-            falls = (everything.coefs > everything.lower) & (slopes > lowest)
-            violates |= own & (rises | falls)
+        outer = _edges(xp, slopes, coefs, lower, upper, everything.spans)
+        if max(highest - lowest for lowest, highest in outer) <= tol:
+            return False
+        mine = slopes[self.variables], self.now.coefs, self.now.lower, self.now.upper
+        inner = _edges(xp, *mine, self.spans)
+        violates = xp.zeros(len(coefs), dtype=bool)
+        for span, own, whole in zip(everything.spans, inner, outer, strict=True):
+            # where those in play can move in one direction alone they have no such edges
+            lowest, highest = own if own[0] < HUGE and own[1] > -HUGE else whole
+            rises = (coefs[span] < upper[span]) & (slopes[span] < highest)
+            falls = (coefs[span] > lower[span]) & (slopes[span] > lowest)
+            violates[span] = rises | falls
         violates[self.variables] = True
         if int(violates.sum()) == len(self.variables):
             return False
@@ -293,15 +302,19 @@ class _Active:
         self.left_out = [(xp.flatnonzero(out), now)]
         return True
 
-    def _edges(self) -> list[tuple[float, float]]:
-        """Of each group in play, the smallest slope that can rise, the largest that can fall."""
-        xp, now = self.device.xp, self.now
-        slopes = now.scores[now.at] + now.linear
-        rises = xp.where(now.coefs < now.upper, slopes, HUGE)
-        falls = xp.where(now.coefs > now.lower, slopes, -HUGE)
-        return [
-            (float(rises[span].min()), float(falls[span].max()))
-            if span.stop > span.start
-            else (HUGE, -HUGE)
-            for span in self.spans
-        ]
+
+def _edges(
+    xp: Any, slopes: Any, coefs: Any, lower: Any, upper: Any, spans: list[slice]
+) -> list[tuple[float, float]]:
+    """Of each group, the smallest slope that can rise and the largest that can fall.
+
+    ``HUGE`` and ``-HUGE`` where none can.
+    """
+    rises = xp.where(coefs < upper, slopes, HUGE)
+    falls = xp.where(coefs > lower, slopes, -HUGE)
+    return [
+        (float(rises[span].min()), float(falls[span].max()))
+        if span.stop > span.start
+        else (HUGE, -HUGE)
+        for span in spans
+    ]
