@@ -9,6 +9,8 @@
 #include <ucontext.h>
 #include <vector>
 
+#undef INFINITY  // which NVRTC does not have
+
 using std::fabs; using std::fmax; using std::fmin; using std::max; using std::min;
 
 #define __global__

@@ -10,6 +10,7 @@
 typedef REAL real;
 
 #define FAR 1e300
+#define INFINITE __uint_as_float(0x7f800000u)  // NVRTC, without math.h, has no INFINITY
 #define ALL 0xffffffffu
 
 // The places of ``account``, which the host reads after every round.
@@ -223,8 +224,8 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
         const bool can_rise = here && coef < high, can_fall = here && coef > low;
         for (int g = 0; g < n_groups; g++) {
             const bool own = group == g;
-            const unsigned up = can_rise && own ? ordered(seen) : ordered(INFINITY);
-            const unsigned down = can_fall && own ? ordered(seen) : ordered(-INFINITY);
+            const unsigned up = can_rise && own ? ordered(seen) : ordered(INFINITE);
+            const unsigned down = can_fall && own ? ordered(seen) : ordered(-INFINITE);
             const unsigned least = __reduce_min_sync(ALL, up);
             const unsigned most = __reduce_max_sync(ALL, down);
             const int leader = __ffs(__ballot_sync(ALL, up == least)) - 1;
@@ -239,12 +240,12 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
         int i = -1, from = 0, of_group = 0;
         for (int g = 0; g < n_groups; g++) {
             const bool filled = lane * 32 < WORKING_SET;
-            const unsigned up = filled ? firsts[turn][lane].key[g] : ordered(INFINITY);
-            const unsigned down = filled ? firsts[turn][lane].highest[g] : ordered(-INFINITY);
+            const unsigned up = filled ? firsts[turn][lane].key[g] : ordered(INFINITE);
+            const unsigned down = filled ? firsts[turn][lane].highest[g] : ordered(-INFINITE);
             const unsigned least = __reduce_min_sync(ALL, up);
             const unsigned most = __reduce_max_sync(ALL, down);
             const float own = from_ordered(most) - from_ordered(least);
-            if (own > gap && own < INFINITY) {
+            if (own > gap && own < INFINITE) {
                 gap = own;
                 from = __ffs(__ballot_sync(ALL, up == least)) - 1;
                 of_group = g;
