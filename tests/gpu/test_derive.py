@@ -50,6 +50,19 @@ def test_sets_are_as_small_as_the_hosts_and_keep_the_bound(name):
     np.testing.assert_allclose(found.combinations.T @ weights, found.weights)
 
 
+def test_batches_are_smaller_where_rows_have_many_features():
+    """The device has 2**30 bytes: enough for all values, not for all rows in double precision."""
+
+    def n_batches(n_features):
+        kernel = kernel_matrix(np.ones((40, n_features)))
+        blocks = subset_blocks(Device("cuda:0", np, None), kernel)
+        reducer = on_device.DeviceReducer(blocks, 1e-3, np.ones(40), False)
+        return len(reducer.batches(np.arange(1000), [np.arange(40)] * 1000))
+
+    assert n_batches(2) == 1
+    assert n_batches(5000) > 1000 * 40 * 5000 * 8 / 2**30
+
+
 @pytest.mark.parametrize("name", kernels())
 def test_blocks_are_those_of_the_host(name):
     kernel = kernels()[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -60,7 +61,8 @@ def test_without_a_gpu_it_says_so(monkeypatch):
 
 def test_too_little_memory_is_said_in_bytes():
     error = MemoryError("Out of memory allocating 2,048 bytes (allocated so far: 1 bytes).")
-    said = str(DeviceMemoryError(Device("cuda:0", np, None), error))
+    found = DeviceMemoryError.of(Device("cuda:0", np, None), error)
+    said = str(pickle.loads(pickle.dumps(found)))  # as processes of a search send it
     assert "2,048 bytes more were wanted" in said
     assert "max_vectors" in said
 

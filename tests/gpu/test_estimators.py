@@ -13,6 +13,8 @@ from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.gpu import arrays, plain
+from aesvm.kernels import KernelSpec
+from aesvm.kernels.functions import KERNELS
 
 
 @pytest.fixture(name="many_rounds", autouse=True)
@@ -131,6 +133,15 @@ def test_kernels_of_the_host_alone_are_refused(stand_in):
         AESVC(kernel="precomputed", device="cuda").fit(X @ X.T, y)
     with pytest.raises(ValueError, match=r"cannot be computed with device='cuda'"):
         AESVC(kernel=lambda a, b: a @ b.T, device="cuda").fit(X, y)
+
+
+def test_kernels_that_were_added_for_the_host_are_refused(stand_in, monkeypatch):
+    X, _ = moons(60)
+    own = KERNELS["rbf"]._replace(map=lambda products, parameters: None)
+    monkeypatch.setitem(KERNELS, "another", own)
+    wanted = r"'another' cannot .* use 'rbf', 'poly', 'sigmoid', 'linear', or"
+    with pytest.raises(ValueError, match=wanted):
+        KernelSpec("another", device="cuda").matrix(X)
 
 
 class OnGPU(np.ndarray):

@@ -98,8 +98,9 @@ def like_input(result: Any, X: Any, device: str) -> Any:
     there = gpu.array(result)
     if hasattr(X, "get"):
         return there
-    library = import_module(type(X).__module__.partition(".")[0])
-    return library.from_dlpack(there)
+    if hasattr(X, "__array_namespace__"):  # of the array API standard: JAX
+        return X.__array_namespace__().from_dlpack(there)
+    return import_module(type(X).__module__.partition(".")[0]).from_dlpack(there)  # PyTorch
 
 
 def rows_there(device: Device, X: Any) -> Any:

@@ -121,8 +121,7 @@ class DeviceReducer(SubsetReducer):
         if not len(numbers):
             return []
         n = max(len(subsets[at]) for at in numbers)
-        one = n * n * self.blocks.dtype.itemsize * (1.0 + self.blocks.overhead)
-        one += subset_bytes(n)
+        one = self.blocks.n_bytes(n) + subset_bytes(n)
         room = int(_BATCH_SHARE * self.blocks.device.free_bytes() / one)
         most = min(_MOST_SUBSETS, max(1, room))
         return np.array_split(numbers, -(-len(numbers) // most))

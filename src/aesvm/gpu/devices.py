@@ -62,7 +62,7 @@ class Device:
             try:
                 yield
             except self.xp.cuda.memory.OutOfMemoryError as error:
-                raise DeviceMemoryError(self, error) from error
+                raise DeviceMemoryError.of(self, error) from error
             finally:
                 self.xp.get_default_memory_pool().free_all_blocks()
 
@@ -83,10 +83,11 @@ class Device:
 class DeviceMemoryError(MemoryError):
     """The device has too little memory: says how much, and what to lower."""
 
-    def __init__(self, device: Device, error: BaseException) -> None:
+    @classmethod
+    def of(cls, device: Device, error: BaseException) -> DeviceMemoryError:
         asked = re.search(r"allocating ([\d,]+) bytes", str(error))
         wanted = f"{asked.group(1)} bytes more were wanted" if asked else str(error)
-        super().__init__(
+        return cls(
             f"device={device.name!r} has too little free memory: {wanted}. Give fewer rows, lower "
             'max_vectors or subset_size, pass X as float32, or use device="cpu".'
         )

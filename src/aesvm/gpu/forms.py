@@ -10,12 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from aesvm.kernels.functions import KERNELS
 from aesvm.kernels.vectors import VectorKernel
 
 #: Maps, as ``tiles.cu`` numbers them.
 EXPONENTIAL, LINEAR, POLYNOMIAL, TANGENT = range(4)
 
-_MAPS = {"_exp": EXPONENTIAL, "_identity": LINEAR, "_polynomial": POLYNOMIAL, "_tanh": TANGENT}
+#: The map of each kernel that a device has.
+MAPS = {
+    KERNELS["rbf"]: EXPONENTIAL,
+    KERNELS["linear"]: LINEAR,
+    KERNELS["poly"]: POLYNOMIAL,
+    KERNELS["sigmoid"]: TANGENT,
+}
 
 _LOG2_E = 1.4426950408889634
 
@@ -65,7 +72,7 @@ def form_of(kernel: VectorKernel, dtype: np.dtype | None) -> Form:
     >>> form_of(kernel_matrix(np.eye(2), kernel="linear"), np.dtype(float)).map == LINEAR
     True
     """
-    number = _MAPS[kernel.kernel.map.__name__]
+    number = MAPS[kernel.kernel]
     gamma, degree, coef0 = kernel.parameters
     own = np.dtype(np.float64) if dtype is None else dtype
     if number == EXPONENTIAL:

@@ -45,7 +45,7 @@ def product(matrix: Any, vector: Any) -> Any:
     if not matrix.size:
         return cupy.zeros(len(matrix), dtype=matrix.dtype)
     out = cupy.empty(len(matrix), dtype=matrix.dtype)
-    cublas.gemv("N", 1.0, matrix, vector, 0.0, out)
+    cublas.gemv("N", 1.0, matrix, _contiguous(vector), 0.0, out)  # which looks at no strides
     return out
 
 

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from aesvm.gpu.arrays import copied, rows_there
 from aesvm.gpu.devices import Device, open_device
-from aesvm.gpu.forms import Form, form_of
+from aesvm.gpu.forms import MAPS, Form, form_of
 from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors, Vectors
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.functions import KERNELS
@@ -41,8 +41,8 @@ def matrix_on_device(
     device = open_device(spec.device)
     assert device is not None
     host = replace(spec, device="cpu").matrix(X, dtype=dtype, accuracy=accuracy)
-    if not isinstance(host, VectorKernel):
-        known = ", ".join(repr(name) for name in KERNELS)
+    if not isinstance(host, VectorKernel) or host.kernel not in MAPS:
+        known = ", ".join(repr(name) for name, kernel in KERNELS.items() if kernel in MAPS)
         raise ValueError(
             f"kernel={spec.kernel!r} cannot be computed with device={spec.device!r}: use {known}, "
             'or device="cpu".'

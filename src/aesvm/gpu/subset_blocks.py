@@ -24,9 +24,6 @@ from aesvm.kernels.joint import HullKernel, JointKernel
 class SubsetBlocks(ABC):
     """Kernel values within subsets, as arrays of the device."""
 
-    #: Bytes that a kernel value takes while it is computed, over those of the value.
-    overhead = 2.0
-
     def __init__(self, device: Device, kernel: HullKernel) -> None:
         self.device = device
         self.kernel = kernel
@@ -35,6 +32,10 @@ class SubsetBlocks(ABC):
     @abstractmethod
     def squares(self, rows: NDArray[np.intp]) -> Any:
         """Values of each line of ``rows`` against itself, of shape (n_subsets, n, n)."""
+
+    def n_bytes(self, n: int) -> float:
+        """Bytes on the device that it takes to compute the values of a subset of n rows."""
+        return 3.0 * n * n * self.dtype.itemsize  # as they are, and in double precision
 
     def points(self) -> Points | None:
         """The rows as points for the partition; None: they are compared on the host."""
@@ -89,6 +90,10 @@ class DenseBlocks(SubsetBlocks):
         left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
         return self._mapped(xp.matmul(left, right.transpose(0, 2, 1)))
 
+    def n_bytes(self, n: int) -> float:
+        # the rows as they are, in double precision, and as the two factors of a product
+        return super().n_bytes(n) + 8.0 * 5 * n * (self.vectors.shape[1] + 2)
+
     def points(self) -> Points | None:
         if not self.kernel.kernel.euclidean:
             return None
@@ -123,6 +128,9 @@ class JointBlocks(SubsetBlocks):
         own = self.targets[self.device.array(rows)]
         values += (own[:, :, None] * own[:, None, :]).astype(values.dtype)
         return values
+
+    def n_bytes(self, n: int) -> float:
+        return self.own.n_bytes(n)
 
     def points(self) -> Points | None:
         if not (isinstance(self.own, DenseBlocks) and self.own.kernel.kernel.euclidean):
