@@ -170,7 +170,7 @@ def _is_result(one: Any) -> bool:
     if not isinstance(one, dict) or not isinstance(one.get("fit_error", 0), (str, type(None))):
         return False
     scores = [one[name] for name in _SCORES if name in one]
-    each = [list(one.values()) if isinstance(one, dict) else [one] for one in scores]
+    each = [list(own.values()) if isinstance(own, dict) else [own] for own in scores]
     numbers = [one.get(name) for name in _NUMBERS] + [value for own in each for value in own]
     spent, warned = one.get("spent", {}), one.get("warned", [])
     if not isinstance(spent, dict) or not isinstance(warned, list) or "test_scores" not in one:

@@ -104,9 +104,9 @@ class PartLooks(NamedTuple):
     n_values: NDArray[np.int64]
     n_crossed: NDArray[np.int64]
     width: Array
-    n_cells: NDArray[np.int32]  #: sums of each machine that are not zero
-    cells: NDArray[np.uint16]  #: which these are, one machine after another
-    sums: Array  #: (n_cells.sum(), 2)
+    ends: NDArray[np.int64]  #: where the sums of each machine end
+    cells: NDArray[np.uint16]  #: which sums are not zero, one machine after another
+    sums: Array  #: these: (len(cells), 2)
 
     @classmethod
     def of(cls, each: Iterable[tuple[int, PartLook]]) -> PartLooks:
@@ -128,18 +128,17 @@ class PartLooks(NamedTuple):
             np.array(columns[3], dtype=np.int64),
             np.array(columns[4], dtype=np.int64),
             np.array(columns[5], dtype=np.float64),
-            np.array([len(own) for own in cells[1:]], dtype=np.int32),
+            np.cumsum([len(own) for own in cells[1:]], dtype=np.int64),
             np.concatenate(cells),
             np.concatenate(sums),
         )
 
     def one(self, number: int) -> PartLook | None:
         """The look of one machine; None where it has seen no row."""
-        at = int(np.searchsorted(self.numbers, number))
+        at = int(np.searchsorted(self.numbers, np.int32(number)))  # else they would be copied
         if at == len(self.numbers) or self.numbers[at] != number:
             return None
-        end = int(self.n_cells[: at + 1].sum())
-        own = slice(end - int(self.n_cells[at]), end)
+        own = slice(int(self.ends[at - 1]) if at else 0, int(self.ends[at]))
         n_offsets = self.slopes.shape[1]
         sums = np.zeros((n_offsets * _CELLS, 2))
         sums[self.cells[own]] = self.sums[own]
@@ -181,7 +180,7 @@ def merged_looks(looks: Sequence[PartLooks]) -> PartLooks:
         np.add.at(whole, which, column)
         return whole
 
-    each = np.repeat(which, np.concatenate([one.n_cells for one in own]))
+    each = np.repeat(which, np.concatenate([np.diff(one.ends, prepend=0) for one in own]))
     size = own[0].slopes.shape[1] * _CELLS
     keys, at = np.unique(
         each * size + np.concatenate([one.cells for one in own]), return_inverse=True
@@ -195,7 +194,7 @@ def merged_looks(looks: Sequence[PartLooks]) -> PartLooks:
         added([one.n_values for one in own]),
         added([one.n_crossed for one in own]),
         np.concatenate([one.width for one in own])[first],
-        np.bincount(keys // size, minlength=len(numbers)).astype(np.int32),
+        np.cumsum(np.bincount(keys // size, minlength=len(numbers)), dtype=np.int64),
         (keys % size).astype(np.uint16),
         np.stack([np.bincount(at, power, len(keys)) for power in sums.T], axis=1),
     )
