@@ -23,7 +23,7 @@ def device_code_on_this_processor(monkeypatch, tmp_path_factory):
     """The device code itself, as ``device="cuda"``, with small working sets."""
     if emulator.COMPILER is None:
         pytest.skip("there is no C++ compiler to build device code with")
-    monkeypatch.setattr(cuda, "_module", emulator.emulate(tmp_path_factory.mktemp("device_code")))
+    monkeypatch.setattr(cuda, "compiled", emulator.emulate(tmp_path_factory.mktemp("device_code")))
     monkeypatch.setattr(cuda, "WORKING_SET", 64)
     device = Device("cuda:0", np, cuda)
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)

@@ -77,7 +77,7 @@ def _launcher(name, parameters):
 
 
 def emulate(folder):
-    """What ``aesvm.gpu.cuda._module`` is to be replaced by."""
+    """What ``aesvm.gpu.cuda.compiled`` is to be replaced by."""
 
     @cache
     def module(name, *definitions):

@@ -42,7 +42,8 @@ def check(number: int) -> None:
 
 
 @cache
-def _module(name: str, *definitions: str) -> Any:
+def compiled(name: str, *definitions: str) -> Any:
+    """The kernels of a file of this folder."""
     import cupy
 
     code = (_FOLDER / name).read_text()
@@ -50,14 +51,15 @@ def _module(name: str, *definitions: str) -> Any:
     return cupy.RawModule(code=code, options=options)
 
 
-def _real(dtype: np.dtype) -> str:
+def real_name(dtype: np.dtype) -> str:
+    """What C++ calls a precision."""
     return "float" if dtype == np.float32 else "double"
 
 
 def _tiles(form: Form) -> Any:
-    return _module(
+    return compiled(
         "tiles.cu",
-        f"REAL={_real(form.dtype)}",
+        f"REAL={real_name(form.dtype)}",
         f"SINGLE={int(form.dtype == np.float32)}",
         f"MAP={form.map}",
         f"DIFFERENCES={int(form.differences)}",
@@ -65,7 +67,7 @@ def _tiles(form: Form) -> Any:
 
 
 def _steps(dtype: np.dtype) -> Any:
-    return _module("steps.cu", f"REAL={_real(dtype)}", f"WORKING_SET={WORKING_SET}")
+    return compiled("steps.cu", f"REAL={real_name(dtype)}", f"WORKING_SET={WORKING_SET}")
 
 
 def _tile(form: Form) -> int:

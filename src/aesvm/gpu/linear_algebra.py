@@ -68,8 +68,7 @@ def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
     run = max(_LEAST_RUN, -(-n_rows * across // _ENOUGH_BLOCKS))
     down = -(-n_rows // run)
     parts = np.empty_like(weights, shape=(down, n_columns))
-    real = "float" if matrix.dtype == np.float32 else "double"
-    cuda._module("sums.cu", f"REAL={real}").get_function("sum_rows")(
+    cuda.compiled("sums.cu", f"REAL={cuda.real_name(matrix.dtype)}").get_function("sum_rows")(
         (across, down),
         (_THREADS,),
         (

@@ -242,7 +242,8 @@ class _Active:
         found = _Round(self.device.to_host(work.account))
         self.n_chosen = found.n_chosen
         self.mark += 1
-        self.all.problem.n_evaluations += found.n_moved * len(self.vectors) + found.n_chosen**2
+        n_solved = now.n if now.n <= self.size else found.n_chosen
+        self.all.problem.n_evaluations += found.n_moved * len(self.vectors) + n_solved**2
         return found
 
     def shrink(self, n_stay: int) -> None:

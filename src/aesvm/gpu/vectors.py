@@ -51,10 +51,6 @@ class DenseVectors:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def n_bytes(self) -> int:
-        return self.rows.nbytes + self.norms.nbytes
-
     def take(self, numbers: Any) -> DenseVectors:
         return DenseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
 
@@ -95,10 +91,6 @@ class SparseVectors:
 
     def __len__(self) -> int:
         return self.rows.shape[0]
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(part.nbytes for part in (self.rows.data, self.rows.indices, self.rows.indptr))
 
     def take(self, numbers: Any) -> SparseVectors:
         return SparseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
