@@ -170,6 +170,25 @@ def test_rows_of_a_gpu_are_known_there_again(stand_in, monkeypatch):
     assert copied
 
 
+class OfAnotherLibrary:
+    """An array on a GPU, of a library that keeps to the array API standard."""
+
+    __cuda_array_interface__ = ()
+    from_dlpack = staticmethod(lambda there: ("taken over", there))
+
+    def __array_namespace__(self):
+        return self
+
+
+def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in):
+    result = np.arange(3)
+    said, there = arrays.like_input(result, OfAnotherLibrary(), "cuda")
+    assert said == "taken over"
+    assert_allclose(there, result)
+    assert arrays.like_input(np.array(["a"]), OfAnotherLibrary(), "cuda").dtype.kind == "U"
+    assert arrays.like_input(result, np.ones((3, 2)), "cuda") is result
+
+
 def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch):
     X, y = moons(200)
     monkeypatch.setattr(arrays, "copied", lambda device, rows: rows.copy())
