@@ -212,10 +212,10 @@ def _of_gap(certificate: Certificate) -> str:
     assert relative is not None
     about = "" if certificate.proven else "about "
     is_exact = certificate.exact and relative <= EXACT_GAP
-    if not gap:
-        return "exact" if is_exact else "objective that of the exact SVM"
     share = _share_above(relative, objective)
-    if is_exact:
+    if not gap:
+        verdict = "exact" if is_exact else "objective that of the exact SVM"
+    elif is_exact:
         verdict = f"exact to {about}{at_most(relative, 1)}"
     elif isinf(share):
         verdict = (
