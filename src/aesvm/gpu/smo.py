@@ -36,7 +36,6 @@ def minimize(
     groups: NDArray | None = None,
     start: NDArray | None = None,
     known: Known | None = None,
-    slack: NDArray[np.float64] | None = None,
     prepared: Prepared | None = None,
     tol: float = 1e-3,
     duality_tol: float | None = None,
@@ -49,7 +48,7 @@ def minimize(
     """Minimise ``1/2 a'Qa + p'a`` between bounds, group sums held.
 
     Parameters are those of ``aesvm.solver.smo.minimize``. No kernel rows are kept: computing them
-    anew is faster. No variables are left out at first, whatever their slack.
+    anew is faster.
     """
     if prepared is None:
         prepared = Prepared.of(kernel, rows, groups)

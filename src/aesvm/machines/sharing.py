@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.formulation import Variables
-from aesvm.solver.state import Known, Prepared, Solution, best_multiplier
+from aesvm.solver.state import Known, Prepared, Solution
 
 Value = TypeVar("Value")
 
@@ -105,7 +105,6 @@ class Start(NamedTuple):
 
     alpha: NDArray[np.float64]
     known: Known | None = None
-    slack: NDArray[np.float64] | None = None  #: see ``minimize``
 
 
 class _Solved(NamedTuple):
@@ -200,29 +199,4 @@ def scaled(solution: Solution, variables: Variables, same_values: bool = True) -
     bounds = variables.bounds
     moved = np.where(moved >= (1.0 - _AT_BOUND) * bounds, bounds, moved)
     known = Known(factor * solution.scores, factor * solution.total_moved)
-    slack = _slack(solution, factor, moved, variables)
-    return Start(moved, known if same_values else None, slack)
-
-
-def _slack(
-    solution: Solution, factor: float, moved: NDArray[np.float64], variables: Variables
-) -> NDArray[np.float64] | None:
-    """How far variables at a bound are from wanting to leave it; zero of all others.
-
-    What scores will be lies mostly between those of the solution and of its multiple: it is the
-    smaller of what these two have. None where there are several sums to be held.
-    """
-    if len(solution.offsets) > 1:
-        return None
-    signs, bounds = variables.signs, variables.bounds
-    linear = signs * variables.linear
-    after = factor * solution.scores + linear
-    up, down = bounds - moved, moved
-    rising = signs > 0
-    offset = best_multiplier(after, np.where(rising, down, up), np.where(rising, up, down))
-    slopes = signs * (solution.scores + linear - solution.offsets[0]), signs * (after - offset)
-    slack = np.zeros(len(moved))
-    at_zero, at_bound = moved == 0.0, (moved == bounds) & (bounds > 0.0)
-    slack[at_zero] = np.minimum(*slopes)[at_zero]
-    slack[at_bound] = -np.maximum(*slopes)[at_bound]
-    return slack
+    return Start(moved, known if same_values else None)

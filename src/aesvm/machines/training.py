@@ -256,7 +256,6 @@ def solve(
         groups=variables.constraints,
         start=variables.start if start is None else start.alpha,
         known=None if start is None else start.known,
-        slack=None if start is None else start.slack,
         **options,
     )
 

@@ -15,9 +15,8 @@ Each round takes the variables that violate this most, half of them the newest o
 round; solves the problem in these alone, on their kernel block (``pair_updates``); and then brings
 the scores ``Kb`` of all others up to date, by blocks of kernel rows which are used as soon as they
 are computed, and kept as long as the cache has room (where computing them anew is no faster).
-Variables that have rested at a bound for some rounds are left out (shrinking), and from the start
-those that a solution nearby lets expect to; before the end all are looked at again. Where few are
-left, or were few from the start, the working set is all of them.
+Variables that have rested at a bound for some rounds are left out (shrinking); before the end all
+are looked at again. Where few are left, or were few from the start, the working set is all of them.
 
 Scores are brought up to date, not computed anew, so what rounding leaves of coefficients that were
 once large stays in them. Where all that was ever added may have left more than a tenth of ``tol``,
@@ -35,7 +34,7 @@ from numpy.typing import NDArray
 from aesvm.kernels import KernelMatrix
 from aesvm.kernels.accumulate import KeptRows, add_rows
 from aesvm.runtime.jit import jit
-from aesvm.solver.pair_updates import HUGE, update_pairs
+from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.row_cache import RowCache
 from aesvm.solver.state import DualState, Edge, Known, Prepared, Solution
 
@@ -55,10 +54,6 @@ UPDATES = 50
 
 #: Rounds that a variable rests before it is left out, and the share of them worth the copying.
 REST, SHRINK = 4, 0.3
-
-#: Rows that are left out, and looked at before all others, for each of those in play. (A look
-#: at all of them takes most of a solve that begins near its solution.)
-_NEAR = 2
 
 #: How much smaller a gap is aimed at where the duality gap is too large, and the smallest share.
 TIGHTER, TIGHTEST = 0.25, 1e-4
@@ -81,7 +76,6 @@ def minimize(
     groups: NDArray | None = None,
     start: NDArray | None = None,
     known: Known | None = None,
-    slack: NDArray[np.float64] | None = None,
     prepared: Prepared | None = None,
     tol: float = 1e-3,
     duality_tol: float | None = None,
@@ -106,9 +100,6 @@ def minimize(
         A feasible a, whose group sums are kept; zeros where None.
     known : Known, default=None
         The scores of the start, where they are known: as of these very kernel values.
-    slack : ndarray of shape (n,), default=None
-        How far variables at a bound are expected to be from wanting to leave it. Where it is
-        positive, a variable is left out at first: the result is the same, sooner or later.
     prepared : Prepared, default=None
         ``Prepared.of(kernel, rows, groups)``, where it was made for another solve.
     tol : float, default=1e-3
@@ -143,7 +134,7 @@ def minimize(
         prepared = Prepared.of(kernel, rows, groups)
     problem = DualState(kernel, prepared, signs, linear, bounds, start, known, run)
     limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
-    active = _Active(problem, slack if shrinking else None, cache_bytes)
+    active = _Active(problem, np.arange(len(rows)), cache_bytes)
     patience = Patience()
     n_iter = 0
     aim = tol
@@ -154,7 +145,7 @@ def minimize(
             limit = n_iter
         stalled = patience.is_over(gap)
         if gap <= aim or n_iter >= limit or stalled:
-            if not active.rejoin(aim) or n_iter >= limit:
+            if not active.rejoin() or n_iter >= limit:
                 if active.refresh(aim) and n_iter < limit and not stalled:
                     continue
                 if n_iter >= limit or stalled or not problem.is_short_of(duality_tol):
@@ -208,22 +199,14 @@ class _Active:
     room for.
     """
 
-    def __init__(
-        self, problem: DualState, slack: NDArray[np.float64] | None, cache_bytes: int
-    ) -> None:
+    def __init__(self, problem: DualState, variables: NDArray[np.intp], cache_bytes: int) -> None:
         self.problem = problem
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
-        everything = np.arange(len(problem.coefs))
-        if slack is None:
-            self._enter(everything)
-        else:
-            slack = slack[problem.order]
-            self._enter(everything[slack <= 0.0])
-            self._leave_out(everything, slack)
+        self._enter(variables)
         room = cache_bytes if self.columns.worth_keeping else 0
         fit = isqrt(cache_bytes // self.columns.dtype.itemsize)
         self.most_held = min(_HELD * WORKING_SET, fit)
-        self.cache = RowCache(len(problem.rows), room, self.columns.dtype)
+        self.cache = RowCache(len(self.points), room, self.columns.dtype)
         self.square = np.empty(WORKING_SET**2, dtype=self.columns.dtype)
         self._hold()
 
@@ -382,11 +365,11 @@ class _Active:
             return edges
         self._leave()
         before, recent, slopes, rest = self.points, self.recent, self.slopes, self.rest
-        variables, slack = self.variables, self._slack(edges)
         self._enter(self.variables[stay])
         place = np.where(stay, np.cumsum(stay) - 1, -1)[recent]
         self.recent, self.slopes, self.rest = place[place >= 0], slopes[stay], rest[stay]
-        self._leave_out(variables, slack)
+        out = np.setdiff1d(before, self.points, assume_unique=True)
+        self.left_out.append((out, self.problem.by_point()))
         kept = np.searchsorted(before, self.points)
         if self.gram is not None:
             self._hold(self.gram[np.ix_(kept, kept)])
@@ -396,88 +379,34 @@ class _Active:
             self.cache.keep(kept, self.problem.run)
         return [e._replace(part=part) for e, part in zip(edges, self.spans, strict=True)]
 
-    def _slack(self, edges: list[Edge]) -> NDArray[np.float64]:
-        """How far each variable is beyond the edges, on the side of the bound that it is at."""
-        slack = np.empty(len(self.coefs))
-        for part, lowest, highest in edges:
-            slopes, middle = self.slopes[part], 0.5 * (lowest + highest)
-            at_lower = self.coefs[part] == self.lower[part]
-            slack[part] = np.where(at_lower, slopes - middle, middle - slopes)
-        return slack
-
-    def _leave_out(self, variables: NDArray[np.intp], slack: NDArray[np.float64]) -> None:
-        """Leave out the rows of some variables, but for those in play.
-
-        In two parts: those that are nearest to leaving their bound are looked at first.
-        """
-        problem = self.problem
-        nearest = np.full(len(problem.rows), np.inf)
-        np.minimum.at(nearest, problem.at[variables], slack)
-        nearest[self.points] = np.inf
-        out = np.flatnonzero(nearest < np.inf)
-        out = out[np.argsort(nearest[out])]
-        now = problem.by_point()
-        n_near = _NEAR * max(len(self.points), WORKING_SET)
-        for part in (out[n_near:], out[:n_near]):
-            if len(part):
-                self.left_out.append((np.sort(part), now))
-
-    def rejoin(self, tol: float) -> bool:
-        """Bring scores up to date, and take up again what violates: whether anything does.
-
-        Those left out last and nearest are looked at first, and others only where none violates.
-        """
+    def rejoin(self) -> bool:
+        """Bring all scores up to date, and take up again what violates: whether anything does."""
         self._leave()
-        problem = self.problem
-        if len(self.variables) == len(problem.coefs):
+        if len(self.variables) == len(self.problem.coefs):
             return False
-        inner, now = self.edges(), problem.by_point()
-        looked = np.zeros(len(problem.rows), dtype=bool)
-        looked[self.points] = True
-        violates = None
-        if len(problem.rows) < len(problem.coefs):  # other variables of the rows in play
-            violates = self._violators(looked, inner, tol)
-        for number in range(len(self.left_out) - 1, -1, -1):
-            if violates is not None:
-                break
-            points, then = self.left_out[number]
+        edges = self.edges()
+        problem = self.problem
+        now = problem.by_point()
+        for points, then in self.left_out:
             scores = problem.scores[points]
             problem.add(problem.columns.take(points), scores, now - then)
             problem.scores[points] = scores
-            self.left_out[number] = points, now
-            looked[points] = True
-            violates = self._violators(looked, inner, tol)
-        if violates is None:
-            return False
-        self._enter(violates)
-        self._hold()
-        here = np.zeros(len(problem.rows), dtype=bool)
-        here[self.points] = True
-        left = [(points[~here[points]], then) for points, then in self.left_out]
-        self.left_out = [(points, then) for points, then in left if len(points)]
-        return True
-
-    def _violators(
-        self, looked: NDArray[np.bool_], inner: list[Edge], tol: float
-    ) -> NDArray[np.intp] | None:
-        """The variables in play and those that violate; None where all that were seen do not."""
-        problem = self.problem
-        seen = np.flatnonzero(looked[problem.at])
-        slopes = problem.scores[problem.at[seen]] + problem.linear[seen]
-        state = slopes, problem.coefs[seen], problem.lower[seen], problem.upper[seen]
-        edges = [Edge.of(part, *state) for part in problem.spans(seen)]
-        if max((edge.gap for edge in edges), default=0.0) <= tol:
-            return None
+        self.left_out = [(points, now) for points, _ in self.left_out]
         violates = np.zeros(len(problem.coefs), dtype=bool)
-        for edge, own in zip(edges, inner, strict=True):
-            # seen against the edges of those in play, between which little is left; where these
-            # can move in one direction alone they have no such edges
-            has_both = own.lowest < HUGE and own.highest > -HUGE
-            against = own._replace(part=edge.part) if has_both else edge
-            violates[seen[edge.part]] = against.violated(*state)
+        slopes = problem.scores[problem.at] + problem.linear
+        spans = problem.spans(np.arange(len(problem.coefs)))
+        for part, edge in zip(spans, edges, strict=True):
+            violates[part] = edge._replace(part=part).violated(
+                slopes, problem.coefs, problem.lower, problem.upper
+            )
         violates[self.variables] = True
-        found = np.flatnonzero(violates)
-        return found if len(found) > len(self.variables) else None
+        if np.count_nonzero(violates) == len(self.variables):
+            return False
+        self._enter(np.flatnonzero(violates))
+        self._hold()
+        out = np.setdiff1d(np.arange(len(problem.rows)), self.points, assume_unique=True)
+        self.left_out = [(out, now)]
+        return True
 
 
 @jit

@@ -228,7 +228,7 @@ class DualState:
         )
 
 
-def best_multiplier(slopes: NDArray, can_fall: NDArray, can_rise: NDArray) -> float:
+def _best_multiplier(slopes: NDArray, can_fall: NDArray, can_rise: NDArray) -> float:
     """The multiplier of a group's sum that leaves the smallest duality gap.
 
     A weighted quantile of the slopes, ``can_fall`` and ``can_rise`` being how far each variable is
@@ -242,7 +242,7 @@ def best_multiplier(slopes: NDArray, can_fall: NDArray, can_rise: NDArray) -> fl
 
 def _duality_gap(slopes: NDArray, can_fall: NDArray, can_rise: NDArray) -> float:
     """What the Lagrangian of a group would gain if all went to the bounds they prefer."""
-    ahead = slopes - best_multiplier(slopes, can_fall, can_rise)
+    ahead = slopes - _best_multiplier(slopes, can_fall, can_rise)
     return float(np.maximum(ahead, 0.0) @ can_fall - np.minimum(ahead, 0.0) @ can_rise)
 
 
