@@ -26,3 +26,10 @@ def heart(tmp_path, monkeypatch):
     path = tmp_path / "heart"
     path.write_text(files.libsvm_text(X, y))
     return path, X, y
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder, which programs start in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

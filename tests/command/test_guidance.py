@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 
 from aesvm import AESVC
 from aesvm.command.outcome import as_flags
@@ -172,3 +173,28 @@ def test_the_report_of_a_fit_can_be_read_in_the_dark(heart, capsys):
     done(capsys, "fit", heart[0], "-q", "--search-rows", "30")
     page = (heart[0].parent / "heart.html").read_text()
     assert "prefers-color-scheme: dark" in page
+
+
+def test_a_target_keeps_its_digits_from_table_to_table(folder, capsys):
+    rows = [f"{k},{9007199254740992 + k % 2}" for k in range(20)]
+    (folder / "big.csv").write_text("\n".join(["a,target", *rows]) + "\n")
+    done(capsys, "convert", "big.csv", "copy.csv", "--classes", "strings")
+    assert (folder / "copy.csv").read_text().split() == (folder / "big.csv").read_text().split()
+
+
+def test_rows_on_standard_output_are_nothing_but_rows(folder, capsys):
+    (folder / "rows.svm").write_text("1 1:0.5\n-1 1:2\n")
+    ended = done(capsys, "convert", "rows.svm", "/dev/stdout")
+    assert ended.out == done(capsys, "convert", "rows.svm", "-").out
+
+
+def test_models_of_a_gpu_predict_on_the_processor(folder, capsys):
+    X, y = make_moons(60, noise=0.1, random_state=0)
+    model = AESVC(gamma=1.0).fit(X, y).set_params(device="cuda")
+    model.save(folder / "gpu.aesvm")
+    rows = [f"{c} 1:{a:.17g} 2:{b:.17g}" for (a, b), c in zip(X, y, strict=True)]
+    (folder / "rows.svm").write_text("\n".join(rows) + "\n")
+    done(capsys, "predict", "rows.svm", "gpu.aesvm", "labels")
+    assert [float(one) for one in (folder / "labels").read_text().split()] == list(
+        model.set_params(device="cpu").predict(X)
+    )

@@ -14,13 +14,9 @@ from tests import children
 from tests.command import files
 from tests.command.files import done, run
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 PROGRAM = "from aesvm.command.main import start; start()"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 class TestScale:

@@ -93,8 +93,8 @@ def _columns(
 
 
 def _file(output: str | None) -> str | None:
-    """The file to write to; None: standard output, which "-" is too."""
-    return None if output == "-" else output
+    """The file to write to; None: standard output, which "-" and "/dev/stdout" are too."""
+    return None if output in ("-", "/dev/stdout") else output
 
 
 @app.command()

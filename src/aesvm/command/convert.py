@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from aesvm.command.data import DataOptions, opened
-from aesvm.command.formats import SUFFIXES
 from aesvm.command.models import (
     Model,
     check_model_path,
@@ -48,10 +47,9 @@ def convert(
     if screen.as_json and output is None:
         raise UsageError("--json needs a file: rows would be on standard output as well.")
     check_outputs([output], [source, *columns.files])
-    to_libsvm = output is not None and SUFFIXES.get(Path(output).suffix.lower()) == "libsvm"
-    known = TARGET if to_libsvm else None  # as tables that were made of LIBSVM's text have it
-    with opened(source, columns, target=known, needs_target=False) as file:
-        if to_libsvm and file.target == TARGET and columns.target is None:
+    # tables that were made of LIBSVM's text have a column of that name
+    with opened(source, columns, target=TARGET, needs_target=False) as file:
+        if file.target == TARGET and columns.target is None:
             screen.note(f"labels are the column {TARGET!r}")
         n_rows, written = write_rows(file.reader, output, file)
     if output is not None:

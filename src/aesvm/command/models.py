@@ -131,7 +131,10 @@ def load_model(path: str) -> Model:
     with as_file(path) as file:  # which a pipe is not
         try:
             if format_of_model(str(file)) == "aesvm":
-                return Model(load(file), True)
+                model = Model(load(file), True)
+                if getattr(model.svm, "device", "cpu") != "cpu":
+                    model.svm.set_params(device="cpu")  # which this program computes with
+                return model
             return Model(load_libsvm_model(file), False)
         except ValueError as error:
             if str(file) == str(Path(path)):

@@ -122,7 +122,7 @@ def cuda_device(number: int) -> Device:
     try:
         import cupy
     except ImportError as error:
-        raise ImportError(f"{wanted} needs CuPy: {_INSTALL}.") from error
+        raise ImportError(f'{wanted} needs CuPy: {_INSTALL}; or use device="cpu".') from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
