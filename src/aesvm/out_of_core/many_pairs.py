@@ -28,7 +28,7 @@ _ROOM = 4.0
 
 
 def are_many(gatherer: Gatherer) -> bool:
-    """Whether machines are pairs of classes, and so many that small ones are trained together."""
+    """Whether machines are pairs of classes, enough of them to train small ones together."""
     pairs = gatherer.selections
     return isinstance(pairs, ClassPairs) and len(pairs) >= small_pairs.FEWEST_PAIRS
 
