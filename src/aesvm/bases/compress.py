@@ -245,7 +245,7 @@ def _pursuit(
 
 
 def _sample(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """All rows or so many of them, ascending."""
+    """All of the rows, or a sample of ``most`` of them, ascending."""
     if len(rows) <= most:
         return rows
     return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))

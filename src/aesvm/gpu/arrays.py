@@ -22,7 +22,7 @@ from aesvm.gpu.devices import Device, open_device
 _CUDA = 2
 
 #: Arrays on devices, by the name of the device and the identity of the same rows on the host: of
-#: rows that came from there, which nobody else has here, and of rows that were copied there.
+#: rows that were given there (originals), and of rows that were copied there (copies).
 _ORIGINALS: dict[tuple[str, int], Any] = {}
 _COPIES: dict[tuple[str, int], Any] = {}
 

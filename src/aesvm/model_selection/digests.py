@@ -3,7 +3,7 @@
 Values are told by their pickles, as ``joblib.hash`` has it. Functions and classes are pickled by
 their names, which stay as they are when a body is edited: here they are told by their code, its
 constants, defaults and closures, and by whatever global names the code speaks of. Those of
-libraries, which nobody edits between two runs, are told by their names.
+libraries, which do not change between two runs, are told by their names.
 """
 
 from __future__ import annotations
