@@ -69,12 +69,17 @@ class DenseKernel(VectorKernel):
         return factor
 
     def largest(self, rows: NDArray[np.intp]) -> float:
-        largest = 0.0
+        return float(self.sizes[rows].max(initial=0.0))
+
+    @cached_property
+    def sizes(self) -> NDArray[np.float64]:
+        """``gamma |x|^2`` of all rows, seen from the centre: asked for again and again."""
+        sizes = np.empty(self.n_rows)
         with np.errstate(over="ignore"):
-            for _, vectors in self._pieces(rows):
+            for part, vectors in self._pieces(np.arange(self.n_rows)):
                 vectors = vectors - self.center
-                largest = max(largest, float(np.einsum("ij,ij->i", vectors, vectors).max()))
-        return self.parameters.gamma * largest
+                sizes[part] = np.einsum("ij,ij->i", vectors, vectors)
+            return self.parameters.gamma * sizes
 
     def _pieces(self, rows: NDArray[np.intp]):
         step = copied_rows(8 * self.X.shape[1])
