@@ -60,6 +60,24 @@ def test_distances_of_far_rows_do_not_cancel(emulated):
     assert_allclose(found, host.columns(every).expand(X, edges, coefs, lambda sums: sums))
 
 
+@pytest.mark.parametrize("spec", [KernelSpec("rbf", 4.0), KernelSpec("poly", 1.0, 9)], ids=str)
+def test_rows_that_are_no_lines_add_nothing_however_large_their_values(emulated, spec):
+    """The first row is far away, and 150 lines are no whole tile."""
+    X = rows(151)
+    X[0] *= 1e4 if spec.kernel == "poly" else 30.0
+    host = spec.matrix(X, dtype=np.float32, accuracy=1e-1)
+    device = DeviceKernel(host, emulated)
+    vectors = device.vectors(np.arange(151))
+    assert vectors.form.dtype == np.float32
+    lines = np.arange(1, 151, dtype=np.int32)
+    values = host.block(np.arange(1, 151), np.arange(151)).astype(float)
+    for n_outputs in (1, 3):
+        coefs = np.random.default_rng(n_outputs).normal(size=(n_outputs, 150))
+        sums = np.zeros((n_outputs, 151))
+        vectors.sum_lines(vectors, lines, coefs, None, sums)
+        assert_allclose(sums, coefs @ values, rtol=1e-3, atol=1e-2 * np.abs(values).max())
+
+
 @pytest.mark.parametrize("groups", [1, 2, "the second alone"])
 def test_duals_are_those_of_the_host(emulated, groups):
     n = 100
