@@ -11,7 +11,7 @@
 
 #undef INFINITY  // which NVRTC does not have
 
-using std::fabs; using std::fmax; using std::fmin; using std::max; using std::min;
+using std::fabs; using std::fmax; using std::fmin; using std::isnan; using std::max; using std::min;
 
 #define __global__
 #define __device__

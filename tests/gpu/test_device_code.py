@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from aesvm.gpu import cuda, plain
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.smo import _Active, _Everything, minimize
-from aesvm.gpu.steps import Variables, Work
+from aesvm.gpu.steps import Account, Variables, Work
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
 from aesvm.solver.state import DualState, Known, Prepared
@@ -109,6 +109,57 @@ def test_the_worst_violators_are_chosen_even_where_one_may_rise_and_fall(emulate
     work = Work.of(n, 64, np.dtype(np.float64), np)
     operations.choose(work, variables, [slice(0, n)], 0, 1)
     assert set(work.chosen[: work.n_chosen[0]]) == {7, 100}
+
+
+@pytest.mark.parametrize("operations", [cuda, plain], ids=["device", "plain"])
+@pytest.mark.parametrize("where", [0, 7, 100, 319])
+def test_a_slope_that_is_no_number_is_told(emulated, operations, where):
+    n = 320
+    scores = np.arange(n, dtype=float)
+    scores[where] = np.nan
+    every, zeros = np.arange(n, dtype=np.int32), np.zeros(n)
+    bounds = zeros - 1.0, zeros + 1.0
+    groups = np.zeros(n, dtype=np.int8)
+    variables = Variables(scores, every, every, zeros, zeros, *bounds, groups)
+    work = Work.of(n, 64, np.dtype(np.float64), np)
+    operations.choose(work, variables, [slice(0, n)], 0, 1)
+    assert np.isnan(work.account[[Account.LOWEST, Account.HIGHEST]]).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("max_iter", [-1, 0])
+@pytest.mark.parametrize("on_device", [True, False])
+def test_scores_that_are_no_numbers_are_refused(stand_in, value, max_iter, on_device):
+    """As on the host; also where the variable is at a bound, at which its slope tells nothing."""
+    kernel = KernelSpec("linear").matrix(np.eye(6))
+    solve = smo.minimize
+    if on_device:
+        kernel, solve = DeviceKernel(kernel, stand_in), minimize
+    scores, ones = np.zeros(6), np.ones(6)
+    scores[3] = value
+    signs = np.array([1.0, 1.0, 1.0, 1.0, -1.0, -1.0])
+    for start in (np.zeros(6), np.array([1, 0, 0, 1, 1, 1])):
+        with pytest.raises(ValueError, match="not finite numbers: scale the data"):
+            solve(
+                kernel,
+                np.arange(6),
+                signs,
+                -ones,
+                ones,
+                start=start,
+                known=Known(scores, 1.0),
+                max_iter=max_iter,
+            )
+
+
+@pytest.mark.parametrize("device", ["stand_in", "emulated"])
+def test_no_variables(request, device):
+    kernel = KernelSpec("linear").matrix(np.eye(3))
+    none = np.empty(0, dtype=np.intp)
+    device = DeviceKernel(kernel, request.getfixturevalue(device))
+    found = minimize(device, none, np.empty(0), np.empty(0), np.empty(0))
+    assert found.converged
+    assert len(found.alpha) == 0
 
 
 def test_violators_are_taken_up_again_where_those_in_play_can_only_rise(stand_in):
