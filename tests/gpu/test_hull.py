@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aesvm.gpu import hull
 from aesvm.gpu.devices import Device
 from aesvm.gpu.hull import Combinations, Hulls, most_rows, reduce_batch
 from tests import children
@@ -109,6 +110,28 @@ def test_a_ledger_that_is_full_is_made_longer(tmp_path):
     check(problem, tight)
     np.testing.assert_array_equal(tight.selected, roomy.selected)
     np.testing.assert_array_equal(tight.residuals, roomy.residuals)
+
+
+def test_longer_ledgers_take_no_more_memory(monkeypatch):
+    """Every subset needs the longest: they are reduced a few at a time."""
+    n_subsets, n = 100, 4
+    asked, done = [], []
+
+    def launch(device, gram, sizes, weights, tol, work, threads):
+        asked.append(work.ledger_rows.size)
+        enough = work.ledger_rows.shape[1] == n * hull._ENTRIES[-1]
+        if enough:
+            done.extend(sizes)
+            work.selected[...] = sizes[:, None]
+        return np.full(len(gram), 0 if enough else 1)
+
+    monkeypatch.setattr(hull, "_launch", launch)
+    sizes = np.arange(n_subsets) % n + 1
+    gram, weights = np.ones((n_subsets, n, n)), np.ones((n_subsets, n))
+    found = hull._on_device(Device("cuda:0", np, None), gram, sizes, weights, TOL, False)
+    assert done == sizes.tolist()
+    assert found.selected.all()
+    assert max(asked) == asked[0] == n_subsets * n * hull._ENTRIES[0]
 
 
 @pytest.mark.slow
