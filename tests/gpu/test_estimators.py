@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -13,8 +14,12 @@ from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.gpu import arrays, plain
+from aesvm.gpu.devices import Device
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
+from aesvm.model_selection import AEGridSearchCV
+from aesvm.out_of_core.reducer import RowReducer
+from aesvm.sets.derive import ReductionSettings
 
 
 @pytest.fixture(name="many_rounds", autouse=True)
@@ -206,3 +211,41 @@ def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
     AESVC(gamma=1.0, device="cuda", refine="exact").fit(X, y)
     assert len(copied) == 1
     assert not arrays._COPIES
+
+
+def test_workers_of_a_cluster_copy_rows_once_for_a_task(stand_in, monkeypatch):
+    pytest.importorskip("distributed")
+    from aesvm.dask import rows as workers
+    from aesvm.dask.partitions import Partition
+
+    X, y = moons(300)
+    copied = []
+    monkeypatch.setattr(arrays, "copied", lambda device, own: copied.append(own) or own.copy())
+    reducer = RowReducer(
+        KernelSpec("rbf", 0.1, device="cuda"), ReductionSettings(0.01, 50, 100, "distance")
+    )
+    part = workers._part(workers.Features(2, "AESVC"), reducer, 0, 0.01, 1, Partition(X, y, None))
+    assert 0 < len(part.part.representatives()) < 300
+    assert len(copied) == 1
+    assert not arrays._COPIES
+
+
+def test_candidates_of_a_search_are_scored_on_the_device_of_their_name(stand_in, monkeypatch):
+    """A GPU other than the first must be the current one while it computes."""
+    X, y = moons(200)
+    inside = []
+    here = Device.here
+
+    @contextmanager
+    def watched(self):
+        with here(self):
+            inside.append(self.name)
+            yield
+            inside.pop()
+
+    monkeypatch.setattr(Device, "here", watched)
+    sum_lines = plain.sum_lines
+    monkeypatch.setattr(plain, "sum_lines", lambda *given: sum_lines(*given) if inside else 1 / 0)
+    search = AEGridSearchCV(AESVC(device="cuda"), {"gamma": [0.5, 1.0], "C": [1.0, 2.0]}, cv=2)
+    search.fit(X, y)
+    assert search.best_score_ > 0.8

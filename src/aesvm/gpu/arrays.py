@@ -43,14 +43,15 @@ def computing_on(name: str) -> Iterator[None]:
         return
     with _Computing.lock:
         _Computing.n += 1
-    try:
-        with device.here():
+    with device.here():
+        try:
             yield
-    finally:
-        with _Computing.lock:
-            _Computing.n -= 1
-            if not _Computing.n:
-                _COPIES.clear()
+        finally:
+            with _Computing.lock:
+                _Computing.n -= 1
+                if not _Computing.n:
+                    _COPIES.clear()
+                    device.give_back()
 
 
 def is_on_gpu(values: Any) -> bool:
