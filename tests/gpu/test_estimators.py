@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.gpu import arrays, plain
+from aesvm.gpu import arrays, matrix, plain
 from aesvm.gpu.devices import Device
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
@@ -158,7 +158,7 @@ class OnGPU(np.ndarray):
     __cuda_array_interface__ = ()
 
     def get(self):
-        return np.array(self)
+        return np.array(self, order="C")
 
 
 def test_rows_of_a_gpu_need_a_gpu(stand_in):
@@ -176,6 +176,38 @@ def test_rows_of_a_gpu_are_known_there_again(stand_in, monkeypatch):
     assert type(model.decision_function(X.view(OnGPU))) is np.ndarray  # as the device has arrays
     AESVC(gamma=1.0, device="cuda").fit(X, y)
     assert copied
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda X: X,
+        np.asfortranarray,
+        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+        lambda X: X.astype(np.float32),
+    ],
+    ids=["rows", "fortran", "slice", "single"],
+)
+def test_predictions_use_the_rows_that_are_there(stand_in, monkeypatch, given):
+    X, y = moons(300)
+    model = AESVC(gamma=1.0, device="cuda").fit(X, y)
+    rows = given(X)
+    wanted = model.decision_function(rows)
+    used = []
+    monkeypatch.setattr(matrix, "copied", lambda device, own: used.append(own) or np.asarray(own))
+    assert_allclose(model.decision_function(rows.view(OnGPU)), wanted)
+    assert used
+    assert all(type(own) is OnGPU for own in used)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int32, bool])
+def test_rows_of_a_gpu_of_other_types_are_those_of_the_host(stand_in, dtype):
+    X, y = make_classification(200, 5, random_state=0)
+    X = (2.0 * X).astype(dtype)
+    model = AESVC(gamma=0.1, device="cuda")
+    wanted = model.fit(X, y).decision_function(X)
+    rows = X.view(OnGPU)
+    assert_allclose(model.fit(rows, y.view(OnGPU)).decision_function(rows), wanted)
 
 
 class OfAnotherLibrary:

@@ -85,7 +85,8 @@ def to_host(values: Any, name: str, device: str) -> Any:
         )
     there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
     here = gpu.to_host(there)
-    if here.ndim == 2 and here.dtype in (np.float32, np.float64) and here.flags.c_contiguous:
+    on_another = getattr(there.device, "id", gpu.number) != gpu.number
+    if here.ndim == 2 and here.dtype in (np.float32, np.float64) and not on_another:
         _remember(_ORIGINALS, gpu, here, there)
     return here
 
@@ -102,6 +103,11 @@ def like_input(result: Any, X: Any, device: str) -> Any:
     if hasattr(X, "__array_namespace__"):  # of the array API standard: JAX
         return X.__array_namespace__().from_dlpack(there)
     return import_module(type(X).__module__.partition(".")[0]).from_dlpack(there)  # PyTorch
+
+
+def original(device: Device, X: Any) -> Any:
+    """The rows that X is a copy of, where they were given on the device; else X."""
+    return _ORIGINALS.get((device.name, id(X)), X)
 
 
 def rows_there(device: Device, X: Any) -> Any:
