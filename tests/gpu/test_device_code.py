@@ -7,9 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from aesvm.gpu import cuda, plain
+from aesvm.gpu.forms import form_of
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.smo import _Active, _Everything, minimize
 from aesvm.gpu.steps import Account, Variables, Work
+from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
 from aesvm.solver.state import DualState, Known, Prepared
@@ -45,6 +47,44 @@ def test_sums_and_blocks_are_those_of_the_host(emulated, spec, dtype):
         assert_allclose(found, wanted, rtol=tol, atol=tol)
     some = np.arange(3, 140)
     assert_allclose(device.square(some), host.square(some), rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize(("n_lines", "width", "n_outputs"), [(1, 1, 1), (65, 8, 33), (130, 9, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tiles_of_any_shape(emulated, dtype, n_lines, width, n_outputs):
+    """Of one row and one feature; around the edges of tiles, and of outputs summed up together."""
+    host = KernelSpec("rbf", 0.7).matrix(rows(n_lines, width), dtype=dtype)
+    device = DeviceKernel(host, emulated)
+    every, edges = np.arange(n_lines), np.array([0, n_lines])
+    coefs = np.random.default_rng(2).normal(size=(n_lines, n_outputs))
+    tol = 1e-4 if dtype == np.float32 else 1e-12
+    for n_columns in (1, 63, 64, 65, 129):
+        new = rows(n_columns, width, 1)
+        found = device.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        wanted = host.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        assert_allclose(found, wanted, rtol=tol, atol=tol)
+    assert_allclose(device.square(every), host.square(every), rtol=tol, atol=tol)
+
+
+def test_rows_whose_numbers_are_over_two_to_the_thirty_first(emulated):
+    """Of them all but a few are never touched, so that they take no memory."""
+    try:
+        far = np.zeros((2**28 + 2, 8), dtype=np.float32)
+        norms = np.zeros(len(far), dtype=np.float32)
+    except MemoryError:
+        pytest.skip("there is too little address space")
+    own = rows(3, 8).astype(np.float32)
+    far[-2:] = own[:2]
+    form = form_of(KernelSpec("linear").matrix(own), np.dtype(np.float32))
+    lines = DenseVectors(emulated, form, far, norms)
+    columns = DenseVectors(emulated, form, own, np.zeros(3, dtype=np.float32))
+    numbers = np.array([len(far) - 2, len(far) - 1], dtype=np.int32)
+    sums = np.zeros((1, 3))
+    columns.sum_lines(lines, numbers, np.array([[1.0, -2.0]]), None, sums)
+    assert_allclose(sums[0], (own[0] - 2.0 * own[1]) @ own.T, rtol=1e-5)
+    found = np.empty((2, 2), dtype=np.float32)
+    lines.write_square(numbers, np.array([2], dtype=np.int32), found)
+    assert_allclose(found, own[:2] @ own[:2].T, rtol=1e-5)
 
 
 def test_distances_of_far_rows_do_not_cancel(emulated):
