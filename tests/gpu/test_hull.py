@@ -145,6 +145,16 @@ def test_points_on_a_line_need_its_two_ends(tmp_path):
     assert sorted(x[hulls.selected[0]]) == [0.0, 5.0]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [-1e35, 1e35, np.nan])
+def test_values_out_of_any_reach_are_read_within_the_subset(tmp_path, scale):
+    """The simulator refuses to read beyond; none of the rows can be represented by others."""
+    gram = np.full((1, 6, 6), scale)
+    weights = np.ones((1, 6))
+    problem = {"gram": gram, "sizes": np.array([6]), "weights": weights, "tol": 1e-3}
+    assert simulate(tmp_path, problem, 4).selected.any()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_stand_in_of_the_host_keeps_the_bound(dtype):
     problem = clouds(dtype)
