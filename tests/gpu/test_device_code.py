@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm.gpu import cuda, plain
+from aesvm.gpu import cuda, linear_algebra, plain
 from aesvm.gpu.forms import form_of
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.smo import _Active, _Everything, minimize
@@ -135,6 +135,27 @@ def test_duals_are_those_of_the_host(emulated, groups):
     wanted = smo.minimize(host, *problem, **parameters)
     assert found.converged
     assert found.objective == pytest.approx(wanted.objective, rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nothing_depends_on_which_thread_comes_first(emulated, monkeypatch, dtype):
+    n = 200
+    X, new = rows(n, 5), rows(140, 5, 1)
+    signs = np.where(X[:, 0] * X[:, 1] + 0.1 * rows(n, 1, 3)[:, 0] > 0, 1.0, -1.0)
+    device = DeviceKernel(KernelSpec("rbf", 3.0).matrix(X, dtype=dtype), emulated)
+    problem = np.arange(n), signs, -np.ones(n), np.ones(n)
+    groups = (signs > 0).astype(int)
+    coefs = np.random.default_rng(0).normal(size=(n, 5))
+    found = []
+    for _ in range(2):
+        solution = minimize(device, *problem, groups=groups, start=np.full(n, 0.3))
+        columns = device.columns(np.arange(n))
+        sums = columns.expand(new, np.array([0, 90, n]), coefs, lambda own: own)
+        weighted = linear_algebra.sum_rows(device.square(np.arange(n)), None, coefs[:, 0].copy())
+        found.append([solution.alpha, solution.scores, sums, weighted])
+        monkeypatch.setenv("BACKWARDS", "1")
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("operations", [cuda, plain], ids=["device", "plain"])
