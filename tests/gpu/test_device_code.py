@@ -51,8 +51,10 @@ def test_sums_and_blocks_are_those_of_the_host(emulated, spec, dtype):
 
 @pytest.mark.parametrize(("n_lines", "width", "n_outputs"), [(1, 1, 1), (65, 8, 33), (130, 9, 1)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_tiles_of_any_shape(emulated, dtype, n_lines, width, n_outputs):
+@pytest.mark.parametrize("n_blocks", [1, 1024])
+def test_tiles_of_any_shape(emulated, monkeypatch, n_blocks, dtype, n_lines, width, n_outputs):
     """Of one row and one feature; around the edges of tiles, and of outputs summed up together."""
+    monkeypatch.setattr(cuda, "_ENOUGH_BLOCKS", n_blocks)
     host = KernelSpec("rbf", 0.7).matrix(rows(n_lines, width), dtype=dtype)
     device = DeviceKernel(host, emulated)
     every, edges = np.arange(n_lines), np.array([0, n_lines])
@@ -139,6 +141,7 @@ def test_duals_are_those_of_the_host(emulated, groups):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_nothing_depends_on_which_thread_comes_first(emulated, monkeypatch, dtype):
+    monkeypatch.setattr(cuda, "_ENOUGH_BLOCKS", 1)  # several tiles to a block
     n = 200
     X, new = rows(n, 5), rows(140, 5, 1)
     signs = np.where(X[:, 0] * X[:, 1] + 0.1 * rows(n, 1, 3)[:, 0] > 0, 1.0, -1.0)

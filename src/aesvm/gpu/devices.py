@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 #: The share of the device's free memory that a fit may take.
 MEMORY_SHARE = 0.8
 
-#: Bytes that may stay with CuPy when all is computed: as much as many predictions take in turn, each
-#: of which would have to ask the driver again, and wait.
+#: Bytes that may stay with CuPy when all is computed: the next prediction need not ask the driver
+#: for them again, and wait.
 _POOLED_BYTES = 2.0**30
 
 _INSTALL = 'pip install "aesvm[gpu]" (CuPy for CUDA 12; cupy-cuda13x for CUDA 13)'
