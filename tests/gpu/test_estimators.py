@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -220,10 +220,13 @@ class OfAnotherLibrary:
         return self
 
 
-def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in):
+def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in, monkeypatch):
     result = np.arange(3)
+    entered = []
+    monkeypatch.setattr(Device, "here", lambda self: entered.append(self) or nullcontext())
     said, there = arrays.like_input(result, OfAnotherLibrary(), "cuda")
     assert said == "taken over"
+    assert entered == [stand_in]  # which need not be the first GPU
     assert_allclose(there, result)
     assert arrays.like_input(np.array(["a"]), OfAnotherLibrary(), "cuda").dtype.kind == "U"
     assert arrays.like_input(result, np.ones((3, 2)), "cuda") is result

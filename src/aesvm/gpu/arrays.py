@@ -85,8 +85,8 @@ def to_host(values: Any, name: str, device: str) -> Any:
         )
     there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
     here = gpu.to_host(there)
-    on_another = getattr(there.device, "id", gpu.number) != gpu.number
-    if here.ndim == 2 and here.dtype in (np.float32, np.float64) and not on_another:
+    on_it = gpu.xp is np or there.device.id == gpu.number  # not on another GPU
+    if here.ndim == 2 and here.dtype in (np.float32, np.float64) and on_it:
         _remember(_ORIGINALS, gpu, here, there)
     return here
 
@@ -97,7 +97,8 @@ def like_input(result: Any, X: Any, device: str) -> Any:
         return result
     gpu = open_device(device)
     assert gpu is not None
-    there = gpu.array(result)
+    with gpu.here():
+        there = gpu.array(result)
     if hasattr(X, "get"):
         return there
     if hasattr(X, "__array_namespace__"):  # of the array API standard: JAX
