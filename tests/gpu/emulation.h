@@ -1,9 +1,11 @@
 // Device code on this processor: threads of a block are fibers, which take turns at barriers.
 //
 // Blocks run one after another, so that memory which a block shares may be static. Slow, and exact:
-// it is for tests of what kernels compute, where there is a C++ compiler and no GPU.
+// it is for tests of what kernels compute, where there is a C++ compiler and no GPU. The last block
+// and thread come first where the environment has BACKWARDS: what differs then lacks a barrier.
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <ucontext.h>
@@ -11,7 +13,7 @@
 
 #undef INFINITY  // which NVRTC does not have
 
-using std::fabs; using std::fmax; using std::fmin; using std::max; using std::min;
+using std::fabs; using std::fmax; using std::fmin; using std::isnan; using std::max; using std::min;
 
 #define __global__
 #define __device__
@@ -85,9 +87,11 @@ static void launch(unsigned across, unsigned down, unsigned threads, std::functi
     fibers.resize(threads);
     warps.assign((threads + 31) / 32, {32, 0, 0});
     block = {threads, 0, 0};
+    const bool backwards = std::getenv("BACKWARDS");
+    const auto turn = [=](unsigned k, unsigned n) { return backwards ? n - 1 - k : k; };
     for (unsigned y = 0; y < down; y++)
         for (unsigned x = 0; x < across; x++) {
-            blockIdx = {x, y};
+            blockIdx = {turn(x, across), turn(y, down)};
             for (Fiber &fiber : fibers) {
                 fiber.stack.resize(1 << 16);
                 fiber.done = false;
@@ -99,7 +103,8 @@ static void launch(unsigned across, unsigned down, unsigned threads, std::functi
             }
             for (bool left = true; left;) {
                 left = false;
-                for (current = 0; current < threads; current++) {
+                for (unsigned k = 0; k < threads; k++) {
+                    current = turn(k, threads);
                     if (fibers[current].done) continue;
                     threadIdx = {current, 0};
                     swapcontext(&scheduler, &fibers[current].context);

@@ -29,7 +29,7 @@ class EmulatedModule:
     def __init__(self, code, options, folder):
         source = folder / "kernels.cpp"
         source.write_text(f'#include "{_HEADER}"\n{code}')
-        flags = [COMPILER, "-O1", "-w", *(one for one in options if one != "-std=c++14")]
+        flags = [COMPILER, "-O1", "-w", *options]
         expanded = subprocess.run(
             [*flags, "-std=c++17", "-E", "-P", str(source)],
             capture_output=True,

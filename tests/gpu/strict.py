@@ -15,7 +15,9 @@ import scipy.linalg
 
 from aesvm.gpu import linear_algebra, plain
 from aesvm.gpu.devices import Device
+from aesvm.gpu.forms import Form
 from aesvm.gpu.vectors import DenseVectors
+from aesvm.sets.hull import approximate_extreme_points
 
 
 class There:
@@ -82,7 +84,8 @@ def _operator(name):
         return wrapped(function(unwrapped(other), self.own))
 
     def in_place(self, other):
-        self.own[...] = function(self.own, unwrapped(other))
+        changed = getattr(operator, f"i{name.rstrip('_')}")
+        self.own = changed(self.own, unwrapped(other))
         return self
 
     return forward, backward, in_place
@@ -93,13 +96,13 @@ def _unary(name):
     return lambda self: wrapped(function(self.own))
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "matmul", "and_", "or_"):
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "matmul", "and_", "or_", "lshift"):
     _bare = _name.rstrip("_")
     for _prefix, _function in zip(("", "r", "i"), _operator(_name), strict=True):
         setattr(There, f"__{_prefix}{_bare}__", _function)
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(There, f"__{_name}__", _operator(_name)[0])
-for _name in ("neg", "invert"):
+for _name in ("neg", "invert", "abs"):
     setattr(There, f"__{_name}__", _unary(_name))
 
 
@@ -119,6 +122,8 @@ def unwrapped(given: Any) -> Any:
         return given.own
     if isinstance(given, np.ndarray) and given.ndim:
         raise TypeError("an array of the host is given to the device.")
+    if hasattr(given, "_make"):  # a named tuple
+        return given._make(map(unwrapped, given))
     if isinstance(given, tuple | list):
         return type(given)(unwrapped(one) for one in given)
     if isinstance(given, dict):
@@ -140,34 +145,33 @@ class Namespace:
 
 
 class Operations:
-    """Those of ``plain`` that values take."""
+    """Those of ``plain``, of these arrays."""
 
-    @staticmethod
-    def sum_lines(form, columns, lines, numbers, coefs, count, sums):
-        own = [bare(columns), bare(lines), *map(unwrapped, (numbers, coefs, count, sums))]
-        plain.sum_lines(form, *own)
+    WORKING_SET = plain.WORKING_SET
 
-    @staticmethod
-    def write_values(form, columns, column_numbers, lines, line_numbers, count, out):
-        own = [bare(columns), unwrapped(column_numbers), bare(lines), unwrapped(line_numbers)]
-        plain.write_values(form, *own, unwrapped(count), unwrapped(out))
+    def __getattr__(self, name):
+        function = getattr(plain, name)
+        return lambda *given: function(*(bare(one) for one in given))
 
 
-def bare(vectors):
-    return DenseVectors(
-        vectors.device, vectors.form, unwrapped(vectors.rows), unwrapped(vectors.norms)
-    )
+def bare(given):
+    if not isinstance(given, DenseVectors):
+        return given if isinstance(given, Form) else unwrapped(given)
+    return DenseVectors(given.device, given.form, unwrapped(given.rows), unwrapped(given.norms))
 
 
 class StrictDevice(Device):
     def __init__(self, name):
-        super().__init__(name, Namespace(), Operations)
+        super().__init__(name, Namespace(), Operations())
 
     @contextmanager
     def here(self):
         yield
 
     def wait(self):
+        pass
+
+    def give_back(self, most=0):
         pass
 
     def free_bytes(self):
@@ -193,3 +197,23 @@ def give_linear_algebra(monkeypatch):
 
     for function in (cholesky, solve_triangular, product, sum_rows):
         monkeypatch.setattr(linear_algebra, function.__name__, function)
+
+
+def reduce_on_the_host(device, gram, sizes, weights, tol, work, threads):
+    """What the kernel of ``hull`` does, in its place."""
+    gram, sizes, weights, work = (unwrapped(one) for one in (gram, sizes, weights, work))
+    for b, size in enumerate(sizes):
+        found = approximate_extreme_points(np.ascontiguousarray(gram[b, :size, :size]), tol)
+        if len(found.indices) > work.ledger_rows.shape[1]:
+            work.answers[b] = 1
+            continue
+        work.selected[b, found.selected] = 1
+        work.start[b, :size] = found.indptr[:-1]
+        work.length[b, :size] = np.diff(found.indptr)
+        work.length[b, found.selected] = 0
+        work.ledger_rows[b, : len(found.indices)] = found.indices
+        work.ledger_coefs[b, : len(found.coefs)] = found.coefs
+        work.residuals[b, :size] = found.residuals
+        given = np.repeat(weights[b, :size], np.diff(found.indptr)) * found.coefs
+        work.sums[b] = np.bincount(found.indices, given, gram.shape[1])
+    return work.answers

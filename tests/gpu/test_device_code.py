@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm.gpu import cuda, plain
+from aesvm.gpu import cuda, linear_algebra, plain
+from aesvm.gpu.forms import form_of
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.smo import _Active, _Everything, minimize
-from aesvm.gpu.steps import Variables, Work
+from aesvm.gpu.steps import Account, Variables, Work
+from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
 from aesvm.solver.state import DualState, Known, Prepared
@@ -47,6 +49,46 @@ def test_sums_and_blocks_are_those_of_the_host(emulated, spec, dtype):
     assert_allclose(device.square(some), host.square(some), rtol=tol, atol=tol)
 
 
+@pytest.mark.parametrize(("n_lines", "width", "n_outputs"), [(1, 1, 1), (65, 8, 33), (130, 9, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_blocks", [1, 1024])
+def test_tiles_of_any_shape(emulated, monkeypatch, n_blocks, dtype, n_lines, width, n_outputs):
+    """Of one row and one feature; around the edges of tiles, and of outputs summed up together."""
+    monkeypatch.setattr(cuda, "_ENOUGH_BLOCKS", n_blocks)
+    host = KernelSpec("rbf", 0.7).matrix(rows(n_lines, width), dtype=dtype)
+    device = DeviceKernel(host, emulated)
+    every, edges = np.arange(n_lines), np.array([0, n_lines])
+    coefs = np.random.default_rng(2).normal(size=(n_lines, n_outputs))
+    tol = 1e-4 if dtype == np.float32 else 1e-12
+    for n_columns in (1, 63, 64, 65, 129):
+        new = rows(n_columns, width, 1)
+        found = device.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        wanted = host.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        assert_allclose(found, wanted, rtol=tol, atol=tol)
+    assert_allclose(device.square(every), host.square(every), rtol=tol, atol=tol)
+
+
+def test_rows_whose_numbers_are_over_two_to_the_thirty_first(emulated):
+    """Of them all but a few are never touched, so that they take no memory."""
+    try:
+        far = np.zeros((2**28 + 2, 8), dtype=np.float32)
+        norms = np.zeros(len(far), dtype=np.float32)
+    except MemoryError:
+        pytest.skip("there is too little address space")
+    own = rows(3, 8).astype(np.float32)
+    far[-2:] = own[:2]
+    form = form_of(KernelSpec("linear").matrix(own), np.dtype(np.float32))
+    lines = DenseVectors(emulated, form, far, norms)
+    columns = DenseVectors(emulated, form, own, np.zeros(3, dtype=np.float32))
+    numbers = np.array([len(far) - 2, len(far) - 1], dtype=np.int32)
+    sums = np.zeros((1, 3))
+    columns.sum_lines(lines, numbers, np.array([[1.0, -2.0]]), None, sums)
+    assert_allclose(sums[0], (own[0] - 2.0 * own[1]) @ own.T, rtol=1e-5)
+    found = np.empty((2, 2), dtype=np.float32)
+    lines.write_square(numbers, np.array([2], dtype=np.int32), found)
+    assert_allclose(found, own[:2] @ own[:2].T, rtol=1e-5)
+
+
 def test_distances_of_far_rows_do_not_cancel(emulated):
     X = 1e6 * rows(80, 3)
     host = KernelSpec("rbf", 1e-9).matrix(X, dtype=np.float64, accuracy=1e-14)
@@ -58,6 +100,24 @@ def test_distances_of_far_rows_do_not_cancel(emulated):
     edges = np.array([0, 80])
     found = columns.expand(X, edges, coefs, lambda sums: sums)
     assert_allclose(found, host.columns(every).expand(X, edges, coefs, lambda sums: sums))
+
+
+@pytest.mark.parametrize("spec", [KernelSpec("rbf", 4.0), KernelSpec("poly", 1.0, 9)], ids=str)
+def test_rows_that_are_no_lines_add_nothing_however_large_their_values(emulated, spec):
+    """The first row is far away, and 150 lines are no whole tile."""
+    X = rows(151)
+    X[0] *= 1e4 if spec.kernel == "poly" else 30.0
+    host = spec.matrix(X, dtype=np.float32, accuracy=1e-1)
+    device = DeviceKernel(host, emulated)
+    vectors = device.vectors(np.arange(151))
+    assert vectors.form.dtype == np.float32
+    lines = np.arange(1, 151, dtype=np.int32)
+    values = host.block(np.arange(1, 151), np.arange(151)).astype(float)
+    for n_outputs in (1, 3):
+        coefs = np.random.default_rng(n_outputs).normal(size=(n_outputs, 150))
+        sums = np.zeros((n_outputs, 151))
+        vectors.sum_lines(vectors, lines, coefs, None, sums)
+        assert_allclose(sums, coefs @ values, rtol=1e-3, atol=1e-2 * np.abs(values).max())
 
 
 @pytest.mark.parametrize("groups", [1, 2, "the second alone"])
@@ -79,6 +139,28 @@ def test_duals_are_those_of_the_host(emulated, groups):
     assert found.objective == pytest.approx(wanted.objective, rel=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nothing_depends_on_which_thread_comes_first(emulated, monkeypatch, dtype):
+    monkeypatch.setattr(cuda, "_ENOUGH_BLOCKS", 1)  # several tiles to a block
+    n = 200
+    X, new = rows(n, 5), rows(140, 5, 1)
+    signs = np.where(X[:, 0] * X[:, 1] + 0.1 * rows(n, 1, 3)[:, 0] > 0, 1.0, -1.0)
+    device = DeviceKernel(KernelSpec("rbf", 3.0).matrix(X, dtype=dtype), emulated)
+    problem = np.arange(n), signs, -np.ones(n), np.ones(n)
+    groups = (signs > 0).astype(int)
+    coefs = np.random.default_rng(0).normal(size=(n, 5))
+    found = []
+    for _ in range(2):
+        solution = minimize(device, *problem, groups=groups, start=np.full(n, 0.3))
+        columns = device.columns(np.arange(n))
+        sums = columns.expand(new, np.array([0, 90, n]), coefs, lambda own: own)
+        weighted = linear_algebra.sum_rows(device.square(np.arange(n)), None, coefs[:, 0].copy())
+        found.append([solution.alpha, solution.scores, sums, weighted])
+        monkeypatch.setenv("BACKWARDS", "1")
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("operations", [cuda, plain], ids=["device", "plain"])
 def test_the_worst_violators_are_chosen_even_where_one_may_rise_and_fall(emulated, operations):
     """The others rest at their lower bounds: of its chunk it is the best to rise, and to fall."""
@@ -91,6 +173,57 @@ def test_the_worst_violators_are_chosen_even_where_one_may_rise_and_fall(emulate
     work = Work.of(n, 64, np.dtype(np.float64), np)
     operations.choose(work, variables, [slice(0, n)], 0, 1)
     assert set(work.chosen[: work.n_chosen[0]]) == {7, 100}
+
+
+@pytest.mark.parametrize("operations", [cuda, plain], ids=["device", "plain"])
+@pytest.mark.parametrize("where", [0, 7, 100, 319])
+def test_a_slope_that_is_no_number_is_told(emulated, operations, where):
+    n = 320
+    scores = np.arange(n, dtype=float)
+    scores[where] = np.nan
+    every, zeros = np.arange(n, dtype=np.int32), np.zeros(n)
+    bounds = zeros - 1.0, zeros + 1.0
+    groups = np.zeros(n, dtype=np.int8)
+    variables = Variables(scores, every, every, zeros, zeros, *bounds, groups)
+    work = Work.of(n, 64, np.dtype(np.float64), np)
+    operations.choose(work, variables, [slice(0, n)], 0, 1)
+    assert np.isnan(work.account[[Account.LOWEST, Account.HIGHEST]]).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("max_iter", [-1, 0])
+@pytest.mark.parametrize("on_device", [True, False])
+def test_scores_that_are_no_numbers_are_refused(stand_in, value, max_iter, on_device):
+    """As on the host; also where the variable is at a bound, at which its slope tells nothing."""
+    kernel = KernelSpec("linear").matrix(np.eye(6))
+    solve = smo.minimize
+    if on_device:
+        kernel, solve = DeviceKernel(kernel, stand_in), minimize
+    scores, ones = np.zeros(6), np.ones(6)
+    scores[3] = value
+    signs = np.array([1.0, 1.0, 1.0, 1.0, -1.0, -1.0])
+    for start in (np.zeros(6), np.array([1, 0, 0, 1, 1, 1])):
+        with pytest.raises(ValueError, match="not finite numbers: scale the data"):
+            solve(
+                kernel,
+                np.arange(6),
+                signs,
+                -ones,
+                ones,
+                start=start,
+                known=Known(scores, 1.0),
+                max_iter=max_iter,
+            )
+
+
+@pytest.mark.parametrize("device", ["stand_in", "emulated"])
+def test_no_variables(request, device):
+    kernel = KernelSpec("linear").matrix(np.eye(3))
+    none = np.empty(0, dtype=np.intp)
+    device = DeviceKernel(kernel, request.getfixturevalue(device))
+    found = minimize(device, none, np.empty(0), np.empty(0), np.empty(0))
+    assert found.converged
+    assert len(found.alpha) == 0
 
 
 def test_violators_are_taken_up_again_where_those_in_play_can_only_rise(stand_in):

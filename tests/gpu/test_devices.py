@@ -5,12 +5,15 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from aesvm import AESVC
 from aesvm.gpu import devices
+from aesvm.gpu.arrays import computing_on
 from aesvm.gpu.devices import Device, DeviceMemoryError, open_device
 
 
@@ -65,6 +68,44 @@ def test_too_little_memory_is_said_in_bytes():
     said = str(pickle.loads(pickle.dumps(found)))  # as processes of a search send it
     assert "2,048 bytes more were wanted" in said
     assert "max_vectors" in said
+
+
+class FakePool:
+    """CuPy with a pool of memory, of which so many bytes are free."""
+
+    def __init__(self, free):
+        self.free, self.n_freed = free, 0
+        memory = SimpleNamespace(OutOfMemoryError=MemoryError)
+        self.cuda = SimpleNamespace(Device=lambda number: nullcontext(), memory=memory)
+
+    def get_default_memory_pool(self):
+        return self
+
+    def free_bytes(self):
+        return self.free
+
+    def free_all_blocks(self):
+        self.n_freed += 1
+
+
+@pytest.mark.parametrize(("free", "n_freed"), [(1e6, 0), (1e10, 1)])
+def test_memory_is_given_back_once_and_where_it_is_much(monkeypatch, free, n_freed):
+    pool = FakePool(free)
+    device = Device("cuda:0", pool, None)
+    monkeypatch.setattr(devices, "cuda_device", lambda number: device)
+    with computing_on("cuda"):
+        for _ in range(5):
+            with device.here():
+                pass
+        assert pool.n_freed == 0
+    assert pool.n_freed == n_freed
+
+
+def test_all_memory_is_given_back_where_it_was_too_little():
+    pool = FakePool(1e6)
+    with pytest.raises(DeviceMemoryError), Device("cuda:0", pool, None).here():
+        raise MemoryError("Out of memory allocating 2,048 bytes (allocated so far: 1 bytes).")
+    assert pool.n_freed == 1
 
 
 def test_nothing_imports_cuda_unasked():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -12,9 +13,16 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.gpu import arrays, plain
+from aesvm.gpu import arrays, matrix, plain
+from aesvm.gpu.devices import Device
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
+from aesvm.machines.hinge import Hinge
+from aesvm.machines.rows import EveryRow
+from aesvm.model_selection import AEGridSearchCV
+from aesvm.out_of_core.part import SentMachine, SentMachines
+from aesvm.out_of_core.reducer import RowReducer
+from aesvm.sets.derive import ReductionSettings
 
 
 @pytest.fixture(name="many_rounds", autouse=True)
@@ -150,7 +158,7 @@ class OnGPU(np.ndarray):
     __cuda_array_interface__ = ()
 
     def get(self):
-        return np.array(self)
+        return np.array(self, order="C")
 
 
 def test_rows_of_a_gpu_need_a_gpu(stand_in):
@@ -170,6 +178,38 @@ def test_rows_of_a_gpu_are_known_there_again(stand_in, monkeypatch):
     assert copied
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda X: X,
+        np.asfortranarray,
+        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+        lambda X: X.astype(np.float32),
+    ],
+    ids=["rows", "fortran", "slice", "single"],
+)
+def test_predictions_use_the_rows_that_are_there(stand_in, monkeypatch, given):
+    X, y = moons(300)
+    model = AESVC(gamma=1.0, device="cuda").fit(X, y)
+    rows = given(X)
+    wanted = model.decision_function(rows)
+    used = []
+    monkeypatch.setattr(matrix, "copied", lambda device, own: used.append(own) or np.asarray(own))
+    assert_allclose(model.decision_function(rows.view(OnGPU)), wanted)
+    assert used
+    assert all(type(own) is OnGPU for own in used)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int32, bool])
+def test_rows_of_a_gpu_of_other_types_are_those_of_the_host(stand_in, dtype):
+    X, y = make_classification(200, 5, random_state=0)
+    X = (2.0 * X).astype(dtype)
+    model = AESVC(gamma=0.1, device="cuda")
+    wanted = model.fit(X, y).decision_function(X)
+    rows = X.view(OnGPU)
+    assert_allclose(model.fit(rows, y.view(OnGPU)).decision_function(rows), wanted)
+
+
 class OfAnotherLibrary:
     """An array on a GPU, of a library that keeps to the array API standard."""
 
@@ -180,10 +220,13 @@ class OfAnotherLibrary:
         return self
 
 
-def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in):
+def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in, monkeypatch):
     result = np.arange(3)
+    entered = []
+    monkeypatch.setattr(Device, "here", lambda self: entered.append(self) or nullcontext())
     said, there = arrays.like_input(result, OfAnotherLibrary(), "cuda")
     assert said == "taken over"
+    assert entered == [stand_in]  # which need not be the first GPU
     assert_allclose(there, result)
     assert arrays.like_input(np.array(["a"]), OfAnotherLibrary(), "cuda").dtype.kind == "U"
     assert arrays.like_input(result, np.ones((3, 2)), "cuda") is result
@@ -206,3 +249,50 @@ def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
     AESVC(gamma=1.0, device="cuda", refine="exact").fit(X, y)
     assert len(copied) == 1
     assert not arrays._COPIES
+
+
+def test_workers_of_a_cluster_copy_rows_once_for_a_task(stand_in, monkeypatch):
+    pytest.importorskip("distributed")
+    from aesvm.dask import rows as workers
+    from aesvm.dask.partitions import Partition
+
+    X, y = moons(300)
+    spec = KernelSpec("rbf", 0.1, device="cuda")
+    settings = ReductionSettings(0.01, 50, 100, "distance")
+    features = workers.Features(2, "AESVC")
+    part = workers._part(features, RowReducer(spec, settings), 0, 0.01, 1, Partition(X, y, None))
+    machine = SentMachine(EveryRow(300, 1.0), np.arange(20), np.ones(20), (0.0,), 5.0)
+    sent = SentMachines(X[:20], {0: machine, 1: machine}, spec, Hinge(), 1e-3)
+    copied = []
+    monkeypatch.setattr(arrays, "copied", lambda device, own: copied.append(own) or own.copy())
+    scores = workers._score(part, sent)
+    assert set(scores) == {0, 1}
+    assert len(copied) == 1
+    assert not arrays._COPIES
+
+
+def test_candidates_of_a_search_are_scored_on_the_device_of_their_name(stand_in, monkeypatch):
+    """A GPU other than the first must be the current one while it computes."""
+    X, y = moons(200)
+    inside = []
+    here = Device.here
+
+    @contextmanager
+    def watched(self):
+        with here(self):
+            inside.append(self.name)
+            yield
+            inside.pop()
+
+    monkeypatch.setattr(Device, "here", watched)
+    outside = []
+    sum_lines = plain.sum_lines
+
+    def watched_sums(*given):
+        outside.extend([given] * (not inside))
+        sum_lines(*given)
+
+    monkeypatch.setattr(plain, "sum_lines", watched_sums)
+    search = AEGridSearchCV(AESVC(device="cuda"), {"gamma": [0.5, 1.0], "C": [1.0, 2.0]}, cv=2)
+    search.fit(X, y)
+    assert not outside

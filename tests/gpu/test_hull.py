@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aesvm.gpu import hull
 from aesvm.gpu.devices import Device
 from aesvm.gpu.hull import Combinations, Hulls, most_rows, reduce_batch
 from tests import children
@@ -111,6 +112,28 @@ def test_a_ledger_that_is_full_is_made_longer(tmp_path):
     np.testing.assert_array_equal(tight.residuals, roomy.residuals)
 
 
+def test_longer_ledgers_take_no_more_memory(monkeypatch):
+    """Every subset needs the longest: they are reduced a few at a time."""
+    n_subsets, n = 100, 4
+    asked, done = [], []
+
+    def launch(device, gram, sizes, weights, tol, work, threads):
+        asked.append(work.ledger_rows.size)
+        enough = work.ledger_rows.shape[1] == n * hull._ENTRIES[-1]
+        if enough:
+            done.extend(sizes)
+            work.selected[...] = sizes[:, None]
+        return np.full(len(gram), 0 if enough else 1)
+
+    monkeypatch.setattr(hull, "_launch", launch)
+    sizes = np.arange(n_subsets) % n + 1
+    gram, weights = np.ones((n_subsets, n, n)), np.ones((n_subsets, n))
+    found = hull._on_device(Device("cuda:0", np, None), gram, sizes, weights, TOL, False)
+    assert done == sizes.tolist()
+    assert found.selected.all()
+    assert max(asked) == asked[0] == n_subsets * n * hull._ENTRIES[0]
+
+
 @pytest.mark.slow
 def test_points_on_a_line_need_its_two_ends(tmp_path):
     x = np.array([3.0, 0.0, 5.0, 1.0, 4.0, 5.0])
@@ -120,6 +143,16 @@ def test_points_on_a_line_need_its_two_ends(tmp_path):
     hulls = simulate(tmp_path, problem, 4)
     check(problem, hulls)
     assert sorted(x[hulls.selected[0]]) == [0.0, 5.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [-1e35, 1e35, np.nan])
+def test_values_out_of_any_reach_are_read_within_the_subset(tmp_path, scale):
+    """The simulator refuses to read beyond; none of the rows can be represented by others."""
+    gram = np.full((1, 6, 6), scale)
+    weights = np.ones((1, 6))
+    problem = {"gram": gram, "sizes": np.array([6]), "weights": weights, "tol": 1e-3}
+    assert simulate(tmp_path, problem, 4).selected.any()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -9,11 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
-from aesvm.gpu.devices import cuda_device
+from aesvm.gpu import hull
+from aesvm.gpu.devices import DeviceMemoryError, cuda_device
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.smo import minimize
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
+from aesvm.solver.state import Known
+from tests.gpu.test_hull import check, clouds, on_host
 
 pytestmark = pytest.mark.gpu
 
@@ -112,3 +115,87 @@ def test_arrays_of_the_gpu_go_in_and_come_out(gpu):
     found = model.predict(rows)
     assert isinstance(found, gpu.xp.ndarray)
     assert_array_equal(gpu.to_host(found), model.predict(X))
+
+
+@pytest.mark.parametrize("n_lines", [1, 130, 5000])
+@pytest.mark.parametrize("width", [1, 8, 700])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tiles_of_any_shape(gpu, dtype, width, n_lines):
+    """Of one row and one feature; around the edges of tiles; of many tiles to a block."""
+    random = np.random.default_rng(0)
+    host = KernelSpec("rbf", 0.7).matrix(
+        random.normal(size=(n_lines, width)) / np.sqrt(width), dtype=dtype
+    )
+    device = DeviceKernel(host, gpu)
+    every, edges = np.arange(n_lines), np.array([0, n_lines])
+    tol = 1e-4 if dtype == np.float32 else 1e-12
+    for n_columns, n_outputs in ((1, 1), (127, 1), (129, 33), (200_000 // width, 1)):
+        new = random.normal(size=(n_columns, width)) / np.sqrt(width)
+        coefs = random.normal(size=(n_lines, n_outputs))
+        found = device.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        wanted = host.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        assert_allclose(found, wanted, rtol=tol, atol=tol * np.abs(coefs).sum())
+
+
+def test_far_rows_are_numbers(gpu):
+    """The first is so far away that its values overflow where its length is not counted."""
+    X, y = make_moons(1000, noise=0.3, random_state=0)
+    X[0] = 30.0
+    here, there = AESVC(gamma=1.0).fit(X, y), AESVC(gamma=1.0, device="cuda").fit(X, y)
+    assert there.dual_objective_ == pytest.approx(here.dual_objective_, rel=1e-3)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_scores_that_are_no_numbers_are_refused(gpu, value):
+    n = 3000
+    device = DeviceKernel(KernelSpec("rbf", 1.0).matrix(np.arange(float(n))[:, None]), gpu)
+    signs, ones, scores = np.where(np.arange(n) % 2, 1.0, -1.0), np.ones(n), np.zeros(n)
+    scores[n // 3] = value
+    known = Known(scores, 1.0)
+    with pytest.raises(ValueError, match="not finite numbers"):
+        minimize(device, np.arange(n), signs, -ones, ones, start=np.zeros(n), known=known)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda xp, X: xp.asfortranarray(X),
+        lambda xp, X: xp.repeat(X, 2, axis=1)[:, ::2],
+        lambda xp, X: X.astype(np.float32),
+        lambda xp, X: X.astype(np.float16),
+        lambda xp, X: (10 * X).astype(np.int32),
+    ],
+    ids=["fortran", "slice", "single", "half", "whole"],
+)
+def test_arrays_of_the_gpu_of_every_kind(gpu, given):
+    X, y = make_moons(2000, noise=0.3, random_state=0)
+    rows = given(gpu.xp, gpu.array(X))
+    host = gpu.to_host(rows)
+    model = AESVC(gamma=1.0, device="cuda")
+    wanted = model.fit(host, y).decision_function(host)
+    found = gpu.to_host(model.fit(rows, y).decision_function(rows))
+    assert_allclose(found, wanted, atol=1e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("entries", [(16, 64, 678), (1, 678)])
+def test_representatives_keep_the_bound(gpu, monkeypatch, dtype, entries):
+    """Also where ledgers are too short, and subsets are reduced once more."""
+    monkeypatch.setattr(hull, "_ENTRIES", entries)
+    problem = clouds(dtype, 200)
+    given = (gpu.array(problem["gram"]), problem["sizes"], gpu.array(problem["weights"]))
+    with gpu.here():
+        found = hull.reduce_batch(gpu, *given, problem["tol"], True)
+        again = hull.reduce_batch(gpu, *given, problem["tol"], True)
+    check(problem, found)
+    few = on_host(problem).selected.sum(axis=1)
+    assert (np.abs(found.selected.sum(axis=1) - few) <= 2 + 0.05 * few).all()
+    assert_array_equal(found.selected, again.selected)
+    assert_array_equal(found.weights, again.weights)
+
+
+def test_too_little_memory_leaves_the_device_usable(gpu):
+    with pytest.raises(DeviceMemoryError, match="bytes more were wanted"), gpu.here():
+        gpu.xp.empty(2**50, dtype=np.int8)
+    X, y = make_moons(300, noise=0.3, random_state=0)
+    assert AESVC(gamma=1.0, device="cuda").fit(X, y).score(X, y) > 0.85

@@ -22,6 +22,8 @@ from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.chunks import ChunkOf, with_or_without_classes
 from aesvm.estimators.validation import rows_in_place
+from aesvm.gpu.arrays import computing_on
+from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance
 from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
@@ -273,8 +275,8 @@ class ClusterRows:
 
 
 @contextmanager
-def _working() -> Iterator[Threads]:
-    with one_blas_thread(), Threads(None) as run:
+def _working(spec: KernelSpec) -> Iterator[Threads]:
+    with one_blas_thread(), computing_on(spec.device), Threads(None) as run:
         yield run
 
 
@@ -296,7 +298,7 @@ def _part(
     indices = first + np.arange(n_rows, dtype=np.int64)
     rows = WeightedRows(X, targets, groups, weights, indices, 0.0)
     tolerance = tolerance_of(hull_tol, level, 0.0)
-    with _working() as run:
+    with _working(reducer.spec) as run:
         part = reducer.part(rows, tolerance, run, Silence(), most_kept_at(level))
     return CountedPart(part if len(part.rows) else None, tally, {number: n_rows})
 
@@ -318,7 +320,7 @@ def _merged_rows(
     sets = [answer.rows for answer in answers if answer.rows is not None]
     if not sets:
         return CountedRows(None, tally, sizes)
-    with _working() as run:
+    with _working(reduction.reducer.spec) as run:
         reduce = reduction.reducer.at_levels(run, Silence())
         if level is None:  # what travels further is to be as little as it can
             rows = reduce(joined(sets), tolerance, None)
@@ -345,7 +347,7 @@ def _settled(reduction: WorkerSettings, answer: CountedRows, tolerance: float) -
         n_rows=answer.tally.n_rows,
         samples=reduction.samples,
     )
-    with _working() as run:
+    with _working(reduction.reducer.spec) as run:
         return tree.within_budget(reduction.reducer.at_levels(run, Silence()))
 
 
@@ -357,7 +359,7 @@ def _add_up(counted: CountedPart, sent: SpanMachines, questions: dict[int, Quest
     if counted.part is None:
         return {}
     rows = counted.part.rows
-    with _working() as run:
+    with _working(sent.spec) as run:
         return sums.add_up(rows.X, rows.targets, rows.weights, sent, questions, run)
 
 
@@ -368,7 +370,7 @@ def _merged_sums(answers: list[Answer], level: int | None) -> Answer:
 def _score(counted: CountedPart, sent: parts.SentMachines) -> dict[int, parts.RowScores]:
     if counted.part is None:
         return {}
-    with _working() as run:
+    with _working(sent.spec) as run:
         return parts.score(counted.part, sent, run)
 
 
@@ -400,7 +402,7 @@ def _stratify(
 ) -> dict[int, parts.Strata]:
     if counted.part is None:
         return {}
-    with _working() as run:
+    with _working(reducer.spec) as run:
         reduce = reducer.at_levels(run, Silence())
         return parts.stratify(counted.part, scores, cuts, sent, hull_tol, reduce, level)
 
@@ -413,7 +415,7 @@ def _merged_strata(
     hull_tol: float,
 ) -> dict[int, parts.Strata]:
     tolerances = parts.stratum_tolerances(sent.formulation, hull_tol)
-    with _working() as run:
+    with _working(reducer.spec) as run:
         return parts.merged_strata(several, level, tolerances, reducer.at_levels(run, Silence()))
 
 

@@ -43,14 +43,15 @@ def computing_on(name: str) -> Iterator[None]:
         return
     with _Computing.lock:
         _Computing.n += 1
-    try:
-        with device.here():
+    with device.here():
+        try:
             yield
-    finally:
-        with _Computing.lock:
-            _Computing.n -= 1
-            if not _Computing.n:
-                _COPIES.clear()
+        finally:
+            with _Computing.lock:
+                _Computing.n -= 1
+                if not _Computing.n:
+                    _COPIES.clear()
+                    device.give_back()
 
 
 def is_on_gpu(values: Any) -> bool:
@@ -84,7 +85,8 @@ def to_host(values: Any, name: str, device: str) -> Any:
         )
     there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
     here = gpu.to_host(there)
-    if here.ndim == 2 and here.dtype in (np.float32, np.float64) and here.flags.c_contiguous:
+    on_it = gpu.xp is np or there.device.id == gpu.number  # not on another GPU
+    if here.ndim == 2 and here.dtype in (np.float32, np.float64) and on_it:
         _remember(_ORIGINALS, gpu, here, there)
     return here
 
@@ -95,12 +97,18 @@ def like_input(result: Any, X: Any, device: str) -> Any:
         return result
     gpu = open_device(device)
     assert gpu is not None
-    there = gpu.array(result)
+    with gpu.here():
+        there = gpu.array(result)
     if hasattr(X, "get"):
         return there
     if hasattr(X, "__array_namespace__"):  # of the array API standard: JAX
         return X.__array_namespace__().from_dlpack(there)
     return import_module(type(X).__module__.partition(".")[0]).from_dlpack(there)  # PyTorch
+
+
+def original(device: Device, X: Any) -> Any:
+    """The rows that X is a copy of, where they were given on the device; else X."""
+    return _ORIGINALS.get((device.name, id(X)), X)
 
 
 def rows_there(device: Device, X: Any) -> Any:

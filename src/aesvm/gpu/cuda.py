@@ -47,7 +47,7 @@ def compiled(name: str, *definitions: str) -> Any:
     import cupy
 
     code = (_FOLDER / name).read_text()
-    options = ("-std=c++14", *(f"-D{one}" for one in definitions))
+    options = ("-std=c++17", *(f"-D{one}" for one in definitions))
     return cupy.RawModule(code=code, options=options)
 
 

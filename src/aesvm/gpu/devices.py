@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 #: The share of the device's free memory that a fit may take.
 MEMORY_SHARE = 0.8
 
+#: Bytes that may stay with CuPy when all is computed: the next prediction need not ask the driver
+#: for them again, and wait.
+_POOLED_BYTES = 2.0**30
+
 _INSTALL = 'pip install "aesvm[gpu]" (CuPy for CUDA 12; cupy-cuda13x for CUDA 13)'
 
 
@@ -62,9 +66,15 @@ class Device:
             try:
                 yield
             except self.xp.cuda.memory.OutOfMemoryError as error:
+                self.give_back(0)
                 raise DeviceMemoryError.of(self, error) from error
-            finally:
-                self.xp.get_default_memory_pool().free_all_blocks()
+
+    def give_back(self, most: float = _POOLED_BYTES) -> None:
+        """Free the memory that is held for arrays to come, where that is over ``most`` bytes."""
+        if self.xp is not np:
+            pool = self.xp.get_default_memory_pool()
+            if pool.free_bytes() > most:
+                pool.free_all_blocks()
 
     def wait(self) -> None:
         """Wait until all that was asked for is done."""

@@ -129,17 +129,25 @@ def _on_device(
     parts: list = [None] * n_subsets
     left = np.arange(n_subsets)
     for entries in _ENTRIES:
-        every = len(left) == n_subsets
-        those = slice(None) if every else device.array(left)
-        work = _Work.of(xp, len(left), n, entries * n)
-        answers = _launch(device, gram[those], sizes[those], weights[those], tol, work, threads)
-        selected[those], residuals[those], sums[those] = work.selected, work.residuals, work.sums
-        if keep_combinations:
-            for at, part in zip(
-                left, _combinations(device, work, np.asarray(answers)), strict=True
-            ):
-                parts[at] = part
-        left = left[answers != 0]
+        # as many at a time as have the first ledgers' room
+        most = max(1, n_subsets * _ENTRIES[0] // entries)
+        full = []
+        for first in range(0, len(left), most):
+            some = left[first : first + most]
+            those = slice(None) if len(some) == n_subsets else device.array(some)
+            work = _Work.of(xp, len(some), n, entries * n)
+            answers = _launch(device, gram[those], sizes[those], weights[those], tol, work, threads)
+            selected[those], residuals[those], sums[those] = (
+                work.selected,
+                work.residuals,
+                work.sums,
+            )
+            if keep_combinations:
+                for at, part in zip(some, _combinations(device, work, answers), strict=True):
+                    parts[at] = part
+            del work
+            full.append(some[answers != 0])
+        left = np.concatenate(full)
         if not len(left):
             break
     assert not len(left)

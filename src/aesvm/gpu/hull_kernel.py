@@ -178,7 +178,7 @@ def _ball(gram, n, slopes, center, order, scratch):
     In ``order`` are the rows, the farthest first; one on the sphere, i, is written as -1 - i.
     """
     thread, step = cuda.threadIdx.x, cuda.blockDim.x
-    low, at = _FAR, n
+    low, at = _FAR, 0
     for i in range(thread, n, step):
         key = 2.0 * np.float64(gram[0, i]) - np.float64(gram[i, i])
         if key < low:
@@ -189,8 +189,8 @@ def _ball(gram, n, slopes, center, order, scratch):
         # half the gradient of what is minimised
         slopes[i] = np.float64(gram[first, i]) - 0.5 * np.float64(gram[i, i])
     for _ in range(20 * n + 1000):
-        low, at = _FAR, n
-        high, source = _FAR, n
+        low, at = _FAR, 0
+        high, source = _FAR, 0
         radius2 = 0.0
         for i in range(thread, n, step):
             if slopes[i] < low:

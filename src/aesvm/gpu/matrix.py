@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.gpu.arrays import copied, rows_there
+from aesvm.gpu.arrays import copied, original, rows_there
 from aesvm.gpu.devices import Device, open_device
 from aesvm.gpu.forms import MAPS, Form, form_of
 from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors, Vectors
@@ -164,6 +164,9 @@ class DeviceColumns(Columns):
 
     def new_lines(self, X_new: Any) -> Vectors:
         return self.kernel.as_vectors(copied(self._device, X_new), self.vectors.form)
+
+    def expand(self, X_new, edges, coefs, combine, run=map):
+        return super().expand(original(self._device, X_new), edges, coefs, combine, run)
 
     def write(self, lines: Vectors, start: int, stop: int, out: NDArray) -> None:
         columns = self.vectors.take(slice(start, stop))

@@ -53,6 +53,8 @@ def minimize(
     if prepared is None:
         prepared = Prepared.of(kernel, rows, groups)
     problem = DualState(kernel, prepared, signs, linear, bounds, start, known, run)
+    if not len(rows):
+        return problem.solution(0, tol, duality_tol)
     everything = _Everything(problem, kernel.device)
     limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
     active = _Active(everything)
@@ -142,6 +144,8 @@ class _Everything:
         """Bring the problem of the host up to date."""
         self.problem.coefs = self.device.to_host(self.coefs)
         self.problem.scores = self.device.to_host(self.scores)
+        # also those that edges do not show: of variables at bounds, or after the last round
+        _check_finite(self.problem.scores)
 
 
 class _Round:
@@ -155,11 +159,15 @@ class _Round:
         self.n_chosen = int(account[Account.N_CHOSEN])
         self.n_stay = int(account[Account.N_STAY])
         edges = account[Account.LOWEST : Account.N_CHOSEN]
-        if not np.isfinite([*edges, self.gap, self.decrease]).all():
-            raise ValueError(
-                "Sums of kernel values, or what C and sample_weight make of them, are not finite "
-                "numbers: scale the data, or lower these."
-            )
+        _check_finite(np.array([*edges, self.gap, self.decrease]))
+
+
+def _check_finite(values: NDArray[np.float64]) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "Sums of kernel values, or what C and sample_weight make of them, are not finite "
+            "numbers: scale the data, or lower these."
+        )
 
 
 class _Active:

@@ -27,11 +27,12 @@ struct Extreme {
     int variable;
 };
 
-// The smaller slope, or the larger; of equal ones that of the first variable.
+// The smaller slope, or the larger; of equal ones that of the first variable. One that is no number
+// comes before all, so that the host is told of it.
 __device__ __forceinline__ Extreme better(Extreme one, Extreme other, double sign)
 {
-    if (other.variable < 0) return one;
-    if (one.variable < 0) return other;
+    if (other.variable < 0 || isnan(one.slope)) return one;
+    if (one.variable < 0 || isnan(other.slope)) return other;
     const double lead = sign * (one.slope - other.slope);
     return lead < 0 || (lead == 0 && one.variable < other.variable) ? one : other;
 }

@@ -64,16 +64,15 @@ struct Rows {
     const int *numbers;
     int n, width;
 
-    __device__ __forceinline__ long long number(int k) const { return numbers ? numbers[k] : k; }
-    // beyond the last row, the first: what comes of it is not used
-    __device__ __forceinline__ const real *at(int k) const
+    // beyond the last row, the last: what comes of it is not used, but a coefficient of zero is
+    // multiplied by it, and infinity times zero would be no number
+    __device__ __forceinline__ long long number(int k) const
     {
-        return rows + (k < n ? number(k) : 0) * width;
+        k = min(k, n - 1);
+        return numbers ? numbers[k] : k;
     }
-    __device__ __forceinline__ real norm(int k) const
-    {
-        return OF_NORMS && k < n ? norms[number(k)] : 0;
-    }
+    __device__ __forceinline__ const real *at(int k) const { return rows + number(k) * width; }
+    __device__ __forceinline__ real norm(int k) const { return OF_NORMS ? norms[number(k)] : 0; }
 };
 
 struct alignas(16) Panels {

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.gpu.arrays import computing_on
 from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel, support_columns
 from aesvm.runtime.threads import Threads, one_blas_thread
@@ -83,7 +84,6 @@ def with_decision_values(
     n_groups = first.shares.shape[1]
     edges = np.r_[0, np.cumsum(np.bincount(groups[union], minlength=n_groups))]
     vectors = rows if first.spec.kernel == "precomputed" else rows[union]
-    columns, X = support_columns(replace(first, support=union, vectors=vectors), X)
 
     def combine(sums: NDArray[np.float64]) -> NDArray[np.float64]:
         each = [
@@ -92,7 +92,8 @@ def with_decision_values(
         ]
         return np.concatenate(each, axis=1)
 
-    with one_blas_thread(), Threads(n_jobs) as run:
+    with one_blas_thread(), computing_on(first.spec.device), Threads(n_jobs) as run:
+        columns, X = support_columns(replace(first, support=union, vectors=vectors), X)
         values = columns.expand(X, edges, np.ascontiguousarray(np.hstack(coefs)), combine, run)
     return [
         _evaluated(model, values[:, at * n_outputs : (at + 1) * n_outputs])
