@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,23 +70,7 @@ class DeviceKernel(KernelMatrix):
     def _precision(self, rows: NDArray[np.intp]) -> np.dtype | None:
         if not self.host.kernel.of_distances:
             return self.dtype
-        # as ``largest`` of the host, which would copy all of these rows
-        return self.host.precision(float(self._sizes[rows].max(initial=0.0)))
-
-    @cached_property
-    def _sizes(self) -> NDArray[np.float64]:
-        """``gamma |x|^2`` of all rows, as distances are computed from them."""
-        gamma = self.host.parameters.gamma
-        if not isinstance(self.host, DenseKernel):
-            return gamma * self.host.squared_norms(np.arange(self.n_rows))
-        xp, X = self.device.xp, rows_there(self.device, self.host.X)
-        center = self.device.array(self.host.center, dtype=np.float64)
-        sizes = xp.empty(self.n_rows)
-        step = max(1, _NEW_BYTES // (8 * max(1, X.shape[1])))
-        for first in range(0, self.n_rows, step):
-            own = xp.subtract(X[first : first + step], center, dtype=np.float64)
-            sizes[first : first + step] = xp.einsum("ij,ij->i", own, own)
-        return gamma * self.device.to_host(sizes)
+        return self.host.precision(self.host.largest(rows))
 
     def as_vectors(self, there: Any, form: Form) -> Vectors:
         """Rows that are on the device, in a form."""

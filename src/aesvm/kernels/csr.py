@@ -62,7 +62,7 @@ def squared_norms(X: Any) -> NDArray[np.float64]:
     """Squared length of every row, in double precision."""
     norms = np.empty(X.shape[0])
     with np.errstate(over="ignore"):
-        _sum_squares(X.data.astype(np.float64), X.indptr, norms)
+        _sum_squares(X.data, X.indptr, norms)
     return norms
 
 
@@ -71,5 +71,6 @@ def _sum_squares(data, indptr, norms):
     for i in range(norms.size):
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):
-            total += data[e] * data[e]
+            value = np.float64(data[e])
+            total += value * value
         norms[i] = total

@@ -68,12 +68,9 @@ class DenseKernel(VectorKernel):
             factor[:, -1] = -self.parameters.gamma * norms
         return factor
 
-    def largest(self, rows: NDArray[np.intp]) -> float:
-        return float(self.sizes[rows].max(initial=0.0))
-
     @cached_property
     def sizes(self) -> NDArray[np.float64]:
-        """``gamma |x|^2`` of all rows, seen from the centre: asked for again and again."""
+        """Seen from the centre."""
         sizes = np.empty(self.n_rows)
         with np.errstate(over="ignore"):
             for part, vectors in self._pieces(np.arange(self.n_rows)):

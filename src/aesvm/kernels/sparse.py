@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +45,10 @@ class SparseKernel(VectorKernel):
     def points(self, rows: NDArray[np.intp]) -> Points:
         return SparsePoints(self, rows) if self.kernel.euclidean else super().points(rows)
 
-    def largest(self, rows: NDArray[np.intp]) -> float:
-        return self.parameters.gamma * float(self.squared_norms(rows).max(initial=0.0))
+    @cached_property
+    def sizes(self) -> NDArray[np.float64]:
+        with np.errstate(over="ignore"):
+            return self.parameters.gamma * squared_norms(self.X)
 
     def squared_norms(self, rows):
         return squared_norms(self.X[rows])

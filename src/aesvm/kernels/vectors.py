@@ -82,9 +82,16 @@ class VectorKernel(KernelMatrix):
             size = max(1, self.parameters.degree) * self.bound(rows)
         return n_terms * _EPS[self.dtype] * size
 
-    @abstractmethod
     def largest(self, rows: NDArray[np.intp]) -> float:
-        """The largest ``gamma |x|^2`` of the given rows, as distances are computed from them."""
+        """The largest size of the given rows."""
+        return float(self.sizes[rows].max(initial=0.0))
+
+    @property
+    @abstractmethod
+    def sizes(self) -> NDArray[np.float64]:
+        """``gamma |x|^2`` of all rows, as distances are computed from them; asked for again and
+        again, and so computed once.
+        """
 
     @abstractmethod
     def squared_norms(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
