@@ -101,6 +101,7 @@ def fit(data: str, options: FitOptions, columns: DataOptions, screen: Screen) ->
     check_model_path(model, [data, *columns.files])
     check_outputs([files["report"]], [data, model, *columns.files])
     with opened(data, columns) as file:
+        file.note_target(columns, screen)
         found = _fitted(file, options, files, screen)
     save(found.model, files["model"])
     write_report(found, files["report"])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from aesvm.command.data import DataFile, DataOptions, as_file, opened
+from aesvm.command.formats import COMPRESSED, SUFFIXES
 from aesvm.command.labels import is_numeric
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.writing import check_outputs
@@ -25,8 +26,11 @@ from aesvm.io import load_libsvm_model, save_libsvm_model
 from aesvm.io.container import is_container
 from aesvm.io.model_file import load, save
 
-#: What names of aesvm's model files end with.
-NATIVE = ".aesvm"
+#: What names of aesvm's model files end with, and those of graphs of ONNX.
+NATIVE, ONNX = ".aesvm", ".onnx"
+
+#: What names of data files end with; those of LIBSVM's text may be of a model in text as well.
+_OF_DATA = (*COMPRESSED, *(suffix for suffix, kind in SUFFIXES.items() if kind != "libsvm"))
 
 #: The steps of a model of ``aesvm fit``.
 STEPS = ("scale", "svm")
@@ -163,11 +167,22 @@ def load_svm(path: str) -> Model:
     return model
 
 
-def check_model_path(path: str, inputs: Iterable[str | None]) -> None:
-    """Refuse what a model cannot be written to, before the work is done."""
+def check_model_path(path: str, inputs: Iterable[str | None], onnx: bool = False) -> None:
+    """Refuse what a model cannot be written to, before the work is done.
+
+    ``onnx``: whether it can be written as a graph.
+    """
     if path == "-":
         raise UsageError("-: a model is written to a file, and not to standard output.")
     check_outputs([path], inputs)
+    suffix = Path(path).suffix.lower()
+    if suffix in _OF_DATA:
+        known = f"{NATIVE}, {ONNX} or .model" if onnx else f"{NATIVE} or .model"
+        raise UsageError(f"{path}: a model is written as {known}, not {suffix}.")
+    if suffix == ONNX and not onnx:
+        raise UsageError(
+            f"{path}: a model is written as {NATIVE} or .model: aesvm convert makes {ONNX} of it."
+        )
 
 
 def save_model(estimator: Any, path: str, native: bool) -> None:

@@ -40,7 +40,8 @@ Target = Annotated[
     str | None,
     typer.Option(
         "--target",
-        help="The column to learn, by name or number from 0; of .npy, also a file of its own.",
+        help="The column to learn, by name or number from 0; else the one that is called target. "
+        "Of .npy, also a file of its own.",
         rich_help_panel=_COLUMNS,
     ),
 ]

@@ -73,6 +73,7 @@ def train(
         check_model_path(model_path, [data, *columns.files])
     is_matrix = options.kernel_type == 4
     with opened(data, columns, needs_target=options.svm_type != 2, is_matrix=is_matrix) as file:
+        file.note_target(columns, screen)
         estimator = estimator_of(options, file.n_features)
         if file.is_large:
             if options.folds is not None or is_matrix:
@@ -86,8 +87,7 @@ def train(
             with screen.progress(estimator):
                 estimator.fit_stream(file.reader)
             _settle_ties(estimator, labels)
-            weighted = columns.weight is not None or columns.weights_file is not None
-            amounts = Amounts(None if weighted else estimator.n_seen_, None, None)
+            amounts = Amounts(None if columns.is_weighted else estimator.n_seen_, None, None)
         else:
             rows = file.rows()
             _check_labels(rows.y, estimator, file, native or options.folds is not None)
