@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from aesvm.command.data import DataOptions, opened
+from aesvm.command.formats import NATIVE, ONNX, format_of_model
 from aesvm.command.models import (
-    NATIVE,
-    ONNX,
     Model,
     check_model_path,
-    format_of_model,
     is_native,
     load_svm,
     save_model,
@@ -50,6 +48,10 @@ def convert(
         screen.line(f"{output}: a model file of {kind} format")
         screen.result({"output": output, "format": "aesvm" if as_native else "libsvm"})
         return
+    if Path(source).suffix.lower() == ONNX:
+        raise CommandError(
+            f"{source}: a graph of ONNX is written, and not read: convert the model that it is of."
+        )
     if screen.as_json and output is None:
         raise UsageError("--json needs a file: rows would be on standard output as well.")
     if native:

@@ -27,6 +27,7 @@ from aesvm.command.formats import Format, format_of
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
+from aesvm.io.atomic import naming
 from aesvm.io.base import BadLineError, Chunk
 from aesvm.io.columns import Column
 from aesvm.io.csv import CLASSES
@@ -179,6 +180,8 @@ def _shown(name: str, path: Path) -> str:
 @contextmanager
 def as_file(name: str) -> Iterator[Path]:
     """A file that can be read more than once."""
+    if not name:
+        raise UsageError("'': the name of a data file is needed.")
     if name != "-":
         path = Path(name)
         if not path.exists():
@@ -191,7 +194,7 @@ def as_file(name: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="aesvm-") as folder:
         path = Path(folder, "rows")
         given = open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer)  # noqa: SIM115
-        with given as rows, path.open("wb") as file:
+        with naming(folder), given as rows, path.open("wb") as file:
             shutil.copyfileobj(rows, file)
         yield path
 
@@ -256,6 +259,8 @@ def _check_options(columns: DataOptions, kind: str, name: str) -> None:
             raise UsageError(f"--{option}: {name} is {what[kind]}, which takes {takes}.")
     if columns.classes not in (None, *CLASSES):
         raise UsageError(f"--classes {columns.classes}: one of {', '.join(CLASSES)} is needed.")
+    if columns.features == []:
+        raise UsageError("--features: names of columns are needed, as a,b,c.")
     if columns.features is not None and columns.ignore:
         raise UsageError("--features and --ignore: columns are named, or left out, and not both.")
     if columns.weight is not None and columns.weights_file is not None:

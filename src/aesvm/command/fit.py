@@ -25,9 +25,9 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from aesvm import AESVC, AESVR
 from aesvm.command.chunks import Mapped, joined
 from aesvm.command.data import DataFile, DataOptions, Rows, opened
-from aesvm.command.formats import stem_of
+from aesvm.command.formats import NATIVE, stem_of
 from aesvm.command.held_out import HeldOutScores, tested
-from aesvm.command.models import NATIVE, STEPS, check_model_path, note_columns
+from aesvm.command.models import STEPS, check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.report import write_report
 from aesvm.command.screen import Screen

@@ -7,7 +7,7 @@ from typing import Any
 
 from aesvm import RepresentativeSet
 from aesvm.command.data import DataOptions, opened
-from aesvm.command.models import NATIVE
+from aesvm.command.formats import NATIVE
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import output_format, outputs_of, write_rows

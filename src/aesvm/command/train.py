@@ -10,6 +10,7 @@ import numpy as np
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.command.data import DataFile, DataOptions, Rows, opened
+from aesvm.command.formats import NATIVE
 from aesvm.command.labels import meaning
 from aesvm.command.libsvm_lines import (
     OUTLIER_OR_NOT,
@@ -19,7 +20,7 @@ from aesvm.command.libsvm_lines import (
     solved,
     training_lines,
 )
-from aesvm.command.models import NATIVE, check_model_path, is_native, note_columns, save_model
+from aesvm.command.models import check_model_path, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.io.libsvm_model import whole_labels
@@ -164,6 +165,7 @@ def _check(options: TrainOptions) -> None:
         raise UsageError(f"-n {options.nu:g}: a number above 0, and at most 1, is needed.")
     if options.folds is not None and options.folds < 2:
         raise UsageError(f"-v {options.folds}: at least 2 folds are needed.")
+    _class_weights(options.class_weight)
     if not (options.refine in ("auto", "exact") or options.refine.isdecimal()):
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
 
