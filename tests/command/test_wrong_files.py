@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.command import files
@@ -98,3 +99,19 @@ def test_errors_have_the_words_of_the_command_line(arguments, said, code, rows, 
 @pytest.mark.parametrize("command", ["train", "info", "scale"])
 def test_a_name_that_is_empty_is_no_file(command, rows, capsys):
     assert "'': the name of a data file is needed" in refused(capsys, command, "", code=2)
+
+
+def test_an_archive_is_no_table(folder, capsys):
+    np.savez("rows.npz", a=np.arange(3), b=np.ones((4, 4)))
+    for command in ("train", "info"):
+        said = refused(capsys, command, "rows.npz")
+        assert "rows.npz, line 1: this is neither LIBSVM's format nor a table" in said
+
+
+def test_a_column_that_numbers_the_rows_cannot_be_learned(folder, capsys):
+    text = files.csv_text(np.eye(12), [f"row {at}" for at in range(12)], target="id")
+    (folder / "rows.csv").write_text(text)
+    said = refused(capsys, "fit", "rows.csv", "--target", "id")
+    assert "rows.csv: every row has a class of its own" in said
+    assert "--target" in said
+    assert not (folder / "rows.aesvm").exists()

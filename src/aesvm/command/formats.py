@@ -127,7 +127,8 @@ def format_of(
     first, second, below_comments = _first_lines(path)
     if found is None:
         found = "libsvm" if _LIBSVM_LINE.fullmatch(below_comments) else None
-        if found is None and not any(ord(one) in first for one in _DELIMITERS):
+        is_table = b"\0" not in first and any(ord(one) in first for one in _DELIMITERS)
+        if found is None and not is_table:
             raise BadLineError(
                 path, 1, "this is neither LIBSVM's format nor a table of values between commas"
             )
