@@ -146,7 +146,7 @@ class TestScale:
         path, *_ = heart
         ended = run(capsys, "scale", path, "-s", "range", "-o", name)
         assert ended.code == 2
-        assert "can be written" in ended.err
+        assert f"{name}: rows are written as .csv, .parquet" in ended.err
         assert not path.with_name(name).exists()
         assert not path.with_name("range").exists()
 

@@ -21,7 +21,7 @@ def test_rows_go_to_a_table_and_back(heart, capsys):
     path, _, _ = heart
     done(capsys, "convert", path, "rows.csv")
     back = done(capsys, "convert", "rows.csv", "back.svm")
-    assert "labels are the column 'target'" in back.err
+    assert "the target is the column 'target'" in back.err
     done(capsys, "convert", path, "again.svm")
     assert (path.parent / "back.svm").read_text() == (path.parent / "again.svm").read_text()
     assert "target" in (path.parent / "rows.csv").read_text().splitlines()[0]

@@ -119,13 +119,29 @@ def heart(folder):
         ("train -s 1", "-n 2"),
         ("train -s 3", "-p -1"),
         ("train -t 1", "-d -1"),
+        ("train", "-c abc"),
+        ("train", "--class-weight 1=x"),
     ],
 )
 def test_wrong_arguments_are_the_callers_and_not_of_the_data(command, wrong, heart, capsys):
     ended = run(capsys, *command.split(), *wrong.split(), "heart")
     assert ended.code == 2
     assert "heart" not in ended.err
-    assert wrong.split()[0] in ended.err
+    assert all(one in ended.err for one in wrong.split())
+
+
+def test_a_weight_that_took_the_place_of_the_data_is_what_is_wrong(heart, capsys):
+    """LIBSVM's -w1 without its number: the data file is read as that, and the model as the data."""
+    ended = run(capsys, "train", "-w1", "heart", "model")
+    assert ended.code == 2
+    assert "--class-weight 1=heart: CLASS=WEIGHT is needed" in ended.err
+
+
+@pytest.mark.parametrize("name", ["-", ""])
+def test_a_model_is_read_from_a_file(name, heart, capsys):
+    ended = run(capsys, "predict", "heart", name, "out")
+    assert ended.code == 2
+    assert f"'{name}': the name of a model file is needed" in ended.err
 
 
 @pytest.mark.parametrize(

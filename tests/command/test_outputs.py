@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -106,8 +109,9 @@ def test_a_full_disk_is_said_of_which_file(inputs, capsys):
         code, _, err = run(capsys, *arguments.split(), "/dev/full")
         assert (code, err) == (1, "aesvm: /dev/full: No space left on device\n")
     with open("/dev/full", "wb") as full:
-        said = ended("predict", "-q", "heart", "m", stdout=full)
-    assert said == (1, "aesvm: standard output: No space left on device\n")
+        for arguments in ("predict -q heart m", "info heart", "info heart --json"):
+            said = ended(*arguments.split(), stdout=full)
+            assert said == (1, "aesvm: standard output: No space left on device\n")
 
 
 def test_what_cannot_be_opened_is_named_as_it_was_given(inputs, capsys):
@@ -115,3 +119,18 @@ def test_what_cannot_be_opened_is_named_as_it_was_given(inputs, capsys):
         code, _, err = run(capsys, "predict", "-q", "heart", "m", name)
         assert code == 1
         assert err.startswith(f"aesvm: {name}: ")
+
+
+def test_a_full_folder_for_copies_is_named(heart, capsys, monkeypatch):
+    """Standard input is copied there."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("shutil.copyfileobj", full)
+    folder = heart[0].parent
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    ended = run(capsys, "train", "-", "model", stdin=b"1 1:1\n", monkeypatch=monkeypatch)
+    assert ended.code == 1
+    assert re.fullmatch(rf"aesvm: {folder}/aesvm-\w+: No space left on device\n", ended.err)
+    assert [one.name for one in folder.iterdir()] == ["heart"]

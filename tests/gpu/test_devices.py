@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from aesvm import AESVC
+from aesvm import AESVC, AESVR, AEOneClassSVM
 from aesvm.gpu import devices
 from aesvm.gpu.arrays import computing_on
 from aesvm.gpu.devices import Device, DeviceMemoryError, open_device
@@ -30,6 +31,25 @@ def test_without_cupy_it_says_what_to_install(monkeypatch):
         ImportError, match=r'device="cuda:1" needs CuPy: pip install "aesvm\[gpu\]"'
     ):
         open_device("cuda:1")
+
+
+def product(X, Y):
+    return X @ Y.T
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", product])
+@pytest.mark.parametrize("machine", [AESVC, AESVR, AEOneClassSVM])
+def test_without_cupy_a_kernel_of_the_host_alone_is_what_is_wrong(kernel, machine, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    devices.cuda_device.cache_clear()
+    X = np.eye(4)
+    y = np.array([0, 0, 1, 1])
+    wanted = rf"kernel={re.escape(repr(kernel))} cannot be computed with device='cuda': use 'rbf'"
+    with pytest.raises(ValueError, match=wanted):
+        machine(kernel=kernel, device="cuda").fit(X, y)
+    model = machine(kernel=kernel).fit(X, y)
+    with pytest.raises(ValueError, match=wanted):
+        model.set_params(device="cuda").predict(X)
 
 
 class FakeCuda:

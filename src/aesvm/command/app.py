@@ -1,7 +1,8 @@
 """The commands and their options.
 
 A command returns what is to be done, and does not do it: typer has errors of its own to deal with,
-and not those of the work. What it takes is imported when it is asked for.
+and not those of the work. What it takes is imported when it is asked for. Options of columns are
+parameters of every command that has them, as typer wants, and read from its context (``_columns``).
 """
 
 from __future__ import annotations
@@ -62,33 +63,19 @@ def before_any_command(
     """Before any command."""
 
 
-def _columns(
-    *,
-    target: str | None = None,
-    features: str | None = None,
-    ignore: str | None = None,
-    weight: str | None = None,
-    weights_file: str | None = None,
-    header: bool | None = None,
-    delimiter: str | None = None,
-    classes: str | None = None,
-    format: str | None = None,
-    memory: str | None = None,
-) -> Any:
-    """What is said of the data file."""
+def _columns(context: typer.Context) -> Any:
+    """What is said of the data file; a command need not have all of these options."""
     from aesvm.command.data import DataOptions
 
+    said = {name: context.params.get(name) for name in DataOptions._fields}
+    delimiter = said["delimiter"]
     return DataOptions(
-        target=target,
-        features=o.listed(features),
-        ignore=tuple(o.listed(ignore) or ()),
-        weight=weight,
-        weights_file=weights_file,
-        header=header,
-        delimiter={"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter),
-        classes=classes,
-        format=format,
-        memory=memory,
+        **said
+        | {
+            "features": o.listed(said["features"]),
+            "ignore": tuple(o.listed(said["ignore"]) or ()),
+            "delimiter": {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter),
+        }
     )
 
 
@@ -99,6 +86,7 @@ def _file(output: str | None) -> str | None:
 
 @app.command()
 def train(
+    context: typer.Context,
     data: o.Data,
     model: Annotated[
         str | None,
@@ -161,23 +149,13 @@ def train(
         jobs=jobs,
         native=native,
     )
-    columns = _columns(
-        target=target,
-        features=features,
-        ignore=ignore,
-        weight=weight,
-        header=header,
-        delimiter=delimiter,
-        classes=classes,
-        format=format,
-        memory=memory,
-        weights_file=weights_file,
-    )
+    columns = _columns(context)
     return partial(run, data, model, options, columns, Screen(json, quiet))
 
 
 @app.command()
 def predict(
+    context: typer.Context,
     data: o.Data,
     model: o.ModelFile,
     output: Annotated[
@@ -198,20 +176,13 @@ def predict(
     """Predict the rows of a file, as svm-predict does, in the memory of a few of them."""
     from aesvm.command.predict import predict as run
 
-    columns = _columns(
-        target=target,
-        features=features,
-        ignore=ignore,
-        header=header,
-        delimiter=delimiter,
-        classes=classes,
-        format=format,
-    )
+    columns = _columns(context)
     return partial(run, data, model, _file(output), probability, columns, Screen(json, quiet))
 
 
 @app.command()
 def scale(
+    context: typer.Context,
     data: o.Data,
     lower: Annotated[float, typer.Option("-l", help="lower limit of features")] = -1.0,
     upper: Annotated[float, typer.Option("-u", help="upper limit of features")] = 1.0,
@@ -224,6 +195,7 @@ def scale(
     target: o.Target = None,
     features: o.Features = None,
     ignore: o.Ignore = None,
+    weight: o.Weight = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
     classes: o.Classes = None,
@@ -233,21 +205,14 @@ def scale(
     """Scale features to a range, as svm-scale does, to standard output or a file."""
     from aesvm.command.scale import scale as run
 
-    columns = _columns(
-        target=target,
-        features=features,
-        ignore=ignore,
-        header=header,
-        delimiter=delimiter,
-        classes=classes,
-        format=format,
-    )
+    columns = _columns(context)
     limits, to = (lower, upper), _file(output)
     return partial(run, data, columns, limits, targets, save, restore, to, Screen(json))
 
 
 @app.command()
 def fit(
+    context: typer.Context,
     data: o.Data,
     target: o.Target = None,
     task: Annotated[
@@ -297,22 +262,13 @@ def fit(
         model=output,
         report=report,
     )
-    columns = _columns(
-        target=target,
-        features=features,
-        ignore=ignore,
-        weight=weight,
-        header=header,
-        delimiter=delimiter,
-        classes=classes,
-        format=format,
-        memory=memory,
-    )
+    columns = _columns(context)
     return partial(run, data, options, columns, Screen(json, quiet))
 
 
 @app.command()
 def info(
+    context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
     target: o.Target = None,
     ignore: o.Ignore = None,
@@ -325,19 +281,13 @@ def info(
     """Say what a model or data file holds."""
     from aesvm.command.info import info as run
 
-    columns = _columns(
-        target=target,
-        ignore=ignore,
-        header=header,
-        delimiter=delimiter,
-        classes=classes,
-        format=format,
-    )
+    columns = _columns(context)
     return partial(run, file, columns, Screen(json))
 
 
 @app.command()
 def certify(
+    context: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
@@ -362,21 +312,13 @@ def certify(
     """Prove how close a model is to the exact SVM, from the rows that it was trained on."""
     from aesvm.command.certify import certify as run
 
-    columns = _columns(
-        target=target,
-        ignore=ignore,
-        weight=weight,
-        header=header,
-        delimiter=delimiter,
-        classes=classes,
-        format=format,
-        weights_file=weights_file,
-    )
+    columns = _columns(context)
     return partial(run, model, data, output, columns, Screen(json))
 
 
 @app.command()
 def compress(
+    context: typer.Context,
     model: o.ModelFile,
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The model file to write.")],
     vectors: Annotated[
@@ -399,25 +341,21 @@ def compress(
     """Write a model on fewer of its support vectors, and say what that changes."""
     from aesvm.command.compress import compress as run
 
-    columns = _columns(
-        target=target,
-        ignore=ignore,
-        header=header,
-        delimiter=delimiter,
-        classes=classes,
-        format=format,
-    )
+    columns = _columns(context)
     return partial(run, model, output, vectors, tol, data, native, columns, Screen(json))
 
 
 @app.command()
 def convert(
+    context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],
     native: o.Native = False,
     target: o.Target = None,
     features: o.Features = None,
     ignore: o.Ignore = None,
+    weight: o.Weight = None,
+    weights_file: o.WeightsFile = None,
     header: o.Header = None,
     delimiter: o.Delimiter = None,
     classes: o.Classes = None,
@@ -427,20 +365,13 @@ def convert(
     """Write a model as LIBSVM's, .aesvm or ONNX, or a data file as LIBSVM's, CSV or Parquet."""
     from aesvm.command.convert import convert as run
 
-    columns = _columns(
-        target=target,
-        features=features,
-        ignore=ignore,
-        header=header,
-        delimiter=delimiter,
-        classes=classes,
-        format=format,
-    )
+    columns = _columns(context)
     return partial(run, source, _file(output), native, columns, Screen(json))
 
 
 @app.command()
 def represent(
+    context: typer.Context,
     data: o.Data,
     output: o.Output = None,
     kernel: Annotated[str, typer.Option("--kernel", help="rbf, linear, poly or sigmoid")] = "rbf",
@@ -462,16 +393,5 @@ def represent(
     """Write a weighted subset of the rows that stands for all of them in kernel space."""
     from aesvm.command.represent import represent as run
 
-    columns = _columns(
-        target=target,
-        features=features,
-        ignore=ignore,
-        weight=weight,
-        header=header,
-        delimiter=delimiter,
-        classes=classes,
-        format=format,
-        memory=memory,
-        weights_file=weights_file,
-    )
+    columns = _columns(context)
     return partial(run, data, _file(output), kernel, gamma, hull_tol, jobs, columns, Screen(json))

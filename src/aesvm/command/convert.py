@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from aesvm.command.data import DataOptions, opened
+from aesvm.command.formats import NATIVE, ONNX, format_of_model
 from aesvm.command.models import (
     Model,
     check_model_path,
-    format_of_model,
     is_native,
     load_svm,
     save_model,
 )
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.tables import TARGET, write_rows
+from aesvm.command.tables import output_format, outputs_of, write_rows
 from aesvm.command.writing import check_outputs
 from aesvm.io.atomic import written_whole
 
@@ -26,9 +26,13 @@ def convert(
     """Write a model, or a data file, in another format."""
     if source != "-" and format_of_model(source):
         output = output or "-"
-        check_model_path(output, [source])
+        _check_model_options(source, columns)
+        check_model_path(output, [source], onnx=True)
+        is_graph = Path(output).suffix.lower() == ONNX
+        if is_graph and native:
+            raise UsageError(f"--native: {output} is a graph of ONNX: one of the two is needed.")
         model = load_svm(source)
-        if Path(output).suffix == ".onnx":
+        if is_graph:
             _write_onnx(model, output)
             screen.line(f"{output}: a graph of ONNX")
             screen.result({"output": output, "format": "onnx"})
@@ -44,17 +48,30 @@ def convert(
         screen.line(f"{output}: a model file of {kind} format")
         screen.result({"output": output, "format": "aesvm" if as_native else "libsvm"})
         return
+    if Path(source).suffix.lower() == ONNX:
+        raise CommandError(
+            f"{source}: a graph of ONNX is written, and not read: convert the model that it is of."
+        )
     if screen.as_json and output is None:
         raise UsageError("--json needs a file: rows would be on standard output as well.")
-    check_outputs([output], [source, *columns.files])
-    # tables that were made of LIBSVM's text have a column of that name
-    with opened(source, columns, target=TARGET, needs_target=False) as file:
-        if file.target == TARGET and columns.target is None:
-            screen.note(f"labels are the column {TARGET!r}")
+    if native:
+        raise UsageError(f"--native: {source} is no model file, and {NATIVE} files hold models.")
+    check_outputs(outputs_of(output, columns.is_weighted), [source, *columns.files])
+    with opened(source, columns, needs_target=False) as file:
+        output_format(output, file, columns.is_weighted)  # refused before rows are read
+        file.note_target(columns, screen)
         n_rows, written = write_rows(file.reader, output, file)
     if output is not None:
         screen.line(f"{', '.join(written)}: {n_rows:,} rows")
     screen.result({"output": written, "rows": n_rows})
+
+
+def _check_model_options(source: str, columns: DataOptions) -> None:
+    """Refuse what is said of columns where there are none."""
+    for option, value in columns._asdict().items():
+        if value not in (None, ()):
+            flag = "-W" if option == "weights_file" else f"--{option}"
+            raise UsageError(f"{flag}: {source} is a model, and has no columns.")
 
 
 def _write_onnx(model: Model, output: str) -> None:

@@ -25,12 +25,17 @@ from numpy.typing import NDArray
 from aesvm.command.chunks import Mapped, Weighted, checked_values, joined
 from aesvm.command.formats import Format, format_of
 from aesvm.command.outcome import CommandError, UsageError
+from aesvm.command.screen import Screen
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
+from aesvm.io.atomic import naming
 from aesvm.io.base import BadLineError, Chunk
 from aesvm.io.columns import Column
 from aesvm.io.csv import CLASSES
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.runtime.memory import machine_memory
+
+#: The column to learn where nobody names one: that of tables made of LIBSVM's text.
+TARGET = "target"
 
 #: The share of the machine's memory that rows may take where --memory says nothing.
 _SHARE = 0.25
@@ -70,6 +75,11 @@ class DataOptions(NamedTuple):
         targets = [] if self.target is None or not self.target.endswith(".npy") else [self.target]
         return targets + ([] if self.weights_file is None else [self.weights_file])
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have weights."""
+        return self.weight is not None or self.weights_file is not None
+
 
 class Rows(NamedTuple):
     """All rows of a data file."""
@@ -89,6 +99,7 @@ class DataFile:
     n_features: int
     feature_names: list[str] | None
     target: str | None  #: the name of the column of targets, where it has one
+    weight: str | None  #: the name of the column of weights, where it has one
     needed: float  #: bytes that the rows would take in memory, as far as is known
     limit: float  #: bytes that they may take
 
@@ -96,6 +107,11 @@ class DataFile:
     def is_large(self) -> bool:
         """Whether the rows are to be streamed."""
         return self.needed > self.limit
+
+    def note_target(self, columns: DataOptions, screen: Screen) -> None:
+        """Say which column is learned where the command line does not."""
+        if self.target is not None and columns.target is None:
+            screen.note(f"the target is the column {self.target!r}: --target names another")
 
     def rows(self) -> Rows:
         """All rows in memory."""
@@ -127,9 +143,9 @@ def opened(
     """A data file; "-" is standard input.
 
     ``wanted``, ``target`` and ``n_features``: the columns that a model was trained on, where it
-    knows, and how many there were. A target of that name need not be there. ``classes``: how
-    targets of a CSV are read where the command line does not say. ``is_matrix``: rows are those of
-    a kernel matrix.
+    knows, and how many there were. A target of that name, or TARGET, need not be there.
+    ``classes``: how targets of a CSV are read where the command line does not say. ``is_matrix``:
+    rows are those of a kernel matrix.
     """
     with as_file(name) as path:
         try:
@@ -164,6 +180,8 @@ def _shown(name: str, path: Path) -> str:
 @contextmanager
 def as_file(name: str) -> Iterator[Path]:
     """A file that can be read more than once."""
+    if not name:
+        raise UsageError("'': the name of a data file is needed.")
     if name != "-":
         path = Path(name)
         if not path.exists():
@@ -176,7 +194,7 @@ def as_file(name: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="aesvm-") as folder:
         path = Path(folder, "rows")
         given = open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer)  # noqa: SIM115
-        with given as rows, path.open("wb") as file:
+        with naming(folder), given as rows, path.open("wb") as file:
             shutil.copyfileobj(rows, file)
         yield path
 
@@ -194,7 +212,7 @@ def _data_file(
     limit = _limit(columns)
     found = format_of(path, columns.format, columns.delimiter, columns.header)
     _check_options(columns, found.kind, name)
-    feature_names, needed = None, float(os.path.getsize(path))
+    feature_names, weight, needed = None, None, float(os.path.getsize(path))
     if found.kind == "libsvm":
         width = LibsvmReader(path, n_features=None).n_features
         width = max(width, n_features or 0)
@@ -222,12 +240,14 @@ def _data_file(
             needed = _bytes_of_parquet(reader)
         width = _width(reader, names, roles)
         feature_names = reader.feature_names if names else None
-        target = roles.target if isinstance(roles.target, str) else None
+        target, weight = (
+            one if isinstance(one, str) else None for one in (roles.target, roles.weight)
+        )
     if found.kind in ("npy", "parquet"):  # text has no other values
         reader = Mapped(reader, partial(checked_values, _shown(name, path), feature_names))
     if columns.weights_file:
         reader = Weighted(reader, columns.weights_file)
-    return DataFile(name, found, reader, width, feature_names, target, needed, limit)
+    return DataFile(name, found, reader, width, feature_names, target, weight, needed, limit)
 
 
 def _check_options(columns: DataOptions, kind: str, name: str) -> None:
@@ -239,6 +259,8 @@ def _check_options(columns: DataOptions, kind: str, name: str) -> None:
             raise UsageError(f"--{option}: {name} is {what[kind]}, which takes {takes}.")
     if columns.classes not in (None, *CLASSES):
         raise UsageError(f"--classes {columns.classes}: one of {', '.join(CLASSES)} is needed.")
+    if columns.features == []:
+        raise UsageError("--features: names of columns are needed, as a,b,c.")
     if columns.features is not None and columns.ignore:
         raise UsageError("--features and --ignore: columns are named, or left out, and not both.")
     if columns.weight is not None and columns.weights_file is not None:
@@ -283,7 +305,7 @@ def _kernel_matrix(name: str, path: Path, columns: DataOptions, n_features: int 
     if columns.weights_file:
         reader = Weighted(reader, columns.weights_file)
     needed = _TEXT * os.path.getsize(path)
-    return DataFile(name, found, reader, width - 1, None, None, needed, _limit(columns))
+    return DataFile(name, found, reader, width - 1, None, None, None, needed, _limit(columns))
 
 
 class _Roles(NamedTuple):
@@ -305,15 +327,17 @@ class _Roles(NamedTuple):
         needs_target: bool,
     ) -> _Roles:
         target = None if columns.target is None else _column(columns.target, names)
-        if target is None and names and known_target in names:
-            target = known_target
+        weight = None if columns.weight is None else _column(columns.weight, names)
+        expected = known_target or TARGET
+        others = [_column(one, names) for one in (*(columns.features or ()), *columns.ignore)]
+        if expected in (names or ()) and expected not in (*others, *(wanted or ()), weight):
+            target = expected if target is None else target
         if target is None and needs_target:
             listed = " by its number, from 0"
             if names:
                 more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
                 listed = f", of {', '.join(names[:20])}{more}"
             raise UsageError(f"{name} is a table: --target says which column to learn{listed}.")
-        weight = None if columns.weight is None else _column(columns.weight, names)
         features: list[Column] | None = None
         if columns.features is not None:
             features = [_column(one, names) for one in columns.features]

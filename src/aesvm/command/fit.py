@@ -25,9 +25,9 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from aesvm import AESVC, AESVR
 from aesvm.command.chunks import Mapped, joined
 from aesvm.command.data import DataFile, DataOptions, Rows, opened
-from aesvm.command.formats import stem_of
+from aesvm.command.formats import NATIVE, stem_of
 from aesvm.command.held_out import HeldOutScores, tested
-from aesvm.command.models import NATIVE, STEPS, check_model_path, note_columns
+from aesvm.command.models import STEPS, check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.report import write_report
 from aesvm.command.screen import Screen
@@ -101,6 +101,7 @@ def fit(data: str, options: FitOptions, columns: DataOptions, screen: Screen) ->
     check_model_path(model, [data, *columns.files])
     check_outputs([files["report"]], [data, model, *columns.files])
     with opened(data, columns) as file:
+        file.note_target(columns, screen)
         found = _fitted(file, options, files, screen)
     save(found.model, files["model"])
     write_report(found, files["report"])
@@ -120,6 +121,11 @@ def _fitted(
     y = parts.search.y
     if task == "classification" and len(np.unique(y)) < 2:
         raise CommandError(f"{file.name}: the target has one class, {y[0]!s:.40}: two are needed.")
+    if task == "classification" and len(np.unique(y)) == len(y):
+        raise CommandError(
+            f"{file.name}: every row has a class of its own, as {y[0]!s:.40}: --target is a column "
+            "that tells what rows have in common, and not which row it is."
+        )
     n_rows, test_rows = parts.n_train + parts.n_test, f"{parts.n_test:,} held out"
     screen.note(f"{n_rows:,} rows, {file.n_features} features, {test_rows}; {task}")
     pipeline = _pipeline(task, parts.search, options.jobs)

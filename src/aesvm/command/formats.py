@@ -1,4 +1,4 @@
-"""Which format a data file has: by what it holds, and by its name."""
+"""Which format a file has: by what it holds, and by its name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io.base import BadLineError, BadRow, Progress
+from aesvm.io.container import is_container
 from aesvm.io.lines import line_blocks
 
 FORMATS = ("libsvm", "csv", "parquet", "npy")
@@ -27,6 +28,15 @@ SUFFIXES = {
 
 #: What names of compressed text end with, after that of its format.
 COMPRESSED = (".gz", ".bz2", ".xz")
+
+#: What names of aesvm's model files end with, and those of graphs of ONNX.
+NATIVE, ONNX = ".aesvm", ".onnx"
+
+#: What LIBSVM's model files begin with.
+_LIBSVM_MAGIC = b"svm_type "
+
+#: What text of UTF-16 begins with.
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 _DELIMITERS = ",\t;|"
 _LIBSVM_LINE = re.compile(rb"\s*[-+.0-9eE]+(\s+(qid|[0-9]+):\S+)*\s*(#.*)?")
@@ -51,6 +61,19 @@ def stem_of(name: str) -> str:
     return path.name
 
 
+def format_of_model(path: str | Path) -> str | None:
+    """The format of a model file, "aesvm" or "libsvm"; None where it is neither.
+
+    A file says what it is by how it begins; one that is damaged there, by its name.
+    """
+    if not Path(path).is_file():
+        return None
+    if is_container(path) or Path(path).suffix == NATIVE:
+        return "aesvm"
+    with open(path, "rb") as file:
+        return "libsvm" if file.read(len(_LIBSVM_MAGIC)) == _LIBSVM_MAGIC else None
+
+
 class Format(NamedTuple):
     """What is known of a file before it is read."""
 
@@ -65,7 +88,7 @@ class Format(NamedTuple):
 def format_of(
     path: Path, kind: str | None = None, delimiter: str | None = None, header: bool | None = None
 ) -> Format:
-    r"""The format of a file; what is not None is taken for granted.
+    r"""The format of a data file; what is not None is taken for granted.
 
     Examples
     --------
@@ -87,6 +110,10 @@ def format_of(
         magic = file.read(6)
     if not magic:
         raise CommandError(f"{path}: the file is empty.")
+    if kind is None:
+        _check_data(path)
+    if magic[:2] in _UTF_16:
+        raise CommandError(f"{path}: the text is UTF-16: save it as UTF-8.")
     by_content = "parquet" if magic[:4] == b"PAR1" else None
     by_content = "npy" if magic == b"\x93NUMPY" else by_content
     suffixes = [one.lower() for one in path.suffixes]
@@ -100,7 +127,8 @@ def format_of(
     first, second, below_comments = _first_lines(path)
     if found is None:
         found = "libsvm" if _LIBSVM_LINE.fullmatch(below_comments) else None
-        if found is None and not any(ord(one) in first for one in _DELIMITERS):
+        is_table = b"\0" not in first and any(ord(one) in first for one in _DELIMITERS)
+        if found is None and not is_table:
             raise BadLineError(
                 path, 1, "this is neither LIBSVM's format nor a table of values between commas"
             )
@@ -114,7 +142,25 @@ def format_of(
     if header is None:
         header = _is_header(fields, _fields(second.decode(errors="replace"), delimiter))
     names = fields if header else None
+    if header:
+        _check_encoding(path, _fields(first.decode(errors="surrogateescape"), delimiter))
     return Format("csv", compressed, delimiter, header, names, len(fields))
+
+
+def _check_data(path: Path) -> None:
+    """Refuse models."""
+    what = "a model file" if format_of_model(path) else None
+    what = "a graph of ONNX" if path.suffix.lower() == ONNX else what
+    if what is not None:
+        raise CommandError(f"{path}: this is {what}, and a data file is needed.")
+
+
+def _check_encoding(path: Path, names: list[str]) -> None:
+    """Refuse names of columns that could not be written again."""
+    for at, name in enumerate(names):
+        if any("\udc80" <= character <= "\udcff" for character in name):
+            reason = f"the name of column {at} is not UTF-8: save the file as that"
+            raise BadLineError(path, 1, reason)
 
 
 def _fields(line: str, delimiter: str) -> list[str]:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from aesvm.command.data import DataOptions, opened
+from aesvm.command.formats import ONNX, format_of_model
 from aesvm.command.labels import label_text
-from aesvm.command.models import Model, certificate_of, format_of_model, load_model
+from aesvm.command.models import Model, certificate_of, load_model
 from aesvm.command.outcome import CommandError, as_flags
 from aesvm.command.screen import Screen
 from aesvm.io.base import BadLineError
@@ -36,7 +37,7 @@ def info(path: str, columns: DataOptions, screen: Screen) -> None:
         model = load_model(path)
         found = _of_set(model) if hasattr(model.svm, "weights_") else _of_model(model)
         certificate = certificate_of(model.svm)
-    elif Path(path).suffix == ".onnx" and columns.format is None:
+    elif Path(path).suffix.lower() == ONNX and columns.format is None:
         found, certificate = _of_graph(path), None
     else:
         found, certificate = _of_table(path, columns), None

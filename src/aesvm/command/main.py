@@ -10,6 +10,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from aesvm.command.arguments import translated
@@ -108,7 +109,7 @@ def _report_error(error: BaseException, as_json: bool) -> int:
     usage = getattr(error, "format_message", None)  # typer's own errors
     code, line = code_of(error), line_of(error)
     if usage is not None:
-        code, line = int(getattr(error, "exit_code", 2)), " ".join(usage().split())
+        code, line = int(getattr(error, "exit_code", 2)), _usage_line(error)
     elif type(error).__name__ == "Abort":
         code, line = INTERRUPTED, line_of(KeyboardInterrupt())
     try:
@@ -116,12 +117,20 @@ def _report_error(error: BaseException, as_json: bool) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return code
         if as_json:
-            _print_json(error, code, line)
+            with suppress(OSError):  # where standard output is what is wrong
+                _print_json(error, code, line)
         if line:  # where there are no arguments, help was shown
             print(f"aesvm: {line}", file=sys.stderr, flush=True)
     except OSError:
         pass
     return code
+
+
+def _usage_line(error: Any) -> str:
+    """What typer says, and the value that it is about where it leaves that out."""
+    line = " ".join(error.format_message().split())
+    found = getattr(error.__cause__, "errors", None)  # of pydantic, which typer may ask
+    return line if found is None else f"{line}: {found()[0]['input']!r}"
 
 
 def _print_json(error: BaseException, code: int, line: str) -> None:

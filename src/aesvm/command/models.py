@@ -18,21 +18,18 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from aesvm.command.data import DataFile, DataOptions, as_file, opened
+from aesvm.command.formats import COMPRESSED, NATIVE, ONNX, SUFFIXES, format_of_model
 from aesvm.command.labels import is_numeric
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.writing import check_outputs
 from aesvm.io import load_libsvm_model, save_libsvm_model
-from aesvm.io.container import is_container
 from aesvm.io.model_file import load, save
 
-#: What names of aesvm's model files end with.
-NATIVE = ".aesvm"
+#: What names of data files end with; those of LIBSVM's text may be of a model in text as well.
+_OF_DATA = (*COMPRESSED, *(suffix for suffix, kind in SUFFIXES.items() if kind != "libsvm"))
 
 #: The steps of a model of ``aesvm fit``.
 STEPS = ("scale", "svm")
-
-#: What LIBSVM's model files begin with.
-_LIBSVM_MAGIC = b"svm_type "
 
 
 class Model(NamedTuple):
@@ -142,19 +139,6 @@ def load_model(path: str) -> Model:
             raise CommandError(str(error).replace(str(file), path)) from error
 
 
-def format_of_model(path: str) -> str | None:
-    """The format of a model file, "aesvm" or "libsvm"; None where it is neither.
-
-    A file says what it is by how it begins; one that is damaged there, by its name.
-    """
-    if not Path(path).is_file():
-        return None
-    if is_container(path) or Path(path).suffix == NATIVE:
-        return "aesvm"
-    with open(path, "rb") as file:
-        return "libsvm" if file.read(len(_LIBSVM_MAGIC)) == _LIBSVM_MAGIC else None
-
-
 def load_svm(path: str) -> Model:
     """A model that can predict."""
     model = load_model(path)
@@ -163,11 +147,22 @@ def load_svm(path: str) -> Model:
     return model
 
 
-def check_model_path(path: str, inputs: Iterable[str | None]) -> None:
-    """Refuse what a model cannot be written to, before the work is done."""
+def check_model_path(path: str, inputs: Iterable[str | None], onnx: bool = False) -> None:
+    """Refuse what a model cannot be written to, before the work is done.
+
+    ``onnx``: whether it can be written as a graph.
+    """
     if path == "-":
         raise UsageError("-: a model is written to a file, and not to standard output.")
     check_outputs([path], inputs)
+    suffix = Path(path).suffix.lower()
+    if suffix in _OF_DATA:
+        known = f"{NATIVE}, {ONNX} or .model" if onnx else f"{NATIVE} or .model"
+        raise UsageError(f"{path}: a model is written as {known}, not {suffix}.")
+    if suffix == ONNX and not onnx:
+        raise UsageError(
+            f"{path}: a model is written as {NATIVE} or .model: aesvm convert makes {ONNX} of it."
+        )
 
 
 def save_model(estimator: Any, path: str, native: bool) -> None:
@@ -202,6 +197,8 @@ def note_columns(svm: Any, first: Any, names: list[str] | None, target: str | No
 
 
 def _check_file(path: str) -> None:
+    if path in ("", "-"):
+        raise UsageError(f"{path!r}: the name of a model file is needed.")
     if not Path(path).exists():
         raise CommandError(f"{path}: there is no such file.")
     if Path(path).is_dir():

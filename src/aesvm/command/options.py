@@ -14,13 +14,13 @@ _OUTPUT = "Output"
 
 def _at_least_0(number: float) -> float:
     if not 0 <= number < float("inf"):
-        raise typer.BadParameter("a number of at least 0 is needed.")
+        raise typer.BadParameter(f"{number:g}: a number of at least 0 is needed.")
     return number
 
 
 def _above_0(number: float | None) -> float | None:
     if number is not None and not 0 < number < float("inf"):
-        raise typer.BadParameter("a number above 0 is needed.")
+        raise typer.BadParameter(f"{number:g}: a number above 0 is needed.")
     return number
 
 
@@ -40,7 +40,8 @@ Target = Annotated[
     str | None,
     typer.Option(
         "--target",
-        help="The column to learn, by name or number from 0; of .npy, also a file of its own.",
+        help="The column to learn, by name or number from 0; else the one that is called target. "
+        "Of .npy, also a file of its own.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -180,7 +181,7 @@ MaxVectors = Annotated[
 
 def _checked_jobs(jobs: int | None) -> int | None:
     if jobs == 0:
-        raise typer.BadParameter("a number of threads, or -1, is needed.")
+        raise typer.BadParameter("0: a number of threads, or -1, is needed.")
     return jobs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 
 DONE = 0
@@ -11,6 +12,9 @@ FAULT = 3
 MISSING = 4
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+
+#: Errors of a place that can take no more.
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 #: What installs a library that is missing.
 _INSTALLED_BY = {
@@ -46,6 +50,14 @@ _FLAGS = {
     r'classes="strings"': "--classes strings",
     r"(target|features|weight)='([^']*)':": r"--\1 \2:",
     r"(target|features|weight)=(-?[0-9]+):": r"--\1 \2:",
+    r"features: '": "--features: '",
+    r"target and weight are": "--target and --weight are",
+    r"leave it out \(index=False\), or list the columns of X in features": (
+        "--ignore leaves it out, by its number from 0"
+    ),
+    r"Negative values in data passed to `sample_weight`": "a weight is negative",
+    r"sample_weight": "weight",
+    r"path=('[^']*')": r"\1",
     r"unless zero_based=True": "but in kernel matrices (-t 4)",
     r"certify(_stream)?\([^)]*\)": "aesvm certify",
 }
@@ -127,8 +139,10 @@ def line_of(error: BaseException) -> str:
             f"there is not enough memory ({error})" if str(error) else "there is not enough memory"
         )
     text = as_flags(" ".join(str(error).split()))
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        text = f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        name = "standard output" if error.errno in _FULL else None  # other outputs have names
+        name = name if error.filename is None else error.filename
+        text = text if name is None else f"{name}: {error.strerror}"
     if code_of(error) == FAULT:
         return f"a fault of aesvm, {type(error).__name__}: {text} (--debug shows where)"
     missing = (getattr(error, "name", None) or "").split(".")[0]

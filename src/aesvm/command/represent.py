@@ -7,10 +7,10 @@ from typing import Any
 
 from aesvm import RepresentativeSet
 from aesvm.command.data import DataOptions, opened
-from aesvm.command.models import NATIVE
+from aesvm.command.formats import NATIVE
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.tables import WEIGHTS_FILE, output_format, write_rows
+from aesvm.command.tables import output_format, outputs_of, write_rows
 from aesvm.command.writing import check_outputs
 from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.io.base import Chunk
@@ -35,14 +35,12 @@ def represent(
         raise UsageError(f"-g {gamma:g}: a number of at least 0 is needed.")
     if screen.as_json and output is None:
         raise UsageError("--json needs -o: rows would be on standard output as well.")
-    weights = None if output is None else f"{output}{WEIGHTS_FILE}"
-    check_outputs([output, weights], [data, *columns.files])
+    check_outputs(outputs_of(output, weighted=True), [data, *columns.files])
     with opened(data, columns, needs_target=False) as file:
-        if output is None and file.format.kind == "libsvm":
-            raise UsageError("weights of LIBSVM's rows are written to a file beside them: -o.")
+        file.note_target(columns, screen)
         is_native = output is not None and output.endswith(NATIVE)
         if not is_native:
-            output_format(output, file)  # refused before the work is done
+            output_format(output, file, weighted=True)  # refused before the work is done
         chosen: Any = RepresentativeSet(
             kernel=kernel, gamma=gamma or 1.0 / file.n_features, hull_tol=hull_tol, n_jobs=jobs
         )

@@ -21,7 +21,7 @@ from aesvm.command.data import DataFile, DataOptions, opened
 from aesvm.command.labels import is_numeric
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.tables import output_format, write_rows
+from aesvm.command.tables import output_format, outputs_of, write_rows
 from aesvm.command.writing import check_outputs, row_blocks
 from aesvm.io.atomic import written_whole
 from aesvm.io.base import BadLineError, Chunk
@@ -101,11 +101,13 @@ def scale(
         raise UsageError("-s and -r: a range is saved, or restored, and not both.")
     if save == "-":
         raise UsageError("-s -: the range needs a file of its own.")
-    check_outputs([output, save], [data, restore, *columns.files])
+    outputs = outputs_of(output, columns.is_weighted)
+    check_outputs([*outputs, save], [data, restore, *columns.files])
     kept = None if restore is None else read_ranges(restore)
     width = None if kept is None else int(kept.numbers.max(initial=-1)) + 1
     with opened(data, columns, n_features=width, needs_target=False) as file:
         output_format(output, file)  # refused before anything is written
+        file.note_target(columns, screen)
         found = _ranges(file, limits, target_limits).varying()
         used = found if kept is None else _restored(kept, found, file, str(restore))
         if save:

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.command.data import DataFile
+from aesvm.command.data import TARGET, DataFile
 from aesvm.command.formats import COMPRESSED, SUFFIXES
 from aesvm.command.labels import is_numeric, label_text
 from aesvm.command.outcome import CommandError, UsageError
@@ -24,9 +24,17 @@ from aesvm.command.writing import (
 from aesvm.io.base import Chunk
 from aesvm.runtime.warn import warn
 
-#: Columns of targets and weights that are added to tables, and what LIBSVM's weights are in a
-#: file of.
-TARGET, WEIGHT, WEIGHTS_FILE = "target", "weight", ".weights"
+#: The column of weights that is added to tables, and what the name of a file of LIBSVM's weights
+#: adds to that of its rows.
+WEIGHT, WEIGHTS_FILE = "weight", ".weights"
+
+#: What names of models end with.
+_MODELS = (".aesvm", ".onnx", ".model")
+
+
+def outputs_of(output: str | None, weighted: bool) -> list[str | None]:
+    """The files that rows may be written to."""
+    return [output, f"{output}{WEIGHTS_FILE}"] if output is not None and weighted else [output]
 
 
 def write_rows(
@@ -58,13 +66,17 @@ def write_rows(
                 labels = ["0"] * X.shape[0] if y is None else _numbers(y, file)
                 for line in libsvm_row_lines(X, labels, numbers, libsvm_digits):
                     file_out.write(line.encode())
-    written = [] if path is None else [path]
-    if kind == "libsvm" and counted.weights and path is not None:
-        with written_to(f"{path}{WEIGHTS_FILE}") as file_out:
-            for weights in counted.weights:
-                file_out.write("".join(f"{one:.17g}\n" for one in weights.tolist()).encode())
-        written.append(f"{path}{WEIGHTS_FILE}")
-    return counted.n_rows, written
+            file_out.flush()  # all of the rows are on the disk before any of the weights
+            if counted.weights and path is not None:
+                _write_weights(counted.weights, f"{path}{WEIGHTS_FILE}")
+    weighted = kind == "libsvm" and bool(counted.weights)
+    return counted.n_rows, [one for one in outputs_of(path, weighted) if one is not None]
+
+
+def _write_weights(parts: Iterable[NDArray], path: str) -> None:
+    with written_to(path) as file_out:
+        for weights in parts:
+            file_out.write("".join(f"{one:.17g}\n" for one in weights.tolist()).encode())
 
 
 def _numbers(y: NDArray, file: DataFile) -> list[str]:
@@ -93,14 +105,20 @@ class _Counted:
             yield chunk
 
 
-def output_format(path: str | None, file: DataFile) -> str:
+def output_format(path: str | None, file: DataFile, weighted: bool = False) -> str:
     """The format that the name of an output asks for, or else that goes with the data file."""
     suffix = "" if path is None else Path(path).suffix.lower()
-    if suffix in (".npy", *COMPRESSED):
+    if suffix in (".npy", *COMPRESSED, *_MODELS):
         raise UsageError(
-            f"{path}: .csv, .parquet and LIBSVM's text can be written, and not {suffix}."
+            f"{path}: rows are written as .csv, .parquet or LIBSVM's text (.svm), not {suffix}."
         )
-    return SUFFIXES.get(suffix, "libsvm" if file.format.kind == "libsvm" else "csv")
+    found = SUFFIXES.get(suffix, "libsvm" if file.format.kind == "libsvm" else "csv")
+    if weighted and path is None and found == "libsvm":
+        raise UsageError(
+            "weights of LIBSVM's rows are written to a file beside them, and not to standard "
+            "output: the name of a file is needed."
+        )
+    return found
 
 
 def _csv(
@@ -118,14 +136,14 @@ def _csv(
 
 
 def _header(file: DataFile, features: NDArray[np.intp] | None, block: Chunk) -> list[str]:
-    """Names of columns, as a data file has them or else numbered; of weights one that is free."""
+    """Names of columns, as a data file has them or else numbered, and those that are free."""
     known = file.feature_names
     features = np.arange(file.n_features) if features is None else features
     names = [known[at] if known else f"x{at + 1}" for at in features.tolist()]
     if block.y is not None:
         names.append(file.target or _free(TARGET, names))
     if block.weights is not None:
-        names.append(_free(WEIGHT, names))
+        names.append(file.weight or _free(WEIGHT, names))
     return names
 
 

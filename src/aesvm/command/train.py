@@ -10,6 +10,7 @@ import numpy as np
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.command.data import DataFile, DataOptions, Rows, opened
+from aesvm.command.formats import NATIVE
 from aesvm.command.labels import meaning
 from aesvm.command.libsvm_lines import (
     OUTLIER_OR_NOT,
@@ -19,7 +20,7 @@ from aesvm.command.libsvm_lines import (
     solved,
     training_lines,
 )
-from aesvm.command.models import NATIVE, check_model_path, is_native, note_columns, save_model
+from aesvm.command.models import check_model_path, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.io.libsvm_model import whole_labels
@@ -73,6 +74,7 @@ def train(
         check_model_path(model_path, [data, *columns.files])
     is_matrix = options.kernel_type == 4
     with opened(data, columns, needs_target=options.svm_type != 2, is_matrix=is_matrix) as file:
+        file.note_target(columns, screen)
         estimator = estimator_of(options, file.n_features)
         if file.is_large:
             if options.folds is not None or is_matrix:
@@ -86,8 +88,7 @@ def train(
             with screen.progress(estimator):
                 estimator.fit_stream(file.reader)
             _settle_ties(estimator, labels)
-            weighted = columns.weight is not None or columns.weights_file is not None
-            amounts = Amounts(None if weighted else estimator.n_seen_, None, None)
+            amounts = Amounts(None if columns.is_weighted else estimator.n_seen_, None, None)
         else:
             rows = file.rows()
             _check_labels(rows.y, estimator, file, native or options.folds is not None)
@@ -164,6 +165,7 @@ def _check(options: TrainOptions) -> None:
         raise UsageError(f"-n {options.nu:g}: a number above 0, and at most 1, is needed.")
     if options.folds is not None and options.folds < 2:
         raise UsageError(f"-v {options.folds}: at least 2 folds are needed.")
+    _class_weights(options.class_weight)
     if not (options.refine in ("auto", "exact") or options.refine.isdecimal()):
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
 

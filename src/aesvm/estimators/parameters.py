@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.base import ClassifierMixin
 
 from aesvm.bases.training import BasisLimits
+from aesvm.gpu.forms import check_kernel
 from aesvm.kernels import KernelSpec
 from aesvm.machines.training import SolverOptions
 from aesvm.out_of_core.merge_tree import bytes_of
@@ -47,6 +48,7 @@ _MOST = 2**60
 
 def kernel_spec(estimator: Any, gamma: float) -> KernelSpec:
     device = getattr(estimator, "device", "cpu")
+    check_kernel(estimator.kernel, device)  # rather than say what to install for it, in vain
     return KernelSpec(estimator.kernel, gamma, estimator.degree, float(estimator.coef0), device)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from aesvm.gpu.devices import check_name
 from aesvm.kernels.functions import KERNELS
 from aesvm.kernels.vectors import VectorKernel
 
@@ -25,6 +26,26 @@ MAPS = {
 }
 
 _LOG2_E = 1.4426950408889634
+
+
+def check_kernel(kernel: Any, device: Any) -> None:
+    """Refuse a kernel that a device cannot compute, whether that device is there or not.
+
+    Examples
+    --------
+    >>> from aesvm.gpu.forms import check_kernel
+    >>> check_kernel("precomputed", "cuda")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: kernel='precomputed' cannot be computed with device='cuda': use 'rbf', ...
+    """
+    if check_name(device) == "cpu" or (isinstance(kernel, str) and KERNELS.get(kernel) in MAPS):
+        return
+    known = ", ".join(repr(name) for name, one in KERNELS.items() if one in MAPS)
+    raise ValueError(
+        f"kernel={kernel!r} cannot be computed with device={device!r}: use {known}, or "
+        'device="cpu".'
+    )
 
 
 class Form(NamedTuple):

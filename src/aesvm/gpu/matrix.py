@@ -15,10 +15,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from aesvm.gpu.arrays import copied, original, rows_there
 from aesvm.gpu.devices import Device, open_device
-from aesvm.gpu.forms import MAPS, Form, form_of
+from aesvm.gpu.forms import Form, check_kernel, form_of
 from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors, Vectors
 from aesvm.kernels.dense import DenseKernel
-from aesvm.kernels.functions import KERNELS
 from aesvm.kernels.matrix import Columns, KernelMatrix
 from aesvm.kernels.points import Points
 from aesvm.kernels.vectors import VectorKernel
@@ -37,15 +36,11 @@ def matrix_on_device(
     spec: KernelSpec, X: Any, dtype: DTypeLike | None, accuracy: float
 ) -> DeviceKernel:
     """The kernel matrix of rows that are on a device, or are copied there."""
+    check_kernel(spec.kernel, spec.device)
     device = open_device(spec.device)
     assert device is not None
     host = replace(spec, device="cpu").matrix(X, dtype=dtype, accuracy=accuracy)
-    if not isinstance(host, VectorKernel) or host.kernel not in MAPS:
-        known = ", ".join(repr(name) for name, kernel in KERNELS.items() if kernel in MAPS)
-        raise ValueError(
-            f"kernel={spec.kernel!r} cannot be computed with device={spec.device!r}: use {known}, "
-            'or device="cpu".'
-        )
+    assert isinstance(host, VectorKernel)
     return DeviceKernel(host, device)
 
 
