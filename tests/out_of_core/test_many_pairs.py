@@ -144,7 +144,8 @@ def twins(n_classes=16, n_rows=12):
     y = np.repeat(np.arange(n_classes), n_rows // 2)
     X = rng.normal(size=(n_classes, 5))[y] + rng.normal(size=(len(y), 5))
     order = rng.permutation(2 * len(y))
-    return np.vstack([X, X + [0.03, 0.0, 0.0, 0.0, 0.04]])[order], np.tile(y, 2)[order]
+    aside = np.array([0.03, 0.0, 0.0, 0.0, 0.04])
+    return np.vstack([X, X + aside])[order], np.tile(y, 2)[order]
 
 
 def bytes_of_all(X, y):
