@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -462,6 +462,30 @@ def test_dates_are_classes_of_a_stream_as_well():
     streamed = AESVC(gamma=1.0).fit_stream([(X, dates, None)])
     assert streamed.classes_.dtype == AESVC(gamma=1.0).fit(X, dates).classes_.dtype
     assert set(streamed.predict(X)) <= set(dates)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("n_classes", [2, 16], ids=["one pair", "many pairs"])
+@pytest.mark.parametrize("scale", [1e-150, 1e-155, 1e-161])
+@pytest.mark.parametrize(
+    "model",
+    [
+        AESVC(kernel="linear"),
+        AESVC(kernel="linear", max_vectors=2),
+        AENuSVC(kernel="linear", nu=0.9),
+        AESVR(kernel="linear"),
+        AENuSVR(kernel="linear"),
+    ],
+    ids=str,
+)
+def test_nothing_overflows_where_rows_are_next_to_zero(model, scale, n_classes):
+    rows = scale * np.random.default_rng(0).normal(size=(64, 3))
+    model = clone(model).fit(rows, np.arange(64) % n_classes)
+    decide = model.predict if is_regressor(model) else model.decision_function
+    assert np.isfinite(decide(rows)).all()
+    # of the start that tol leaves AENuSVC at, and not of rounding
+    most = 10.0 if isinstance(model, AENuSVC) else 1e-6
+    assert model.certificate_.relative_gap < most
 
 
 @pytest.mark.parametrize("estimator", [AENuSVR, AESVR])
