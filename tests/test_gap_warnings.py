@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR
 from aesvm.certificate import certificate_of
 from aesvm.kernels import DEFINITE
 from aesvm.machines.accounts import Account, Accounts
+from aesvm.machines.fitted import warn_of_solver
 
 
 def warned(model, X, y):
@@ -60,6 +63,15 @@ def test_an_objective_of_zero_is_not_called_exact_where_the_gap_is_not_zero():
     assert certificate.relative_gap == np.inf
     assert certificate.verdict() == "objective at most 1 above the exact SVM's, and 0 itself"
     assert "may be 1 above the exact SVM's, which may be zero" in certificate.caveat()
+
+
+@pytest.mark.parametrize("max_iter", [-1, 3])
+def test_max_iter_is_to_be_raised_only_where_there_is_one(max_iter):
+    stopped = SimpleNamespace(fit_status=1, kkt_violation=np.array([0.5]))
+    certificate = SimpleNamespace(relative_gap=None, n_vectors=None)
+    with pytest.warns(ConvergenceWarning, match="before tol=0.1 was reached") as found:
+        warn_of_solver(stopped, certificate, 0.1, max_iter, "lower C")
+    assert ("max_iter" in str(found[0].message)) == (max_iter == 3)
 
 
 def test_a_nu_that_parts_the_classes_is_not_warned_of():
