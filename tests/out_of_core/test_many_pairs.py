@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from aesvm import AESVC, AENuSVC
 from aesvm.estimators.trained import TrainedOn
 from aesvm.machines import small_pairs
 from aesvm.machines.one_vs_one import ClassPairs
+from aesvm.machines.rounds import OverBudgetError
 from aesvm.out_of_core import looks, many_pairs, merge_tree, reread
 from aesvm.out_of_core.looks import STEPS, PartLook, PartLooks
 
@@ -203,6 +205,18 @@ def test_pairs_are_trained_together_where_a_round_turns_out_to_be_over_the_budge
     assert found.certificate_.gap is not None
     with pytest.raises(ValueError, match="cannot hold what a round gathers"):
         fitted_and_warned(model.set_params(on_overflow="raise"), X, y)
+
+
+def test_a_round_over_the_budget_is_not_warned_of_where_all_rows_are_held(monkeypatch):
+    monkeypatch.setattr(small_pairs, "FEWEST_PAIRS", 100)
+    X, y = twins(4, 48)
+    model = AESVC(memory_budget=int(1.2 * bytes_of_all(X, y)), **TWINS)
+    with pytest.MonkeyPatch.context() as patch:
+        over = OverBudgetError("too much.")
+        patch.setattr(reread.RereadSource, "stratify", Mock(side_effect=over))
+        found, warned = fitted_and_warned(model, X, y)
+    assert found.certificate_.exact
+    assert not warned
 
 
 def test_sparse_rows_that_are_all_held_are_all_trained_on():

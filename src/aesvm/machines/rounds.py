@@ -349,10 +349,11 @@ class _Rounds:
 
     def _without_more(self, best: State, error: OverBudgetError) -> State:
         """The model where the budget does not hold what a round gathers."""
-        warn_without_more(error, best.rounds)
-        if best.rounds:
-            return best
-        return without_rounds(self.place, best, self.train, self.progress)
+        if not best.rounds:
+            best = without_rounds(self.place, best, self.train, self.progress)
+        if not best.sets.exact:  # else every row is held, and rounds would have led there
+            warn_without_more(error, best.rounds)
+        return best
 
     def _say_worse(self, state: State, best: State) -> None:
         assert state.objective is not None
