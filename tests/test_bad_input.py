@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -422,7 +422,8 @@ def test_a_tolerance_may_be_next_to_nothing():
 
 
 def test_a_model_of_a_callable_without_support_vectors_is_certified():
-    model = AESVC(kernel=lambda A, B: A @ B.T, tol=2.0).fit(X, Y)
+    with pytest.warns(UserWarning, match="its objective may be 20 above .* a smaller tol"):
+        model = AESVC(kernel=lambda A, B: A @ B.T, tol=2.0).fit(X, Y)
     assert len(model.support_) == 0
     assert model.certify(X, Y).proven
 
@@ -464,10 +465,35 @@ def test_dates_are_classes_of_a_stream_as_well():
     assert set(streamed.predict(X)) <= set(dates)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("n_classes", [2, 16], ids=["one pair", "many pairs"])
+@pytest.mark.parametrize("scale", [1e-150, 1e-155, 1e-161])
+@pytest.mark.parametrize(
+    "model",
+    [
+        AESVC(kernel="linear"),
+        AESVC(kernel="linear", max_vectors=2),
+        AENuSVC(kernel="linear", nu=0.9),
+        AESVR(kernel="linear"),
+        AENuSVR(kernel="linear"),
+    ],
+    ids=str,
+)
+def test_nothing_overflows_where_rows_are_next_to_zero(model, scale, n_classes):
+    rows = scale * np.random.default_rng(0).normal(size=(64, 3))
+    model = clone(model).fit(rows, np.arange(64) % n_classes)
+    decide = model.predict if is_regressor(model) else model.decision_function
+    assert np.isfinite(decide(rows)).all()
+    # of the start that tol leaves AENuSVC at, and not of rounding
+    most = 10.0 if isinstance(model, AENuSVC) else 1e-6
+    assert model.certificate_.relative_gap < most
+
+
 @pytest.mark.parametrize("estimator", [AENuSVR, AESVR])
 def test_targets_that_hardly_differ_leave_no_support_vectors(estimator):
     others = {"epsilon": 0.0} if estimator is AESVR else {}
-    model = estimator(kernel="linear", **others).fit([[0.0], [1.0]], [0.0, 1e-12])
+    with pytest.warns(UserWarning, match="tol=0.001 is larger than the errors of a constant"):
+        model = estimator(kernel="linear", **others).fit([[0.0], [1.0]], [0.0, 1e-12])
     assert np.abs(model.predict([[0.0], [1.0]])).max() < 1e-9
 
 

@@ -13,7 +13,7 @@ problem, of which all objectives are sums; one number is of the worst pair alone
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from math import isinf, sqrt
+from math import inf, isinf, sqrt
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,9 @@ class Certificate:
         whose sums may be in single precision, and are estimates; ``certify`` proves them.
     distinct : bool
         Whether rows that are equal count as one: of rows in memory, and not of a stream.
+    negligible : bool
+        Whether objective and gap, of every pair, are zero but for rounding beside the costs: the
+        relative gap then says nothing. It is so where w = 0 is optimal, and costs nothing.
     missing : dict
         Why each number that is None was not computed.
     history : tuple of Step
@@ -145,6 +148,7 @@ class Certificate:
     changed: float | None
     proven: bool
     distinct: bool = False
+    negligible: bool = False
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     history: tuple[Step, ...] = field(default=(), compare=False)
 
@@ -248,6 +252,7 @@ def certificate_of(
     gap = None
     if objective is not None and dual is not None:
         gap = max(0.0, objective - dual) + total("proof_rounding") + _rounding_of_sums(accounts)
+    negligible = bool(accounts.negligible().all())
     vectors = bool(accounts.known("n_vectors").any())
     # in the span of few vectors, rows are represented where not all of them could be asked
     all_seen = vectors and not max_residual
@@ -266,7 +271,7 @@ def certificate_of(
         "objective": objective,
         "dual_objective": dual,
         "gap": gap,
-        "relative_gap": None if gap is None else gap / abs(objective) if objective else 0.0,
+        "relative_gap": _share(gap, objective, negligible),
         "paper_bound": paper_bound,
         "paper_bound_is_vacuous": None
         if paper_bound is None or reduced is None
@@ -309,6 +314,7 @@ def certificate_of(
         changed=None if exact else _mean_change(accounts),
         proven=bool(accounts["proven"].all()),
         distinct=in_memory,
+        negligible=negligible,
         missing=missing,
         history=history,
         **numbers,
@@ -322,6 +328,15 @@ def _rounding_of_sums(accounts: Accounts) -> float:
     names = "squared_norm", "loss", "dual_objective"
     sizes = sum(float(np.abs(accounts[name]).sum()) for name in names)
     return len(accounts) * float(np.finfo(np.float64).eps) * sizes
+
+
+def _share(gap: float | None, objective: float | None, negligible: bool) -> float | None:
+    """A gap as a share of an objective; of one that is zero, zero where the gap is rounding."""
+    if gap is None:
+        return None
+    if objective:
+        return gap / abs(objective)
+    return 0.0 if negligible or not gap else inf
 
 
 def _theorem_2(accounts: Accounts) -> float:

@@ -157,10 +157,12 @@ def caveat_of(certificate: Certificate) -> str:
         certificate.objective,
     )
     if gap is not None and worst is not None:
+        if certificate.negligible:
+            return ""
         if gap > POOR_GAP:
-            known = f"its objective may be {_far(gap, objective)}"
+            known = _far("its objective may be", gap, objective, certificate.gap)
         elif worst > POOR_GAP:
-            known = f"the objective of a pair of classes may be {_far(worst, objective)}"
+            known = _far_pair(worst, objective)
         else:
             return ""
         if certificate.exact:
@@ -169,7 +171,9 @@ def caveat_of(certificate: Certificate) -> str:
                 'max_iter or refine="exact", which aims at a gap as well, goes further'
             )
     elif certificate.estimated_gap is not None and certificate.estimated_gap > POOR_GAP:
-        known = f"by an estimate its objective is {_far(certificate.estimated_gap, objective)}"
+        gap = certificate.estimated_gap
+        above = gap * abs(objective or 0.0)
+        known = _far("by an estimate its objective is", gap, objective, above)
     elif certificate.changed is not None and certificate.changed > POOR_CHANGE:
         known = f"the last round changed {certificate.changed:.1%} of the predictions"
     else:
@@ -215,6 +219,8 @@ def _of_gap(certificate: Certificate) -> str:
     share = _share_above(relative, objective)
     if not gap:
         verdict = "exact" if is_exact else "objective that of the exact SVM"
+    elif certificate.negligible:
+        return f"objective zero to within {at_most(gap)}, as the exact SVM's is"
     elif is_exact:
         verdict = f"exact to {about}{at_most(relative, 1)}"
     elif isinf(share):
@@ -236,7 +242,7 @@ def _of_worst(gap: float, objective: float, is_exact: bool) -> str:
     if is_exact and gap <= EXACT_GAP:
         return at_most(gap, 1)
     share = _share_above(gap, objective)
-    return "any number of times" if isinf(share) else f"at most {_times_or_percent(share)}"
+    return "the exact SVM's may be zero" if isinf(share) else f"at most {_times_or_percent(share)}"
 
 
 def _share_above(relative_gap: float, objective: float | None) -> float:
@@ -256,11 +262,20 @@ def _times_or_percent(share: float) -> str:
     return f"{at_most(100.0 * share)}% above"
 
 
-def _far(relative_gap: float, objective: float | None) -> str:
+def _far(begin: str, relative_gap: float, objective: float | None, gap: float | None) -> str:
+    """How far an objective is above the exact SVM's; in its own unit where that may be zero."""
+    share = _share_above(relative_gap, objective)
+    if isinf(share) and gap is not None:
+        return f"{begin} {at_most(gap)} above the exact SVM's, which may be zero"
+    return f"{begin} {_times_or_percent(share)} the exact SVM's"
+
+
+def _far_pair(relative_gap: float, objective: float | None) -> str:
+    """The same of the worst pair of classes, whose own objective is not known here."""
     share = _share_above(relative_gap, objective)
     if isinf(share):
-        return "any number of times the exact SVM's"
-    return f"{_times_or_percent(share)} the exact SVM's"
+        return "the exact SVM's objective of a pair of classes may be zero, and this one's is not"
+    return f"the objective of a pair of classes may be {_times_or_percent(share)} the exact SVM's"
 
 
 def _changed(share: float) -> str:
@@ -298,6 +313,8 @@ def _is_shown(certificate: Certificate, name: str) -> bool:
         return False
     if name in ("estimated_gap", "estimated_gap_error"):
         return certificate.gap is None  # which is computed, and no estimate of a sample
+    if name == "relative_gap" and certificate.negligible:
+        return False  # a quotient of what rounding left
     if name == "worst_pair_gap":
         return certificate.worst_pair_gap != certificate.relative_gap
     if name in ("theorem_2_bound", "paper_bound") and certificate.reduced_objective is None:

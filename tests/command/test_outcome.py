@@ -16,6 +16,9 @@ from aesvm.command.outcome import as_flags, line_of
         ("a larger memory_budget keeps a set", "a larger --memory keeps a set"),
         ("hull_tol=0.5, for one", "--hull-tol 0.5, for one"),
         ("certify_stream(source) computes it", "aesvm certify computes it"),
+        ("nu=0.3 seems too small. Raise nu, or not", "-n 0.3 seems too small. Raise -n, or not"),
+        ("before tol=0.1: raise tol, or lower C.", "before -e 0.1: raise -e, or lower -c."),
+        ("use a smaller tol, or a smaller hull_tol", "use a smaller -e, or a smaller --hull-tol"),
     ],
 )
 def test_parameters_are_named_as_flags(error, line):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from aesvm import AESVC, AENuSVC
 from aesvm.estimators.trained import TrainedOn
 from aesvm.machines import small_pairs
 from aesvm.machines.one_vs_one import ClassPairs
+from aesvm.machines.rounds import OverBudgetError
 from aesvm.out_of_core import looks, many_pairs, merge_tree, reread
 from aesvm.out_of_core.looks import STEPS, PartLook, PartLooks
 
@@ -130,6 +133,103 @@ def test_rows_that_the_budget_has_no_room_for_are_refined_by_rounds(monkeypatch)
     assert found.certificate_.rounds == 1
     whole = clone(model).set_params(refine="exact").fit(X, y, weights)
     assert found.certificate_.objective <= 1.1 * whole.certificate_.objective
+
+
+#: Of ``twins``: these stand for each other in a first set, which is ten times as coarse, and no row
+#: does for others at the tolerance itself.
+TWINS = {"gamma": 0.2, "hull_tol": 0.2 * 0.4 * 0.05**2, "on_overflow": "loosen"}
+
+
+def twins(n_classes=16, n_rows=12):
+    """Classes whose rows are far apart, but for one beside each, at a distance of 0.05."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(n_classes), n_rows // 2)
+    X = rng.normal(size=(n_classes, 5))[y] + rng.normal(size=(len(y), 5))
+    order = rng.permutation(2 * len(y))
+    aside = np.array([0.03, 0.0, 0.0, 0.0, 0.04])
+    return np.vstack([X, X + aside])[order], np.tile(y, 2)[order]
+
+
+def bytes_of_all(X, y):
+    """With the weights and places that are held beside rows and classes."""
+    return X.nbytes + y.nbytes + 16 * len(y)
+
+
+def fitted_and_warned(model, X, y):
+    chunks = [(X[at], y[at], None) for at in np.array_split(np.arange(len(y)), 5)]
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model = model.fit_stream(chunks)
+    return model, [str(one.message) for one in warned if "round" in str(one.message)]
+
+
+@pytest.mark.parametrize("share", [1.0, 1.5, 3.0, 5.0])
+@pytest.mark.parametrize("refine", [1, "auto"])
+def test_a_budget_that_holds_all_rows_trains_small_pairs_on_them(share, refine):
+    X, y = twins()
+    budget = int(share * bytes_of_all(X, y))
+    model = AESVC(refine=refine, memory_budget=budget, **TWINS)
+    found, warned = fitted_and_warned(model, X, y)
+    assert not warned
+    assert found.certificate_.exact
+    assert found.certificate_.relative_gap < 1e-2
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_a_round_that_is_clearly_over_the_budget_is_not_begun(share, monkeypatch):
+    X, y = twins()
+    budget = int(share * bytes_of_all(X, y))
+    looked = []
+    monkeypatch.setattr(reread.RereadSource, "look", lambda *_: looked.append(1))
+    model = AESVC(memory_budget=budget, **TWINS)
+    found, (warned,) = fitted_and_warned(model, X, y)
+    assert not looked
+    assert f"memory_budget={budget:,} bytes cannot hold what a round gathers" in warned
+    # what the warning names is enough
+    enough = int(re.search(r"raise it to ([\d,]+) bytes", warned)[1].replace(",", ""))
+    assert enough == bytes_of_all(X, y)
+    found, warned = fitted_and_warned(model.set_params(memory_budget=enough), X, y)
+    assert not warned
+    assert found.certificate_.exact
+    assert found.certificate_.gap is not None
+
+
+def test_pairs_are_trained_together_where_a_round_turns_out_to_be_over_the_budget(monkeypatch):
+    X, y = twins()
+    monkeypatch.setattr(many_pairs, "_ROOM", 10.0)
+    monkeypatch.setattr(many_pairs, "_CLEARLY_OVER", 1000.0)
+    model = AESVC(memory_budget=2 * bytes_of_all(X, y), **TWINS)
+    found, (warned,) = fitted_and_warned(model, X, y)
+    assert f"raise it to {10 * bytes_of_all(X, y):,} bytes" in warned
+    assert found.certificate_.exact
+    assert found.certificate_.gap is not None
+    with pytest.raises(ValueError, match="cannot hold what a round gathers"):
+        fitted_and_warned(model.set_params(on_overflow="raise"), X, y)
+
+
+def test_a_round_over_the_budget_is_not_warned_of_where_all_rows_are_held(monkeypatch):
+    monkeypatch.setattr(small_pairs, "FEWEST_PAIRS", 100)
+    X, y = twins(4, 48)
+    model = AESVC(memory_budget=int(1.2 * bytes_of_all(X, y)), **TWINS)
+    with pytest.MonkeyPatch.context() as patch:
+        over = OverBudgetError("too much.")
+        patch.setattr(reread.RereadSource, "stratify", Mock(side_effect=over))
+        found, warned = fitted_and_warned(model, X, y)
+    assert found.certificate_.exact
+    assert not warned
+
+
+def test_sparse_rows_that_are_all_held_are_all_trained_on():
+    X, y = twins()
+    X = sp.csr_array(X)
+    chunks = [(X[at], y[at], None) for at in np.array_split(np.arange(len(y)), 5)]
+    own = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes + y.nbytes + 16 * len(y)
+    model = AESVC(memory_budget=int(1.5 * own), **TWINS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        certificate = model.fit_stream(chunks).certificate_
+    assert certificate.exact
+    assert certificate.gap is not None
 
 
 def test_classes_that_a_stream_has_not_shown_are_constant():

@@ -38,6 +38,13 @@ _FLAGS = {
         "aesvm certify computes them, from the rows of training"
     ),
     r"by tol or max_iter; a smaller tol, a larger max_iter or": "by -e; a smaller -e or",
+    r"raise max_iter or tol, scale the data": "raise -e, scale the data",
+    r", or scale y, for instance with sklearn\.compose\.\w+\([^)]*\)\)": ", or scale the targets",
+    r"tol=": "-e ",
+    r"(raise|smaller|what) tol\b": r"\1 -e",
+    r"nu=": "-n ",
+    r"([Rr]aise) nu\b": r"\1 -n",
+    r"lower C\b": "lower -c",
     r"max_vectors=": "--max-vectors ",
     r"max_vectors\b": "--max-vectors",
     r"target='([^']*)'": r"--target \1",

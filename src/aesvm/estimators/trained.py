@@ -17,6 +17,7 @@ from aesvm.bases.training import BasisLimits, is_long, may_pay, train_in_basis
 from aesvm.certificate import Certificate, certificate_of
 from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.estimators.fitting import fitting, set_fitted
+from aesvm.estimators.gap_warnings import warn_of_gap
 from aesvm.estimators.learning import Learner, Learning
 from aesvm.estimators.parameters import (
     basis_limits,
@@ -44,9 +45,6 @@ from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import GIVE_UP_SHARE
 from aesvm.sets.digest import Digest, differing, digest
-
-#: What a warning of a large gap begins with.
-FAR = "The model may be far from the exact SVM"
 
 #: Up to this relative gap nothing is warned of where ``refine=0`` asks for representatives alone:
 #: beyond, the objective may be over twice that of the exact SVM.
@@ -161,12 +159,11 @@ def set_trained(
         return
     remedy = "lower C" if hasattr(estimator, "C") else "raise nu"
     warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter, remedy)
-    caveat = certificate.caveat()
     # the paper's method alone has a large gap more often than not; of samples the stream has warned
     alone = estimator.refine == 0 and not certificate.exact
     usual = alone and (certificate.relative_gap or 0.0) <= _USUAL_GAP
-    if caveat and not usual and not fitted.fit_status and not isinf(certificate.max_residual):
-        warn(f"{FAR}: {caveat}.")
+    if not usual and not fitted.fit_status and not isinf(certificate.max_residual):
+        warn_of_gap(estimator, certificate, trained_on.accounts)
 
 
 def fit_in_memory(

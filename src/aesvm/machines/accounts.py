@@ -78,6 +78,9 @@ class Account:
 #: Objectives below this share of the costs are nothing, if they are below rounding too.
 _NOTHING = 1e-9
 
+#: Objectives below this share of their gap have one that is infinitely larger.
+_LEAST_SHARE = 1e-300
+
 #: Numbers of an account that are counts, where -1 stands for None, and those that are true or not;
 #: of the others NaN does.
 _COUNTS, _FLAGS = ("rounds", "n_rows", "violators", "n_vectors"), ("exact", "proven")
@@ -162,12 +165,24 @@ class Accounts:
 
         NaN where one of them is not known; 0 where both are, to rounding, beside the costs.
         """
-        objective = 0.5 * np.maximum(self["squared_norm"], 0.0) + self["loss"]
-        gap, rounding = np.maximum(objective - self["dual_objective"], 0.0), self["proof_rounding"]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            relative = (gap + rounding) / np.abs(objective)
-        nothing = np.maximum(gap, np.abs(objective)) <= rounding
-        return np.where(nothing & (rounding <= _NOTHING * self["total_cost"]), 0.0, relative)
+        objective, rounding = self.objectives, self["proof_rounding"]
+        gap = np.maximum(objective - self["dual_objective"], 0.0)
+        whole, size = gap + rounding, np.abs(objective)
+        relative = np.where(np.isnan(whole), np.nan, np.where(whole > 0.0, np.inf, 0.0))
+        # divided only where the quotient is a number: an objective may be next to nothing
+        np.divide(whole, size, out=relative, where=size > _LEAST_SHARE * whole)
+        return np.where(self.negligible(), 0.0, relative)
+
+    @property
+    def objectives(self) -> NDArray[np.float64]:
+        """F1 of each machine; NaN where it is not known."""
+        return 0.5 * np.maximum(self["squared_norm"], 0.0) + self["loss"]
+
+    def negligible(self) -> NDArray[np.bool_]:
+        """Machines whose objective and gap are zero, to rounding, beside the costs."""
+        objective, rounding = self.objectives, self["proof_rounding"]
+        nothing = np.maximum(objective - self["dual_objective"], np.abs(objective)) <= rounding
+        return nothing & (rounding <= _NOTHING * self["total_cost"])
 
 
 def _column(name: str, values: list[Any]) -> NDArray:

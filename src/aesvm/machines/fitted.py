@@ -82,7 +82,7 @@ def warn_of_solver(
             ConvergenceWarning,
         )
         return
-    limit = "" if max_iter == -1 else f" at max_iter={max_iter}"
+    limit, most = ("", "") if max_iter == -1 else (f" at max_iter={max_iter}", "max_iter or ")
     gap = certificate.relative_gap
     if certificate.n_vectors is not None:
         message = (
@@ -97,7 +97,7 @@ def warn_of_solver(
     else:
         message = (
             f"The solver stopped{limit} before tol={tol:g} was reached (KKT violation "
-            f"{fitted.kkt_violation.max():.3g}): raise max_iter or tol, scale the data, or "
+            f"{fitted.kkt_violation.max():.3g}): raise {most}tol, scale the data, or "
             f"{remedy}."
         )
     warn(message, ConvergenceWarning)

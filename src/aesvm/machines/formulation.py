@@ -221,6 +221,22 @@ def balanced(coefs: Array) -> Array:
     return np.where(coefs * heavier > 0, coefs * (least / most), coefs)
 
 
+def best_multiple(linear: float, squared_norm: float) -> float:
+    """The largest ``t * linear - t^2 / 2 * squared_norm`` for t from 0 to 1.
+
+    Examples
+    --------
+    >>> from aesvm.machines.formulation import best_multiple
+    >>> best_multiple(1.0, 0.5), best_multiple(1.0, 2.0), best_multiple(1.0, 1e-320)
+    (0.75, 0.25, 1.0)
+    """
+    if linear <= 0.0:
+        return 0.0
+    # divided only where the quotient is less than one: a norm may be next to nothing
+    share = 1.0 if squared_norm <= linear else linear / squared_norm
+    return share * (linear - 0.5 * min(linear, squared_norm))
+
+
 def total_loss(
     formulation: Formulation, positions: Array, bounds: Array, offsets: Offsets
 ) -> float:

@@ -20,6 +20,7 @@ from aesvm.machines.formulation import (
     Ramps,
     Variables,
     balanced,
+    best_multiple,
 )
 from aesvm.solver.small import TwoClasses
 
@@ -114,9 +115,7 @@ class Hinge:
         return int(np.count_nonzero(violates))
 
     def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
-        total = float(np.abs(coefs).sum())
-        share = min(1.0, total / squared_norm) if squared_norm > 0 else 1.0
-        return share * (total - 0.5 * share * squared_norm)
+        return best_multiple(float(np.abs(coefs).sum()), squared_norm)
 
     def gains(self, targets: Array) -> Array:
         return np.ones(len(targets))

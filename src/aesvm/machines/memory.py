@@ -383,7 +383,7 @@ def prove(
     bounds = problem.bounds
     linear = np.abs(np.multiply(formulation.slopes(bounds), offsets)).sum()
     # what each loss is the difference of, and its own size
-    parts = np.abs(scores) + np.abs(problem.targets) + float(np.abs(offsets).sum())
+    parts = np.abs(scores) + formulation.gains(problem.targets) + float(np.abs(offsets).sum())
     parts += np.abs(positions) + losses
     return Proof(
         squared_norm,

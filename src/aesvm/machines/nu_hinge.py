@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from aesvm.machines.formulation import AT_BOUND, Array, Decision, Offsets, Ramps, Variables
 from aesvm.solver.small import TwoClasses
 
+#: A model is not divided by a margin below this: its coefficients would be too large for numbers.
+_LEAST_MARGIN = 1e-300
+
 
 @dataclass(frozen=True)
 class NuHinge:
@@ -89,7 +92,7 @@ class NuHinge:
     def decision(self, offsets: Offsets) -> Decision:
         first, second = offsets
         margin = -0.5 * (first + second)
-        is_one = margin > 0.0
+        is_one = margin > _LEAST_MARGIN
         scale = is_one * margin + (1 - is_one)  # of numbers, and of arrays
         return Decision(0.5 * (first - second) / scale, scale, (1.0, -1.0))
 

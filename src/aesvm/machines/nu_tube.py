@@ -20,9 +20,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array, Decision, Offsets, Ramps, Variables
+from aesvm.machines.formulation import (
+    Array,
+    Decision,
+    Offsets,
+    Ramps,
+    Variables,
+    best_multiple,
+)
 from aesvm.machines.nu_hinge import filled
-from aesvm.machines.tube import Tube, best_multiple
+from aesvm.machines.tube import Tube
 
 
 @dataclass(frozen=True)

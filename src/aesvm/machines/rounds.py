@@ -78,6 +78,9 @@ MOST_WORSE = 2
 #: What is said where a fit ended in its rounds, or before them.
 _CUT = "refining ended after {} rounds"
 
+#: What is said where a fit ended before the set at ``hull_tol`` took the place of the first.
+STAYED_COARSE = "the first set stayed coarse"
+
 #: What a certificate may take without being asked for: kernel values of all machines together, a
 #: fraction of a second; or this share of what the fit took.
 FREE, FREE_SHARE = 2e8, 0.1
@@ -240,8 +243,14 @@ def without_rounds(place: Place, state: State, train: Train, progress: Progress)
             now = State(train(finer, progress), 0, finer)
             if not (_was_cut(now.machines) and progress.is_over()):
                 return now
-    progress.cut_short("the first set stayed coarse")
+    progress.cut_short(STAYED_COARSE)
     return state
+
+
+def warn_without_more(error: OverBudgetError, n_rounds: int) -> None:
+    """Say that rounds ended where the budget does not hold what the next one gathers."""
+    model = f"{n_rounds} rounds" if n_rounds else "0 rounds, as with refine=0"
+    warn(f"{error} The model is that of {model}.")
 
 
 def _is_cheap(place: Place, state: State, policy: Policy) -> bool:
@@ -340,11 +349,11 @@ class _Rounds:
 
     def _without_more(self, best: State, error: OverBudgetError) -> State:
         """The model where the budget does not hold what a round gathers."""
-        model = f"{best.rounds} rounds" if best.rounds else "0 rounds, as with refine=0"
-        warn(f"{error} The model is that of {model}.")
-        if best.rounds:
-            return best
-        return without_rounds(self.place, best, self.train, self.progress)
+        if not best.rounds:
+            best = without_rounds(self.place, best, self.train, self.progress)
+        if not best.sets.exact:  # else every row is held, and rounds would have led there
+            warn_without_more(error, best.rounds)
+        return best
 
     def _say_worse(self, state: State, best: State) -> None:
         assert state.objective is not None

@@ -26,6 +26,7 @@ from aesvm.machines.formulation import (
     Ramps,
     Variables,
     balanced,
+    best_multiple,
 )
 
 #: A prediction has changed where it moved by more than this share of the spread.
@@ -167,11 +168,3 @@ class Tube:
             return (0.0,)
         low, high = float(targets.min()), float(targets.max())
         return (0.5 * (low + high),) if high - low <= 2.0 * self.epsilon else None
-
-
-def best_multiple(linear: float, squared_norm: float) -> float:
-    """The largest ``t * linear - t^2 / 2 * squared_norm`` for t from 0 to 1."""
-    if linear <= 0.0:
-        return 0.0
-    share = min(1.0, linear / squared_norm) if squared_norm > 0 else 1.0
-    return share * (linear - 0.5 * share * squared_norm)

@@ -22,8 +22,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
+from aesvm.estimators.gap_warnings import FAR
 from aesvm.estimators.prediction import EvaluatedRows, model_of
-from aesvm.estimators.trained import FAR
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.chains import Chain, svm_of

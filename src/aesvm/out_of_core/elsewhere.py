@@ -15,9 +15,10 @@ import numpy as np
 from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.machines.formulation import total_loss
 from aesvm.machines.problem import Machine, TrainingSets
-from aesvm.machines.rounds import Cut, Look, State
-from aesvm.out_of_core.gathered import GatheredSets, Gatherer
+from aesvm.machines.rounds import Cut, Look, OverBudgetError, State
+from aesvm.out_of_core.gathered import GatheredSets, Gatherer, over_budget
 from aesvm.out_of_core.looks import PartLook, PartLooks
+from aesvm.out_of_core.many_pairs import are_many
 from aesvm.out_of_core.part import SentMachine, SentMachines, Strata
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
@@ -64,6 +65,7 @@ class RowsElsewhere:
     gatherer: Gatherer
     hull_tol: float
     tol: float  #: how far from a kink a row must be to have crossed it
+    enough: int | None = None  #: bytes of a budget with which no round would be made
     holds_all_rows: bool = field(default=False, init=False)
     sent: list[int] = field(default_factory=list, init=False)  #: machines of the last look
     finer_rows: GatheredRows | None = field(default=None, init=False)  #: that ``finer`` gathered
@@ -85,11 +87,17 @@ class RowsElsewhere:
 
     def stratify(self, cuts: list[Cut], progress: Progress) -> TrainingSets:
         by_number = {number: cuts[number] for number in self.sent}
-        strata = self.answers.stratify(by_number, self.hull_tol)
+        try:
+            strata = self.answers.stratify(by_number, self.hull_tol)
+        except OverBudgetError:
+            raise over_budget(self.answers.budget, self.hull_tol, self.enough) from None
         return self.gatherer.of_strata(strata, self.hull_tol)
 
     def finer(self, progress: Progress) -> TrainingSets | None:
+        """The set at ``hull_tol``; None where pairs of it are trained many at a time, not here."""
         self.finer_rows = self.answers.gather(self.hull_tol)
+        if are_many(self.gatherer):
+            return None
         return self.gatherer.of_one_set(*self.finer_rows)
 
     def everything(self) -> NoReturn:

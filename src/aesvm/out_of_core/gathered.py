@@ -165,7 +165,19 @@ def strata_bytes(strata: dict[int, Strata]) -> int:
 def check_budget(n_bytes: int, budget: float, hull_tol: float) -> None:
     """Refuse what a round would gather where it is more than the budget."""
     if n_bytes > budget:
-        raise OverBudgetError(
-            f"memory_budget={budget:,.0f} bytes cannot hold the {n_bytes:,} bytes that a round "
-            f"gathers at hull_tol={hull_tol:g}: raise either, or use refine=0."
-        )
+        raise over_budget(budget, hull_tol)
+
+
+def over_budget(budget: float, hull_tol: float, enough: int | None = None) -> OverBudgetError:
+    """The error of a budget that does not hold what a round gathers.
+
+    ``enough``: bytes of a budget with which all rows would be gathered and no round be made; None
+    where rounds are made with any.
+    """
+    helps = "raise either"
+    if enough is not None:
+        helps = f"raise it to {enough:,} bytes, which hold all rows"
+    return OverBudgetError(
+        f"memory_budget={budget:,.0f} bytes cannot hold what a round gathers at "
+        f"hull_tol={hull_tol:g}: {helps}, or use refine=0."
+    )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from math import ceil
 from typing import cast
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels import TrainingKernel
@@ -23,8 +25,12 @@ from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 
 #: All rows are gathered where the budget has room for this many times what they are expected to
-#: take: sparse rows differ in size.
-_ROOM = 4.0
+#: take, if they are dense and if they are sparse: sparse rows differ in size.
+_ROOM, _ROOM_OF_SPARSE = 1.0, 2.0
+
+#: A round gathers, for every pair, about as many rows as the first set has of it, or more. It is
+#: taken to be over the budget where the rows of the first set, so often, are this many times that.
+_CLEARLY_OVER = 2.0
 
 
 def are_many(gatherer: Gatherer) -> bool:
@@ -33,26 +39,35 @@ def are_many(gatherer: Gatherer) -> bool:
     return isinstance(pairs, ClassPairs) and len(pairs) >= small_pairs.FEWEST_PAIRS
 
 
-def gather_all(gatherer: Gatherer, rows: WeightedRows, budget: float) -> bool:
-    """Whether many pairs had better be trained on all rows than by rounds.
+def budget_for_all(gatherer: Gatherer, rows: WeightedRows) -> int | None:
+    """Bytes that a budget must have for many pairs to be trained on all rows rather than by rounds.
 
-    A round gathers rows for every pair, a row for each of the others of its class; all rows at once
-    are fewer, and pairs that are small are solved in less time than their rows are stratified.
+    None where there are few pairs, or one of them is not small. A round gathers rows for every
+    pair, a row for each of the others of its class; all rows at once are fewer, and pairs that are
+    small are solved in less time than their rows are stratified.
 
     Parameters
     ----------
     gatherer : Gatherer
     rows : WeightedRows
         The first set, by which the size of a row is told.
-    budget : float
-        Bytes for the rows that are gathered.
     """
     pairs = gatherer.selections
     if not are_many(gatherer) or not isinstance(pairs, ClassPairs):
+        return None
+    if int(np.sort(pairs.counts)[-2:].sum()) > small_pairs.MOST_ROWS:
+        return None
+    room = _ROOM_OF_SPARSE if sp.issparse(rows.X) else _ROOM
+    return ceil(room * rows.n_bytes * int(pairs.counts.sum()) / len(rows))
+
+
+def is_round_over(gatherer: Gatherer, rows: WeightedRows, budget: float) -> bool:
+    """Whether a round would clearly gather more bytes than the budget; ``rows``: the first set."""
+    pairs = gatherer.selections
+    if not isinstance(pairs, ClassPairs):
         return False
-    largest = int(np.sort(pairs.counts)[-2:].sum())
-    n_bytes = rows.n_bytes / len(rows) * float(pairs.counts.sum())
-    return largest <= small_pairs.MOST_ROWS and _ROOM * n_bytes <= budget
+    n_others = int(np.count_nonzero(pairs.counts)) - 1  # pairs that a row is in
+    return n_others * rows.n_bytes > _CLEARLY_OVER * budget
 
 
 def train_pairs(

@@ -73,7 +73,7 @@ class RereadSource:
         self.cuts: dict[int, Cut] | None = None  # of the last round
 
     def gather(self, hull_tol: float) -> GatheredRows:
-        """What the first pass holds; all rows are read again."""
+        """What the first pass holds; all rows are read again where it does not hold them."""
         if hull_tol > 0.0:
             return self.held
         quiet = self.progress.quietly().to_the_end()
@@ -81,6 +81,9 @@ class RereadSource:
         def distinct(rows: WeightedRows) -> WeightedRows:
             return self.reducer.part(rows, 0.0, self.run, quiet).rows
 
+        held = self.held.rows
+        if held.reach == 0.0:
+            return GatheredRows(distinct(held), 0.0)
         return GatheredRows(distinct(joined(list(map(distinct, self._buffers("gather"))))), 0.0)
 
     def look(self, sent: parts.SentMachines) -> PartLooks:

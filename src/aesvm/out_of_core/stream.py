@@ -231,11 +231,11 @@ def warn_if_looser(
         warn(
             f"memory_budget={memory_budget!r} cannot hold the set even at hull_tol="
             f"{tree.hull_tol:g}: what is held of the {tree.n_rows:,} rows so far is a weighted "
-            "random sample, and no bound holds. A larger budget would keep one."
+            "random sample, and no bound holds. A larger budget would keep a set."
         )
     elif tree.hull_tol > float(hull_tol) and not tree.sampled:
         warn(
             f"memory_budget={memory_budget!r} cannot hold the set at hull_tol="
             f"{hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
-            f"{tree.reach**2:.3g} of their combinations so far."
+            f"{tree.reach**2:.3g} of their combinations so far. A larger budget would keep it."
         )

@@ -24,11 +24,11 @@ from aesvm.machines.history import Step
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 from aesvm.machines.problem import RowSelection
 from aesvm.machines.results import Terms, Trained, TrainedMachines
-from aesvm.machines.rounds import Policy, State, refine
+from aesvm.machines.rounds import STAYED_COARSE, Policy, State, refine, warn_without_more
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
-from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf
-from aesvm.out_of_core.many_pairs import are_many, gather_all, train_pairs
+from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf, over_budget
+from aesvm.out_of_core.many_pairs import are_many, budget_for_all, is_round_over, train_pairs
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.spans import train_in_span
 from aesvm.out_of_core.stream import Stream
@@ -176,15 +176,25 @@ class GatheredTrainer:
         """Train on a first set of a tolerance, and make rounds with who has the rows."""
         if rows.reach == 0.0:  # every row stands for itself: there is nothing to refine
             return self.train(rows, first_tol)
-        if gather_all(self.gatherer, rows, answers.budget) and not self.progress.is_over():
+        enough, is_over = budget_for_all(self.gatherer, rows), self.progress.is_over()
+        if enough is not None and enough <= answers.budget and not is_over:
             self.progress.say("all rows are gathered: every pair of classes is small")
             return self.train(*answers.gather(0.0))._replace(refined=True)
-        place = RowsElsewhere(answers, self.gatherer, hull_tol, self.trainer.options.tol)
+        if policy.loosen and not is_over and is_round_over(self.gatherer, rows, answers.budget):
+            finer = answers.gather(hull_tol)
+            if finer.rows.reach > 0.0:
+                warn_without_more(over_budget(answers.budget, hull_tol, enough), 0)
+            return self.train(*finer)
+        place = RowsElsewhere(answers, self.gatherer, hull_tol, self.trainer.options.tol, enough)
         sets = self.gatherer.of_one_set(rows, first_tol)
         train = self.trainer.train_all
         note = partial(self.trainer.note, 0)
         state = refine(place, sets, policy, self.formulation, train, self.progress, note)
-        if place.finer_rows is not None and state.sets is not sets:
+        if place.finer_rows is not None and are_many(self.gatherer):
+            if not self.progress.is_over():
+                return self.train(*place.finer_rows)
+            self.progress.cut_short(STAYED_COARSE)
+        elif place.finer_rows is not None and state.sets is not sets:
             rows, first_tol = place.finer_rows
         last = state.sets
         assert isinstance(last, GatheredSets)

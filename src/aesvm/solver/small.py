@@ -214,8 +214,9 @@ def account(variables: Variables, loss: TwoClasses, accuracy: Accuracy) -> Array
     paid += by_offsets.sum(axis=1)
     can_pay = np.where(inside > -np.repeat(off, n_rows), bounds, 0.0)
     may_pay = np.add.reduceat(can_pay, duals)
+    gains = abs(loss.linear)
     # what each loss is the difference of, and its own size
-    parts = 1.0 + np.abs(scores) + np.abs(np.repeat(offsets, in_group)) + 2.0 * np.abs(inside)
+    parts = gains + np.abs(scores) + np.abs(np.repeat(offsets, in_group)) + 2.0 * np.abs(inside)
     products, units = np.add.reduceat(np.abs(coefs * scores), duals), np.add.reduceat(losses, duals)
     violates = (alphas < (1.0 - accuracy.at_bound) * bounds) & (inside > accuracy.tol)
     violates |= (alphas > accuracy.at_bound * bounds) & (inside < -accuracy.tol)
@@ -223,14 +224,12 @@ def account(variables: Variables, loss: TwoClasses, accuracy: Accuracy) -> Array
     # a norm that is larger makes the dual smaller: it stays a bound
     longest = norm + off * size + rounding_of_sum(n_terms, products)
     farthest = np.sqrt(np.maximum(longest, 0.0) * largest)  # no score is larger
-    gains = abs(loss.linear)
     # the sums that the dual holds are right to this: had they been moved, it would be less
     moved = SAME_SUM * size + rounding_of_sum(n_terms, size)
     below = rounding_of_sum(n_terms, gains * size + longest) + moved * (gains + farthest)
-    free = (variables.held == 0.0) & (longest > 0.0)
+    # divided only where the quotient is less than one: a norm may be next to nothing
     share = np.ones(len(sizes))
-    np.divide(gain, longest, out=share, where=free)
-    share = np.minimum(share, 1.0)
+    np.divide(gain, longest, out=share, where=(variables.held == 0.0) & (longest > gain))
     told = np.zeros((len(sizes), len(COLUMNS)))
     told[:, 1] = 0.5 * norm - gain
     told[:, 4] = norm

@@ -1,0 +1,65 @@
+"""What a fit warns of where its certificate has a large gap: the cause, where it is known.
+
+Of an objective that may be zero at its optimum, no share tells how far a model is from it. Two
+parameters lead there. The optimum of nu-classification is never above zero, and is zero, with
+``w = 0``, where nu is too small: the convex hulls of the two classes, no multiplier in which is
+above ``2 / (nu n)`` of n rows, then meet. And where tol is larger than the errors of a constant,
+the solver of a regression, to which such errors are none, has nothing to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier, is_regressor
+
+from aesvm.certificate import Certificate
+from aesvm.machines.accounts import Accounts
+from aesvm.runtime.warn import warn
+
+#: What a warning of a large gap begins with.
+FAR = "The model may be far from the exact SVM"
+
+
+def warn_of_gap(estimator: Any, certificate: Certificate, accounts: Accounts) -> None:
+    """Say where a gap is large, or nothing can have been learned."""
+    caveat = certificate.caveat()
+    message = f"{caveat}." if caveat else ""
+    if certificate.exact and certificate.gap is not None and (caveat or certificate.negligible):
+        if is_classifier(estimator) and not hasattr(estimator, "C"):
+            message = _of_nu(estimator.nu, accounts) or message
+        elif is_regressor(estimator):
+            message = _of_tol(estimator.tol, certificate, accounts) or message
+    if message:
+        warn(f"{FAR}: {message}")
+
+
+def _of_nu(nu: float, accounts: Accounts) -> str:
+    """Nu-classification whose objective is not below zero, in pairs that there is something in."""
+    not_below = accounts.objectives + accounts["proof_rounding"] >= 0.0
+    n_pairs = int(np.count_nonzero(not_below & (accounts["n_rows"] > 0)))
+    if not n_pairs:
+        return ""
+    where = "" if len(accounts) == 1 else f" in {n_pairs:,} of {len(accounts):,} pairs"
+    return (
+        f"nu={nu:g} seems too small for classes that overlap as much as these{where}. The "
+        "objective is not below zero; where the exact SVM's is zero, its w is zero too, and "
+        "decision values are what tol and rounding leave. Raise nu, or change the kernel; a "
+        "smaller tol tells whether there is anything to learn."
+    )
+
+
+def _of_tol(tol: float, certificate: Certificate, accounts: Accounts) -> str:
+    """Regression that ended with the constant it began with."""
+    total_cost = float(accounts["total_cost"].sum())
+    if certificate.norm or certificate.objective is None or not total_cost:
+        return ""
+    error = certificate.objective / total_cost
+    if error > tol:
+        return ""
+    return (
+        f"tol={tol:g} is larger than the errors of a constant, {error:.2g} on average, which the "
+        "model therefore is. For more use a smaller tol, or scale y, for instance with "
+        "sklearn.compose.TransformedTargetRegressor(model, transformer=StandardScaler())."
+    )
