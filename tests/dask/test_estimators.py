@@ -128,32 +128,43 @@ def recomputable(n=8):
     return rows[:, :2], rows[:, 2].astype(int)
 
 
+@pytest.fixture(scope="module")
+def of_workers_that_live(client):
+    return DaskAESVC(gamma=2.0, refine=1, client=client).fit(*recomputable())
+
+
+@pytest.fixture(scope="module")
+def own():
+    """The client of a cluster whose workers are killed; others take their place."""
+    with cluster_of(2) as cluster, distributed.Client(cluster, set_as_default=False) as own:
+        yield own
+
+
 @pytest.mark.parametrize(
     ("when", "all_done"),
     [("reduce", False), ("reduce", True), ("look", False), ("stratify", True)],
 )
-def test_a_worker_that_is_killed_changes_nothing(client, when, all_done):
+def test_a_worker_that_is_killed_changes_nothing(of_workers_that_live, own, when, all_done):
     """Killed as soon as one task is done, or once all are, and are lost with it."""
-    X, y = recomputable()
-    expected = DaskAESVC(gamma=2.0, refine=1).fit(X, y)
-    with cluster_of(2) as cluster, distributed.Client(cluster) as own:
+    own.wait_for_workers(2)
 
-        def kill():
-            if all_done:
-                wait_until(lambda: is_idle(own), "end of all tasks")
-            pids = own.run(os.getpid)
-            held = {worker: len(what) for worker, what in own.has_what().items()}
-            victim = max(held, key=held.get)
-            assert held[victim] > 0
-            os.kill(pids[victim], signal.SIGKILL)
-            if all_done:
-                wait_until(lambda: victim not in own.has_what(), "scheduler that has noticed")
+    def kill():
+        if all_done:
+            wait_until(lambda: is_idle(own), "end of all tasks")
+        pids = own.run(os.getpid)
+        held = {worker: len(what) for worker, what in own.has_what().items()}
+        victim = max(held, key=held.get)
+        assert held[victim] > 0
+        os.kill(pids[victim], signal.SIGKILL)
+        if all_done:
+            wait_until(lambda: victim not in own.has_what(), "scheduler that has noticed")
 
-        at_step = AtStep(when, kill)
-        model = DaskAESVC(gamma=2.0, refine=1).set_callbacks(at_step).fit(X, y)
-        assert at_step.done
-        assert_nothing_is_left(own)
-    for ours, theirs in zip(fitted(model), fitted(expected), strict=True):
+    at_step = AtStep(when, kill)
+    model = DaskAESVC(gamma=2.0, refine=1, client=own).set_callbacks(at_step)
+    model.fit(*recomputable())
+    assert at_step.done
+    assert_nothing_is_left(own)
+    for ours, theirs in zip(fitted(model), fitted(of_workers_that_live), strict=True):
         assert_array_equal(ours, theirs)
 
 
