@@ -62,7 +62,7 @@ def test_distances_of_far_rows_do_not_cancel(emulated):
 
 @pytest.mark.parametrize("groups", [1, 2, "the second alone"])
 def test_duals_are_those_of_the_host(emulated, groups):
-    n = 100
+    n = 60
     X = rows(n, 4)
     signs = np.where(X[:, 0] * X[:, 1] + 0.05 * rows(n, 1, 3)[:, 0] > 0, 1.0, -1.0)
     host = KernelSpec("rbf", 3.0).matrix(X, dtype=np.float64)

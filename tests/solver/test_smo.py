@@ -287,7 +287,7 @@ def test_an_indefinite_kernel_ends(small_sets, seed):
 
 
 def test_a_tolerance_below_rounding_ends_unconverged(small_sets):
-    arguments, _ = classification(C=1e4)
+    arguments, _ = classification(n=200, C=1e4)
     found = smo.minimize(*arguments, tol=1e-300)
     assert not found.converged
     assert found.gap < 1e-5
