@@ -15,6 +15,11 @@ import hypothesis
 import pytest
 import threadpoolctl
 
+# What is printed has the colours and the width of a pipe, also where the tests are run by GitHub,
+# or by someone who asks for others.
+for name in ("COLUMNS", "LINES", "FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS"):
+    os.environ.pop(name, None)
+
 # The first example of a test may compile: no deadline. Examples are the same in every run, also
 # where other modules were imported before: newer versions of Hypothesis would draw the numbers
 # that they find in these.
