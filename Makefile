@@ -27,7 +27,7 @@ other-target: .venv/.with-dev
 	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 	echo "NUMBA_CPU_NAME=$(TARGET) OPENBLAS_CORETYPE=$(BLAS)" && \
 	NUMBA_CPU_NAME=$(TARGET) NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=$(BLAS) NUMBA_CACHE_DIR="$$cache" \
-		$(BIN)/python $(PYTEST_ON_CORES) -m "numerical and not slow" $(PYTEST)
+		$(BIN)/python $(PYTEST_ON_CORES) -m "numerical and not slow" $(or $(PYTEST),tests)
 
 # The quick tests with the oldest versions that pyproject.toml allows, in an environment of their own.
 test-oldest: .venv-oldest/.with-dev

@@ -1,4 +1,4 @@
-"""AESVC and scikit-learn's SVC on the same 100,000 generated rows: one table, one picture.
+"""AESVC and scikit-learn's SVC on the same generated rows, 100,000: one table, one picture.
 
 SVC runs in a process of its own, which is stopped when its time is up.
 """
@@ -26,19 +26,19 @@ C, GAMMA = 1.0, 10.0
 PICTURE = Path("representatives.png")
 
 
-def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    X, y = make_moons(N_TRAIN + N_TEST, noise=0.3, random_state=0)
-    return X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:]
+def rows(n_train: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    X, y = make_moons(n_train + N_TEST, noise=0.3, random_state=0)
+    return X[:n_train], y[:n_train], X[n_train:], y[n_train:]
 
 
-def main(limit: float, picture: Path) -> None:
+def main(n_train: int, limit: float, picture: Path) -> None:
     console = Console()
-    X, y, X_test, y_test = rows()
-    console.print(f"{N_TRAIN:,} rows, 2 features, 2 classes; RBF kernel, gamma={GAMMA:g}, C={C:g}")
+    X, y, X_test, y_test = rows(n_train)
+    console.print(f"{n_train:,} rows, 2 features, 2 classes; RBF kernel, gamma={GAMMA:g}, C={C:g}")
     console.print("Compiling (once per machine) ...")
     AESVC(C=C, gamma=GAMMA, refine=1).fit(X[:3000], y[:3000])
 
-    table = Table(title=f"{N_TRAIN:,} rows")
+    table = Table(title=f"{n_train:,} rows")
     for column in ("", "seconds", "rows solved for", "support vectors", "test accuracy"):
         table.add_column(column, justify="right" if column else "left")
     models = {}
@@ -54,14 +54,14 @@ def main(limit: float, picture: Path) -> None:
             f"{model.score(X_test, y_test):.4f}",
         )
     with console.status(f"SVC on the same rows, {limit:g} seconds at most ..."):
-        theirs = svc_in_time(limit)
+        theirs = svc_in_time(n_train, limit)
     if theirs is None:
-        table.add_row("SVC", f"over {limit:g}, stopped", f"{N_TRAIN:,}", "", "")
+        table.add_row("SVC", f"over {limit:g}, stopped", f"{n_train:,}", "", "")
     else:
         table.add_row(
             "SVC",
             f"{theirs['seconds']:.2f}",
-            f"{N_TRAIN:,}",
+            f"{n_train:,}",
             f"{theirs['support']:,}",
             f"{theirs['accuracy']:.4f}",
         )
@@ -72,9 +72,9 @@ def main(limit: float, picture: Path) -> None:
     console.print(f"Picture: {picture.resolve()}")
 
 
-def svc_in_time(limit: float) -> dict | None:
+def svc_in_time(n_train: int, limit: float) -> dict | None:
     """What SVC needed, or None where its time was up."""
-    command = [sys.executable, __file__, "--svc"]
+    command = [sys.executable, __file__, "--svc", "--rows", str(n_train)]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -82,8 +82,8 @@ def svc_in_time(limit: float) -> dict | None:
     return json.loads(result.stdout)
 
 
-def svc() -> None:
-    X, y, X_test, y_test = rows()
+def svc(n_train: int) -> None:
+    X, y, X_test, y_test = rows(n_train)
     started = time.perf_counter()
     model = SVC(C=C, gamma=GAMMA).fit(X, y)
     seconds = time.perf_counter() - started
@@ -132,11 +132,15 @@ def draw(X: np.ndarray, y: np.ndarray, exact: AESVC, few: AESVC, picture: Path) 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=N_TRAIN, help="rows to train on")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds that SVC may take")
     parser.add_argument("--svc", action="store_true", help="run SVC alone, and print JSON")
     parser.add_argument("--picture", type=Path, default=PICTURE, help="file of the picture")
     options = parser.parse_args()
     try:
-        svc() if options.svc else main(options.limit, options.picture)
+        if options.svc:
+            svc(options.rows)
+        else:
+            main(options.rows, options.limit, options.picture)
     except KeyboardInterrupt:
         sys.exit("interrupted")

@@ -1,8 +1,9 @@
 """Python programs that tests start: they answer Ctrl-C, and end with their test.
 
-A child is a session of its own, with the usual handling of SIGINT wherever the tests were
-started. All of its session is killed at the end of the test, whatever happened in it; and
-where the tests themselves are killed the child notices, and ends its session by itself.
+A child is a session of its own, with the usual handling of signals wherever the tests were
+started (``nohup`` ignores SIGHUP, a shell's ``&`` SIGINT). All of its session is killed at the
+end of the test, whatever happened in it; and where the tests themselves are killed the child
+notices, and ends its session by itself.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ def end_with(parent):
 if os.getpid() != os.getpgrp():
     os.setsid()
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for usual in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(usual, signal.SIG_DFL)
 threading.Thread(target=end_with, args=(int(sys.argv[1]),), daemon=True).start()
 kind, program = sys.argv[2:4]
 del sys.argv[1:4]
-del end_with
+del end_with, usual
 if kind == "script":
     sys.argv[0] = program
     runpy.run_path(program, run_name="__main__")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import suppress
 from pathlib import Path
 
 from tests.children import BLAS_THREADS
@@ -14,9 +15,20 @@ import hypothesis
 import pytest
 import threadpoolctl
 
-# The first example of a test may compile: no deadline. Examples are the same in every run.
+# What is printed has the colours and the width of a pipe, also where the tests are run by GitHub,
+# or by someone who asks for others.
+for name in ("COLUMNS", "LINES", "FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS"):
+    os.environ.pop(name, None)
+
+# The first example of a test may compile: no deadline. Examples are the same in every run, also
+# where other modules were imported before: newer versions of Hypothesis would draw the numbers
+# that they find in these.
 hypothesis.settings.register_profile("aesvm", deadline=None, derandomize=True, max_examples=150)
 hypothesis.settings.load_profile("aesvm")
+with suppress(ImportError):
+    from hypothesis.internal.conjecture import providers
+
+    providers._get_local_constants = lambda: providers._local_constants
 
 HERE = Path(__file__).parent
 
@@ -39,6 +51,13 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Of `-m "numerical ..."` no other files are imported: that takes as long as some of them."""
+    if not config.option.markexpr.startswith("numerical") or collection_path.is_dir():
+        return None
+    return True if not _is_in(collection_path, NUMERICAL) else None
+
+
 def pytest_collection_modifyitems(config, items):
     seed = config.getoption("--shuffle")
     if seed is not None:
@@ -48,8 +67,12 @@ def pytest_collection_modifyitems(config, items):
         items.sort(key=lambda item: places[item.path])
     for item in items:
         for names, marker in ((SLOW, pytest.mark.slow), (NUMERICAL, pytest.mark.numerical)):
-            if any(item.path.is_relative_to(HERE / name) for name in names):
+            if _is_in(item.path, names):
                 item.add_marker(marker)
+
+
+def _is_in(path, names):
+    return any(path.is_relative_to(HERE / name) for name in names)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -41,7 +41,7 @@ from aesvm import AESVC, RepresentativeSet
 from aesvm.io import LibsvmReader
 from tests.test_wide_rows import few_columns, widened
 
-SETTINGS = {"n_jobs": 1, "subset_size": 50, "partition_size": 500, "hull_tol": 0.01}
+SETTINGS = {"n_jobs": 1, "subset_size": 50, "partition_size": 200, "hull_tol": 0.01}
 width, folder = int(sys.argv[1]), sys.argv[2]
 
 
@@ -52,16 +52,16 @@ def results(X, y, X_new):
         yield from (certificate.objective, model.decision_function(X_new), model.predict(X_new))
         if model.kernel == "linear":
             yield model.coef_.data
-    chunks = [(X[at : at + 500], y[at : at + 500], None) for at in range(0, 2000, 500)]
+    chunks = [(X[at : at + 200], y[at : at + 200], None) for at in range(0, 800, 200)]
     model = AESVC(gamma=0.001, **SETTINGS).fit_stream(chunks)
-    yield model.certify_stream(chunks[:1] + [(X[500:], y[500:], None)]).objective
+    yield model.certify_stream(chunks[:1] + [(X[200:], y[200:], None)]).objective
     yield model.decision_function(X_new)
     model = AESVC(gamma=0.001, **SETTINGS)
     for rows, classes, _ in chunks:
         model.partial_fit(rows, classes, classes=[0, 1])
     yield model.decision_function(X_new)
     chosen = RepresentativeSet(gamma=0.001, **SETTINGS).fit(X, y)
-    assert len(chosen.weights_) < 1500
+    assert len(chosen.weights_) < 600
     yield chosen.weights_
     path = f"{folder}/{X.shape[1]}.txt"
     with open(path, "w") as file:
@@ -69,11 +69,11 @@ def results(X, y, X_new):
             pairs = zip(row.indices, row.data, strict=True)
             print(label, *(f"{index + 1}:{value}" for index, value in pairs), file=file)
     for n_features in (None, X.shape[1]):
-        read = LibsvmReader(path, n_features=n_features, chunk_rows=700)
+        read = LibsvmReader(path, n_features=n_features, chunk_rows=300)
         yield AESVC(gamma=0.001, **SETTINGS).fit_stream(read).decision_function(X_new)
 
 
-narrow = few_columns(2000, 20)
+narrow = few_columns(800, 20)
 narrow.data[:] = np.ceil(3 * narrow.data)  # so that some rows are equal
 y = (narrow.sum(axis=1) > 8).astype(int)
 expected = list(results(narrow, y, narrow[::5]))

@@ -412,7 +412,7 @@ def test_the_command_makes_some_tables_and_says_what_it_does_not_know(
 def test_a_run_past_its_limit_is_stopped_and_recorded(data_dir):
     worker = Worker(data_dir, 1)
     try:
-        worker.begin(Run("D7", LIBSVM, C=1.0, gamma=1.0, train_rows=40_000), None, 0.5)
+        worker.begin(Run("D7", LIBSVM, C=1.0, gamma=1.0, train_rows=4_000, test_rows=50), None, 0.5)
         outcome = _ended(worker)
         assert outcome.status == "timeout"
         assert outcome.reason == "training took over 0.5 s"

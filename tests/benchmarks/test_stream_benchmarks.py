@@ -31,6 +31,17 @@ if os.fork() == 0:
 os.wait()
 """
 
+#: It takes memory, and gives it back when it is told to.
+HOLDS = """
+import sys
+held = b"x" * (100 * 2**20)
+print("held", flush=True)
+sys.stdin.readline()
+del held
+print("released", flush=True)
+sys.stdin.readline()
+"""
+
 
 @linux
 def test_the_watch_counts_descendants():
@@ -47,9 +58,18 @@ def test_the_watch_counts_descendants():
 
 @linux
 def test_the_watch_keeps_the_peak_and_ends_with_its_process():
-    code = "held = b'x' * (100 * 2**20); import time; time.sleep(0.5); del held; time.sleep(0.2)"
-    with children.started(children.code(code)) as process, Watch(process.pid) as watch:
-        process.wait(children.LIMIT)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with children.started(children.code(HOLDS), **pipes) as process:
+        with Watch(process.pid) as watch:
+            assert children.line(process) == "held\n"
+            ends = time.monotonic() + children.LIMIT
+            while watch.peak < 100 * MB:
+                assert time.monotonic() < ends
+                time.sleep(0.01)
+            print("release", file=process.stdin, flush=True)
+            assert children.line(process) == "released\n"
+            assert process_tree.anonymous(process.pid) < 100 * MB
+        process.communicate("end\n", children.LIMIT)
     assert watch.peak >= 100 * MB
     assert process_tree.anonymous(process.pid) == 0
 
@@ -70,12 +90,12 @@ pid = os.fork()
 if pid:
     print("ready", flush=True)
     os.wait()
-time.sleep(60)
+time.sleep(3600)
 """
     started = time.perf_counter()
     found, _ = measured(children.code(code), limit=0.3)
     assert found is None
-    assert time.perf_counter() - started < 30  # the descendant has the pipe as well
+    assert time.perf_counter() - started < children.LIMIT  # the descendant has the pipe as well
 
 
 @linux

@@ -33,7 +33,7 @@ def time_limit(seconds=children.LIMIT):
         signal.signal(signal.SIGALRM, handler)
 
 
-def wait_until(holds, what, seconds=60.0):
+def wait_until(holds, what, seconds=children.LIMIT / 2):
     """Wait for something that comes to hold, by looking; it must in time."""
     deadline = time.monotonic() + seconds
     while not holds():

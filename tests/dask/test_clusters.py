@@ -87,8 +87,7 @@ def test_an_asynchronous_client_is_refused_where_its_loop_would_stop():
     asyncio.run(inside())
 
 
-@pytest.mark.parametrize("step", ["reduce", "look"])
-@pytest.mark.parametrize("violently", [True, False])
+@pytest.mark.parametrize(("step", "violently"), [("reduce", True), ("look", False)])
 def test_a_scheduler_that_ends_is_named(step, violently):
     with cluster_elsewhere() as (process, client):
         address = client.scheduler.address
@@ -106,19 +105,24 @@ def test_a_scheduler_that_ends_is_named(step, violently):
             at_step(end, step).fit(*lazy(*moons()))
 
 
-@pytest.mark.parametrize("step", ["reduce", "look"])
-def test_a_client_that_is_closed_midway_is_named(step):
+@pytest.fixture(scope="module")
+def cluster_of_one():
     with cluster_of(1) as cluster:
-        client = distributed.Client(cluster)
-        model = at_step(client.close, step)
-        with pytest.raises(RuntimeError, match=r"is lost: the client .* was closed meanwhile"):
-            model.fit(*lazy(*moons()))
-        with pytest.raises(ValueError, match=r"the dask.distributed client is closed: pass"):
-            model.set_params(client=client).fit(*lazy(*moons()))
+        yield cluster
 
 
-def test_a_cluster_that_is_restarted_and_tasks_that_are_cancelled_are_named():
-    with cluster_of(1) as cluster, distributed.Client(cluster) as client:
+@pytest.mark.parametrize("step", ["reduce", "look"])
+def test_a_client_that_is_closed_midway_is_named(cluster_of_one, step):
+    client = distributed.Client(cluster_of_one)
+    model = at_step(client.close, step)
+    with pytest.raises(RuntimeError, match=r"is lost: the client .* was closed meanwhile"):
+        model.fit(*lazy(*moons()))
+    with pytest.raises(ValueError, match=r"the dask.distributed client is closed: pass"):
+        model.set_params(client=client).fit(*lazy(*moons()))
+
+
+def test_a_cluster_that_is_restarted_and_tasks_that_are_cancelled_are_named(cluster_of_one):
+    with distributed.Client(cluster_of_one) as client:
 
         def cancel():
             client.cancel([distributed.Future(key, client) for key in list(client.futures)])

@@ -32,12 +32,6 @@ from tests.dask.clusters import (
 )
 
 
-@pytest.fixture(scope="module")
-def client():
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
-        yield client
-
-
 def fitted(model, *, of=("support_", "dual_coef_", "intercept_", "support_vectors_")):
     return [getattr(model, name) for name in of]
 
@@ -107,10 +101,10 @@ def test_no_weight_is_lost_and_the_bound_holds(client, weighted):
     assert_array_equal(own, chosen.weights_)
 
 
-def test_the_number_of_workers_changes_nothing(client):
+def test_the_number_of_workers_changes_nothing(client, one_worker):
     X, y = moons()
     two = DaskAESVC(gamma=2.0, refine=1, split_every=2).fit(*lazy(X, y))
-    with cluster_of(1, threads=2) as cluster, distributed.Client(cluster):
+    with distributed.Client(one_worker):
         one = DaskAESVC(gamma=2.0, refine=1, split_every=2).fit(*lazy(X, y))
     for ours, theirs in zip(fitted(two), fitted(one), strict=True):
         assert_array_equal(ours, theirs)
@@ -128,32 +122,36 @@ def recomputable(n=8):
     return rows[:, :2], rows[:, 2].astype(int)
 
 
+@pytest.fixture(scope="module")
+def of_workers_that_live(client):
+    return DaskAESVC(gamma=2.0, refine=1, client=client).fit(*recomputable())
+
+
 @pytest.mark.parametrize(
     ("when", "all_done"),
     [("reduce", False), ("reduce", True), ("look", False), ("stratify", True)],
 )
-def test_a_worker_that_is_killed_changes_nothing(client, when, all_done):
+def test_a_worker_that_is_killed_changes_nothing(of_workers_that_live, mortal, when, all_done):
     """Killed as soon as one task is done, or once all are, and are lost with it."""
-    X, y = recomputable()
-    expected = DaskAESVC(gamma=2.0, refine=1).fit(X, y)
-    with cluster_of(2) as cluster, distributed.Client(cluster) as own:
+    mortal.wait_for_workers(2)
 
-        def kill():
-            if all_done:
-                wait_until(lambda: is_idle(own), "end of all tasks")
-            pids = own.run(os.getpid)
-            held = {worker: len(what) for worker, what in own.has_what().items()}
-            victim = max(held, key=held.get)
-            assert held[victim] > 0
-            os.kill(pids[victim], signal.SIGKILL)
-            if all_done:
-                wait_until(lambda: victim not in own.has_what(), "scheduler that has noticed")
+    def kill():
+        if all_done:
+            wait_until(lambda: is_idle(mortal), "end of all tasks")
+        pids = mortal.run(os.getpid)
+        held = {worker: len(what) for worker, what in mortal.has_what().items()}
+        victim = max(held, key=held.get)
+        assert held[victim] > 0
+        os.kill(pids[victim], signal.SIGKILL)
+        if all_done:
+            wait_until(lambda: victim not in mortal.has_what(), "scheduler that has noticed")
 
-        at_step = AtStep(when, kill)
-        model = DaskAESVC(gamma=2.0, refine=1).set_callbacks(at_step).fit(X, y)
-        assert at_step.done
-        assert_nothing_is_left(own)
-    for ours, theirs in zip(fitted(model), fitted(expected), strict=True):
+    at_step = AtStep(when, kill)
+    model = DaskAESVC(gamma=2.0, refine=1, client=mortal).set_callbacks(at_step)
+    model.fit(*recomputable())
+    assert at_step.done
+    assert_nothing_is_left(mortal)
+    for ours, theirs in zip(fitted(model), fitted(of_workers_that_live), strict=True):
         assert_array_equal(ours, theirs)
 
 

@@ -22,15 +22,9 @@ import aesvm.dask
 from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
 from tests import oracles
-from tests.dask.clusters import cluster_of, lazy
+from tests.dask.clusters import lazy
 
 N, GAMMA = 3000, 1.0
-
-
-@pytest.fixture(scope="module")
-def client():
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
-        yield client
 
 
 class Twin(NamedTuple):
@@ -109,8 +103,7 @@ def objective(twin, model, X, y, weights):
 
 
 @each
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("refine", [0, 2, "auto"])
+@pytest.mark.parametrize(("weighted", "refine"), [(True, 0), (False, 2), (True, "auto")])
 def test_it_does_as_well_as_its_twins(client, twin, weighted, refine):
     rows, new = data(), data(seed=1)
     y, weights = twin.targets(rows), rows.weights if weighted else None
@@ -156,10 +149,10 @@ def model_on(twin, rows):
     return model.fit(*on_cluster(rows.X, twin.targets(rows), rows.weights, chunks=400))
 
 
-def test_the_number_of_workers_changes_nothing(client):
-    rows = data(2000)
+def test_the_number_of_workers_changes_nothing(client, one_worker):
+    rows = data(1000)
     two = [model_on(twin, rows) for twin in TWINS.values()]
-    with cluster_of(1, threads=2) as cluster, distributed.Client(cluster):
+    with distributed.Client(one_worker):
         one = [model_on(twin, rows) for twin in TWINS.values()]
     for ours, theirs in zip(two, one, strict=True):
         for name in ("gamma_", "support_", "dual_coef_", "intercept_"):

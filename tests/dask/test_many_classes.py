@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dask.array as da
-import distributed
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,15 +11,8 @@ from aesvm import AESVC
 from aesvm.dask import DaskAESVC
 from aesvm.machines import small_pairs
 from aesvm.out_of_core import many_pairs
-from tests.dask.clusters import cluster_of
 
 N_CLASSES, N_ROWS = 16, 30
-
-
-@pytest.fixture(scope="module")
-def client():
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 
-import distributed
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -16,17 +15,11 @@ from aesvm.machines.hinge import Hinge
 from aesvm.machines.one_class import OneClass
 from aesvm.machines.tube import Tube
 from tests.bases.spans import solved_in_one_place
-from tests.dask.clusters import AtStep, cluster_of, has_forgotten_all, lazy, moons, wait_until
+from tests.dask.clusters import AtStep, has_forgotten_all, lazy, moons, wait_until
 from tests.dask.test_estimators import recomputable
 from tests.out_of_core.test_rounds_of_sources import objective
 
 SVC = {"gamma": 2.0, "hull_tol": 1e-2, "max_vectors": 30}
-
-
-@pytest.fixture(scope="module")
-def client():
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
-        yield client
 
 
 def test_two_workers_solve_what_one_place_solves(client):
@@ -82,22 +75,22 @@ def test_three_classes_values_and_supports(client):
     assert support.certificate_.objective == pytest.approx(best.objective, rel=1e-3)
 
 
-def test_a_worker_that_is_killed_in_a_pass_changes_nothing(client):
+def test_a_worker_that_is_killed_in_a_pass_changes_nothing(client, mortal):
     X, y = recomputable()
     expected = DaskAESVC(**SVC).fit(X, y)
-    with cluster_of(2) as cluster, distributed.Client(cluster) as own:
+    mortal.wait_for_workers(2)
 
-        def kill():
-            pids = own.run(os.getpid)
-            held = {worker: len(what) for worker, what in own.has_what().items()}
-            victim = max(held, key=held.get)
-            assert held[victim] > 0
-            os.kill(pids[victim], signal.SIGKILL)
+    def kill():
+        pids = mortal.run(os.getpid)
+        held = {worker: len(what) for worker, what in mortal.has_what().items()}
+        victim = max(held, key=held.get)
+        assert held[victim] > 0
+        os.kill(pids[victim], signal.SIGKILL)
 
-        at_step = AtStep("pass", kill)
-        model = DaskAESVC(**SVC).set_callbacks(at_step).fit(X, y)
-        assert at_step.done
-        wait_until(lambda: has_forgotten_all(own), "scheduler that has forgotten all tasks")
+    at_step = AtStep("pass", kill)
+    model = DaskAESVC(client=mortal, **SVC).set_callbacks(at_step).fit(X, y)
+    assert at_step.done
+    wait_until(lambda: has_forgotten_all(mortal), "scheduler that has forgotten all tasks")
     assert_array_equal(model.dual_coef_, expected.dual_coef_)
     assert_array_equal(model.intercept_, expected.intercept_)
 

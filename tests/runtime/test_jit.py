@@ -14,9 +14,9 @@ from tests import children
 
 FIRST_FIT = """
 import numpy as np
-from aesvm import RepresentativeSet
+from aesvm import AESVC
 X = np.random.default_rng(0).normal(size=(300, 2))
-print(len(RepresentativeSet().fit(X).sample_indices_))
+print(len(AESVC(gamma=1.0, refine="exact").fit(X, X[:, 0] > 0).support_))
 """
 
 

@@ -277,10 +277,10 @@ from aesvm import AESVC, RepresentativeSet
 from aesvm.estimators.fitting import fit_task
 from aesvm.machines import training
 {problem}
-model.fit(X[:2000], y[:2000])
+done = vars(model.fit(X[:2000], y[:2000])).keys()
 for _ in sys.stdin:
-    print("fitting", flush=True)
     try:
+        print("fitting", flush=True)
         while True:
             model = clone(model)
             model.fit(X, y)
@@ -289,6 +289,7 @@ for _ in sys.stdin:
         print("interrupted", flush=True)
     try:
         check_is_fitted(model)
+        print("fitted", vars(model).keys() == done, flush=True)  # it fell between two fits
     except NotFittedError:
         print("unfitted", vars(model) == model.get_params(), flush=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -314,7 +315,7 @@ X = rng.normal(size=(40_000, 10))
 y = X[:, 0] + rng.normal(size=len(X)) > 0
 model = {rival}(gamma=0.5, C=10.0, n_jobs=int(sys.argv[1]))
 """
-    seconds = answers(problem, 1, (0.3, 1.0, 2.0))
+    seconds = answers(problem, 1, (0.3, 0.7, 1.2))
     assert statistics.median(seconds) < 1.0, seconds
 
 
@@ -339,7 +340,7 @@ def interrupt(process, n_jobs, delay):
         process.send_signal(signal.SIGINT)
     seconds, spent = time.perf_counter() - sent, processor_seconds(process) - spent
     assert children.line(process) == "interrupted\n"
-    assert children.line(process) == "unfitted True\n"
+    assert children.line(process) in ("unfitted True\n", "fitted True\n")
     # where others have the processors it waits for them, which is not its fault
     return min(seconds, spent / n_jobs) if spent else seconds
 

@@ -10,6 +10,7 @@ import threadpoolctl
 
 from aesvm.runtime import threads
 from aesvm.runtime.threads import Threads, one_blas_thread, together
+from tests import children
 
 
 def square(x):
@@ -25,7 +26,7 @@ def test_results_come_in_order(n, n_jobs):
 
 
 def test_items_are_done_at_the_same_time():
-    barrier = threading.Barrier(3, timeout=30)
+    barrier = threading.Barrier(3, timeout=children.LIMIT)
     with Threads(3) as run:
         assert sorted(run(lambda _: barrier.wait(), range(3))) == [0, 1, 2]
 
@@ -50,7 +51,7 @@ def test_what_nobody_waits_for_is_not_begun(n_jobs):
     def slow(x):
         begun.append(x)
         if x:
-            closed.wait(30)
+            closed.wait(children.LIMIT)
 
     with Threads(n_jobs) as run:
         results = run(slow, range(1000))
@@ -82,7 +83,7 @@ def test_threads_end_with_the_context():
         ours = set(threading.enumerate()) - before
         assert len(ours) == 3  # and this one
     for thread in ours:
-        thread.join(30)
+        thread.join(children.LIMIT)
         assert not thread.is_alive()
 
 
@@ -95,7 +96,7 @@ def test_no_thread_is_started_for_one_item():
 
 @pytest.mark.parametrize("n_calls", [0, 1, 3, 9])
 def test_a_function_is_called_together(n_calls):
-    barrier = threading.Barrier(max(1, min(n_calls, 3)), timeout=30)
+    barrier = threading.Barrier(max(1, min(n_calls, 3)), timeout=children.LIMIT)
     callers = []
 
     def wait():
@@ -109,7 +110,7 @@ def test_a_function_is_called_together(n_calls):
 
 
 def test_an_exception_of_any_call_is_raised():
-    barrier = threading.Barrier(2, timeout=30)
+    barrier = threading.Barrier(2, timeout=children.LIMIT)
 
     def fails():
         barrier.wait()
@@ -170,5 +171,5 @@ def test_an_interrupt_while_threads_start_leaves_none(monkeypatch):
     with pytest.raises(KeyboardInterrupt), Threads(3) as run:
         list(run(square, range(9)))
     for thread in set(threading.enumerate()) - before:
-        thread.join(30)
+        thread.join(children.LIMIT)
         assert not thread.is_alive()

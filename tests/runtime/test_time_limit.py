@@ -78,8 +78,8 @@ def spread(n_looks, count=4):
 @pytest.mark.parametrize("refine", [0, 2, "auto", "exact"])
 def test_a_fit_may_end_at_any_moment(name, refine, monkeypatch):
     monkeypatch.setattr(aesvm.machines.rounds, "EXACT_EFFORT", 1e5)
-    X, y = rows()
-    model = clone(FAMILY[name]).set_params(refine=refine, subset_size=300, hull_tol=1e-2)
+    X, y = rows(1000)
+    model = clone(FAMILY[name]).set_params(refine=refine, subset_size=100, hull_tol=1e-2)
     exact = clone(FAMILY[name]).set_params(refine="exact").fit(X, y).certificate_
     n_looks = looks_of(lambda watch: clone(model).set_callbacks(watch).fit(X, y))
     for looks in spread(n_looks):

@@ -129,7 +129,7 @@ def test_a_duality_gap_can_be_asked_for(small_sets, shrinking):
 @pytest.mark.parametrize("shrinking", [True, False])
 @pytest.mark.parametrize("C", [0.1, 2.0, 500.0])
 def test_many_rounds_reach_the_solution_of_libsvm(small_sets, C, shrinking):
-    arguments, K = classification(C=C)
+    arguments, K = classification(n=250, C=C)
     found = smo.minimize(*arguments, tol=1e-6, shrinking=shrinking)
     signs = arguments[2]
     model = SVC(C=C, kernel="precomputed", tol=1e-6).fit(K, signs)
@@ -244,7 +244,7 @@ def test_an_infeasible_start_is_refused():
 
 def test_the_result_does_not_depend_on_threads(small_sets, monkeypatch):
     monkeypatch.setattr("aesvm.kernels.blocks.UPDATE_VALUES", 512)
-    arguments, _ = classification(3000)
+    arguments, _ = classification(1500)
     one = smo.minimize(*arguments)
     for n_jobs in (2, 4):
         with Threads(n_jobs) as run:
@@ -287,7 +287,7 @@ def test_an_indefinite_kernel_ends(small_sets, seed):
 
 
 def test_a_tolerance_below_rounding_ends_unconverged(small_sets):
-    arguments, _ = classification(C=1e4)
+    arguments, _ = classification(n=200, C=1e4)
     found = smo.minimize(*arguments, tol=1e-300)
     assert not found.converged
     assert found.gap < 1e-5

@@ -220,7 +220,7 @@ class _Training:
         ]
         self.share = min(1.0, PILOT / len(np.unique(np.concatenate([p.rows for p in problems]))))
         self.basis = np.empty(0, dtype=np.intp)
-        self.most = limits.max_vectors
+        self.most = min(limits.max_vectors, kernel.X.shape[0])
 
     def run(self) -> bool:
         """All of it; where the fit is to end, no more than that there are machines to use.
