@@ -353,3 +353,21 @@ def test_labels_that_a_round_changes_are_counted_and_not_rows_that_cross_the_mar
         model = AENuSVC(nu=0.2, gamma=1.0, refine=3).fit_stream(chunks(X, y))
     before = AENuSVC(nu=0.2, gamma=1.0, refine="exact").fit(X, y)
     assert far("AENuSVC", model, before, X, X) < 0.01
+
+
+@EACH
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_stream_that_is_held_whole_is_certified_as_rows_in_memory_are(
+    name, weighted, monkeypatch
+):
+    monkeypatch.setattr(merge_tree, "BUFFER_ROWS", 2000)
+    X, y = problem(name)
+    X, y = np.concatenate([X, X[:200]]), np.concatenate([y, y[:200]])  # equal rows, too
+    weights = some_weights(len(X)) if weighted else None
+    ours = clone(OURS[name]).set_params(tol=1e-4, gamma=1000.0)  # nothing stands for another row
+    found = clone(ours).fit_stream(chunks(X, y, weights)).certificate_
+    whole = clone(ours).set_params(refine="exact").fit(X, y, weights).certificate_
+    assert found.exact
+    assert found.dual_objective <= whole.objective + 1e-9 * abs(whole.objective)
+    assert whole.dual_objective <= found.objective + 1e-9 * abs(whole.objective)
+    assert found.relative_gap < 1e-2

@@ -332,6 +332,7 @@ def prove(
     tol: float,
     run: Callable,
     dual_coefs: Array | None = None,
+    n_rows: int | None = None,
 ) -> Proof:
     """What a certificate says of a machine.
 
@@ -350,6 +351,8 @@ def prove(
         As ``RowsInMemory`` has them.
     dual_coefs : ndarray, default=None
         Others, where these have a better dual.
+    n_rows : int, default=None
+        Rows that bounds are sums over, distinct or not; None: those of the kernel matrix.
     """
     values = kernel.in_double()
     scores = values.scores(support, support_coefs, problem.rows, run)
@@ -357,7 +360,8 @@ def prove(
     squared_norm = float(support_coefs @ supporting)
     positions = formulation.positions(scores, problem.targets, offsets)
     losses = formulation.losses(positions)
-    n_rows = kernel.X.shape[0]  # bounds of distinct rows are sums over equal ones
+    # bounds of distinct rows are sums over equal ones
+    n_rows = max(kernel.X.shape[0], n_rows or 0)
     dual = None
     if kernel.spec.is_definite:
         best = coefs if dual_coefs is None else dual_coefs

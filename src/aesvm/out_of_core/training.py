@@ -15,16 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.training import BasisLimits
-from aesvm.kernels import KernelSpec
-from aesvm.machines.accounts import Accounts
-from aesvm.machines.certifying import accounts_of
+from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.machines.accounts import Account, Accounts
+from aesvm.machines.certifying import accounts_of, proven
 from aesvm.machines.fitted import Fitted
 from aesvm.machines.formulation import Array, Formulation
 from aesvm.machines.history import Step
+from aesvm.machines.memory import prove
 from aesvm.machines.prediction import MachineModel, PairwiseModel
-from aesvm.machines.problem import RowSelection
+from aesvm.machines.problem import Machine, Problem, RowSelection
 from aesvm.machines.results import Terms, Trained, TrainedMachines
-from aesvm.machines.rounds import STAYED_COARSE, Policy, State, refine, warn_without_more
+from aesvm.machines.rounds import (
+    STAYED_COARSE,
+    Policy,
+    State,
+    free_values,
+    refine,
+    warn_without_more,
+)
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf, over_budget
@@ -232,6 +240,12 @@ class GatheredTrainer:
 
     def _trained(self, state: State) -> TrainedMachines:
         accounts = accounts_of(state, self.formulation)
+        free = free_values(1.0, 0.0, state.machines)
+        if sum(machine.n_support * len(machine.set.rows) for machine in state.machines) <= free:
+            accounts = [
+                self._proven(machine, account, state.sets.kernel)
+                for machine, account in zip(state.machines, accounts, strict=True)
+            ]
         each = [
             Trained(machine, n_iter, account, machine.terms)
             for machine, n_iter, account in zip(
@@ -239,6 +253,25 @@ class GatheredTrainer:
             )
         ]
         return TrainedMachines.of(each, self.formulation)
+
+    def _proven(self, machine: Machine, account: Account, kernel: TrainingKernel) -> Account:
+        """The account with a gap, where the machine was trained on all of its rows."""
+        own = machine.set
+        if machine.solution is None or not own.coverage.exact:
+            return account
+        proof = prove(
+            Problem(own.rows, own.targets, np.zeros_like(own.rows), own.weights, own.costs),
+            own.rows[machine.support],
+            machine.coefs[machine.support],
+            machine.offsets,
+            machine.coefs,
+            kernel,
+            self.formulation,
+            self.trainer.options.tol,
+            self.trainer.run,
+            n_rows=own.n_rows,
+        )
+        return proven(account, proof)
 
     def _fit(
         self,
