@@ -39,9 +39,10 @@ class EmulatedModule:
         launchers = [_launcher(*found.groups()) for found in _KERNEL.finditer(expanded)]
         source.write_text(source.read_text() + "\n" + "\n".join(launchers))
         library = folder / "kernels.so"
-        subprocess.run(
-            [*flags, "-std=c++17", "-shared", "-fPIC", str(source), "-o", str(library)], check=True
-        )
+        # hidden, what a block shares belongs to this library alone: static variables of templates
+        # are otherwise one for all libraries of a process, those of another precision among them
+        flags += ["-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden"]
+        subprocess.run([*flags, str(source), "-o", str(library)], check=True)
         self.library = ctypes.CDLL(str(library))
 
     def get_function(self, name):
@@ -71,7 +72,8 @@ def _argument(value):
 def _launcher(name, parameters):
     names = ", ".join(re.findall(r"(\w+)\s*(?:,|$)", parameters))
     return (
-        f'extern "C" void launch_{name}(unsigned across, unsigned down, unsigned threads, '
+        f'extern "C" __attribute__((visibility("default"))) '
+        f"void launch_{name}(unsigned across, unsigned down, unsigned threads, "
         f"{parameters}) {{ emulation::launch(across, down, threads, [=] {{ {name}({names}); }}); }}"
     )
 
