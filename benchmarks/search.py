@@ -329,8 +329,8 @@ def large(report: Report, covtype: Callable[[], Dataset], jobs: int) -> None:
             ]
         ],
         "Anonymous memory of the process and those it starts, all together; rows that these read "
-        f"from a memory map are not in it. Budget: {BUDGET_GIB:g} GiB. hull_tol is its default. One of "
-        "three folds, that in the middle; each takes as many processes and as much memory.",
+        f"from a memory map are not in it. Budget: {BUDGET_GIB:g} GiB. hull_tol is its default. "
+        "One of three folds, that in the middle: they are alike.",
     )
 
 

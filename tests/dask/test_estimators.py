@@ -389,7 +389,7 @@ def test_a_budget_is_kept_on_the_workers(client):
     assert chosen.max_residual_ > 1e-3
     assert chosen.weights_.sum() == pytest.approx(6000, rel=1e-12)
     small = DaskAESVC(gamma=1.0, refine=1, memory_budget=30_000)
-        with pytest.raises(ValueError, match="cannot hold what a round gathers"):
+    with pytest.raises(ValueError, match="cannot hold what a round gathers"):
         small.fit(*rows)
     with pytest.warns(UserWarning, match="The model is that of 0 rounds"):
         small.set_params(on_overflow="loosen").fit(*rows)
