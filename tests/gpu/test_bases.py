@@ -34,7 +34,7 @@ from aesvm.machines.rows import ClassRows, TargetRows
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.machines.tube import Tube
 from aesvm.runtime.progress import Silence
-from aesvm.sets.derive import Prepared
+from aesvm.sets.derive import PreparedRows
 from tests import oracles
 from tests.gpu.strict import StrictDevice, give_linear_algebra
 
@@ -248,7 +248,7 @@ def trained(data, formulation, device, max_vectors=120, bytes_held=None):
         kernel = TrainingKernel(KernelSpec("rbf", 1.0, device=device.name), data.X)
     every = np.arange(data.X.shape[0])
     members = [every[data.groups == group] for group in np.unique(data.groups)]
-    prepared = Prepared(every, every, data.weights, members)
+    prepared = PreparedRows(every, every, data.weights, members)
     options = SolverOptions(1e-3, -1, 50.0, True)
     trainer = PilotsOnHost(host, formulation, options, data.n_machines, map, Silence())
     limits = BasisLimits(max_vectors, 1e-6, bytes_held)

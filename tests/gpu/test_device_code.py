@@ -10,11 +10,11 @@ from aesvm.gpu import cuda, linear_algebra, plain
 from aesvm.gpu.forms import form_of
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.smo import _Active, _Everything, minimize
-from aesvm.gpu.steps import Account, Variables, Work
+from aesvm.gpu.steps import Account, DeviceVariables, Work
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
-from aesvm.solver.state import DualState, Known, Prepared
+from aesvm.solver.state import DualState, Known, PreparedVariables
 
 pytestmark = pytest.mark.slow
 
@@ -169,7 +169,7 @@ def test_the_worst_violators_are_chosen_even_where_one_may_rise_and_fall(emulate
     scores[[7, 100]], coefs[[7, 100]] = [1.0, 0.0], 0.5
     every, groups = np.arange(n, dtype=np.int32), np.zeros(n, dtype=np.int8)
     bounds = np.zeros(n), np.ones(n)
-    variables = Variables(scores, every, every, coefs, np.zeros(n), *bounds, groups)
+    variables = DeviceVariables(scores, every, every, coefs, np.zeros(n), *bounds, groups)
     work = Work.of(n, 64, np.dtype(np.float64), np)
     operations.choose(work, variables, [slice(0, n)], 0, 1)
     assert set(work.chosen[: work.n_chosen[0]]) == {7, 100}
@@ -184,7 +184,7 @@ def test_a_slope_that_is_no_number_is_told(emulated, operations, where):
     every, zeros = np.arange(n, dtype=np.int32), np.zeros(n)
     bounds = zeros - 1.0, zeros + 1.0
     groups = np.zeros(n, dtype=np.int8)
-    variables = Variables(scores, every, every, zeros, zeros, *bounds, groups)
+    variables = DeviceVariables(scores, every, every, zeros, zeros, *bounds, groups)
     work = Work.of(n, 64, np.dtype(np.float64), np)
     operations.choose(work, variables, [slice(0, n)], 0, 1)
     assert np.isnan(work.account[[Account.LOWEST, Account.HIGHEST]]).all()
@@ -231,7 +231,7 @@ def test_violators_are_taken_up_again_where_those_in_play_can_only_rise(stand_in
     host = KernelSpec("linear").matrix(np.eye(6))
     device = DeviceKernel(host, stand_in)
     start, slopes = np.array([0.5, 0.5, 0, 0, 0, 0]), np.array([0.0, 1.0, 5.0, 5.0, 5.0, 5.0])
-    prepared = Prepared.of(device, np.arange(6), None)
+    prepared = PreparedVariables.of(device, np.arange(6), None)
     known = Known(slopes, 1.0)
     ones = np.ones(6)
     state = DualState(device, prepared, ones, np.zeros(6), ones, start, known, map)

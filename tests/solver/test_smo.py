@@ -228,7 +228,7 @@ def test_any_feasible_start_reaches_the_same_objective(small_sets, seed):
 
 def test_solves_may_share_what_they_prepare(small_sets):
     arguments, _ = classification()
-    prepared = smo.Prepared.of(arguments[0], arguments[1], None)
+    prepared = smo.PreparedVariables.of(arguments[0], arguments[1], None)
     found = [smo.minimize(*arguments, prepared=one).alpha for one in (None, prepared, prepared)]
     assert_array_equal(found[1], found[0])
     assert_array_equal(found[2], found[0])

@@ -35,7 +35,7 @@ from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer, constant_machine
 from aesvm.runtime.memory import machine_memory
 from aesvm.runtime.progress import Progress
-from aesvm.sets.derive import Prepared
+from aesvm.sets.derive import PreparedRows
 
 #: Rows of the pilot, and of each machine at least.
 PILOT, _LEAST_PILOT = 20_000, 1000
@@ -135,7 +135,7 @@ def is_long(effort: float, n_machines: int) -> bool:
 def train_in_basis(
     data: Rows,
     kernel: TrainingKernel,
-    prepared: Prepared,
+    prepared: PreparedRows,
     limits: BasisLimits,
     trainer: Trainer,
 ) -> list[Trained] | None:
@@ -146,7 +146,7 @@ def train_in_basis(
     data : Rows
     kernel : TrainingKernel
         Of these rows.
-    prepared : Prepared
+    prepared : PreparedRows
         The distinct ones of them.
     limits : BasisLimits
     trainer : Trainer

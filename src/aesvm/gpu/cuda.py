@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from aesvm.gpu.forms import Form
-from aesvm.gpu.steps import Account, Variables, Work
+from aesvm.gpu.steps import Account, DeviceVariables, Work
 
 #: Variables that are solved for together: a thread for each.
 WORKING_SET = 1024
@@ -200,7 +200,9 @@ def write_values(
         )
 
 
-def choose(work: Work, variables: Variables, spans: list[slice], n_before: int, mark: int) -> None:
+def choose(
+    work: Work, variables: DeviceVariables, spans: list[slice], n_before: int, mark: int
+) -> None:
     """The next working set, and the edges of optimality.
 
     Half of the last set stays: its first variables, of ``n_before``, which have the mark. New ones
@@ -252,12 +254,12 @@ def choose(work: Work, variables: Variables, spans: list[slice], n_before: int, 
     )
 
 
-def _of_variables(variables: Variables) -> tuple:
+def _of_variables(variables: DeviceVariables) -> tuple:
     scores, at, _, coefs, linear, lower, upper, _ = variables
     return scores, at, coefs, linear, lower, upper
 
 
-def find_rows(work: Work, variables: Variables) -> None:
+def find_rows(work: Work, variables: DeviceVariables) -> None:
     """Rows of the variables chosen, by number among all points."""
     _steps(work.block.dtype).get_function("find_rows")(
         (-(-WORKING_SET // _THREADS),),
@@ -268,7 +270,7 @@ def find_rows(work: Work, variables: Variables) -> None:
 
 def update_pairs(
     work: Work,
-    variables: Variables,
+    variables: DeviceVariables,
     n_groups: int,
     aim: float,
     tol: float,
@@ -280,7 +282,7 @@ def update_pairs(
     Parameters
     ----------
     work : Work
-    variables : Variables
+    variables : DeviceVariables
     n_groups : int
     aim : float
         Where no slopes differ the wrong way by more than this, nothing is done.
@@ -317,7 +319,7 @@ def update_pairs(
     )
 
 
-def count_rest(work: Work, variables: Variables, most: int) -> None:
+def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
     """For how many rounds variables have rested at bounds, and how many for less than ``most``."""
     work.account[Account.N_STAY] = 0.0
     _steps(work.block.dtype).get_function("count_rest")(

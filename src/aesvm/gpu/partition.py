@@ -28,7 +28,7 @@ _DISTANCE_BITS = 32
 _GATHERED_SHARE = 0.1
 
 
-class Points:
+class DevicePoints:
     """Rows as points of the device, in single precision around a centre.
 
     Parameters
@@ -90,7 +90,11 @@ class Pieces(NamedTuple):
 
 
 def subsets_on_device(
-    points: Points, groups: list[Rows], partition_size: int, subset_size: int, by_distance: bool
+    points: DevicePoints,
+    groups: list[Rows],
+    partition_size: int,
+    subset_size: int,
+    by_distance: bool,
 ) -> list[Rows]:
     """Cut every group into subsets of at most ``subset_size`` similar rows.
 
@@ -100,9 +104,9 @@ def subsets_on_device(
     --------
     >>> import numpy as np
     >>> from aesvm.gpu.devices import Device
-    >>> from aesvm.gpu.partition import Points, subsets_on_device
+    >>> from aesvm.gpu.partition import DevicePoints, subsets_on_device
     >>> X = np.array([[0.0], [5.0], [1.0], [4.0], [2.0]])
-    >>> points = Points(Device("cuda:0", np, None), X, np.zeros(1))
+    >>> points = DevicePoints(Device("cuda:0", np, None), X, np.zeros(1))
     >>> subsets_on_device(points, [np.arange(5)], 100, 2, True)
     [array([1, 3]), array([2, 4]), array([0])]
     """
@@ -116,7 +120,7 @@ def subsets_on_device(
     return [own for own in np.split(rows, subsets.starts[1:]) if len(own)]
 
 
-def distance_pieces(points: Points, pieces: Pieces, size: int) -> Pieces:
+def distance_pieces(points: DevicePoints, pieces: Pieces, size: int) -> Pieces:
     """FLS2: a level of halving at a time, of all pieces that are too large."""
     done = pieces.lengths <= size
     while not done.all():
@@ -138,7 +142,7 @@ def distance_pieces(points: Points, pieces: Pieces, size: int) -> Pieces:
     return pieces
 
 
-def _halve(points: Points, pieces: Pieces, some: NDArray[np.intp], out: Any) -> None:
+def _halve(points: DevicePoints, pieces: Pieces, some: NDArray[np.intp], out: Any) -> None:
     """Write rows of these pieces in the place where they were: the near half, then the others."""
     device, xp = points.device, points.device.xp
     starts, lengths = pieces.starts[some], pieces.lengths[some]
@@ -156,7 +160,7 @@ def _halve(points: Points, pieces: Pieces, some: NDArray[np.intp], out: Any) -> 
     out[index] = pieces.rows[device.array(starts)[piece] + (halves & (2**bits - 1))]
 
 
-def fine_subsets(points: Points, pieces: Pieces, size: int) -> Pieces:
+def fine_subsets(points: DevicePoints, pieces: Pieces, size: int) -> Pieces:
     """SLS: subsets of ``size`` similar rows of each piece, and a last one of at most ``size``."""
     device, xp = points.device, points.device.xp
     n_subsets = np.maximum(-(-pieces.lengths // size), 1)
@@ -176,7 +180,7 @@ def fine_subsets(points: Points, pieces: Pieces, size: int) -> Pieces:
 
 
 def _take_off(
-    points: Points,
+    points: DevicePoints,
     pieces: Pieces,
     some: NDArray[np.intp],
     first: NDArray[np.intp],

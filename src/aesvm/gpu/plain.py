@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aesvm.gpu.forms import Form
-from aesvm.gpu.steps import Account, Variables, Work
+from aesvm.gpu.steps import Account, DeviceVariables, Work
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.pair_updates import update_pairs as update_pairs_on_host
 
@@ -49,7 +49,9 @@ def _values(form: Form, lines: Any, of_lines: Any, columns: Any, of_columns: Any
     return form.mapped(x @ y.T, norms, np)
 
 
-def choose(work: Work, variables: Variables, spans: list[slice], n_before: int, mark: int) -> None:
+def choose(
+    work: Work, variables: DeviceVariables, spans: list[slice], n_before: int, mark: int
+) -> None:
     """The next working set, and the edges; see ``cuda.choose``."""
     slopes = variables.scores[variables.at] + variables.linear
     can_rise = variables.coefs < variables.upper
@@ -84,7 +86,7 @@ def choose(work: Work, variables: Variables, spans: list[slice], n_before: int, 
     work.account[Account.N_CHOSEN] = len(chosen)
 
 
-def find_rows(work: Work, variables: Variables) -> None:
+def find_rows(work: Work, variables: DeviceVariables) -> None:
     """Rows of the variables chosen, by number among all points."""
     n = int(work.n_chosen[0])
     work.numbers[:n] = variables.points[variables.at[work.chosen[:n]]]
@@ -92,7 +94,7 @@ def find_rows(work: Work, variables: Variables) -> None:
 
 def update_pairs(
     work: Work,
-    variables: Variables,
+    variables: DeviceVariables,
     n_groups: int,
     aim: float,
     tol: float,
@@ -135,7 +137,7 @@ def update_pairs(
     work.account[Account.N_MOVED] = len(moved)
 
 
-def count_rest(work: Work, variables: Variables, most: int) -> None:
+def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
     """For how many rounds variables have rested, and how many stay; see ``cuda.count_rest``."""
     slopes = variables.scores[variables.at] + variables.linear
     highest = work.account[Account.HIGHEST + variables.groups]

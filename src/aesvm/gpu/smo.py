@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceColumns, DeviceKernel, add
-from aesvm.gpu.steps import Account, Variables, Work
+from aesvm.gpu.steps import Account, DeviceVariables, Work
 from aesvm.solver import smo
 from aesvm.solver.pair_updates import HUGE
-from aesvm.solver.state import DualState, Known, Prepared, Solution
+from aesvm.solver.state import DualState, Known, PreparedVariables, Solution
 
 #: Pair updates of a working set, per variable, where it is all variables that are in play.
 _UPDATES_OF_ALL = 200
@@ -36,7 +36,7 @@ def minimize(
     groups: NDArray | None = None,
     start: NDArray | None = None,
     known: Known | None = None,
-    prepared: Prepared | None = None,
+    prepared: PreparedVariables | None = None,
     tol: float = 1e-3,
     duality_tol: float | None = None,
     max_iter: int = -1,
@@ -51,7 +51,7 @@ def minimize(
     anew is faster.
     """
     if prepared is None:
-        prepared = Prepared.of(kernel, rows, groups)
+        prepared = PreparedVariables.of(kernel, rows, groups)
     problem = DualState(kernel, prepared, signs, linear, bounds, start, known, run)
     if not len(rows):
         return problem.solution(0, tol, duality_tol)
@@ -200,7 +200,7 @@ class _Active:
             self.vectors = everything.vectors.take(points)
         self.points = points
         groups = everything.groups[variables]
-        self.now = Variables(
+        self.now = DeviceVariables(
             everything.scores[points],
             own.astype(np.int32),
             points.astype(np.int32),

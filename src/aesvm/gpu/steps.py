@@ -22,7 +22,7 @@ class Account(IntEnum):
     N_STAY = 10
 
 
-class Variables(NamedTuple):
+class DeviceVariables(NamedTuple):
     """Variables in play, group by group, in signed coefficients; arrays of the device."""
 
     scores: Any  #: float64, of points in play

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aesvm.gpu.arrays import rows_there
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceKernel
-from aesvm.gpu.partition import Points
+from aesvm.gpu.partition import DevicePoints
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.joint import HullKernel, JointKernel
 
@@ -37,7 +37,7 @@ class SubsetBlocks(ABC):
         """Bytes on the device that it takes to compute the values of a subset of n rows."""
         return 3.0 * n * n * self.dtype.itemsize  # as they are, and in double precision
 
-    def points(self) -> Points | None:
+    def points(self) -> DevicePoints | None:
         """The rows as points for the partition; None: they are compared on the host."""
         return None
 
@@ -94,10 +94,10 @@ class DenseBlocks(SubsetBlocks):
         # the rows as they are, in double precision, and as the two factors of a product
         return super().n_bytes(n) + 8.0 * 5 * n * (self.vectors.shape[1] + 2)
 
-    def points(self) -> Points | None:
+    def points(self) -> DevicePoints | None:
         if not self.kernel.kernel.euclidean:
             return None
-        return Points(self.device, self.vectors, self.kernel.center)
+        return DevicePoints(self.device, self.vectors, self.kernel.center)
 
     def _differences(self, x: Any) -> Any:
         """Distances that do not cancel, however far apart: a feature at a time."""
@@ -132,12 +132,12 @@ class JointBlocks(SubsetBlocks):
     def n_bytes(self, n: int) -> float:
         return self.own.n_bytes(n)
 
-    def points(self) -> Points | None:
+    def points(self) -> DevicePoints | None:
         if not (isinstance(self.own, DenseBlocks) and self.own.kernel.kernel.euclidean):
             return None
         own, kernel = self.own, self.kernel
         center = own.kernel.center
-        return Points(self.device, own.vectors, center, kernel.targets, kernel.distance_scale)
+        return DevicePoints(self.device, own.vectors, center, kernel.targets, kernel.distance_scale)
 
 
 def subset_blocks(device: Device, kernel: HullKernel, vectors: Any = None) -> SubsetBlocks:

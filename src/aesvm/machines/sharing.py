@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.formulation import Variables
-from aesvm.solver.state import Known, Prepared, Solution
+from aesvm.solver.state import Known, PreparedVariables, Solution
 
 Value = TypeVar("Value")
 
@@ -114,7 +114,7 @@ class _Solved(NamedTuple):
     rows: NDArray[np.intp]
     signs: NDArray[np.float64]
     solution: Solution
-    prepared: Prepared | None
+    prepared: PreparedVariables | None
 
 
 class Starts:
@@ -130,14 +130,14 @@ class Starts:
         rows: NDArray[np.intp],
         variables: Variables,
         solution: Solution,
-        prepared: Prepared | None,
+        prepared: PreparedVariables | None,
     ) -> None:
         """Keep the solution of machine ``number``."""
         self._solved[number] = _Solved(kernel, rows, variables.signs, solution, prepared)
 
     def prepared(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
-    ) -> Prepared:
+    ) -> PreparedVariables:
         """The variables of machine ``number`` made ready for a solve, as for the last one."""
         last = self._solved.get(number)
         groups = variables.constraints
@@ -147,7 +147,7 @@ class Starts:
             )
             if np.array_equal(last.rows, rows) and same_groups:
                 return last.prepared
-        return Prepared.of(kernel, rows, groups)
+        return PreparedVariables.of(kernel, rows, groups)
 
     def find(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables

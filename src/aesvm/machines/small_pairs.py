@@ -28,7 +28,7 @@ from aesvm.machines.accounts import Accounts
 from aesvm.machines.formulation import AT_BOUND, Array, PairFormulation
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
-from aesvm.solver.small import COLUMNS, Accuracy, Round, TwoClasses, Variables, solve_small
+from aesvm.solver.small import COLUMNS, Accuracy, PairVariables, Round, TwoClasses, solve_small
 from aesvm.solver.small_rounds import Blocks, Lines, round_of_blocks, round_of_working_sets
 
 #: A pair of more rows is trained by itself, and groups have this many rows where classes are small.
@@ -206,7 +206,7 @@ class SmallPairs:
         # the rows of a pair are two stretches of all rows
         at = np.repeat(begins.ravel() - (ends - sizes.ravel()), sizes.ravel()) + np.arange(ends[-1])
         rows = classes.rows[at]
-        variables = Variables.at_start(sizes, classes.bounds[at], self.diag[at], loss)
+        variables = PairVariables.at_start(sizes, classes.bounds[at], self.diag[at], loss)
         values = scratch.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
         columns = solve_small(
             variables,

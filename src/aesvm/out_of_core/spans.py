@@ -26,7 +26,7 @@ from aesvm.machines.training import Trainer
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer
 from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows
-from aesvm.sets.derive import Prepared
+from aesvm.sets.derive import PreparedRows
 
 #: Adds up what is asked of machines, over all rows.
 AddUp = Callable[[SpanMachines, dict[int, Question]], Answer]
@@ -77,10 +77,10 @@ class _SetRows:
         given = self.held.targets[rows]
         return float(sum(len(own.members(given)) ** 2 for own in self.selections))
 
-    def prepared(self) -> Prepared:
+    def prepared(self) -> PreparedRows:
         """All of them: equal ones are few in a set."""
         every = np.arange(len(self.held))
-        return Prepared(every, every, self.held.weights, [])
+        return PreparedRows(every, every, self.held.weights, [])
 
 
 class InSpan(NamedTuple):

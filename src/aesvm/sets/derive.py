@@ -60,7 +60,7 @@ class ReductionSettings(NamedTuple):
             )
 
 
-class Prepared(NamedTuple):
+class PreparedRows(NamedTuple):
     """The distinct rows of non-zero weight; rows by their index in X."""
 
     same_as: NDArray[np.intp]  #: of every row, the first equal one of its group; -1 without weight
@@ -75,7 +75,7 @@ def prepare(
     weights: NDArray[np.float64],
     run: Callable = map,
     targets: NDArray[np.float64] | None = None,
-) -> Prepared:
+) -> PreparedRows:
     """Merge equal rows of a group, and leave out those of weight zero.
 
     Where there are ``targets``, rows with different ones are not equal.
@@ -102,7 +102,7 @@ def prepare(
     merged = np.bincount(same_as[used], weights[used], len(groups)).astype(float)
     order = np.argsort(groups[rows], kind="stable")
     edges = np.flatnonzero(np.diff(groups[rows][order])) + 1
-    return Prepared(same_as, rows, merged, np.split(rows[order], edges))
+    return PreparedRows(same_as, rows, merged, np.split(rows[order], edges))
 
 
 class Derived(NamedTuple):

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.progress import Progress
-from aesvm.sets.derive import Derived, Prepared, ReductionSettings, derive, prepare
+from aesvm.sets.derive import Derived, PreparedRows, ReductionSettings, derive, prepare
 
 
 class Represented(NamedTuple):
     """The distinct rows, who represents them, and the kernel matrix that was used."""
 
-    prepared: Prepared
+    prepared: PreparedRows
     derived: Derived
     kernel: HullKernel
     settings: ReductionSettings
@@ -38,7 +38,7 @@ def represent(
     *,
     keep_combinations: bool = False,
     finest_tol: float | None = None,
-    prepared: Prepared | None = None,
+    prepared: PreparedRows | None = None,
     subsets: list[NDArray[np.intp]] | None = None,
 ) -> Represented:
     """Represent the rows of a kernel matrix, group by group.
@@ -57,7 +57,7 @@ def represent(
     finest_tol : float, default=None
         The tolerance of the finest set that these kernel values will be used for, where others are
         to follow.
-    prepared : Prepared, default=None
+    prepared : PreparedRows, default=None
         These rows prepared, where that was done before: it does not depend on the kernel.
     subsets : list of ndarray, default=None
         These rows cut, where that was done before: it does not depend on the gamma of the RBF
@@ -94,7 +94,7 @@ def distinct_of(
     weights: NDArray[np.float64],
     run: Callable,
     progress: Progress,
-) -> Prepared:
+) -> PreparedRows:
     """The distinct rows of a kernel matrix, group by group."""
     prepared = prepare(kernel.X, groups, weights, run, kernel.joint_targets)
     n_groups = len(np.unique(groups))

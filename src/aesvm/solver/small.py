@@ -83,7 +83,7 @@ class Accuracy(NamedTuple):
     n_terms: int = 0  #: that a bound is a sum of, at most
 
 
-class Variables(NamedTuple):
+class PairVariables(NamedTuple):
     """Those of several duals, one after another, in each the first class before the second."""
 
     sizes: NDArray[np.intp]  #: (n_duals, 2), variables of each class
@@ -101,7 +101,7 @@ class Variables(NamedTuple):
     @classmethod
     def at_start(
         cls, sizes: NDArray[np.intp], bounds: Array, diag: Array, loss: TwoClasses
-    ) -> Variables:
+    ) -> PairVariables:
         """The first variables of each class at their bounds, until what is held is reached."""
         classes = np.cumsum(sizes) - sizes.ravel()
         side = np.repeat(np.tile([0, 1], len(sizes)), sizes.ravel())
@@ -135,17 +135,17 @@ class Variables(NamedTuple):
 #: A round takes the variables, the numbers of some duals, and for each the gap to come to and the
 #: most pair updates. It brings coefficients and slopes up to date, and returns for each dual the
 #: updates made and what its objective fell by.
-Round = Callable[[Variables, NDArray[np.intp], Array, NDArray[np.intp]], tuple[Array, Array]]
+Round = Callable[[PairVariables, NDArray[np.intp], Array, NDArray[np.intp]], tuple[Array, Array]]
 
 
 def solve_small(
-    variables: Variables, loss: TwoClasses, accuracy: Accuracy, make_round: Round
+    variables: PairVariables, loss: TwoClasses, accuracy: Accuracy, make_round: Round
 ) -> Array:
     """Solve several duals; returns what is told of each, shape (n_duals, len(COLUMNS)).
 
     Parameters
     ----------
-    variables : Variables
+    variables : PairVariables
         As they start; the coefficients of the solutions are left in them.
     loss : TwoClasses
     accuracy : Accuracy
@@ -190,7 +190,7 @@ def solve_small(
     return told
 
 
-def account(variables: Variables, loss: TwoClasses, accuracy: Accuracy) -> Array:
+def account(variables: PairVariables, loss: TwoClasses, accuracy: Accuracy) -> Array:
     """All that solutions are told by, but how they were found."""
     sizes, side, bounds, coefs = variables.sizes, variables.side, variables.bounds, variables.coefs
     duals, n_rows = variables.classes[::2], sizes.sum(axis=1)

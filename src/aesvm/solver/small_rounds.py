@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from aesvm.kernels.accumulate import add_rows
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import HUGE, update_pairs
-from aesvm.solver.small import SAME_SUM, Array, Variables
+from aesvm.solver.small import SAME_SUM, Array, PairVariables
 
 #: Variables of a working set.
 WORKING_SET = 256
@@ -54,7 +54,7 @@ def round_of_blocks(
         Room for the largest matrix of a dual.
     """
 
-    def make(v: Variables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
+    def make(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
         accounts, n = np.empty((len(active), 2)), v.sizes.sum(axis=1).max()
         _round_of_blocks(
             *blocks, places, v.sizes, v.classes, active, np.empty(2 if apart else 1, dtype=np.intp),
@@ -170,7 +170,7 @@ def round_of_working_sets(lines: Callable[[int], Lines], apart: bool, values: Ar
         Room for the largest matrix of a dual.
     """
 
-    def make(v: Variables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
+    def make(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
         updates, decrease = np.zeros(len(active)), np.zeros(len(active))
         for a, number in enumerate(active.tolist()):
             one = _WorkingSets(v, number, lines(number), apart, values)
@@ -183,7 +183,9 @@ def round_of_working_sets(lines: Callable[[int], Lines], apart: bool, values: Ar
 class _WorkingSets:
     """One dual, for a round."""
 
-    def __init__(self, v: Variables, number: int, lines: Lines, apart: bool, values: Array) -> None:
+    def __init__(
+        self, v: PairVariables, number: int, lines: Lines, apart: bool, values: Array
+    ) -> None:
         start, n_first, n = v.classes[2 * number], v.sizes[number, 0], v.sizes[number].sum()
         own = slice(start, start + n)
         self.coefs, self.slopes, self.linear = v.coefs[own], v.slopes[own], v.linear[own]

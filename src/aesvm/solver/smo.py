@@ -36,7 +36,7 @@ from aesvm.kernels.accumulate import KeptRows, add_rows
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.row_cache import RowCache
-from aesvm.solver.state import DualState, Edge, Known, Prepared, Solution
+from aesvm.solver.state import DualState, Edge, Known, PreparedVariables, Solution
 
 #: Variables solved for together.
 WORKING_SET = 1024
@@ -76,7 +76,7 @@ def minimize(
     groups: NDArray | None = None,
     start: NDArray | None = None,
     known: Known | None = None,
-    prepared: Prepared | None = None,
+    prepared: PreparedVariables | None = None,
     tol: float = 1e-3,
     duality_tol: float | None = None,
     max_iter: int = -1,
@@ -100,8 +100,8 @@ def minimize(
         A feasible a, whose group sums are kept; zeros where None.
     known : Known, default=None
         The scores of the start, where they are known: as of these very kernel values.
-    prepared : Prepared, default=None
-        ``Prepared.of(kernel, rows, groups)``, where it was made for another solve.
+    prepared : PreparedVariables, default=None
+        ``PreparedVariables.of(kernel, rows, groups)``, where it was made for another solve.
     tol : float, default=1e-3
         Largest gap, in LIBSVM's meaning.
     duality_tol : float, default=None
@@ -131,7 +131,7 @@ def minimize(
     array([0.5, 0.5, 0. ])
     """
     if prepared is None:
-        prepared = Prepared.of(kernel, rows, groups)
+        prepared = PreparedVariables.of(kernel, rows, groups)
     problem = DualState(kernel, prepared, signs, linear, bounds, start, known, run)
     limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
     active = _Active(problem, np.arange(len(rows)), cache_bytes)

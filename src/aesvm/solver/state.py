@@ -44,7 +44,7 @@ class Known(NamedTuple):
     total_moved: float  #: see ``Solution``
 
 
-class Prepared(NamedTuple):
+class PreparedVariables(NamedTuple):
     """Variables in the order in which they are solved for, and their rows as kernel columns.
 
     Group by group, in random order inside. The order breaks ties, of which the start is full: a
@@ -61,7 +61,7 @@ class Prepared(NamedTuple):
     @classmethod
     def of(
         cls, kernel: KernelMatrix, rows: NDArray[np.intp], groups: NDArray[np.intp] | None
-    ) -> Prepared:
+    ) -> PreparedVariables:
         """Make some variables ready; solves for the same ones may share the result."""
         n = len(rows)
         groups = np.zeros(n, dtype=np.intp) if groups is None else groups
@@ -99,10 +99,18 @@ class Edge(NamedTuple):
 
 
 class DualState:
-    """All variables, in signed coefficients, in the order of ``Prepared``."""
+    """All variables, in signed coefficients, in the order of ``PreparedVariables``."""
 
     def __init__(
-        self, kernel, prepared: Prepared, signs, linear, bounds, start, known: Known | None, run
+        self,
+        kernel,
+        prepared: PreparedVariables,
+        signs,
+        linear,
+        bounds,
+        start,
+        known: Known | None,
+        run,
     ) -> None:
         self.kernel = kernel
         self.run = run
