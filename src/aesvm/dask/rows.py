@@ -188,7 +188,7 @@ class ClusterRows:
 
     def gather(self, hull_tol: float) -> GatheredRows:
         tree, _ = self.reduce(hull_tol, keep=False)
-        warn_if_looser(tree, hull_tol, int(self.reduction.budget))
+        warn_if_looser(tree, hull_tol)
         return GatheredRows(self.condensed(tree), tree.hull_tol)
 
     def condensed(self, tree: MergeTree) -> WeightedRows:

@@ -223,19 +223,23 @@ def check_scale(gamma: float, variance: Variance) -> None:
 def warn_if_looser(
     tree: MergeTree,
     hull_tol: float,
-    memory_budget: int | str | None,
+    memory_budget: int | str | None = None,
     was_sampled: bool = False,
 ) -> None:
-    """Say where a budget has raised the tolerance, or made a sample of the rows."""
+    """Say where a budget has raised the tolerance, or made a sample of the rows.
+
+    ``memory_budget``: as it was given; None: where only its bytes are known.
+    """
+    given = f"{tree.budget:,.0f} bytes" if memory_budget is None else repr(memory_budget)
     if tree.sampled and not was_sampled:
         warn(
-            f"memory_budget={memory_budget!r} cannot hold the set even at hull_tol="
+            f"memory_budget={given} cannot hold the set even at hull_tol="
             f"{tree.hull_tol:g}: what is held of the {tree.n_rows:,} rows so far is a weighted "
             "random sample, and no bound holds. A larger budget would keep a set."
         )
     elif tree.hull_tol > float(hull_tol) and not tree.sampled:
         warn(
-            f"memory_budget={memory_budget!r} cannot hold the set at hull_tol="
+            f"memory_budget={given} cannot hold the set at hull_tol="
             f"{hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
             f"{tree.reach**2:.3g} of their combinations so far. A larger budget would keep it."
         )
