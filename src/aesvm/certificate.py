@@ -30,6 +30,7 @@ ELSEWHERE = "takes a pass over all rows: call certify_stream(source), or with Da
 SAMPLED = "rows were sampled to keep within memory_budget: no bound holds"
 LARGEST_ALONE = "of rows that were gathered only a bound on the largest is known"
 NO_BOUND = "the norm of w has no bound that the weights alone give"
+DEAR = "takes more than a tenth of the kernel values that the fit took"
 APART = "takes multipliers of all rows and their kernel values, which are not in one place"
 
 
@@ -112,7 +113,8 @@ class Certificate:
         Whether rows that are equal count as one: of rows in memory, and not of a stream.
     negligible : bool
         Whether objective and gap, of every pair, are zero but for rounding beside the costs: the
-        relative gap then says nothing. It is so where w = 0 is optimal, and costs nothing.
+        relative gap is then 0. It can be so only where w = 0 is optimal and pays nothing, and the
+        solve came that near.
     missing : dict
         Why each number that is None was not computed.
     history : tuple of Step
@@ -252,7 +254,7 @@ def certificate_of(
     gap = None
     if objective is not None and dual is not None:
         gap = max(0.0, objective - dual) + total("proof_rounding") + _rounding_of_sums(accounts)
-    negligible = bool(accounts.negligible().all())
+    negligible = bool(accounts.negligible.all())
     vectors = bool(accounts.known("n_vectors").any())
     # in the span of few vectors, rows are represented where not all of them could be asked
     all_seen = vectors and not max_residual
@@ -271,7 +273,7 @@ def certificate_of(
         "objective": objective,
         "dual_objective": dual,
         "gap": gap,
-        "relative_gap": _share(gap, objective, negligible),
+        "relative_gap": _relative_gap(gap, objective, negligible),
         "paper_bound": paper_bound,
         "paper_bound_is_vacuous": None
         if paper_bound is None or reduced is None
@@ -281,8 +283,9 @@ def certificate_of(
         "violators": total("violators"),
     }
     numbers["worst_pair_gap"] = _worst_gap(accounts, numbers["relative_gap"])
+    apart = DEAR if exact else APART
     missing = {
-        name: NOT_LOOKED if in_memory else ELSEWHERE if name == "objective" else APART
+        name: NOT_LOOKED if in_memory else ELSEWHERE if name == "objective" else apart
         for name, value in numbers.items()
         if value is None
     }
@@ -330,13 +333,13 @@ def _rounding_of_sums(accounts: Accounts) -> float:
     return len(accounts) * float(np.finfo(np.float64).eps) * sizes
 
 
-def _share(gap: float | None, objective: float | None, negligible: bool) -> float | None:
-    """A gap as a share of an objective; of one that is zero, zero where the gap is rounding."""
+def _relative_gap(gap: float | None, objective: float | None, negligible: bool) -> float | None:
+    """A gap as a share of its objective: zero where both are negligible."""
     if gap is None:
         return None
-    if objective:
-        return gap / abs(objective)
-    return 0.0 if negligible or not gap else inf
+    if negligible or not gap:
+        return 0.0
+    return gap / abs(objective) if objective else inf
 
 
 def _theorem_2(accounts: Accounts) -> float:

@@ -160,6 +160,7 @@ def caveat_of(certificate: Certificate) -> str:
         if certificate.negligible:
             return ""
         if gap > POOR_GAP:
+            assert certificate.gap is not None
             known = _far("its objective may be", gap, objective, certificate.gap)
         elif worst > POOR_GAP:
             known = _far_pair(worst, objective)
@@ -171,9 +172,9 @@ def caveat_of(certificate: Certificate) -> str:
                 'max_iter or refine="exact", which aims at a gap as well, goes further'
             )
     elif certificate.estimated_gap is not None and certificate.estimated_gap > POOR_GAP:
-        gap = certificate.estimated_gap
-        above = gap * abs(objective or 0.0)
-        known = _far("by an estimate its objective is", gap, objective, above)
+        estimate = certificate.estimated_gap
+        above = estimate * abs(objective or 0.0)
+        known = _far("by an estimate its objective is", estimate, objective, above)
     elif certificate.changed is not None and certificate.changed > POOR_CHANGE:
         known = f"the last round changed {certificate.changed:.1%} of the predictions"
     else:
@@ -224,10 +225,7 @@ def _of_gap(certificate: Certificate) -> str:
     elif is_exact:
         verdict = f"exact to {about}{at_most(relative, 1)}"
     elif isinf(share):
-        verdict = (
-            f"objective at most {about}{at_most(gap)} above the exact SVM's, and {objective:.3g} "
-            "itself"
-        )
+        verdict = f"objective {objective:.3g}, at most {about}{at_most(gap)} above the exact SVM's"
     else:
         verdict = f"objective at most {about}{_times_or_percent(share)} the exact SVM's"
     asides = []
@@ -262,12 +260,12 @@ def _times_or_percent(share: float) -> str:
     return f"{at_most(100.0 * share)}% above"
 
 
-def _far(begin: str, relative_gap: float, objective: float | None, gap: float | None) -> str:
+def _far(subject: str, relative_gap: float, objective: float | None, gap: float) -> str:
     """How far an objective is above the exact SVM's; in its own unit where that may be zero."""
     share = _share_above(relative_gap, objective)
-    if isinf(share) and gap is not None:
-        return f"{begin} {at_most(gap)} above the exact SVM's, which may be zero"
-    return f"{begin} {_times_or_percent(share)} the exact SVM's"
+    if isinf(share):
+        return f"{subject} {at_most(gap)} above the exact SVM's, which may be zero"
+    return f"{subject} {_times_or_percent(share)} the exact SVM's"
 
 
 def _far_pair(relative_gap: float, objective: float | None) -> str:

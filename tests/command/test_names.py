@@ -82,7 +82,7 @@ def test_native_is_of_models(rows, capsys):
 def test_options_of_columns_are_of_data(rows, capsys):
     ended = run(capsys, "convert", "rows.aesvm", "x.model", "--target", "kind")
     assert ended.code == 2
-    assert "--target: rows.aesvm is a model" in ended.err
+    assert "--target is of data files, and rows.aesvm is a model" in ended.err
     ended = run(capsys, "convert", "rows.aesvm", "x.model", "-W", "weights")
     assert "-W: rows.aesvm is a model" in ended.err
 
@@ -91,3 +91,10 @@ def test_models_may_have_any_other_name(rows, capsys):
     for name in ("x", "x.svm", "x.txt", "x.libsvm"):
         done(capsys, "convert", "rows.aesvm", name)
         assert (rows / name).read_text() == (rows / "rows.model").read_text()
+
+
+@pytest.mark.parametrize("command", ["train rows.svm x.AESVM", "represent rows.svm -o x.AESVM"])
+def test_names_in_capitals_tell_the_same(command, rows, capsys):
+    done(capsys, *command.split())
+    done(capsys, "info", "x.AESVM")
+    assert (rows / "x.AESVM").read_bytes()[:2] == (rows / "rows.aesvm").read_bytes()[:2]

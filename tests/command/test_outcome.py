@@ -18,6 +18,11 @@ from aesvm.command.outcome import as_flags, line_of
         ("certify_stream(source) computes it", "aesvm certify computes it"),
         ("nu=0.3 seems too small. Raise nu, or not", "-n 0.3 seems too small. Raise -n, or not"),
         ("before tol=0.1: raise tol, or lower C.", "before -e 0.1: raise -e, or lower -c."),
+        (
+            "use a smaller tol, or scale y, for instance with "
+            "sklearn.compose.TransformedTargetRegressor(model, transformer=StandardScaler()).",
+            "use a smaller -e, or scale the targets.",
+        ),
         ("use a smaller tol, or a smaller hull_tol", "use a smaller -e, or a smaller --hull-tol"),
     ],
 )

@@ -57,7 +57,7 @@ def test_names_of_columns_are_utf_8(rows, capsys):
     (rows / "rows.csv").write_text(text, encoding="latin-1")
     for command in ("train rows.csv m", "info rows.csv", "convert rows.csv x.csv"):
         said = refused(capsys, *command.split(), "--target", "kind")
-        assert "rows.csv, line 1: the name of column 2 is not UTF-8: save the file as that" in said
+        assert "rows.csv, line 1: the name of column 2 is not UTF-8: save the file as UTF-8" in said
 
 
 def test_a_column_without_a_name_can_be_left_out_as_is_said(rows, capsys):

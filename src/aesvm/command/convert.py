@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from aesvm.command.data import DataOptions, opened
-from aesvm.command.formats import NATIVE, ONNX, format_of_model
+from aesvm.command.formats import NATIVE, ONNX, format_of_model, suffix_of
 from aesvm.command.models import (
     Model,
     check_model_path,
@@ -28,7 +26,7 @@ def convert(
         output = output or "-"
         _check_model_options(source, columns)
         check_model_path(output, [source], onnx=True)
-        is_graph = Path(output).suffix.lower() == ONNX
+        is_graph = suffix_of(output) == ONNX
         if is_graph and native:
             raise UsageError(f"--native: {output} is a graph of ONNX: one of the two is needed.")
         model = load_svm(source)
@@ -48,7 +46,7 @@ def convert(
         screen.line(f"{output}: a model file of {kind} format")
         screen.result({"output": output, "format": "aesvm" if as_native else "libsvm"})
         return
-    if Path(source).suffix.lower() == ONNX:
+    if suffix_of(source) == ONNX:
         raise CommandError(
             f"{source}: a graph of ONNX is written, and not read: convert the model that it is of."
         )
@@ -67,11 +65,12 @@ def convert(
 
 
 def _check_model_options(source: str, columns: DataOptions) -> None:
-    """Refuse what is said of columns where there are none."""
+    """Refuse options about data files."""
+    flags = {"weights_file": "-W", "header": "--header or --no-header"}
     for option, value in columns._asdict().items():
         if value not in (None, ()):
-            flag = "-W" if option == "weights_file" else f"--{option}"
-            raise UsageError(f"{flag}: {source} is a model, and has no columns.")
+            flag = flags.get(option, f"--{option}")
+            raise UsageError(f"{flag} is of data files, and {source} is a model.")
 
 
 def _write_onnx(model: Model, output: str) -> None:

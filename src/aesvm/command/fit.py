@@ -123,8 +123,8 @@ def _fitted(
         raise CommandError(f"{file.name}: the target has one class, {y[0]!s:.40}: two are needed.")
     if task == "classification" and len(np.unique(y)) == len(y):
         raise CommandError(
-            f"{file.name}: every row has a class of its own, as {y[0]!s:.40}: --target is a column "
-            "that tells what rows have in common, and not which row it is."
+            f"{file.name}: every row has a class of its own, as {y[0]!s:.40}: name a column "
+            "of classes with --target, not one that identifies rows."
         )
     n_rows, test_rows = parts.n_train + parts.n_test, f"{parts.n_test:,} held out"
     screen.note(f"{n_rows:,} rows, {file.n_features} features, {test_rows}; {task}")

@@ -32,6 +32,9 @@ COMPRESSED = (".gz", ".bz2", ".xz")
 #: What names of aesvm's model files end with, and those of graphs of ONNX.
 NATIVE, ONNX = ".aesvm", ".onnx"
 
+#: Those of models, of which LIBSVM's may have any other name.
+MODEL_SUFFIXES = (NATIVE, ONNX, ".model")
+
 #: What LIBSVM's model files begin with.
 _LIBSVM_MAGIC = b"svm_type "
 
@@ -57,8 +60,20 @@ def stem_of(name: str) -> str:
     """
     path = Path(Path(name).name)
     for known in (COMPRESSED, SUFFIXES):
-        path = path.with_suffix("") if path.suffix.lower() in known else path
+        path = path.with_suffix("") if suffix_of(path) in known else path
     return path.name
+
+
+def suffix_of(path: str | Path) -> str:
+    """What a name ends with, in small letters.
+
+    Examples
+    --------
+    >>> from aesvm.command.formats import suffix_of
+    >>> suffix_of("rows.CSV")
+    '.csv'
+    """
+    return Path(path).suffix.lower()
 
 
 def format_of_model(path: str | Path) -> str | None:
@@ -68,7 +83,7 @@ def format_of_model(path: str | Path) -> str | None:
     """
     if not Path(path).is_file():
         return None
-    if is_container(path) or Path(path).suffix == NATIVE:
+    if is_container(path) or suffix_of(path) == NATIVE:
         return "aesvm"
     with open(path, "rb") as file:
         return "libsvm" if file.read(len(_LIBSVM_MAGIC)) == _LIBSVM_MAGIC else None
@@ -150,7 +165,7 @@ def format_of(
 def _check_data(path: Path) -> None:
     """Refuse models."""
     what = "a model file" if format_of_model(path) else None
-    what = "a graph of ONNX" if path.suffix.lower() == ONNX else what
+    what = "a graph of ONNX" if suffix_of(path) == ONNX else what
     if what is not None:
         raise CommandError(f"{path}: this is {what}, and a data file is needed.")
 
@@ -159,7 +174,7 @@ def _check_encoding(path: Path, names: list[str]) -> None:
     """Refuse names of columns that could not be written again."""
     for at, name in enumerate(names):
         if any("\udc80" <= character <= "\udcff" for character in name):
-            reason = f"the name of column {at} is not UTF-8: save the file as that"
+            reason = f"the name of column {at} is not UTF-8: save the file as UTF-8"
             raise BadLineError(path, 1, reason)
 
 

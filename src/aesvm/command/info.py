@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from aesvm.command.data import DataOptions, opened
-from aesvm.command.formats import ONNX, format_of_model
+from aesvm.command.formats import ONNX, format_of_model, suffix_of
 from aesvm.command.labels import label_text
 from aesvm.command.models import Model, certificate_of, load_model
 from aesvm.command.outcome import CommandError, as_flags
@@ -37,7 +37,7 @@ def info(path: str, columns: DataOptions, screen: Screen) -> None:
         model = load_model(path)
         found = _of_set(model) if hasattr(model.svm, "weights_") else _of_model(model)
         certificate = certificate_of(model.svm)
-    elif Path(path).suffix.lower() == ONNX and columns.format is None:
+    elif suffix_of(path) == ONNX and columns.format is None:
         found, certificate = _of_graph(path), None
     else:
         found, certificate = _of_table(path, columns), None

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from aesvm.command.data import DataFile, DataOptions, as_file, opened
-from aesvm.command.formats import COMPRESSED, NATIVE, ONNX, SUFFIXES, format_of_model
+from aesvm.command.formats import (
+    COMPRESSED,
+    NATIVE,
+    ONNX,
+    SUFFIXES,
+    format_of_model,
+    suffix_of,
+)
 from aesvm.command.labels import is_numeric
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.writing import check_outputs
@@ -155,7 +162,7 @@ def check_model_path(path: str, inputs: Iterable[str | None], onnx: bool = False
     if path == "-":
         raise UsageError("-: a model is written to a file, and not to standard output.")
     check_outputs([path], inputs)
-    suffix = Path(path).suffix.lower()
+    suffix = suffix_of(path)
     if suffix in _OF_DATA:
         known = f"{NATIVE}, {ONNX} or .model" if onnx else f"{NATIVE} or .model"
         raise UsageError(f"{path}: a model is written as {known}, not {suffix}.")
@@ -175,7 +182,7 @@ def save_model(estimator: Any, path: str, native: bool) -> None:
 
 def is_native(path: str | None, native: bool) -> bool:
     """Whether a model is to be written in aesvm's format."""
-    return native or (path is not None and Path(path).suffix == NATIVE)
+    return native or (path is not None and suffix_of(path) == NATIVE)
 
 
 def certificate_of(svm: Any) -> Any:

@@ -38,8 +38,7 @@ _FLAGS = {
         "aesvm certify computes them, from the rows of training"
     ),
     r"by tol or max_iter; a smaller tol, a larger max_iter or": "by -e; a smaller -e or",
-    r"raise max_iter or tol, scale the data": "raise -e, scale the data",
-    r", or scale y, for instance with sklearn\.compose\.\w+\([^)]*\)\)": ", or scale the targets",
+    r"scale y, for instance with sklearn\.compose\.\w+\([^)]*\)\)": "scale the targets",
     r"tol=": "-e ",
     r"(raise|smaller|what) tol\b": r"\1 -e",
     r"nu=": "-n ",
@@ -147,9 +146,9 @@ def line_of(error: BaseException) -> str:
         )
     text = as_flags(" ".join(str(error).split()))
     if isinstance(error, OSError) and error.strerror:
-        name = "standard output" if error.errno in _FULL else None  # other outputs have names
-        name = name if error.filename is None else error.filename
-        text = text if name is None else f"{name}: {error.strerror}"
+        # of what is full, only standard output has no name
+        name = error.filename or ("standard output" if error.errno in _FULL else None)
+        text = f"{name}: {error.strerror}" if name else text
     if code_of(error) == FAULT:
         return f"a fault of aesvm, {type(error).__name__}: {text} (--debug shows where)"
     missing = (getattr(error, "name", None) or "").split(".")[0]

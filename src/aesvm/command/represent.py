@@ -7,7 +7,7 @@ from typing import Any
 
 from aesvm import RepresentativeSet
 from aesvm.command.data import DataOptions, opened
-from aesvm.command.formats import NATIVE
+from aesvm.command.formats import NATIVE, suffix_of
 from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import output_format, outputs_of, write_rows
@@ -38,7 +38,7 @@ def represent(
     check_outputs(outputs_of(output, weighted=True), [data, *columns.files])
     with opened(data, columns, needs_target=False) as file:
         file.note_target(columns, screen)
-        is_native = output is not None and output.endswith(NATIVE)
+        is_native = output is not None and suffix_of(output) == NATIVE
         if not is_native:
             output_format(output, file, weighted=True)  # refused before the work is done
         chosen: Any = RepresentativeSet(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.command.data import TARGET, DataFile
-from aesvm.command.formats import COMPRESSED, SUFFIXES
+from aesvm.command.formats import COMPRESSED, MODEL_SUFFIXES, SUFFIXES, suffix_of
 from aesvm.command.labels import is_numeric, label_text
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.writing import (
@@ -27,9 +26,6 @@ from aesvm.runtime.warn import warn
 #: The column of weights that is added to tables, and what the name of a file of LIBSVM's weights
 #: adds to that of its rows.
 WEIGHT, WEIGHTS_FILE = "weight", ".weights"
-
-#: What names of models end with.
-_MODELS = (".aesvm", ".onnx", ".model")
 
 
 def outputs_of(output: str | None, weighted: bool) -> list[str | None]:
@@ -66,7 +62,7 @@ def write_rows(
                 labels = ["0"] * X.shape[0] if y is None else _numbers(y, file)
                 for line in libsvm_row_lines(X, labels, numbers, libsvm_digits):
                     file_out.write(line.encode())
-            file_out.flush()  # all of the rows are on the disk before any of the weights
+            file_out.flush()  # a full disk is noticed before weights are written
             if counted.weights and path is not None:
                 _write_weights(counted.weights, f"{path}{WEIGHTS_FILE}")
     weighted = kind == "libsvm" and bool(counted.weights)
@@ -107,8 +103,8 @@ class _Counted:
 
 def output_format(path: str | None, file: DataFile, weighted: bool = False) -> str:
     """The format that the name of an output asks for, or else that goes with the data file."""
-    suffix = "" if path is None else Path(path).suffix.lower()
-    if suffix in (".npy", *COMPRESSED, *_MODELS):
+    suffix = "" if path is None else suffix_of(path)
+    if suffix in (".npy", *COMPRESSED, *MODEL_SUFFIXES):
         raise UsageError(
             f"{path}: rows are written as .csv, .parquet or LIBSVM's text (.svm), not {suffix}."
         )

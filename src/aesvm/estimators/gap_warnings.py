@@ -1,10 +1,9 @@
 """What a fit warns of where its certificate has a large gap: the cause, where it is known.
 
-Of an objective that may be zero at its optimum, no share tells how far a model is from it. Two
-parameters lead there. The optimum of nu-classification is never above zero, and is zero, with
-``w = 0``, where nu is too small: the convex hulls of the two classes, no multiplier in which is
-above ``2 / (nu n)`` of n rows, then meet. And where tol is larger than the errors of a constant,
-the solver of a regression, to which such errors are none, has nothing to do.
+Where the optimum of an objective may be zero, no percentage says how far a model is from it. There
+are two causes. The optimum of nu-classification is zero, with ``w = 0``, where nu is so small that
+the reduced convex hulls of the classes (no weight above ``2 / (nu n)`` of n rows) meet. And a
+regression whose tol is larger than the errors of a constant stops at that constant.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from aesvm.certificate import Certificate
 from aesvm.machines.accounts import Accounts
 from aesvm.runtime.warn import warn
 
-#: What a warning of a large gap begins with.
-FAR = "The model may be far from the exact SVM"
+#: What a warning of a large gap begins with, and one of an objective and gap that are zero.
+FAR, NOTHING = "The model may be far from the exact SVM", "There may be nothing to learn"
 
 
 def warn_of_gap(estimator: Any, certificate: Certificate, accounts: Accounts) -> None:
@@ -27,16 +26,16 @@ def warn_of_gap(estimator: Any, certificate: Certificate, accounts: Accounts) ->
     caveat = certificate.caveat()
     message = f"{caveat}." if caveat else ""
     if certificate.exact and certificate.gap is not None and (caveat or certificate.negligible):
-        if is_classifier(estimator) and not hasattr(estimator, "C"):
+        if is_classifier(estimator) and hasattr(estimator, "nu"):
             message = _of_nu(estimator.nu, accounts) or message
         elif is_regressor(estimator):
             message = _of_tol(estimator.tol, certificate, accounts) or message
     if message:
-        warn(f"{FAR}: {message}")
+        warn(f"{NOTHING if certificate.negligible else FAR}: {message}")
 
 
 def _of_nu(nu: float, accounts: Accounts) -> str:
-    """Nu-classification whose objective is not below zero, in pairs that there is something in."""
+    """Nu-classification whose objective is not below zero, in pairs that have rows."""
     not_below = accounts.objectives + accounts["proof_rounding"] >= 0.0
     n_pairs = int(np.count_nonzero(not_below & (accounts["n_rows"] > 0)))
     if not n_pairs:
@@ -59,7 +58,7 @@ def _of_tol(tol: float, certificate: Certificate, accounts: Accounts) -> str:
     if error > tol:
         return ""
     return (
-        f"tol={tol:g} is larger than the errors of a constant, {error:.2g} on average, which the "
-        "model therefore is. For more use a smaller tol, or scale y, for instance with "
+        f"tol={tol:g} is larger than the errors of a constant prediction ({error:.2g} on average), "
+        "so the model is that constant. Use a smaller tol, or scale y, for instance with "
         "sklearn.compose.TransformedTargetRegressor(model, transformer=StandardScaler())."
     )

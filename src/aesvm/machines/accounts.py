@@ -75,10 +75,11 @@ class Account:
         )
 
 
-#: Objectives below this share of the costs are nothing, if they are below rounding too.
-_NOTHING = 1e-9
+#: Objectives below this share of the costs are negligible, if they are below rounding too.
+_NEGLIGIBLE_SHARE = 1e-9
 
-#: Objectives below this share of their gap have one that is infinitely larger.
+#: Below this share of its gap an objective is taken for zero, and the relative gap for infinite:
+#: the quotient would overflow.
 _LEAST_SHARE = 1e-300
 
 #: Numbers of an account that are counts, where -1 stands for None, and those that are true or not;
@@ -171,18 +172,19 @@ class Accounts:
         relative = np.where(np.isnan(whole), np.nan, np.where(whole > 0.0, np.inf, 0.0))
         # divided only where the quotient is a number: an objective may be next to nothing
         np.divide(whole, size, out=relative, where=size > _LEAST_SHARE * whole)
-        return np.where(self.negligible(), 0.0, relative)
+        return np.where(self.negligible, 0.0, relative)
 
     @property
     def objectives(self) -> NDArray[np.float64]:
         """F1 of each machine; NaN where it is not known."""
         return 0.5 * np.maximum(self["squared_norm"], 0.0) + self["loss"]
 
+    @property
     def negligible(self) -> NDArray[np.bool_]:
         """Machines whose objective and gap are zero, to rounding, beside the costs."""
         objective, rounding = self.objectives, self["proof_rounding"]
         nothing = np.maximum(objective - self["dual_objective"], np.abs(objective)) <= rounding
-        return nothing & (rounding <= _NOTHING * self["total_cost"])
+        return nothing & (rounding <= _NEGLIGIBLE_SHARE * self["total_cost"])
 
 
 def _column(name: str, values: list[Any]) -> NDArray:

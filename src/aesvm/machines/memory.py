@@ -332,7 +332,7 @@ def prove(
     tol: float,
     run: Callable,
     dual_coefs: Array | None = None,
-    n_rows: int | None = None,
+    n_summed: int = 0,
 ) -> Proof:
     """What a certificate says of a machine.
 
@@ -351,8 +351,9 @@ def prove(
         As ``RowsInMemory`` has them.
     dual_coefs : ndarray, default=None
         Others, where these have a better dual.
-    n_rows : int, default=None
-        Rows that bounds are sums over, distinct or not; None: those of the kernel matrix.
+    n_summed : int, default=0
+        Rows before equal ones were put together, whose costs the bounds are sums of, where these
+        are more than the rows of the kernel matrix.
     """
     values = kernel.in_double()
     scores = values.scores(support, support_coefs, problem.rows, run)
@@ -360,8 +361,7 @@ def prove(
     squared_norm = float(support_coefs @ supporting)
     positions = formulation.positions(scores, problem.targets, offsets)
     losses = formulation.losses(positions)
-    # bounds of distinct rows are sums over equal ones
-    n_rows = max(kernel.X.shape[0], n_rows or 0)
+    n_rows = max(kernel.X.shape[0], n_summed)  # bounds of distinct rows are sums over equal ones
     dual = None
     if kernel.spec.is_definite:
         best = coefs if dual_coefs is None else dual_coefs

@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from aesvm.estimators.gap_warnings import FAR
+from aesvm.estimators.gap_warnings import FAR, NOTHING
 from aesvm.estimators.prediction import EvaluatedRows, model_of
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
@@ -169,7 +169,7 @@ def evaluate(
         messages = [  # of candidates, which are not certified, none says how far they are
             (message, category.__name__)
             for message, category in warned
-            if not message.startswith(FAR)
+            if not message.startswith((FAR, NOTHING))
         ]
         results.append(
             {"fit_error": None, "fit_time": now - started, "spent": spent, "warned": messages}

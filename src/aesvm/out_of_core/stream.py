@@ -241,5 +241,6 @@ def warn_if_looser(
         warn(
             f"memory_budget={given} cannot hold the set at hull_tol="
             f"{hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
-            f"{tree.reach**2:.3g} of their combinations so far. A larger budget would keep it."
+            f"{tree.reach**2:.3g} of their combinations so far. A larger budget would keep "
+            "hull_tol."
         )

@@ -240,10 +240,10 @@ class GatheredTrainer:
 
     def _trained(self, state: State) -> TrainedMachines:
         accounts = accounts_of(state, self.formulation)
-        free = free_values(1.0, 0.0, state.machines)
+        free = free_values(share=1.0, spent=0.0, machines=state.machines)  # as of rows in memory
         if sum(machine.n_support * len(machine.set.rows) for machine in state.machines) <= free:
             accounts = [
-                self._proven(machine, account, state.sets.kernel)
+                self._with_gap(machine, account, state.sets.kernel)
                 for machine, account in zip(state.machines, accounts, strict=True)
             ]
         each = [
@@ -254,7 +254,7 @@ class GatheredTrainer:
         ]
         return TrainedMachines.of(each, self.formulation)
 
-    def _proven(self, machine: Machine, account: Account, kernel: TrainingKernel) -> Account:
+    def _with_gap(self, machine: Machine, account: Account, kernel: TrainingKernel) -> Account:
         """The account with a gap, where the machine was trained on all of its rows."""
         own = machine.set
         if machine.solution is None or not own.coverage.exact:
@@ -269,7 +269,7 @@ class GatheredTrainer:
             self.formulation,
             self.trainer.options.tol,
             self.trainer.run,
-            n_rows=own.n_rows,
+            n_summed=own.n_rows,
         )
         return proven(account, proof)
 
