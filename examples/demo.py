@@ -1,4 +1,4 @@
-"""AESVC and scikit-learn's SVC on the same generated rows, 100,000: one table, one picture.
+"""AESVC and scikit-learn's SVC on the same 100,000 generated rows: one table, one picture.
 
 SVC runs in a process of its own, which is stopped when its time is up.
 """

@@ -84,7 +84,7 @@ def test_options_of_columns_are_of_data(rows, capsys):
     assert ended.code == 2
     assert "--target is of data files, and rows.aesvm is a model" in ended.err
     ended = run(capsys, "convert", "rows.aesvm", "x.model", "-W", "weights")
-    assert "-W: rows.aesvm is a model" in ended.err
+    assert "-W is of data files, and rows.aesvm is a model" in ended.err
 
 
 def test_models_may_have_any_other_name(rows, capsys):

@@ -197,7 +197,7 @@ def test_a_round_that_is_clearly_over_the_budget_is_not_begun(share, monkeypatch
 def test_pairs_are_trained_together_where_a_round_turns_out_to_be_over_the_budget(monkeypatch):
     X, y = twins()
     monkeypatch.setattr(many_pairs, "_ROOM", 10.0)
-    monkeypatch.setattr(many_pairs, "_CLEARLY_OVER", 1000.0)
+    monkeypatch.setattr(many_pairs, "_CLEAR_EXCESS", 1000.0)
     model = AESVC(memory_budget=2 * bytes_of_all(X, y), **TWINS)
     found, (warned,) = fitted_and_warned(model, X, y)
     assert f"raise it to {10 * bytes_of_all(X, y):,} bytes" in warned

@@ -2,7 +2,8 @@
 
 A command returns what is to be done, and does not do it: typer has errors of its own to deal with,
 and not those of the work. What it takes is imported when it is asked for. Options of columns are
-parameters of every command that has them, as typer wants, and read from its context (``_columns``).
+parameters of every command that has them, because typer reads signatures; ``_columns`` takes their
+values from typer's context.
 """
 
 from __future__ import annotations
@@ -64,16 +65,16 @@ def before_any_command(
 
 
 def _columns(context: typer.Context) -> Any:
-    """What is said of the data file; a command need not have all of these options."""
+    """The options about the data file; a command need not have all of them."""
     from aesvm.command.data import DataOptions
 
-    said = {name: context.params.get(name) for name in DataOptions._fields}
-    delimiter = said["delimiter"]
+    given = {name: context.params.get(name) for name in DataOptions._fields}
+    delimiter = given["delimiter"]
     return DataOptions(
-        **said
+        **given
         | {
-            "features": o.listed(said["features"]),
-            "ignore": tuple(o.listed(said["ignore"]) or ()),
+            "features": o.listed(given["features"]),
+            "ignore": tuple(o.listed(given["ignore"]) or ()),
             "delimiter": {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter),
         }
     )

@@ -126,7 +126,7 @@ def format_of(
     if not magic:
         raise CommandError(f"{path}: the file is empty.")
     if kind is None:
-        _check_data(path)
+        _refuse_models(path)
     if magic[:2] in _UTF_16:
         raise CommandError(f"{path}: the text is UTF-16: save it as UTF-8.")
     by_content = "parquet" if magic[:4] == b"PAR1" else None
@@ -158,11 +158,11 @@ def format_of(
         header = _is_header(fields, _fields(second.decode(errors="replace"), delimiter))
     names = fields if header else None
     if header:
-        _check_encoding(path, _fields(first.decode(errors="surrogateescape"), delimiter))
+        _check_names_are_utf8(path, _fields(first.decode(errors="surrogateescape"), delimiter))
     return Format("csv", compressed, delimiter, header, names, len(fields))
 
 
-def _check_data(path: Path) -> None:
+def _refuse_models(path: Path) -> None:
     """Refuse models."""
     what = "a model file" if format_of_model(path) else None
     what = "a graph of ONNX" if suffix_of(path) == ONNX else what
@@ -170,7 +170,7 @@ def _check_data(path: Path) -> None:
         raise CommandError(f"{path}: this is {what}, and a data file is needed.")
 
 
-def _check_encoding(path: Path, names: list[str]) -> None:
+def _check_names_are_utf8(path: Path, names: list[str]) -> None:
     """Refuse names of columns that could not be written again."""
     for at, name in enumerate(names):
         if any("\udc80" <= character <= "\udcff" for character in name):

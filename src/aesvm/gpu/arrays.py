@@ -41,9 +41,9 @@ def computing_on(name: str) -> Iterator[None]:
     if device is None:
         yield
         return
-    with _Computing.lock:
-        _Computing.n += 1
     with device.here():
+        with _Computing.lock:
+            _Computing.n += 1
         try:
             yield
         finally:
@@ -85,8 +85,8 @@ def to_host(values: Any, name: str, device: str) -> Any:
         )
     there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
     here = gpu.to_host(there)
-    on_it = gpu.xp is np or there.device.id == gpu.number  # not on another GPU
-    if here.ndim == 2 and here.dtype in (np.float32, np.float64) and on_it:
+    is_same_gpu = gpu.xp is np or there.device.id == gpu.number
+    if here.ndim == 2 and here.dtype in (np.float32, np.float64) and is_same_gpu:
         _remember(_ORIGINALS, gpu, here, there)
     return here
 

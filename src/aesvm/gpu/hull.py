@@ -129,25 +129,21 @@ def _on_device(
     parts: list = [None] * n_subsets
     left = np.arange(n_subsets)
     for entries in _ENTRIES:
-        # as many at a time as have the first ledgers' room
+        # as many subsets at a time as need no more memory than all of them with the first ledgers
         most = max(1, n_subsets * _ENTRIES[0] // entries)
-        full = []
+        unfinished = []
         for first in range(0, len(left), most):
-            some = left[first : first + most]
-            those = slice(None) if len(some) == n_subsets else device.array(some)
-            work = _Work.of(xp, len(some), n, entries * n)
-            answers = _launch(device, gram[those], sizes[those], weights[those], tol, work, threads)
-            selected[those], residuals[those], sums[those] = (
-                work.selected,
-                work.residuals,
-                work.sums,
-            )
+            batch = left[first : first + most]
+            at = slice(None) if len(batch) == n_subsets else device.array(batch)
+            work = _Work.of(xp, len(batch), n, entries * n)
+            answers = _launch(device, gram[at], sizes[at], weights[at], tol, work, threads)
+            selected[at], residuals[at], sums[at] = work.selected, work.residuals, work.sums
             if keep_combinations:
-                for at, part in zip(some, _combinations(device, work, answers), strict=True):
-                    parts[at] = part
-            del work
-            full.append(some[answers != 0])
-        left = np.concatenate(full)
+                for number, part in zip(batch, _combinations(device, work, answers), strict=True):
+                    parts[number] = part
+            del work  # before that of the next batch is made
+            unfinished.append(batch[answers != 0])
+        left = np.concatenate(unfinished)
         if not len(left):
             break
     assert not len(left)

@@ -144,6 +144,7 @@ class DeviceColumns(Columns):
         return self.kernel.as_vectors(copied(self._device, X_new), self.vectors.form)
 
     def expand(self, X_new, edges, coefs, combine, run=map):
+        # rows that were given on the device are used there, not copied back
         return super().expand(original(self._device, X_new), edges, coefs, combine, run)
 
     def write(self, lines: Vectors, start: int, stop: int, out: NDArray) -> None:

@@ -69,14 +69,13 @@ class DenseKernel(VectorKernel):
         return factor
 
     @cached_property
-    def sizes(self) -> NDArray[np.float64]:
-        """Seen from the centre."""
-        sizes = np.empty(self.n_rows)
+    def scaled_squared_norms(self) -> NDArray[np.float64]:
+        norms = np.empty(self.n_rows)
         with np.errstate(over="ignore"):
             for part, vectors in self._pieces(np.arange(self.n_rows)):
                 vectors = vectors - self.center
-                sizes[part] = np.einsum("ij,ij->i", vectors, vectors)
-            return self.parameters.gamma * sizes
+                norms[part] = np.einsum("ij,ij->i", vectors, vectors)
+            return self.parameters.gamma * norms
 
     def _pieces(self, rows: NDArray[np.intp]):
         step = copied_rows(8 * self.X.shape[1])

@@ -46,7 +46,7 @@ class SparseKernel(VectorKernel):
         return SparsePoints(self, rows) if self.kernel.euclidean else super().points(rows)
 
     @cached_property
-    def sizes(self) -> NDArray[np.float64]:
+    def scaled_squared_norms(self) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):
             return self.parameters.gamma * squared_norms(self.X)
 

@@ -83,14 +83,14 @@ class VectorKernel(KernelMatrix):
         return n_terms * _EPS[self.dtype] * size
 
     def largest(self, rows: NDArray[np.intp]) -> float:
-        """The largest size of the given rows."""
-        return float(self.sizes[rows].max(initial=0.0))
+        """The largest scaled squared norm of the given rows."""
+        return float(self.scaled_squared_norms[rows].max(initial=0.0))
 
     @property
     @abstractmethod
-    def sizes(self) -> NDArray[np.float64]:
-        """``gamma |x|^2`` of all rows, as distances are computed from them; asked for again and
-        again, and so computed once.
+    def scaled_squared_norms(self) -> NDArray[np.float64]:
+        """``gamma |x|^2`` of every row, x as distances are computed from it: from the centre, where
+        there is one. Computed once: many blocks ask.
         """
 
     @abstractmethod

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from aesvm.machines.formulation import AT_BOUND, Array, Decision, Offsets, Ramps, Variables
 from aesvm.solver.small import TwoClasses
 
-#: A model is not divided by a margin below this: its coefficients would be too large for numbers.
+#: A model is not divided by a margin below this: its coefficients would overflow.
 _LEAST_MARGIN = 1e-300
 
 
@@ -92,8 +92,8 @@ class NuHinge:
     def decision(self, offsets: Offsets) -> Decision:
         first, second = offsets
         margin = -0.5 * (first + second)
-        is_one = margin > _LEAST_MARGIN
-        scale = is_one * margin + (1 - is_one)  # of numbers, and of arrays
+        has_margin = margin > _LEAST_MARGIN
+        scale = has_margin * margin + (1 - has_margin)  # of numbers, and of arrays
         return Decision(0.5 * (first - second) / scale, scale, (1.0, -1.0))
 
     def changed(

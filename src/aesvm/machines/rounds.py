@@ -247,9 +247,9 @@ def without_rounds(place: Place, state: State, train: Train, progress: Progress)
     return state
 
 
-def warn_without_more(error: OverBudgetError, n_rounds: int) -> None:
+def warn_of_round_over_budget(error: OverBudgetError, n_rounds: int) -> None:
     """Say that rounds ended where the budget does not hold what the next one gathers."""
-    model = f"{n_rounds} rounds" if n_rounds else "0 rounds, as with refine=0"
+    model = f"{n_rounds} round{'s' * (n_rounds != 1)}" if n_rounds else "0 rounds, as with refine=0"
     warn(f"{error} The model is that of {model}.")
 
 
@@ -325,7 +325,7 @@ class _Rounds:
             except OverBudgetError as error:
                 if not self.policy.loosen:
                     raise
-                return self._without_more(best, error)
+                return self._ended_by_budget(best, error)
             if after is None:
                 return self._exact(state)
             state = after
@@ -347,12 +347,12 @@ class _Rounds:
         self.note(seen)
         return seen
 
-    def _without_more(self, best: State, error: OverBudgetError) -> State:
+    def _ended_by_budget(self, best: State, error: OverBudgetError) -> State:
         """The model where the budget does not hold what a round gathers."""
         if not best.rounds:
             best = without_rounds(self.place, best, self.train, self.progress)
         if not best.sets.exact:  # else every row is held, and rounds would have led there
-            warn_without_more(error, best.rounds)
+            warn_of_round_over_budget(error, best.rounds)
         return best
 
     def _say_worse(self, state: State, best: State) -> None:

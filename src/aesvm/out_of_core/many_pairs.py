@@ -24,13 +24,13 @@ from aesvm.out_of_core.gathered import Gatherer, StartOf
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 
-#: All rows are gathered where the budget has room for this many times what they are expected to
-#: take, if they are dense and if they are sparse: sparse rows differ in size.
+#: All rows are gathered where the budget is this many times their expected bytes, of dense rows and
+#: of sparse ones, which differ in size.
 _ROOM, _ROOM_OF_SPARSE = 1.0, 2.0
 
-#: A round gathers, for every pair, about as many rows as the first set has of it, or more. It is
-#: taken to be over the budget where the rows of the first set, so often, are this many times that.
-_CLEARLY_OVER = 2.0
+#: A round gathers about the first set's rows once for every other class, or more. Where these bytes
+#: are over this many times the budget, the round is not begun.
+_CLEAR_EXCESS = 2.0
 
 
 def are_many(gatherer: Gatherer) -> bool:
@@ -61,13 +61,13 @@ def budget_for_all(gatherer: Gatherer, rows: WeightedRows) -> int | None:
     return ceil(room * rows.n_bytes * int(pairs.counts.sum()) / len(rows))
 
 
-def is_round_over(gatherer: Gatherer, rows: WeightedRows, budget: float) -> bool:
+def round_exceeds_budget(gatherer: Gatherer, rows: WeightedRows, budget: float) -> bool:
     """Whether a round would clearly gather more bytes than the budget; ``rows``: the first set."""
     pairs = gatherer.selections
     if not isinstance(pairs, ClassPairs):
         return False
     n_others = int(np.count_nonzero(pairs.counts)) - 1  # pairs that a row is in
-    return n_others * rows.n_bytes > _CLEARLY_OVER * budget
+    return n_others * rows.n_bytes > _CLEAR_EXCESS * budget
 
 
 def train_pairs(

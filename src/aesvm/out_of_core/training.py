@@ -31,12 +31,12 @@ from aesvm.machines.rounds import (
     State,
     free_values,
     refine,
-    warn_without_more,
+    warn_of_round_over_budget,
 )
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf, over_budget
-from aesvm.out_of_core.many_pairs import are_many, budget_for_all, is_round_over, train_pairs
+from aesvm.out_of_core.many_pairs import are_many, budget_for_all, round_exceeds_budget, train_pairs
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.spans import train_in_span
 from aesvm.out_of_core.stream import Stream
@@ -184,14 +184,19 @@ class GatheredTrainer:
         """Train on a first set of a tolerance, and make rounds with who has the rows."""
         if rows.reach == 0.0:  # every row stands for itself: there is nothing to refine
             return self.train(rows, first_tol)
-        enough, is_over = budget_for_all(self.gatherer, rows), self.progress.is_over()
-        if enough is not None and enough <= answers.budget and not is_over:
+        enough = budget_for_all(self.gatherer, rows)
+        ended = self.progress.is_over()
+        if enough is not None and enough <= answers.budget and not ended:
             self.progress.say("all rows are gathered: every pair of classes is small")
             return self.train(*answers.gather(0.0))._replace(refined=True)
-        if policy.loosen and not is_over and is_round_over(self.gatherer, rows, answers.budget):
+        if (
+            policy.loosen
+            and not ended
+            and round_exceeds_budget(self.gatherer, rows, answers.budget)
+        ):
             finer = answers.gather(hull_tol)
             if finer.rows.reach > 0.0:
-                warn_without_more(over_budget(answers.budget, hull_tol, enough), 0)
+                warn_of_round_over_budget(over_budget(answers.budget, hull_tol, enough), 0)
             return self.train(*finer)
         place = RowsElsewhere(answers, self.gatherer, hull_tol, self.trainer.options.tol, enough)
         sets = self.gatherer.of_one_set(rows, first_tol)
