@@ -50,7 +50,7 @@ reduce = REDUCER.at_levels(RUN, Silence())
 
 def weighted(X, y, weights=None, first=0):
     weights = np.ones(len(y)) if weights is None else weights
-    return WeightedRows(X, y, y, weights, np.arange(first, first + len(y)), 0.0)
+    return WeightedRows(X, y, y, weights, np.arange(first, first + len(y)), 0.0, whole=True)
 
 
 def part_of(rows, tolerance):

@@ -117,7 +117,9 @@ class KeepsEven:
 
     def __call__(self, rows, hull_tol, level):
         kept = np.flatnonzero(rows.indices % 2 == 0)
-        return rows.represented_by(kept, np.full(len(kept), rows.weights.sum() / len(kept)), 0.0)
+        return rows.represented_by(
+            kept, np.full(len(kept), rows.weights.sum() / len(kept)), 0.0, len(rows)
+        )
 
     def squared_diameter(self, rows):
         return 2.0
@@ -152,7 +154,9 @@ def test_one_heavy_row_takes_one_place(heavy):
     classes = np.repeat([0, 1], [40, 60])
     weights = np.ones(100)
     weights[7] = heavy
-    rows = WeightedRows(rng.normal(size=(100, 2)), classes, classes, weights, np.arange(100), 0.0)
+    rows = WeightedRows(
+        rng.normal(size=(100, 2)), classes, classes, weights, np.arange(100), 0.0, whole=True
+    )
     few = sample(rows, 20, seed=0)
     assert len(few) <= 20
     assert min(np.bincount(few.groups)) >= 6

@@ -280,7 +280,7 @@ def test_a_stream_is_cloned_without_its_rows_and_pickled_with_them():
 
 
 def weighted(X, y, indices, reach):
-    return WeightedRows(X, y, y, np.ones(len(y)), indices, reach)
+    return WeightedRows(X, y, y, np.ones(len(y)), indices, reach, whole=reach == 0.0)
 
 
 def test_joined_rows_are_in_the_order_of_the_stream():

@@ -48,9 +48,9 @@ def certify(
                     if not is_of_fit(model):
                         raise
                     raise CommandError(
-                        f"{data}: not the rows of training: aesvm fit has held some out (--test, a "
-                        f"fifth unless it said otherwise), and has certified the model on the "
-                        f"others: aesvm info {model_path} shows that certificate."
+                        f"{data}: not the rows of training, of which aesvm fit has held some out "
+                        "(--test, a fifth unless it said otherwise). It has certified the model on "
+                        "the others: aesvm info of the model that it wrote shows that certificate."
                     ) from error
     if output is not None:
         save_model(model.estimator, output, True)

@@ -206,7 +206,8 @@ def _check_labels(y: Any, estimator: Any, file: DataFile, any_will_do: bool) -> 
     except ValueError as error:
         raise CommandError(
             f"{file.name}: LIBSVM's model files have whole numbers of 32 bits for classes, and "
-            "there are others: --native writes a model file that has any."
+            "there are others: --native writes a model file that has any. Where they are values, "
+            "-s 3 learns a regression."
         ) from error
 
 
@@ -274,9 +275,10 @@ def _report(estimator: Any, amounts: Amounts, model_path: str, screen: Screen) -
     for line in training_lines(machines, n_support, classifies):
         screen.line(line)
     if not n_support:
+        helps = "a smaller -e" if classifies else "with -s 3, a smaller -p"
         warn(
-            "the model has no support vectors, and predicts the same for all rows: with -s 3, a "
-            "smaller -p is needed."
+            f"the model has no support vectors, and predicts the same for all rows: {helps} is "
+            "needed."
         )
     certificate = estimator.certificate_
     if not certificate.exact:

@@ -296,7 +296,7 @@ def _part(
     first = number * _STRIDE
     tally = Tally.of(X, targets, groups, weights, first)
     indices = first + np.arange(n_rows, dtype=np.int64)
-    rows = WeightedRows(X, targets, groups, weights, indices, 0.0)
+    rows = WeightedRows(X, targets, groups, weights, indices, 0.0, whole=True)
     tolerance = tolerance_of(hull_tol, level, 0.0)
     with _working(reducer.spec) as run:
         part = reducer.part(rows, tolerance, run, Silence(), most_kept_at(level))

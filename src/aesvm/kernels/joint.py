@@ -66,7 +66,8 @@ class TargetScale(NamedTuple):
     @classmethod
     def from_moments(cls, targets: Moments) -> TargetScale:
         """Mean and standard deviation; where all are equal, some other unit."""
-        if not targets.weight or targets.all_equal:
+        if targets.all_equal:
+            # what they differ by is next to nothing beside them, but not rounding alone
             return cls(targets.mean, abs(targets.mean) or 1.0)
         return cls(targets.mean, sqrt(targets.variance) or 1.0)
 

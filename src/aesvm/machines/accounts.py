@@ -181,9 +181,12 @@ class Accounts:
 
     @property
     def negligible(self) -> NDArray[np.bool_]:
-        """Machines whose objective and gap are zero, to rounding, beside the costs."""
+        """Machines whose objective and gap are zero, to rounding, beside the costs, and whose
+        optimum may be.
+        """
         objective, rounding = self.objectives, self["proof_rounding"]
         nothing = np.maximum(objective - self["dual_objective"], np.abs(objective)) <= rounding
+        nothing &= self["dual_objective"] <= 0.0
         return nothing & (rounding <= _NEGLIGIBLE_SHARE * self["total_cost"])
 
 

@@ -104,7 +104,7 @@ class Formulation(Protocol):
         As they are where ``far_away`` never holds.
         """
 
-    def far_away(self, positions: Array, distance: float) -> NDArray[np.bool_]:
+    def far_away(self, positions: Array, distance: Array | float) -> NDArray[np.bool_]:
         """Positions on a flat piece, at least ``distance`` from its kinks.
 
         Those of cautious scores, at any offsets: where that is not enough to tell, none.

@@ -47,7 +47,7 @@ class Hinge:
     def cautious_scores(self, scores: Array, targets: Array, errors: Array) -> Array:
         return scores - targets * errors
 
-    def far_away(self, positions: Array, distance: float) -> NDArray[np.bool_]:
+    def far_away(self, positions: Array, distance: Array | float) -> NDArray[np.bool_]:
         return positions >= 1.0 + distance
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:

@@ -383,12 +383,13 @@ def prove(
         dual -= moved * (float(gains.max(initial=0.0)) + longest)
     total = float(np.abs(support_coefs).sum())
     off = _sum_rounding(values, problem.rows, total)
-    may_pay = ~formulation.far_away(positions, off)  # the others pay nothing, rounded or not
     bounds = problem.bounds
     linear = np.abs(np.multiply(formulation.slopes(bounds), offsets)).sum()
     # what each loss is the difference of, and its own size
     parts = np.abs(scores) + formulation.gains(problem.targets) + float(np.abs(offsets).sum())
     parts += np.abs(positions) + losses
+    # the others pay nothing, rounded or not
+    may_pay = ~formulation.far_away(positions, off + rounding_of_sum(0, parts))
     return Proof(
         squared_norm,
         total_loss(formulation, positions, bounds, offsets),

@@ -63,7 +63,7 @@ class Tube:
     def cautious_scores(self, scores: Array, targets: Array, errors: Array) -> Array:
         return scores
 
-    def far_away(self, positions: Array, distance: float) -> NDArray[np.bool_]:
+    def far_away(self, positions: Array, distance: Array | float) -> NDArray[np.bool_]:
         """None: a row is moved to one side of its score, and the tube has two."""
         return np.zeros(len(positions), dtype=bool)
 

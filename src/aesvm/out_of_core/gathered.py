@@ -79,7 +79,8 @@ class Gatherer:
             reach = np.full(len(at), rows.reach)
             start = None if start_of is None else start_of(number, rows.indices[at])
             given = rows.targets[at]
-            sets.append(self._set(selection, at, given, rows.weights[at], reach, start))
+            weights = rows.weights[at]
+            sets.append(self._set(selection, at, given, weights, reach, rows.whole, start))
         kernel = self.kernel(rows) if kernel is None else kernel
         return GatheredSets(kernel, sets, rows.targets, rows.indices, hull_tol)
 
@@ -108,14 +109,16 @@ class Gatherer:
         own = [rows for rows in strata if len(rows)]
         if not own:  # a machine without anything to learn: its rows tell its constant
             at = selection.members(given)
-            return self._set(selection, at, given[at], np.ones(len(at)), np.zeros(len(at)))
+            none = np.zeros(len(at))
+            return self._set(selection, at, given[at], np.ones(len(at)), none, whole=True)
         at = np.concatenate([np.searchsorted(indices, rows.indices) for rows in own])
         order = np.argsort(at)
         weights = np.concatenate([rows.weights for rows in own])[order]
         reach = np.concatenate([np.full(len(rows), rows.reach) for rows in own])[order]
         positions = np.concatenate([r.positions for r in own if r.positions is not None])[order]
         at = at[order]
-        return self._set(selection, at, given[at], weights, reach, positions=positions)
+        whole = all(rows.whole for rows in own)
+        return self._set(selection, at, given[at], weights, reach, whole, positions=positions)
 
     def _set(
         self,
@@ -124,10 +127,13 @@ class Gatherer:
         given: NDArray,
         weights: Array,
         reach: Array,
+        whole: bool,
         start: Array | None = None,
         positions: Array | None = None,
     ) -> TrainingSet:
-        """A training set; ``reach``: how far what a row stands for may be, in kernel space."""
+        """A training set; ``reach``: how far what a row stands for may be, in kernel space;
+        ``whole``: whether each stands for itself.
+        """
         targets, costs = selection.targets_of(given), selection.costs_of(given)
         with np.errstate(over="ignore"):
             bounds = costs * weights
@@ -146,12 +152,12 @@ class Gatherer:
             Coverage(
                 n_rows=selection.n_rows,
                 max_residual=furthest,
-                total_residual=0.0 if furthest == 0.0 else None,
+                total_residual=0.0 if whole else None,
                 weighted_distances=float(bounds @ reach),
                 total_cost=total_cost,
                 worst_optimum=worst,
                 squared_norm_bound=self.formulation.squared_norm_bound(bounds, worst),
-                exact=furthest == 0.0,
+                exact=whole,
             ),
             start=start,
             positions_before=positions,

@@ -140,13 +140,13 @@ def _gathered(
     first, second = (own[numbers] for own in pairs.places)
     learned, reach = accounts["n_rows"] > 0, rows.reach
     known: dict[str, NDArray] = {
-        "exact": ~learned | (reach == 0.0),
+        "exact": ~learned | rows.whole,
         "n_rows": np.where(learned, pairs.counts[first] + pairs.counts[second], 0),
         "max_residual": np.where(learned, reach**2, 0.0),
-        "total_residual": np.where(learned, 0.0 if reach == 0.0 else np.nan, 0.0),
+        "total_residual": np.where(learned, 0.0 if rows.whole else np.nan, 0.0),
         "weighted_distances": np.where(learned, accounts["total_cost"] * reach, 0.0),
     }
-    if reach > 0.0:
+    if not rows.whole:
         unknown = np.where(learned, np.nan, 0.0)
         known |= {
             "loss": unknown,

@@ -314,6 +314,11 @@ class MergeTree(NamedTuple):
         return sum(own.n_bytes for own in self.sets())
 
     @property
+    def whole(self) -> bool:
+        """Whether every row stands for itself; see ``WeightedRows``."""
+        return all(own.whole for own in self.sets())
+
+    @property
     def reach(self) -> float:
         return max((own.reach for own in self.sets()), default=0.0)
 

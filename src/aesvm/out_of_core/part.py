@@ -44,7 +44,8 @@ class Part(NamedTuple):
     def representatives(self) -> WeightedRows:
         own = self.combinations
         residual = float(own.residuals.max(initial=0.0))
-        return self.rows.represented_by(own.members, own.gather(self.rows.weights), residual)
+        weights = own.gather(self.rows.weights)
+        return self.rows.represented_by(own.members, weights, residual, len(self.rows))
 
 
 class SentMachine(NamedTuple):

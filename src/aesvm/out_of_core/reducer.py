@@ -59,8 +59,11 @@ class RowReducer:
         represented = self._represent(rows, settings, run, progress, False)
         prepared, found = represented.prepared, represented.derived.found
         if most_kept is not None and len(found.selected) > most_kept * len(prepared.rows):
-            return rows.represented_by(prepared.rows, prepared.weights[prepared.rows], 0.0)
-        return rows.represented_by(found.selected, found.weights, represented.max_residual)
+            own = prepared.weights[prepared.rows]
+            return rows.represented_by(prepared.rows, own, 0.0, len(prepared.rows))
+        return rows.represented_by(
+            found.selected, found.weights, represented.max_residual, len(prepared.rows)
+        )
 
     def part(
         self,

@@ -82,7 +82,7 @@ class RereadSource:
             return self.reducer.part(rows, 0.0, self.run, quiet).rows
 
         held = self.held.rows
-        if held.reach == 0.0:
+        if held.whole:
             return GatheredRows(distinct(held), 0.0)
         return GatheredRows(distinct(joined(list(map(distinct, self._buffers("gather"))))), 0.0)
 

@@ -50,7 +50,7 @@ def sample(rows: WeightedRows, n_drawn: int, seed: int) -> WeightedRows:
         else:  # handed on to the heavy ones, in proportion
             weights[kept] *= 1.0 + left / float(rows.weights[kept].sum())
     chosen = np.flatnonzero(weights)
-    return replace(rows.take(chosen), weights=weights[chosen], reach=inf)
+    return replace(rows.take(chosen), weights=weights[chosen], reach=inf, whole=False)
 
 
 def _outweighs_its_share(weights: NDArray[np.float64], n_drawn: int) -> NDArray[np.bool_]:

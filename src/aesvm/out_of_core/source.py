@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
         indices = np.arange(first, first + len(self.weights), dtype=np.int64)
         targets = self.targets.copy()
         groups = targets if self.groups is self.targets else self.groups.copy()
-        rows = WeightedRows(self.X.copy(), targets, groups, self.weights, indices, 0.0)
+        rows = WeightedRows(self.X.copy(), targets, groups, self.weights, indices, 0.0, whole=True)
         used = np.flatnonzero(self.weights)
         return rows if len(used) == len(rows) else rows.take(used)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import isclose
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -89,8 +90,8 @@ class Stream:
         moments = self.moments
         if chunk.joint:
             moments |= Moments.of(chunk.targets, chunk.weights)
-        scale = self._scale(moments)
         rows = chunk.weighted_rows(self.n_rows)
+        scale = self._scale(moments, rows.targets)
         reduce = reduce_of(scale)
         return replace(
             self,
@@ -106,16 +107,21 @@ class Stream:
         """With all rows reduced."""
         return replace(self, tree=self.tree.settled(reduce_of(self.scale)))
 
-    def _scale(self, moments: Moments) -> TargetScale | None:
-        """The unit of targets: their standard deviation so far.
+    def _scale(self, moments: Moments, targets: NDArray) -> TargetScale | None:
+        """The unit of targets: their standard deviation, those that come now included; None where
+        all of them are equal.
 
         Rows that stand for others were that near to them in the unit of then: in a larger one they
         are still, in a smaller one they need not be.
         """
-        if not moments.weight or moments.all_equal:
+        if not moments.weight:
             return None
+        if self.scale is None and moments.all_equal:  # but for rounding: are they?
+            held = [own.targets for own in self.tree.sets()]
+            if np.ptp(np.concatenate([*held, targets])) == 0.0:
+                return None
         found, before = TargetScale.from_moments(moments), self.scale
-        if before is None or self.tree.reach == 0.0:
+        if before is None or self.tree.whole:
             return found
         return found._replace(spread=max(found.spread, before.spread))
 

@@ -182,7 +182,7 @@ class GatheredTrainer:
         policy: Policy,
     ) -> GatheredFit:
         """Train on a first set of a tolerance, and make rounds with who has the rows."""
-        if rows.reach == 0.0:  # every row stands for itself: there is nothing to refine
+        if rows.whole:  # there is nothing to refine
             return self.train(rows, first_tol)
         enough = budget_for_all(self.gatherer, rows)
         ended = self.progress.is_over()
@@ -195,7 +195,7 @@ class GatheredTrainer:
             and round_exceeds_budget(self.gatherer, rows, answers.budget)
         ):
             finer = answers.gather(hull_tol)
-            if finer.rows.reach > 0.0:
+            if not finer.rows.whole:
                 warn_of_round_over_budget(over_budget(answers.budget, hull_tol, enough), 0)
             return self.train(*finer)
         place = RowsElsewhere(answers, self.gatherer, hull_tol, self.trainer.options.tol, enough)

@@ -23,6 +23,9 @@ class WeightedRows:
     indices: NDArray[np.int64]  #: where in the stream they are
     reach: float  #: no row they stand for is further from its combination, in kernel space
     positions: NDArray[np.float64] | None = None  #: on the axis of the loss, by the model before
+    #: Whether every row stands for itself, and for rows equal to it. That does not follow from a
+    #: reach of zero: combinations of other rows may be that near.
+    whole: bool = False
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -54,11 +57,18 @@ class WeightedRows:
         return self.X.copy(), self.targets.copy(), self.weights.copy()
 
     def represented_by(
-        self, chosen: NDArray[np.intp], weights: NDArray[np.float64], residual: float
+        self,
+        chosen: NDArray[np.intp],
+        weights: NDArray[np.float64],
+        residual: float,
+        n_distinct: int,
     ) -> WeightedRows:
-        """The chosen rows with new weights, within a squared distance of all of them."""
+        """The chosen ones of so many distinct rows with new weights, within a squared distance of
+        all of them.
+        """
         reach = self.reach + float(np.sqrt(max(residual, 0.0)))
-        return replace(self.take(chosen), weights=weights, reach=reach)
+        whole = self.whole and len(chosen) == n_distinct
+        return replace(self.take(chosen), weights=weights, reach=reach, whole=whole)
 
 
 def joined(sets: Sequence[WeightedRows]) -> WeightedRows:
@@ -76,6 +86,7 @@ def joined(sets: Sequence[WeightedRows]) -> WeightedRows:
         np.concatenate([own.indices for own in sets]),
         max(own.reach for own in sets),
         np.concatenate(positions) if positions else None,
+        all(own.whole for own in sets),
     )
     order = np.argsort(rows.indices, kind="stable")
     return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)
