@@ -109,3 +109,14 @@ def test_a_position_that_rounding_puts_beyond_the_margin_may_pay(heavy, streamed
         for c, x, label in zip(exactly(weights), exactly(X[:, 0]), y, strict=True)
     )
     assert objective - Fraction(certificate.dual_objective) <= Fraction(certificate.gap)
+
+
+@pytest.mark.parametrize("on_overflow", ["raise", "loosen"])
+def test_a_budget_that_holds_all_rows_is_enough(on_overflow):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(8), 30)
+    X = rng.normal(size=(240, 3)) + 2.0 * rng.normal(size=(8, 3))[y]
+    model = AESVC(gamma=0.5, memory_budget=60_000, on_overflow=on_overflow)
+    certificate = model.fit_stream([(X, y, None)]).certificate_
+    assert certificate.exact
+    assert certificate.relative_gap < 1e-2

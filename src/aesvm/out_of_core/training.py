@@ -27,6 +27,7 @@ from aesvm.machines.problem import Machine, Problem, RowSelection
 from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import (
     STAYED_COARSE,
+    OverBudgetError,
     Policy,
     State,
     free_values,
@@ -202,7 +203,10 @@ class GatheredTrainer:
         sets = self.gatherer.of_one_set(rows, first_tol)
         train = self.trainer.train_all
         note = partial(self.trainer.note, 0)
-        state = refine(place, sets, policy, self.formulation, train, self.progress, note)
+        try:
+            state = refine(place, sets, policy, self.formulation, train, self.progress, note)
+        except OverBudgetError as error:
+            return self._of_all_rows(answers, hull_tol, error)
         if place.finer_rows is not None and are_many(self.gatherer):
             if not self.progress.is_over():
                 return self.train(*place.finer_rows)
@@ -212,6 +216,18 @@ class GatheredTrainer:
         last = state.sets
         assert isinstance(last, GatheredSets)
         return self._fit(self._trained(state), last, state.rounds, rows, first_tol)
+
+    def _of_all_rows(
+        self, answers: Answers, hull_tol: float, error: OverBudgetError
+    ) -> GatheredFit:
+        """Train on all rows, where the budget holds them and not what a round gathers."""
+        try:
+            rows, hull_tol = answers.gather(hull_tol)
+        except ValueError:  # not even the set
+            raise error from None
+        if not rows.whole:
+            raise error
+        return self.train(rows, hull_tol)
 
     def train_in_span(
         self,
