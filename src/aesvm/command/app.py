@@ -91,7 +91,10 @@ def train(
     data: o.Data,
     model: Annotated[
         str | None,
-        typer.Argument(metavar="MODEL", help="The model file to write; else DATA.model, here."),
+        typer.Argument(
+            metavar="MODEL",
+            help="The model file to write; else DATA.model (with --native, DATA.aesvm), here.",
+        ),
     ] = None,
     svm_type: o.SvmType = 0,
     kernel_type: o.KernelType = 2,
