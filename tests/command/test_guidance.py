@@ -122,7 +122,7 @@ def test_certify_of_a_model_of_fit_says_where_its_certificate_is(heart, capsys):
     ended = run(capsys, "certify", "heart.aesvm", heart[0])
     assert ended.code == 1
     assert "aesvm fit has held some out" in ended.err
-    assert "aesvm info heart.aesvm shows" in ended.err
+    assert "aesvm info of the model that it wrote shows" in ended.err
 
 
 def test_compress_says_a_number_and_whether_anything_was_gained(heart, capsys):
