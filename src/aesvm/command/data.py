@@ -34,7 +34,7 @@ from aesvm.io.csv import CLASSES
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.runtime.memory import machine_memory
 
-#: The column to learn where nobody names one: that of tables made of LIBSVM's text.
+#: The column to learn where no option names one: ``aesvm convert`` calls LIBSVM's labels so.
 TARGET = "target"
 
 #: The share of the machine's memory that rows may take where --memory says nothing.

@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             work()
             sys.stdout.flush()
         return DONE
-    except SystemExit as ended:  # of typer, where nobody reads the help that it prints
+    except SystemExit as ended:  # of typer, where the pipe that it prints help to is closed
         broken = isinstance(ended.__context__, BrokenPipeError)
         return BROKEN_PIPE if broken else int(bool(ended.code))
     except BaseException as error:

@@ -63,8 +63,10 @@ class WeightedRows:
         residual: float,
         n_distinct: int,
     ) -> WeightedRows:
-        """The chosen ones of so many distinct rows with new weights, within a squared distance of
-        all of them.
+        """The chosen rows with new weights.
+
+        ``residual``: the largest squared distance of a row from its combination of these;
+        ``n_distinct``: how many of all rows are distinct.
         """
         reach = self.reach + float(np.sqrt(max(residual, 0.0)))
         whole = self.whole and len(chosen) == n_distinct
