@@ -168,6 +168,8 @@ class StrictDevice(Device):
     def here(self):
         yield
 
+    stream = here
+
     def wait(self):
         pass
 
