@@ -45,6 +45,7 @@ from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import GIVE_UP_SHARE
 from aesvm.sets.digest import Digest, differing, digest
+from aesvm.sets.distinct import row_hashes
 
 #: Up to this relative gap nothing is warned of where ``refine=0`` asks for representatives alone:
 #: beyond, the objective may be over twice that of the exact SVM.
@@ -235,7 +236,8 @@ def fit_in_memory(
                 shared,
                 plan.support_share,
             )
-        known = shared.of_rows("digest", lambda: digest(data, y, weights, run=run))
+        hashes = shared.of_rows("hashes", lambda: row_hashes(data, run))
+        known = shared.of_rows("digest", lambda: digest(data, y, weights, hashes=hashes))
     if progress.ending.cut:
         shared.forget()
     if first.settings.most_kept == GIVE_UP_SHARE:  # else "auto" has chosen not to reduce

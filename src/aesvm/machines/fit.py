@@ -34,6 +34,7 @@ from aesvm.machines.training import (
 )
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import ReductionSettings, Representatives, cut, derive, prepare
+from aesvm.sets.distinct import row_hashes
 from aesvm.sets.represent import Represented, distinct_of, represent
 
 #: For progress, kernel values that training is expected to take after a first set, for each of rows
@@ -100,8 +101,9 @@ def _first_set(
         share = effort / (effort + solved * data.effort(used))
     with progress.task("representatives", 2, share=share, bar=shown) as task:
         groups, weights = data.groups, data.weights
+        hashes = shared.of_rows("hashes", lambda: row_hashes(kernel.X, run))
         prepared = shared.of_rows(
-            "distinct rows", lambda: distinct_of(kernel, groups, weights, run, task)
+            "distinct rows", lambda: distinct_of(kernel, groups, weights, run, task, hashes)
         )
         subsets = None
         if shown:

@@ -75,10 +75,12 @@ def prepare(
     weights: NDArray[np.float64],
     run: Callable = map,
     targets: NDArray[np.float64] | None = None,
+    hashes: NDArray[np.uint64] | None = None,
 ) -> PreparedRows:
     """Merge equal rows of a group, and leave out those of weight zero.
 
-    Where there are ``targets``, rows with different ones are not equal.
+    Where there are ``targets``, rows with different ones are not equal. ``hashes``: of the rows,
+    where they are known (``distinct.row_hashes``).
 
     Examples
     --------
@@ -95,7 +97,9 @@ def prepare(
     if targets is not None:
         codes = np.unique(targets[used], return_inverse=True)[1]
         kinds = kinds * (codes.max(initial=0) + 1) + codes
-    first, inverse = distinct_rows(X if every_row_counts else X[used], kinds, run)
+    if hashes is not None:
+        hashes = hashes[used]
+    first, inverse = distinct_rows(X if every_row_counts else X[used], kinds, run, hashes)
     same_as = np.full(len(groups), -1)
     same_as[used] = used[first[inverse]]
     rows = np.flatnonzero(same_as == np.arange(len(same_as)))

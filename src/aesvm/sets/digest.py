@@ -36,8 +36,11 @@ def digest(
     weights: NDArray[np.float64],
     first: int = 0,
     run: Callable = map,
+    hashes: NDArray[np.uint64] | None = None,
 ) -> Digest:
     """The digest of some rows, the first of which is at place ``first`` among all.
+
+    ``hashes``: of the rows, where they are known.
 
     Examples
     --------
@@ -61,7 +64,7 @@ def digest(
             return int((each ^ (each >> np.uint64(29))).sum())
 
         return (
-            total(row_hashes(X, run)),
+            total(row_hashes(X, run) if hashes is None else hashes),
             total(_target_hashes(targets) * target),
             total(bits_of(weights) * weight),
         )

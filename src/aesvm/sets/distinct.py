@@ -17,7 +17,10 @@ from aesvm.runtime.jit import jit
 
 
 def distinct_rows(
-    X, labels: NDArray[np.intp], run: Callable = map
+    X,
+    labels: NDArray[np.intp],
+    run: Callable = map,
+    hashes: NDArray[np.uint64] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """First occurrence of every distinct (row, label) pair, and where each row went.
 
@@ -28,6 +31,8 @@ def distinct_rows(
         Rows with different labels are never equal.
     run : callable, default=map
         ``map`` or a parallel one.
+    hashes : ndarray of shape (n,), default=None
+        Those of the rows (``row_hashes``), where they are known.
 
     Returns
     -------
@@ -44,7 +49,9 @@ def distinct_rows(
     >>> distinct_rows(X, np.array([0, 0, 0, 1]))
     (array([0, 1, 3]), array([0, 1, 0, 2]))
     """
-    hashes = row_hashes(X, run) + labels.astype(np.uint64) * hash_keys(1)
+    hashes = (row_hashes(X, run) if hashes is None else hashes) + labels.astype(
+        np.uint64
+    ) * hash_keys(1)
     head = np.empty(len(hashes), dtype=np.intp)  # the first row equal to each row
 
     def find(bucket: int) -> None:
@@ -85,7 +92,8 @@ def hash_keys(size: int) -> NDArray[np.uint64]:
     return _key_of(np.arange(size))
 
 
-def row_hashes(X, run: Callable) -> NDArray[np.uint64]:
+def row_hashes(X, run: Callable = map) -> NDArray[np.uint64]:
+    """A number for each row, the same for equal rows."""
     hashes = np.empty(X.shape[0], dtype=np.uint64)
     if sp.issparse(X):
         _hash_sparse(bits_of(X.data), X.indices, X.indptr, hashes)

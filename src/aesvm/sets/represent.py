@@ -94,9 +94,10 @@ def distinct_of(
     weights: NDArray[np.float64],
     run: Callable,
     progress: Progress,
+    hashes: NDArray[np.uint64] | None = None,
 ) -> PreparedRows:
     """The distinct rows of a kernel matrix, group by group."""
-    prepared = prepare(kernel.X, groups, weights, run, kernel.joint_targets)
+    prepared = prepare(kernel.X, groups, weights, run, kernel.joint_targets, hashes)
     n_groups = len(np.unique(groups))
     classes = f" of {n_groups:,} classes" if n_groups > 1 else ""
     n_distinct = len(prepared.rows)
