@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
-from aesvm.gpu import arrays, devices, hull, matrix, plain, room
+from aesvm.gpu import arrays, devices, hull, matrix, plain, room, smo
 from aesvm.gpu.derive import cut_on_device, in_turn
 from aesvm.gpu.devices import Device, DeviceMemoryError
 from aesvm.gpu.host_vectors import HostVectors
@@ -165,6 +167,60 @@ def test_duals_are_those_of_rows_on_the_device(stand_in, little_memory, dtype, g
     assert_array_equal(minimize(kernel, *problem, **parameters).alpha, found.alpha)
     assert n in little_memory.lengths
     assert min(little_memory.lengths) < n  # rows that stay in play are taken off
+
+
+def separable(stand_in, n=700):
+    """A dual most of whose variables rest at zero: shrinking leaves few in play."""
+    X = normal_rows(n, 5)
+    kernel = DeviceKernel(KernelSpec("rbf", 2.0).matrix(X), stand_in)
+    return kernel, np.arange(n), np.where(X[:, 0] > 0.0, 1.0, -1.0), -np.ones(n), np.full(n, 10.0)
+
+
+def test_rows_in_play_that_fit_are_not_gathered_again(stand_in, little_memory, monkeypatch):
+    problem = separable(stand_in)
+    gathered, solved, inside = set(), set(), []
+    lines, improve = HostVectors.lines, smo._Active.improve
+
+    def watched_lines(*given):
+        gathered.update(inside)
+        return lines(*given)
+
+    def watched_improve(active, *given):
+        inside.append(type(active.vectors))
+        solved.update(inside)
+        found = improve(active, *given)
+        inside.pop()
+        return found
+
+    monkeypatch.setattr(HostVectors, "lines", watched_lines)
+    monkeypatch.setattr(smo._Active, "improve", watched_improve)
+    little_memory.begin(free=1.2e5)
+    assert minimize(*problem).converged
+    assert solved == {HostVectors, DenseVectors}
+    assert gathered == {HostVectors}
+
+
+def test_rows_in_play_make_room_for_those_after_them(stand_in, little_memory, monkeypatch):
+    problem = separable(stand_in)
+    enter, take = smo._Active.enter, HostVectors.take
+    in_play, n_there = [], []
+
+    def watched_enter(active, variables):
+        enter(active, variables)
+        in_play[:] = [weakref.ref(active.vectors)]
+
+    def watched_take(vectors, numbers):
+        if inspect.stack()[1].function == "enter":
+            there = in_play[0]()
+            n_there.append(isinstance(there, DenseVectors))
+        return take(vectors, numbers)
+
+    monkeypatch.setattr(smo._Active, "enter", watched_enter)
+    monkeypatch.setattr(HostVectors, "take", watched_take)
+    little_memory.begin(free=1.2e5)
+    assert minimize(*problem).converged
+    assert len(n_there) > 1
+    assert not any(n_there)
 
 
 # ------------------------------------------------------------------------------- estimators
@@ -392,11 +448,8 @@ class StreamingDevice(strict.StrictDevice):
         self.xp.cuda = FakeCuda(eager)
 
 
-@pytest.mark.parametrize("eager", ["", "computing", "copying"])
-@pytest.mark.parametrize("n", [0, 1, 16, 17, 50, 128])
-@pytest.mark.parametrize("gathered", [False, True])
-def test_tiles_are_copied_beside_what_is_computed(monkeypatch, gathered, n, eager):
-    """Whichever stream is ahead of the other: no tile is used too soon, or changed too soon."""
+def host_vectors(monkeypatch, eager, rows, numbers, n):
+    """Vectors of which 16 are a tile, on a device whose streams have work to do."""
 
     def set_on_stream(there, host, stream):
         assert host.flags.c_contiguous
@@ -405,19 +458,26 @@ def test_tiles_are_copied_beside_what_is_computed(monkeypatch, gathered, n, eage
     monkeypatch.setattr(strict.There, "set", set_on_stream, raising=False)
     monkeypatch.setattr(room, "TILE_BYTES", 16 * 8 * 8)
     device = StreamingDevice(eager)
-    cuda = device.xp.cuda
-    form = KernelSpec("linear").matrix(np.eye(2)).dtype
+    form = SimpleNamespace(dtype=np.dtype(np.float64))
+    norms = strict.There(np.arange(float(n)))
+    return device.xp.cuda, HostVectors(device, form, rows, numbers, norms)
+
+
+@pytest.mark.parametrize("eager", ["", "computing", "copying"])
+@pytest.mark.parametrize("n", [0, 1, 16, 17, 50, 128])
+@pytest.mark.parametrize("gathered", [False, True])
+def test_tiles_are_copied_beside_what_is_computed(monkeypatch, gathered, n, eager):
+    """Whichever stream is ahead of the other: no tile is used too soon, or changed too soon."""
     rows = np.arange(128.0 * 8).reshape(128, 8)
     numbers = np.random.default_rng(0).permutation(128)[:n] if gathered else None
     wanted = rows[numbers] if gathered else rows[:n]
     source = rows if gathered else rows[:n]
-    norms = strict.There(wanted[:, 0].copy())
-    vectors = HostVectors(device, SimpleNamespace(dtype=form), source, numbers, norms)
+    cuda, vectors = host_vectors(monkeypatch, eager, source, numbers, n)
     out = np.zeros((n, 8))
     most = []
 
     def compute(part, tile):
-        assert_array_equal(tile.norms.own, wanted[part, 0])
+        assert_array_equal(tile.norms.own, np.arange(float(n))[part])
         cuda.computing.ask(lambda: np.copyto(out[part], tile.rows.own))
         most.append(len(cuda.computing.work) - cuda.computing.n_done)
 
@@ -426,6 +486,18 @@ def test_tiles_are_copied_beside_what_is_computed(monkeypatch, gathered, n, eage
     cuda.computing.synchronize()
     assert_array_equal(out, wanted)
     assert max(most, default=0) <= 5  # never more than two tiles are waited for
+
+
+def test_nothing_is_copied_any_more_after_an_interrupt(monkeypatch):
+    cuda, vectors = host_vectors(monkeypatch, "", np.ones((128, 8)), None, 128)
+
+    def interrupt(part, tile):
+        if part.start:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        vectors.each_tile(interrupt)
+    assert cuda.copying.n_done == len(cuda.copying.work) > 0
 
 
 def test_page_locked_memory_that_is_not_there_is_said_in_bytes():
