@@ -53,12 +53,15 @@ class HostVectors:
 
     def take(self, numbers: Any) -> DenseVectors | HostVectors:
         """Some of the vectors: on the device where they fit."""
-        rows, norms = self.rows, self.norms[numbers]
         at = numbers if isinstance(numbers, slice) else self.device.to_host(numbers)
-        own = None if self.numbers is None else self.numbers[at]
-        if self.numbers is None:
-            rows, own = (rows[at], None) if isinstance(at, slice) else (rows, at)
-        taken = HostVectors(self.device, self.form, rows, own, norms)
+        rows, own = self.rows, None
+        if self.numbers is not None:
+            own = self.numbers[at]
+        elif isinstance(at, slice):
+            rows = rows[at]
+        else:
+            own = at
+        taken = HostVectors(self.device, self.form, rows, own, self.norms[numbers])
         fits = has_room_for(self.device, len(taken), self._row_bytes)
         return taken.on_device() if fits else taken
 

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 Vectors = DenseVectors | HostVectors | SparseVectors
 
-#: New rows that are predicted together: bounds what their copies take on the device.
-_NEW_BYTES = 1 << 29
+#: Rows whose sums are computed together: bounds what their copies take on the device, where there
+#: are two such copies at a time.
+_NEW_BYTES = 1 << 28
 
 #: Values that are computed between two looks at whether an interrupt has come.
 _BETWEEN = 5e10
@@ -182,16 +183,25 @@ class DeviceColumns(Columns):
         there = self._device.array(coefs)
         width = max(1, self.kernel.host.X.shape[1])
         step = max(1, _NEW_BYTES // (8 * (width + len(coefs) * len(edges))))
+        asked: list[tuple[slice, int, Any]] = []
+
+        def write_down() -> None:
+            for some, segment, sums in asked:
+                found[some, segment] = self._device.to_host(sums).T
+            asked.clear()
+
         for first in range(0, n_lines, step):
             part = slice(first, min(first + step, n_lines))
             own = lines(part)
+            write_down()  # what was computed of the lines before, while these came over
             for segment in range(len(edges) - 1):
                 here = slice(int(edges[segment]), int(edges[segment + 1]))
                 sums = xp.zeros((len(coefs), part.stop - first))
                 # products are symmetric in both: here the lines are columns of the tiles
                 every = xp.arange(here.start, here.stop, dtype=np.int32)
                 add(own, self.vectors, every, there[:, here], sums)
-                found[part, segment] = self._device.to_host(sums).T
+                asked.append((part, segment, sums))
+        write_down()
         return found
 
 
