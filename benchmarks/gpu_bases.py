@@ -13,7 +13,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from aesvm.bases import training
 from aesvm.bases.machine import SpanMachine
 from aesvm.bases.training import BasisLimits, train_in_basis
-from aesvm.gpu.arrays import rows_there
+from aesvm.gpu.arrays import computing_on, rows_there
 from aesvm.gpu.devices import Device, open_device
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.hinge import Hinge
@@ -92,7 +92,8 @@ def train(
     """One training: what it took, and what came of it."""
     clock = Clock(device)
     begin = time.perf_counter()
-    with Threads(-1) as run, nullcontext() if device is None else device.here():
+    name = "cpu" if device is None else device.name
+    with Threads(-1) as run, computing_on(name):
         classes, groups = np.unique(data.y, return_inverse=True)
         rows = ClassRows(data.X, groups, np.ones(len(groups)), np.full(len(classes), C))
         with clock.phase("rows to the device"):
@@ -100,7 +101,6 @@ def train(
                 rows_there(device, data.X)
         with clock.phase("distinct rows"):
             prepared = prepare(data.X, groups, rows.weights, run)
-        name = "cpu" if device is None else device.name
         kernel = TrainingKernel(KernelSpec("rbf", gamma, device=name), data.X, 1e-3)
         options = SolverOptions(1e-3, -1, 1000.0, True)
         trainer = Trainer(Hinge(), options, rows.n_machines, run, Silence())

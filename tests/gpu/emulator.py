@@ -10,6 +10,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import numpy as np
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
+_LOCK = threading.Lock()
 _HEADER = Path(__file__).parent / "emulation.h"
 _KERNEL = re.compile(r'extern "C"\s+void\s+(\w+)\s*\(([^)]*)\)')
 _TYPES = {np.dtype(np.int32): ctypes.c_int32, np.dtype(np.int64): ctypes.c_int64}
@@ -57,7 +59,8 @@ class _Kernel:
 
     def __call__(self, grid, block, arguments, shared_mem=0):
         across, down = (*grid, 1)[:2]
-        self.launch(across, down, block[0], *(_argument(one) for one in arguments))
+        with _LOCK:  # what a block shares is static
+            self.launch(across, down, block[0], *(_argument(one) for one in arguments))
 
 
 def _argument(value):

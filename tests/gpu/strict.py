@@ -171,6 +171,8 @@ class StrictDevice(Device):
     def here(self):
         yield
 
+    stream = here
+
     def wait(self):
         pass
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.gpu import cuda, linear_algebra, plain
@@ -66,6 +67,18 @@ def test_tiles_of_any_shape(emulated, monkeypatch, n_blocks, dtype, n_lines, wid
         wanted = host.columns(every).expand(new, edges, coefs, lambda sums: sums)
         assert_allclose(found, wanted, rtol=tol, atol=tol)
     assert_allclose(device.square(every), host.square(every), rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_made_dense(emulated, dtype):
+    """Also of rows without an entry, and of features that no row has."""
+    sparse = sp.random(40, 70, 0.1, format="csr", dtype=dtype, random_state=0)
+    sparse[[0, 7]] = 0.0
+    sparse.eliminate_zeros()
+    numbers = np.array([39, 0, 5, 5, 7], dtype=np.int32)
+    found = cuda.dense_columns(sparse, numbers)
+    assert_array_equal(found, sparse[numbers].toarray().T)
+    assert cuda.dense_columns(sparse, numbers[:0]).shape == (70, 0)
 
 
 def test_rows_whose_numbers_are_over_two_to_the_thirty_first(emulated):

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
@@ -90,6 +90,12 @@ def test_weights_and_several_classes_of_sparse_rows(stand_in):
     for rows in (X, sp.csr_matrix(X), X.astype(np.float32)):
         here, there = assert_as_on_the_processor(estimator, rows, y, "decision_function", weights)
         assert np.mean(here.predict(rows) == there.predict(rows)) > 0.99
+
+
+def test_entries_that_are_there_twice_are_added_up(stand_in):
+    given = np.array([1.0, 2.0, 5.0]), np.array([0, 0, 1]), np.array([0, 2, 3])
+    rows = arrays.copied(stand_in, sp.csr_matrix(given, shape=(2, 2)))
+    assert_array_equal(rows.data, [3.0, 5.0])
 
 
 def test_far_rows_whose_products_cancel(stand_in):

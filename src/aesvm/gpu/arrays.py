@@ -174,8 +174,12 @@ def copied(device: Device, X: Any) -> Any:
     """Rows of the host as an array, or a CSR matrix, of the device."""
     if not sp.issparse(X):
         return device.array(X)
+    rows = sp.csr_matrix(X)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
     if device.xp is np:
-        return sp.csr_matrix(X)
+        return rows
     from cupyx.scipy import sparse
 
-    return sparse.csr_matrix(sp.csr_matrix(X))
+    return sparse.csr_matrix(rows)

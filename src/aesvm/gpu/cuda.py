@@ -1,4 +1,4 @@
-"""Operations compiled for a GPU: ``tiles.cu`` and ``steps.cu``, by CuPy."""
+"""Operations compiled for a GPU: ``tiles.cu``, ``sparse.cu`` and ``steps.cu``, by CuPy."""
 
 from __future__ import annotations
 
@@ -198,6 +198,23 @@ def write_values(
                 own,
             ),
         )
+
+
+def dense_columns(rows: Any, numbers: Any) -> Any:
+    """Some rows of a CSR matrix, made dense: a column for each.
+
+    Parameters
+    ----------
+    rows : CSR matrix
+        No entry of which is there twice.
+    numbers : array of int32
+    """
+    out = np.zeros_like(rows.data, shape=(rows.shape[1], len(numbers)))
+    if out.size:
+        kernel = compiled("sparse.cu", f"REAL={real_name(rows.dtype)}").get_function("write_dense")
+        given = rows.data, rows.indices, rows.indptr, numbers, np.int32(len(numbers)), out
+        kernel((len(numbers),), (32,), given)
+    return out
 
 
 def choose(

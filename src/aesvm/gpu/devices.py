@@ -99,6 +99,15 @@ class Device:
                 self.give_back(0)
                 raise DeviceMemoryError.of(self, error) from error
 
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Have this thread's work done beside that of other threads."""
+        if self.xp is np:
+            yield
+            return
+        with self.here(), self.xp.cuda.Stream(non_blocking=True):
+            yield
+
     def give_back(self, most: float = _POOLED_BYTES) -> None:
         """Free the memory that is held for arrays to come, where that is over ``most`` bytes."""
         if self.xp is not np:

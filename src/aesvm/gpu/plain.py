@@ -49,6 +49,11 @@ def _values(form: Form, lines: Any, of_lines: Any, columns: Any, of_columns: Any
     return form.mapped(x @ y.T, norms, np)
 
 
+def dense_columns(rows: Any, numbers: Any) -> Any:
+    """Some rows of a CSR matrix, made dense; see ``cuda.dense_columns``."""
+    return np.ascontiguousarray(rows[numbers].toarray().T)
+
+
 def choose(
     work: Work, variables: DeviceVariables, spans: list[slice], n_before: int, mark: int
 ) -> None:

@@ -103,6 +103,7 @@ class _Everything:
         self.lower = device.array(problem.lower)
         self.upper = device.array(problem.upper)
         self.at = device.array(problem.at, dtype=np.int32)
+        self.is_one_to_one = len(self.vectors) == len(problem.coefs)  # points and variables
         # numbered from 0, those without variables left out
         groups = np.searchsorted(problem.group_numbers, problem.groups)
         self.groups = device.array(groups, dtype=np.int8)
@@ -114,7 +115,7 @@ class _Everything:
     def by_point(self) -> Any:
         """The coefficients of each point, summed up."""
         xp = self.device.xp
-        if len(self.vectors) == len(self.coefs):
+        if self.is_one_to_one:
             total = xp.empty(len(self.vectors))
             total[self.at] = self.coefs
             return total
@@ -201,6 +202,9 @@ class _Active:
         if len(variables) == len(everything.coefs):
             points, own = xp.arange(len(everything.vectors)), at
             self.vectors = everything.vectors
+        elif everything.is_one_to_one:
+            points, own = at, xp.arange(len(at))
+            self.vectors = everything.vectors.take(points)
         else:
             points, own = xp.unique(at, return_inverse=True)
             self.vectors = everything.vectors.take(points)

@@ -109,10 +109,8 @@ class SparseVectors:
     def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
         """Add ``coefs @ K`` to sums, K the values of lines against these columns."""
         n_lines = coefs.shape[1] if count is None else int(count[0])
-        if numbers is not None:
-            lines = lines.take(numbers[:n_lines])
         for part in self._parts(n_lines):
-            own = self.values(lines.take(slice(part.start, part.stop)))
+            own = self._values(lines, self._numbers(part) if numbers is None else numbers[part])
             sums += coefs[:, part] @ own.astype(np.float64)
 
     def write_square(self, numbers: Any, count: Any, out: Any) -> None:
@@ -123,14 +121,20 @@ class SparseVectors:
 
     def values(self, lines: Any) -> Any:
         """Kernel values of lines against these columns."""
-        xp = self.device.xp
-        out = xp.empty((len(lines), len(self)), dtype=self.form.dtype)
+        out = self.device.xp.empty((len(lines), len(self)), dtype=self.form.dtype)
         for part in self._parts(len(lines)):
-            some = lines.take(part)
-            products = (self.rows @ xp.ascontiguousarray(some.rows.toarray().T)).T
-            norms = some.norms[:, None] + self.norms[None]
-            out[part] = self.form.mapped(xp.ascontiguousarray(products), norms, xp)
+            out[part] = self._values(lines, self._numbers(part))
         return out
+
+    def _numbers(self, part: slice) -> Any:
+        return self.device.xp.arange(part.start, part.stop, dtype=np.int32)
+
+    def _values(self, lines: Any, numbers: Any) -> Any:
+        """Kernel values of some lines against these columns; few lines at a time."""
+        xp = self.device.xp
+        products = (self.rows @ self.device.operations.dense_columns(lines.rows, numbers)).T
+        norms = lines.norms[numbers][:, None] + self.norms[None]
+        return self.form.mapped(xp.ascontiguousarray(products), norms, xp)
 
     def _parts(self, n_lines: int) -> list[slice]:
         by_bytes = _DENSE_BYTES // (self.rows.dtype.itemsize * max(1, self.rows.shape[1]))

@@ -101,6 +101,10 @@ class TrainingKernel:
         error = float(np.sqrt(np.square(errors, dtype=np.float64).mean()))
         return single if error * float(np.linalg.norm(coefs)) <= self.sum_tol else double
 
+    def make_ready(self) -> None:
+        """Make what sums of all rows have in common, before several threads ask for it."""
+        self.in_sums(np.arange(min(1, self.X.shape[0])), np.zeros(1))
+
     def in_double(self) -> KernelMatrix:
         """Values in double precision: what a certificate is computed from."""
         return self.matrix(np.float64, min(_CERTIFIED, self.sum_tol / 10))

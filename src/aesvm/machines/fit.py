@@ -183,7 +183,7 @@ def train(
             trainer,
             small,
         )
-    shared.spent["kernel_values"] += trainer.n_values if small is None else nan
+    shared.spent["kernel_values"] += sum(trainer.n_values) if small is None else nan
     shared.spent["rows_solved"] += len(trained.solved)
     return trained._replace(history=trainer.history.steps())
 

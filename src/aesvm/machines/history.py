@@ -22,8 +22,8 @@ class Step:
     n_vectors : int or None
         Vectors that w is in the span of, where these are few by design.
     seconds : float
-        Since the fit began. Pairs are trained one after the other: it is what each of them had
-        taken at that step, added up.
+        Since the fit began. Where pairs are trained one after the other, it is what each of them
+        had taken at that step, added up.
     objective : float
         On all rows.
     dual_objective : float or None
@@ -63,6 +63,7 @@ class History:
 
     def __init__(self, started: float) -> None:
         self.started = started  # by the clock that ``time.perf_counter`` reads
+        self.side_by_side = False  # whether machines are trained at the same time
         self._begun: dict[int, float] = {}
         self._steps: dict[int, list[Step]] = {}
 
@@ -94,11 +95,13 @@ class History:
             duals = [one.dual_objective for one in now.values()]
             known = [dual for dual in duals if dual is not None]
             vectors = [one.n_vectors for one in now.values() if one.n_vectors is not None]
+            taken = [one.seconds - begun[number] for number, one in now.items()]
+            last = max(one.seconds for one in now.values())
             found.append(
                 Step(
                     max(one.rounds for one in now.values()),
                     max(vectors) if vectors else None,
-                    first + sum(one.seconds - begun[number] for number, one in now.items()),
+                    last if self.side_by_side else first + sum(taken),
                     sum(one.objective for one in now.values()),
                     sum(known) if len(known) == len(duals) else None,
                 )

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.gpu.devices import open_device
 from aesvm.gpu.smo import minimize as minimize_on_device
+from aesvm.gpu.streams import side_by_side
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.accounts import Account
 from aesvm.machines.certifying import accounts_of, proven
@@ -73,7 +75,7 @@ class SolverOptions(NamedTuple):
 
 
 class Trainer:
-    """Trains machines, one after another, and tells how far it is.
+    """Trains machines, and tells how far it is.
 
     Parameters
     ----------
@@ -111,7 +113,7 @@ class Trainer:
         self.support_share = support_share
         self.starts = starts
         self.n_iter = [0] * n_machines
-        self.n_values = 0  # kernel values that all solves have taken
+        self.n_values = [0] * n_machines  # kernel values that their solves have taken
         self.history = History(progress.started)
 
     @property
@@ -228,7 +230,7 @@ class Trainer:
                 watch=_Watch(self, number, n_values, task),
             )
         self.n_iter[number] += solution.n_iter
-        self.n_values += solution.n_evaluations
+        self.n_values[number] += solution.n_evaluations
         if self.starts is not None and own.start is None:
             self.starts.keep(number, values, rows, variables, solution, prepared)
         scores = np.empty(len(own.rows))
@@ -338,22 +340,34 @@ def train_in_memory(
         "training", steps, quiet=not trainer.alone, share=1.0, bar=True
     ) as task:
         together = None if small is None else train_together(small, trainer, task)
-        for number, problem in zip(numbers.tolist(), problems, strict=True):
+
+        def train(number: int, problem: Problem, progress: Progress) -> Trained:
             own = replace(policy, effort=len(problem.rows) ** 2 / max(total_effort, 1.0))
-            of_pair = task.task("pair", None, share=own.effort)
-            with nullcontext(task) if trainer.alone else of_pair as progress:
-                place = RowsInMemory(
-                    problem,
-                    kernel,
-                    represent,
-                    trainer.formulation,
-                    trainer.options.tol,
-                    trainer.run,
-                    progress,
-                    own.effort,
-                    own.spent,
-                )
-                results.append(_train_in_place(number, place, first, own, trainer))
+            place = RowsInMemory(
+                problem,
+                kernel,
+                represent,
+                trainer.formulation,
+                trainer.options.tol,
+                trainer.run,
+                progress,
+                own.effort,
+                own.spent,
+            )
+            return _train_in_place(number, place, first, own, trainer)
+
+        each = zip(numbers.tolist(), problems, strict=True)
+        device = None if trainer.alone else open_device(kernel.spec.device)
+        if device is not None:
+            trainer.history.side_by_side = True
+            kernel.make_ready()
+            results = side_by_side(device, kernel.X, train, each, task)
+        else:
+            for number, problem in each:
+                share = len(problem.rows) ** 2 / max(total_effort, 1.0)
+                of_pair = task.task("pair", None, share=share)
+                with nullcontext(task) if trainer.alone else of_pair as progress:
+                    results.append(train(number, problem, progress))
     trained = TrainedMachines.of(results, trainer.formulation)
     if small is not None and together is not None:
         total = together.accounts.total

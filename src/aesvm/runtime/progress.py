@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -300,3 +300,23 @@ class Silence(Progress):
 
     def to_the_end(self) -> Progress:
         return self
+
+
+class Aside(Silence):
+    """Progress of work that is done beside other work: not reported, but it ends with the fit.
+
+    ``is_dropped`` tells whether nobody waits for the work any longer: it ends then, too.
+    """
+
+    def __init__(
+        self, fit: Progress, is_dropped: Callable[[], bool], limited: bool | None = None
+    ) -> None:
+        super().__init__()
+        self.context, self.ending, self.is_dropped = fit.context, fit.ending, is_dropped
+        self.limited = fit.limited if limited is None else limited
+
+    def to_the_end(self) -> Progress:
+        return Aside(self, self.is_dropped, limited=False)
+
+    def is_over(self) -> bool:
+        return self.is_dropped() or super().is_over()

@@ -28,6 +28,7 @@ class Threads:
         self.n_threads = effective_n_jobs(n_jobs)
         self.maps: SimpleQueue[_Map | None] = SimpleQueue()
         self.n_started = 0
+        self.starting = threading.Lock()
 
     def __call__(self, function: Callable, items: Iterable) -> Generator:
         """Threads begin at once; this one, when the first result is asked for."""
@@ -52,9 +53,11 @@ class Threads:
     def _hand_out(self, one: _Map, most: int) -> None:
         """Have other threads work on a map, no more than there is use for."""
         n_workers = min(most, self.n_threads - 1)
-        while self.n_started < n_workers:
-            self.n_started += 1  # first: an interrupt may fall while it starts
-            Thread(target=_work, args=(self.maps,), daemon=True).start()
+        if self.n_started < n_workers:
+            with self.starting:
+                while self.n_started < n_workers:
+                    self.n_started += 1  # first: an interrupt may fall while it starts
+                    Thread(target=_work, args=(self.maps,), daemon=True).start()
         for _ in range(n_workers):
             self.maps.put(one)
 

@@ -1,0 +1,81 @@
+"""Work that a device does side by side: some of it on a stream, some on another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from aesvm.gpu.arrays import rows_there
+from aesvm.gpu.devices import Device
+from aesvm.runtime.progress import Aside, Progress
+from aesvm.runtime.threads import Threads
+
+#: Streams. (Ten classes of 6,000 rows take as long on 2 as on 8: the interpreter is busy then.)
+STREAMS = 4
+
+#: Devices that have done such work. What it needs is compiled once, not by all threads at once.
+_USED: set[str] = set()
+
+
+def side_by_side(
+    device: Device, X: Any, function: Callable[..., Any], items: Iterable[tuple], progress: Progress
+) -> list[Any]:
+    """Results of a function, in order: several at a time, each computed on a stream of its own.
+
+    Parameters
+    ----------
+    device : Device
+    X : ndarray or CSR matrix
+        Rows that the function computes with: they are brought to the device first.
+    function : callable
+        Takes the values of an item, and a Progress, from which it learns whether to end.
+    items : iterable of tuple
+        Each is made when a stream is free.
+    progress : Progress
+        A step is reported for each, by the thread that called this.
+    """
+    rows_there(device, X)
+    device.wait()
+    each, results = iter(items), dict[int, Any]()
+    lock, caller = threading.Lock(), threading.current_thread()
+    is_dropped = False
+    aside = Aside(progress, lambda: is_dropped)
+    n_taken = n_told = 0
+
+    def take() -> tuple[int, tuple] | None:
+        nonlocal n_taken
+        with lock:
+            item = None if is_dropped else next(each, None)
+            n_taken += item is not None
+            return None if item is None else (n_taken - 1, item)
+
+    def tell() -> None:
+        nonlocal n_told
+        for _ in range(n_told, len(results)):
+            n_told += 1
+            progress.step("pair")
+
+    def work() -> None:
+        nonlocal is_dropped
+        try:
+            with device.stream():
+                while (taken := take()) is not None:
+                    number, item = taken
+                    results[number] = function(*item, aside)
+                    if threading.current_thread() is caller:
+                        tell()
+        except BaseException:
+            is_dropped = True  # an error, or an interrupt: what else is being done ends soon
+            raise
+
+    if device.name not in _USED:
+        first = take()
+        if first is not None:
+            results[first[0]] = function(*first[1], aside)
+            tell()
+        _USED.add(device.name)
+    with Threads(STREAMS) as threads:
+        threads.together(work, STREAMS)
+    tell()
+    return [results[number] for number in range(n_taken)]

@@ -1,0 +1,87 @@
+"""Work side by side on streams of a device, which NumPy stands in for."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import make_blobs
+
+from aesvm import AESVC
+from aesvm.gpu import streams
+from aesvm.gpu.streams import side_by_side
+from aesvm.runtime.progress import Silence
+
+X = np.zeros((1, 1))
+
+
+class Counted(Silence):
+    """Progress that takes down the threads which report to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps_of = []
+
+    def step(self, name="step"):
+        self.steps_of.append(threading.current_thread())
+
+
+def test_results_are_in_order_and_the_caller_reports_them(stand_in):
+    progress = Counted()
+    gate = threading.Barrier(2, timeout=60)
+
+    def double(number, progress):
+        if number in (3, 4):  # neither ends without the other: they are done at the same time
+            gate.wait()
+        return 2 * number
+
+    found = side_by_side(stand_in, X, double, ((n,) for n in range(20)), progress)
+    assert found == list(range(0, 40, 2))
+    assert progress.steps_of == [threading.current_thread()] * 20
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_error_ends_what_is_done_beside_it(stand_in, error):
+    begun, ended = threading.Semaphore(0), []
+
+    def work(number, progress):
+        if number == 1:
+            begun.acquire(timeout=60)
+            raise error("of the second")
+        begun.release()
+        while number > 1 and not progress.is_over():
+            pass
+        ended.append(number)
+
+    with pytest.raises(error, match="of the second"):
+        side_by_side(stand_in, X, work, ((n,) for n in range(1000)), Silence())
+    assert len(ended) < streams.STREAMS + 2
+
+
+def test_nothing_to_do(stand_in):
+    assert side_by_side(stand_in, X, lambda progress: 1, [], Silence()) == []
+
+
+def test_work_beside_learns_that_the_fit_is_over(stand_in):
+    fit = Silence()
+    fit.ending.asked_by = "a limit"
+
+    def tell(progress):
+        return progress.is_over(), progress.to_the_end().is_over()
+
+    assert side_by_side(stand_in, X, tell, [()], fit) == [(True, False)]
+
+
+@pytest.mark.parametrize("refine", [0, 1, "exact"])
+def test_pairs_of_classes_are_those_trained_one_by_one(stand_in, monkeypatch, refine):
+    rows, y = make_blobs(1500, 3, centers=6, cluster_std=3.0, random_state=0)
+    model = AESVC(gamma=0.2, refine=refine, hull_tol=1e-2, device="cuda")
+    beside = model.fit(rows, y).decision_function(rows), model.dual_coef_, model.support_
+    monkeypatch.setattr(streams, "STREAMS", 1)
+    alone = model.fit(rows, y).decision_function(rows), model.dual_coef_, model.support_
+    for one, other in zip(beside, alone, strict=True):
+        assert_array_equal(one, other)
+    labels = model.predict(rows)
+    assert np.mean(model.set_params(device="cpu").fit(rows, y).predict(rows) == labels) > 0.99
