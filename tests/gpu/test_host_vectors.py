@@ -23,6 +23,7 @@ from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import JointKernel
+from aesvm.machines import training
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings
 from tests.gpu import strict
@@ -288,6 +289,31 @@ def test_sums_of_several_classes_by_pieces(stand_in, little_memory, monkeypatch,
     )
     assert_allclose(estimator.decision_function(X), wanted, atol=1e-12 * np.abs(wanted).max())
     assert gathered
+
+
+def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory, monkeypatch):
+    """Side by side, none would know what the others are about to take of the memory."""
+    X = normal_rows(600, 3)
+    y = np.digitize(X[:, 0] + 0.2 * X[:, 1], [-0.2, 0.2])
+    inside, most = [], []
+    whole = smo.minimize
+
+    def watched(*given, **others):
+        inside.append(1)
+        most.append(len(inside))
+        found = whole(*given, **others)
+        inside.pop()
+        return found
+
+    monkeypatch.setattr(training, "minimize_on_device", watched)
+    estimator = AESVC(gamma=1.0, device="cuda", refine="exact", tol=1e-4)
+    wanted = estimator.fit(X, y).dual_objective_
+    most.clear()
+    little_memory.begin()
+    assert_allclose(estimator.fit(X, y).dual_objective_, wanted, rtol=1e-5)
+    assert len(most) >= 3
+    assert max(most) == 1
+    assert little_memory.lengths
 
 
 def test_rows_that_were_given_on_the_gpu(stand_in, little_memory):

@@ -17,7 +17,7 @@ from aesvm.gpu.arrays import copied, original, rows_there, stays
 from aesvm.gpu.devices import Device, open_device
 from aesvm.gpu.forms import Form, check_kernel, form_of
 from aesvm.gpu.host_vectors import HostVectors, vectors_of_host
-from aesvm.gpu.room import has_room_for, padded
+from aesvm.gpu.room import has_room_for, padded, tile_rows
 from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.matrix import Columns, KernelMatrix
@@ -54,11 +54,12 @@ def matrix_on_device(
 def _scaled_squared_norms(device: Device, host: DenseKernel) -> NDArray[np.float64]:
     """Those of the host's kernel, by the device: the host would take longer than to copy X."""
     there, center = rows_there(device, host.X), device.array(host.center, dtype=np.float64)
-    norms = device.xp.empty(len(there))
-    step = max(1, _NEW_BYTES // (16 * max(1, there.shape[1])))
+    rows = host.X if there is None else there
+    norms = device.xp.empty(len(rows))
+    step = tile_rows(16 * rows.shape[1])
     with np.errstate(over="ignore"):
-        for first in range(0, len(there), step):
-            own = there[first : first + step] - center
+        for first in range(0, len(rows), step):
+            own = device.array(rows[first : first + step]) - center
             norms[first : first + step] = device.xp.einsum("ij,ij->i", own, own)
         return device.to_host(host.parameters.gamma * norms)
 
