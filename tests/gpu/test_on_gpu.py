@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
-from aesvm.gpu import hull
-from aesvm.gpu.devices import DeviceMemoryError, cuda_device
-from aesvm.gpu.matrix import DeviceKernel
+from aesvm.gpu import hull, room
+from aesvm.gpu.devices import Device, DeviceMemoryError, cuda_device
+from aesvm.gpu.host_vectors import HostVectors
+from aesvm.gpu.matrix import DeviceKernel, add
 from aesvm.gpu.smo import minimize
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
@@ -199,3 +200,73 @@ def test_too_little_memory_leaves_the_device_usable(gpu):
         gpu.xp.empty(2**50, dtype=np.int8)
     X, y = make_moons(300, noise=0.3, random_state=0)
     assert AESVC(gamma=1.0, device="cuda").fit(X, y).score(X, y) > 0.85
+
+
+def have_little_memory(monkeypatch, free, tile):
+    monkeypatch.setattr(Device, "free_bytes", lambda device: float(free))
+    monkeypatch.setattr(room, "TILE_BYTES", tile)
+
+
+@pytest.mark.parametrize("width", [1, 20, 130])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_over_rows_of_the_host_are_those_of_rows_on_the_device(gpu, monkeypatch, dtype, width):
+    """In tiles that are copied while others are computed with: time and again the same."""
+    n = 100_001
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, width)) / np.sqrt(width)
+    kernel = DeviceKernel(KernelSpec("rbf", 0.7).matrix(X, dtype=dtype), gpu)
+    some = gpu.array(np.sort(random.choice(n, 70_000, replace=False)))
+    numbers = gpu.array(random.integers(0, n, 9000), dtype=np.int32)
+    coefs = gpu.array(random.normal(size=(2, 9000)))
+    order = random.permutation(n)
+    plain = kernel.vectors(order)
+    have_little_memory(monkeypatch, 1 << 22, 1 << 20)
+    streamed = kernel.vectors(order)
+    assert isinstance(streamed, HostVectors)
+    assert isinstance(streamed.take(some), HostVectors)
+    with gpu.here():
+        for one, other in ((streamed, plain), (streamed.take(some), plain.take(some))):
+            assert_array_equal(gpu.to_host(one.on_device().rows), gpu.to_host(other.rows))
+            wanted = gpu.xp.zeros((2, len(other)))
+            add(other, plain, numbers, coefs, wanted)
+            found = []
+            for lines in (streamed, plain, streamed):
+                found.append(gpu.xp.zeros((2, len(one))))
+                add(one, lines, numbers, coefs, found[-1])
+            wanted, *found = (gpu.to_host(sums) for sums in (wanted, *found))
+            tol = 1e-5 if dtype == np.float32 else 1e-12
+            assert_allclose(found[0], wanted, atol=tol * float(abs(coefs).sum()))
+            assert_array_equal(found[1], found[0])
+            assert_array_equal(found[2], found[0])
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        AESVC(gamma=2.0, refine="exact", tol=1e-4),
+        AESVC(gamma=2.0, refine=0),
+        AESVC(gamma=2.0, refine=1),
+        AESVC(gamma=2.0, max_vectors=300),
+        AENuSVC(nu=0.3, gamma=1.0, tol=1e-4),
+    ],
+    ids=repr,
+)
+def test_rows_that_the_gpu_has_no_room_for(gpu, monkeypatch, estimator):
+    X, y = make_moons(20_001, noise=0.3, random_state=0)
+    estimator = estimator.set_params(device="cuda")
+    wanted = estimator.fit(X, y).decision_function(X)
+    objective = estimator.dual_objective_
+    have_little_memory(monkeypatch, 4e6, 1 << 18)
+    n_tiled = []
+    each_tile = HostVectors.each_tile
+
+    def counted(vectors, function):
+        n_tiled.append(len(vectors))
+        each_tile(vectors, function)
+
+    monkeypatch.setattr(HostVectors, "each_tile", counted)
+    found = estimator.fit(X, y).decision_function(X)
+    assert n_tiled
+    assert estimator.dual_objective_ == pytest.approx(objective, rel=1e-3)
+    assert np.mean(np.sign(found) == np.sign(wanted)) > 0.995
+    assert estimator.certify(X, y).relative_gap is not None

@@ -107,7 +107,7 @@ def fitting(
         else nullcontext(),
         fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
         one_blas_thread(),
-        computing_on(getattr(estimator, "device", "cpu")),
+        computing_on(getattr(estimator, "device", "cpu"), functools.partial(say, estimator)),
         Threads(estimator.n_jobs) as run,
     ):
         yield Running(run, progress)

@@ -1,22 +1,24 @@
 """Arrays that are on a GPU, and the same rows on the host.
 
 Rows go to a device once for all that is computed together (``computing_on``). After that they are
-copied anew: the caller may have changed them.
+copied anew: the caller may have changed them. Dense rows that the device has no room for stay on
+the host (``host_vectors``); which do is decided once, too.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from aesvm.gpu.devices import Device, open_device
+from aesvm.gpu.devices import Device, DeviceMemoryError, open_device
+from aesvm.gpu.room import has_room_for_copy
 
 #: DLPack's number of memory that is CUDA's.
 _CUDA = 2
@@ -26,17 +28,27 @@ _CUDA = 2
 _ORIGINALS: dict[tuple[str, int], Any] = {}
 _COPIES: dict[tuple[str, int], Any] = {}
 
+#: In the same way, how many bytes of rows stay on the host.
+_STAYING: dict[tuple[str, int], int] = {}
+
 
 class _Computing:
-    """How much is being computed on devices now: ``n``, by all threads together."""
+    """How much is being computed on devices now: ``n``, by all threads together.
+
+    ``say``: what lines about it are told to; the last one is used.
+    """
 
     n = 0
+    say: ClassVar[list[Callable[[str], None]]] = []
     lock = threading.Lock()
 
 
 @contextmanager
-def computing_on(name: str) -> Iterator[None]:
-    """Have what follows computed on the device of that name, where rows are copied once."""
+def computing_on(name: str, say: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Have what follows computed on the device of that name, where rows are copied once.
+
+    ``say`` is told of rows that stay on the host.
+    """
     device = open_device(name)
     if device is None:
         yield
@@ -44,13 +56,17 @@ def computing_on(name: str) -> Iterator[None]:
     with device.here():
         with _Computing.lock:
             _Computing.n += 1
+            _Computing.say += [] if say is None else [say]
         try:
             yield
         finally:
             with _Computing.lock:
                 _Computing.n -= 1
+                if say is not None:
+                    _Computing.say.remove(say)
                 if not _Computing.n:
                     _COPIES.clear()
+                    _STAYING.clear()
                     device.give_back()
 
 
@@ -112,16 +128,40 @@ def original(device: Device, X: Any) -> Any:
 
 
 def rows_there(device: Device, X: Any) -> Any:
-    """Rows of the host on a device, copied there once while something is computed."""
+    """Rows of the host on a device, copied there once while something is computed.
+
+    None where they are dense and the device has no room for them: they stay on the host.
+    """
     key = device.name, id(X)
     found = _ORIGINALS.get(key)
     if found is None:
         found = _COPIES.get(key)
-    if found is None:
-        found = copied(device, X)
-        if _Computing.n:
-            _remember(_COPIES, device, X, found)
+    if found is not None:
+        return found
+    if key in _STAYING:
+        return None
+    if sp.issparse(X):
+        n_bytes = sum(part.nbytes for part in (X.data, X.indices, X.indptr))
+        if n_bytes > device.free_bytes():
+            raise DeviceMemoryError.of_bytes(device, n_bytes)
+    elif not has_room_for_copy(device, X):
+        stays(device, X)
+        return None
+    found = copied(device, X)
+    if _Computing.n:
+        _remember(_COPIES, device, X, found)
     return found
+
+
+def stays(device: Device, X: Any) -> None:
+    """Note that dense rows stay on the host, and say so once."""
+    if (device.name, id(X)) in _STAYING or not _Computing.n:
+        return
+    _remember(_STAYING, device, X, X.nbytes)
+    if _Computing.say:
+        _Computing.say[-1](
+            f"rows stay on the host, {X.nbytes:,} bytes: they go to {device.name} in tiles"
+        )
 
 
 def _remember(known: dict[tuple[str, int], Any], device: Device, X: Any, there: Any) -> None:
@@ -133,7 +173,7 @@ def _remember(known: dict[tuple[str, int], Any], device: Device, X: Any, there: 
 def copied(device: Device, X: Any) -> Any:
     """Rows of the host as an array, or a CSR matrix, of the device."""
     if not sp.issparse(X):
-        return device.array(X)
+        return device.large_array(X)
     rows = sp.csr_matrix(X)
     if not rows.has_canonical_format:
         rows = rows.copy()

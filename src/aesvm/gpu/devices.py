@@ -54,9 +54,48 @@ class Device:
         """Values as an array of the device."""
         return self.xp.asarray(values, dtype=dtype)
 
-    def to_host(self, values: Any) -> NDArray:
-        """An array of the device as one of NumPy's."""
-        return values.get() if hasattr(values, "get") else np.asarray(values)
+    def large_array(self, values: NDArray) -> Any:
+        """Values of the host as an array of the device.
+
+        CuPy would copy them by way of page-locked memory, which it keeps.
+        """
+        if values.nbytes < _POOLED_BYTES / 16 or not hasattr(self.xp, "cuda"):
+            return self.array(values)
+        found = self.xp.empty(values.shape, dtype=values.dtype)
+        found.set(np.ascontiguousarray(values))
+        return found
+
+    def to_host(self, values: Any, out: NDArray | None = None) -> NDArray:
+        """An array of the device as one of NumPy's: ``out``, where that is given."""
+        if hasattr(values, "get"):
+            return values.get() if out is None else values.get(out=out)
+        if out is None:
+            return np.asarray(values)
+        out[...] = values
+        return out
+
+    def page_locked(self, shape: tuple[int, ...], dtype: Any, pooled: bool = False) -> NDArray:
+        """An array of the host that a GPU can copy while it computes; not initialised.
+
+        ``pooled``: of memory that CuPy keeps for the next one, which is had at once, and is a power
+        of two bytes.
+        """
+        if not hasattr(self.xp, "cuda"):
+            return np.empty(shape, dtype=dtype)
+        cuda = self.xp.cuda
+        n_bytes = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        try:
+            if pooled:
+                memory = cuda.alloc_pinned_memory(n_bytes)
+            else:
+                memory = cuda.PinnedMemoryPointer(cuda.PinnedMemory(n_bytes), 0)
+        except cuda.runtime.CUDARuntimeError as error:
+            raise DeviceMemoryError(
+                f"device={self.name!r} has too little memory for all rows, and the host has too "
+                f"little to page-lock {n_bytes:,} bytes of them ({error}). Give fewer rows, pass "
+                'X as float32, or use device="cpu".'
+            ) from error
+        return np.ndarray(shape, dtype=dtype, buffer=memory)
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -107,7 +146,20 @@ class DeviceMemoryError(MemoryError):
     @classmethod
     def of(cls, device: Device, error: BaseException) -> DeviceMemoryError:
         asked = re.search(r"allocating ([\d,]+) bytes", str(error))
-        wanted = f"{asked.group(1)} bytes more were wanted" if asked else str(error)
+        return cls._saying(
+            device, f"{asked.group(1)} bytes more were wanted" if asked else str(error)
+        )
+
+    @classmethod
+    def of_bytes(cls, device: Device, n_bytes: float) -> DeviceMemoryError:
+        """The error of what is not even tried."""
+        free = device.free_bytes()
+        return cls._saying(
+            device, f"{n_bytes:,.0f} bytes were wanted, and {free:,.0f} may be taken"
+        )
+
+    @classmethod
+    def _saying(cls, device: Device, wanted: str) -> DeviceMemoryError:
         return cls(
             f"device={device.name!r} has too little free memory: {wanted}. Give fewer rows, lower "
             'max_vectors or subset_size, pass X as float32, or use device="cpu".'

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.gpu.arrays import copied, original, rows_there
+from aesvm.gpu.arrays import copied, original, rows_there, stays
 from aesvm.gpu.devices import Device, open_device
 from aesvm.gpu.forms import Form, check_kernel, form_of
-from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors, Vectors
+from aesvm.gpu.host_vectors import HostVectors, vectors_of_host
+from aesvm.gpu.room import has_room_for, padded, tile_rows
+from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.matrix import Columns, KernelMatrix
 from aesvm.kernels.points import Points
@@ -25,8 +27,11 @@ from aesvm.kernels.vectors import VectorKernel
 if TYPE_CHECKING:
     from aesvm.kernels.spec import KernelSpec
 
-#: New rows that are predicted together: bounds what their copies take on the device.
-_NEW_BYTES = 1 << 29
+Vectors = DenseVectors | HostVectors | SparseVectors
+
+#: Rows whose sums are computed together: bounds what their copies take on the device, where there
+#: are two such copies at a time.
+_NEW_BYTES = 1 << 28
 
 #: Values that are computed between two looks at whether an interrupt has come.
 _BETWEEN = 5e10
@@ -49,11 +54,12 @@ def matrix_on_device(
 def _scaled_squared_norms(device: Device, host: DenseKernel) -> NDArray[np.float64]:
     """Those of the host's kernel, by the device: the host would take longer than to copy X."""
     there, center = rows_there(device, host.X), device.array(host.center, dtype=np.float64)
-    norms = device.xp.empty(len(there))
-    step = max(1, _NEW_BYTES // (16 * max(1, there.shape[1])))
+    rows = host.X if there is None else there
+    norms = device.xp.empty(len(rows))
+    step = tile_rows(16 * rows.shape[1])
     with np.errstate(over="ignore"):
-        for first in range(0, len(there), step):
-            own = there[first : first + step] - center
+        for first in range(0, len(rows), step):
+            own = device.array(rows[first : first + step]) - center
             norms[first : first + step] = device.xp.einsum("ij,ij->i", own, own)
         return device.to_host(host.parameters.gamma * norms)
 
@@ -69,12 +75,29 @@ class DeviceKernel(KernelMatrix):
 
     def vectors(self, rows: NDArray[np.intp]) -> Vectors:
         """Some of the rows, as the device computes with them."""
-        form = form_of(self.host, self._precision(rows))
+        return self.in_form(rows, form_of(self.host, self._precision(rows)))
+
+    def in_form(self, rows: NDArray[np.intp], form: Form) -> Vectors:
+        """Some of the rows, in a form: on the device if they have room there."""
+        X = self.host.X
         whole = len(rows) == self.n_rows and bool((rows == np.arange(self.n_rows)).all())
-        there = rows_there(self.device, self.host.X)
-        if not whole:
-            there = there[self.device.array(rows)]
-        return self.as_vectors(there, form)
+        there = rows_there(self.device, X)
+        if isinstance(self.host, DenseKernel):
+            row_bytes = form.dtype.itemsize * padded(X.shape[1])
+            if not whole:  # they are gathered before
+                row_bytes += X.dtype.itemsize * X.shape[1]
+            if there is None or not has_room_for(self.device, len(rows), row_bytes):
+                found = vectors_of_host(self.device, form, X, rows, self._center())
+                if isinstance(found, HostVectors):
+                    stays(self.device, X)
+                return found
+        return self.as_vectors(there if whole else there[self.device.array(rows)], form)
+
+    def _center(self) -> Any:
+        """What dense rows are seen from, on the device; None: the origin."""
+        if not (isinstance(self.host, DenseKernel) and self.host.kernel.of_distances):
+            return None
+        return self.device.array(self.host.center, dtype=np.float64)
 
     def _precision(self, rows: NDArray[np.intp]) -> np.dtype | None:
         if not self.host.kernel.of_distances:
@@ -84,10 +107,7 @@ class DeviceKernel(KernelMatrix):
     def as_vectors(self, there: Any, form: Form) -> Vectors:
         """Rows that are on the device, in a form."""
         if isinstance(self.host, DenseKernel):
-            center = None
-            if self.host.kernel.of_distances:
-                center = self.device.array(self.host.center, dtype=np.float64)
-            return DenseVectors.of(self.device, form, there, center)
+            return DenseVectors.of(self.device, form, there, self._center())
         return SparseVectors.of(self.device, form, there)
 
     def columns(self, rows: NDArray[np.intp]) -> DeviceColumns:
@@ -148,8 +168,7 @@ class DeviceColumns(Columns):
         return self.kernel.device
 
     def lines(self, rows: NDArray[np.intp]) -> Vectors:
-        there = rows_there(self._device, self.kernel.host.X)[self._device.array(rows)]
-        return self.kernel.as_vectors(there, self.vectors.form)
+        return self.kernel.in_form(rows, self.vectors.form)
 
     def own_lines(self, positions: NDArray[np.intp], rows: NDArray[np.intp]) -> Vectors:
         return self.vectors.take(self._device.array(positions))
@@ -179,21 +198,44 @@ class DeviceColumns(Columns):
         there = self._device.array(coefs)
         width = max(1, self.kernel.host.X.shape[1])
         step = max(1, _NEW_BYTES // (8 * (width + len(coefs) * len(edges))))
+        asked: list[tuple[slice, int, Any]] = []
+
+        def write_down() -> None:
+            for some, segment, sums in asked:
+                found[some, segment] = self._device.to_host(sums).T
+            asked.clear()
+
         for first in range(0, n_lines, step):
             part = slice(first, min(first + step, n_lines))
             own = lines(part)
+            write_down()  # what was computed of the lines before, while these came over
             for segment in range(len(edges) - 1):
                 here = slice(int(edges[segment]), int(edges[segment + 1]))
                 sums = xp.zeros((len(coefs), part.stop - first))
                 # products are symmetric in both: here the lines are columns of the tiles
                 every = xp.arange(here.start, here.stop, dtype=np.int32)
                 add(own, self.vectors, every, there[:, here], sums)
-                found[part, segment] = self._device.to_host(sums).T
+                asked.append((part, segment, sums))
+        write_down()
         return found
 
 
 def add(columns: Vectors, lines: Vectors, numbers: Any, coefs: Any, sums: Any) -> None:
-    """``sums += coefs @ K``, some lines at a time; an interrupt is answered in between."""
+    """``sums += coefs @ K``, some lines at a time; an interrupt is answered in between.
+
+    Columns of the host go over once, and each tile of them meets all lines.
+    """
+    if isinstance(columns, HostVectors):
+        if isinstance(lines, HostVectors) and numbers is not None:
+            lines, numbers = lines.take(numbers), None
+
+        def add_tile(part: slice, tile: DenseVectors) -> None:
+            own = sums[:, part].copy()
+            add(tile, lines, numbers, coefs, own)
+            sums[:, part] = own
+
+        columns.each_tile(add_tile)
+        return
     xp = columns.device.xp
     n_lines = coefs.shape[1]
     since = 0.0

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.gpu.devices import Device
+from aesvm.gpu.room import tile_rows
 
 Rows = NDArray[np.intp]
 
@@ -35,7 +36,7 @@ class DevicePoints:
     ----------
     device : Device
     vectors : array of shape (n_rows, n_features)
-        Of the device.
+        Of the device; or of the host, from where they go over some at a time.
     center : ndarray of shape (n_features,)
     targets : ndarray of shape (n_rows,), default=None
         Coordinates beside those of the vectors, in the unit of a squared distance that the squared
@@ -53,15 +54,34 @@ class DevicePoints:
     ) -> None:
         xp = device.xp
         self.device = device
-        self.squared_norms = xp.square(vectors, dtype=np.float64).sum(axis=1)
-        around = vectors - device.array(center, dtype=vectors.dtype)
-        if targets is not None:
-            own = device.array(targets, dtype=np.float64)[:, None] / np.sqrt(distance_scale or 1.0)
-            around = xp.concatenate([around * float(distance_scale > 0.0), own], axis=1)
-        peak = float(xp.abs(around).max()) if around.size else 0.0
+        n_rows, width = vectors.shape
+        there = device.array(center, dtype=vectors.dtype)
+
+        def around(here: slice, own: Any) -> Any:
+            own = own - there
+            if targets is None:
+                return own
+            beside = device.array(targets[here], dtype=np.float64)[:, None]
+            beside = beside / np.sqrt(distance_scale or 1.0)
+            return xp.concatenate([own * float(distance_scale > 0.0), beside], axis=1)
+
+        self.squared_norms = xp.empty(n_rows)
+        self.vectors = xp.empty((n_rows, width + (targets is not None)), dtype=np.float32)
+        step = tile_rows(8 * (width + 1))
+        parts = [slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step)]
+        peaks = xp.zeros(len(parts) + 1)
+        with np.errstate(over="ignore"):  # looked at below
+            for number, here in enumerate(parts):
+                own = device.array(vectors[here])
+                self.squared_norms[here] = xp.square(own, dtype=np.float64).sum(axis=1)
+                own = around(here, own)
+                peaks[number] = xp.abs(own).max() if own.size else 0.0
+                self.vectors[here] = own
+        peak = float(peaks.max())
         if np.isfinite(peak) and (peak > 1e15 or 0.0 < peak < 1e-15):
-            around = around * 2.0 ** -np.ceil(np.log2(peak))  # squares would overflow or vanish
-        self.vectors = around.astype(np.float32)
+            for here in parts:  # squares would overflow or vanish
+                own = around(here, device.array(vectors[here]))
+                self.vectors[here] = own * 2.0 ** -np.ceil(np.log2(peak))
         row_bytes = 16 * self.vectors.shape[1] + 64
         self.step = max(1, int(_GATHERED_SHARE * device.free_bytes()) // row_bytes)
 

@@ -27,7 +27,7 @@ class DeviceVariables(NamedTuple):
 
     scores: Any  #: float64, of points in play
     at: Any  #: int32: the point in play of each variable
-    points: Any  #: int32: number of each point in play among all points
+    points: Any  #: int32: number of each point in play among the rows that are lines
     coefs: Any  #: float64, of variables
     linear: Any
     lower: Any

@@ -27,7 +27,8 @@ def side_by_side(
     ----------
     device : Device
     X : ndarray or CSR matrix
-        Rows that the function computes with: they are brought to the device first.
+        Rows that the function computes with: they are brought to the device first. Where it has no
+        room for them, one item is computed after another: how much is free is known then.
     function : callable
         Takes the values of an item, and a Progress, from which it learns whether to end.
     items : iterable of tuple
@@ -35,7 +36,7 @@ def side_by_side(
     progress : Progress
         A step is reported for each, by the thread that called this.
     """
-    rows_there(device, X)
+    n_streams = 1 if rows_there(device, X) is None else STREAMS
     device.wait()
     each, results = iter(items), dict[int, Any]()
     lock, caller = threading.Lock(), threading.current_thread()
@@ -75,7 +76,7 @@ def side_by_side(
             results[first[0]] = function(*first[1], aside)
             tell()
         _USED.add(device.name)
-    with Threads(STREAMS) as threads:
-        threads.together(work, STREAMS)
+    with Threads(n_streams) as threads:
+        threads.together(work, n_streams)
     tell()
     return [results[number] for number in range(n_taken)]

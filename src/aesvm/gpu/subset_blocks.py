@@ -17,6 +17,7 @@ from aesvm.gpu.arrays import rows_there
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.partition import DevicePoints
+from aesvm.gpu.room import has_room_for
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.joint import HullKernel, JointKernel
 
@@ -60,8 +61,9 @@ class DenseBlocks(SubsetBlocks):
     ----------
     device : Device
     kernel : DenseKernel
-    vectors : array of shape (n_rows, n_features)
-        Of the device; ``kernel.X`` there.
+    vectors : array of shape (n_rows, n_features), or None
+        Of the device; ``kernel.X`` there. None: it has no room for them, and subsets are gathered
+        on the host.
     """
 
     kernel: DenseKernel
@@ -72,7 +74,10 @@ class DenseBlocks(SubsetBlocks):
 
     def squares(self, rows: NDArray[np.intp]) -> Any:
         kernel, xp = self.kernel, self.device.xp
-        x = self.vectors[self.device.array(rows)]
+        if self.vectors is None:
+            x = self.device.array(kernel.X[rows])
+        else:
+            x = self.vectors[self.device.array(rows)]
         if not kernel.kernel.of_distances:
             x = x.astype(self.dtype, copy=False)
             values = xp.matmul(x * x.dtype.type(kernel.parameters.gamma), x.transpose(0, 2, 1))
@@ -92,12 +97,18 @@ class DenseBlocks(SubsetBlocks):
 
     def n_bytes(self, n: int) -> float:
         # the rows as they are, in double precision, and as the two factors of a product
-        return super().n_bytes(n) + 8.0 * 5 * n * (self.vectors.shape[1] + 2)
+        return super().n_bytes(n) + 8.0 * 5 * n * (self.kernel.X.shape[1] + 2)
 
-    def points(self) -> DevicePoints | None:
-        if not self.kernel.kernel.euclidean:
+    def points(
+        self, targets: NDArray[np.float64] | None = None, distance_scale: float = 1.0
+    ) -> DevicePoints | None:
+        """The rows, with their targets where these are given: see ``DevicePoints``."""
+        X = self.kernel.X
+        has_room = has_room_for(self.device, len(X), 4 * (X.shape[1] + 1))
+        if not self.kernel.kernel.euclidean or not has_room:
             return None
-        return DevicePoints(self.device, self.vectors, self.kernel.center)
+        vectors = X if self.vectors is None else self.vectors
+        return DevicePoints(self.device, vectors, self.kernel.center, targets, distance_scale)
 
     def _differences(self, x: Any) -> Any:
         """Distances that do not cancel, however far apart: a feature at a time."""
@@ -133,15 +144,13 @@ class JointBlocks(SubsetBlocks):
         return self.own.n_bytes(n)
 
     def points(self) -> DevicePoints | None:
-        if not (isinstance(self.own, DenseBlocks) and self.own.kernel.kernel.euclidean):
+        if not isinstance(self.own, DenseBlocks):
             return None
-        own, kernel = self.own, self.kernel
-        center = own.kernel.center
-        return DevicePoints(self.device, own.vectors, center, kernel.targets, kernel.distance_scale)
+        return self.own.points(self.kernel.targets, self.kernel.distance_scale)
 
 
 def subset_blocks(device: Device, kernel: HullKernel, vectors: Any = None) -> SubsetBlocks:
-    """Blocks of a kernel matrix; ``vectors``: its input vectors, where the device has them.
+    """Blocks of a kernel matrix; ``vectors``: its input vectors, where these are on the device.
 
     Examples
     --------
@@ -156,7 +165,8 @@ def subset_blocks(device: Device, kernel: HullKernel, vectors: Any = None) -> Su
     if isinstance(kernel, JointKernel):
         return JointBlocks(kernel, subset_blocks(device, kernel.kernel, vectors))
     if isinstance(kernel, DenseKernel):
-        return DenseBlocks(device, kernel, device.array(kernel.X if vectors is None else vectors))
+        there = rows_there(device, kernel.X) if vectors is None else device.array(vectors)
+        return DenseBlocks(device, kernel, there)
     return HostBlocks(device, kernel)
 
 
@@ -168,5 +178,4 @@ def blocks_of(kernel: HullKernel) -> SubsetBlocks:
     host: HullKernel = own.host
     if joint is not None:
         host = JointKernel(own.host, joint.targets, joint.distance_scale)
-    dense = isinstance(own.host, DenseKernel)
-    return subset_blocks(own.device, host, rows_there(own.device, own.host.X) if dense else None)
+    return subset_blocks(own.device, host)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,7 @@ import numpy as np
 
 from aesvm.gpu.devices import Device
 from aesvm.gpu.forms import Form
-
-#: Features of dense rows are padded with zeros to a multiple of this, as ``tiles.cu`` has them.
-_DEPTH = 8
+from aesvm.gpu.room import padded
 
 #: Lines whose kernel values are summed up by one call: a tenth of a second's work with a million
 #: columns, and sums of few enough terms, one after another, for what certificates say of rounding.
@@ -35,8 +34,7 @@ class DenseVectors:
         """Rows of an array of the device, seen from a center."""
         xp = device.xp
         n, width = X.shape
-        padded = max(_DEPTH, -(-width // _DEPTH) * _DEPTH)
-        rows = xp.zeros((n, padded), dtype=form.dtype)
+        rows = xp.zeros((n, padded(width)), dtype=form.dtype)
         step = max(1, _HELD_VALUES // max(1, width))
         norms = xp.zeros(n, dtype=form.dtype)
         for first in range(0, n, step):
@@ -54,8 +52,17 @@ class DenseVectors:
     def take(self, numbers: Any) -> DenseVectors:
         return DenseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
 
+    def lines(self, numbers: Any, count: Any) -> tuple[DenseVectors, Any]:
+        """A few of the vectors, as lines of a sum: vectors of the device, and numbers of these."""
+        return self, numbers
+
+    def each_tile(self, function: Callable[[slice, DenseVectors], None]) -> None:
+        """Call a function with every tile of the vectors, and where it is: all are one."""
+        function(slice(0, len(self)), self)
+
     def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
         """Add ``coefs @ K`` to sums, K the values of lines against these columns."""
+        lines, numbers = lines.lines(numbers, count)
         self.device.operations.sum_lines(self.form, self, lines, numbers, coefs, count, sums)
 
     def write_square(self, numbers: Any, count: Any, out: Any) -> None:
@@ -66,7 +73,11 @@ class DenseVectors:
     def values(self, lines: Any) -> Any:
         """Kernel values of lines against these columns."""
         out = self.device.xp.empty((len(lines), len(self)), dtype=self.form.dtype)
-        self.device.operations.write_values(self.form, self, None, lines, None, None, out)
+
+        def write(part: slice, own: DenseVectors) -> None:
+            self.device.operations.write_values(self.form, self, None, own, None, None, out[part])
+
+        lines.each_tile(write)
         return out
 
 
@@ -129,6 +140,3 @@ class SparseVectors:
         by_bytes = _DENSE_BYTES // (self.rows.dtype.itemsize * max(1, self.rows.shape[1]))
         step = max(1, min(by_bytes, _HELD_VALUES // max(1, len(self))))
         return [slice(at, min(at + step, n_lines)) for at in range(0, n_lines, step)]
-
-
-Vectors = DenseVectors | SparseVectors

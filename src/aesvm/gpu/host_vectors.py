@@ -1,0 +1,253 @@
+"""Dense rows that are too many for the device: they stay on the host, and go over in tiles.
+
+The host has them in the form that the device computes with, in page-locked memory. While the
+device computes with one tile, the next one is copied beside it:
+
+    copies     tile 0 | tile 1 | tile 2 | tile 3 ...
+    computing         | tile 0 | tile 1 | tile 2 ...
+
+Of some of the rows only (``take``), tiles are gathered from where these are. Rows that fit are put
+on the device, so that a solver whose variables in play become few has them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.gpu.devices import Device
+from aesvm.gpu.forms import Form
+from aesvm.gpu.room import has_room_for, padded, tile_rows
+from aesvm.gpu.vectors import DenseVectors
+
+
+@dataclass(frozen=True)
+class HostVectors:
+    """Dense rows of the host, padded, and their scaled squared lengths on the device.
+
+    Attributes
+    ----------
+    device : Device
+    form : Form
+    rows : ndarray
+        Page-locked where the device is a GPU.
+    numbers : ndarray, or None
+        Which of the rows these vectors are; None: all, in order.
+    norms : array
+        Of the device; one for each vector.
+    """
+
+    device: Device
+    form: Form
+    rows: NDArray
+    numbers: NDArray[np.intp] | None
+    norms: Any
+
+    def __len__(self) -> int:
+        return len(self.rows) if self.numbers is None else len(self.numbers)
+
+    def take(self, numbers: Any) -> DenseVectors | HostVectors:
+        """Some of the vectors: on the device where they fit."""
+        at = numbers if isinstance(numbers, slice) else self.device.to_host(numbers)
+        rows, own = self.rows, None
+        if self.numbers is not None:
+            own = self.numbers[at]
+        elif isinstance(at, slice):
+            rows = rows[at]
+        else:
+            own = at
+        taken = HostVectors(self.device, self.form, rows, own, self.norms[numbers])
+        fits = has_room_for(self.device, len(taken), self._row_bytes)
+        return taken.on_device() if fits else taken
+
+    def on_device(self) -> DenseVectors:
+        """All of them on the device, whether they fit or not."""
+        rows = self.device.xp.empty((len(self), self.rows.shape[1]), dtype=self.form.dtype)
+
+        def write(part: slice, tile: DenseVectors) -> None:
+            rows[part] = tile.rows
+
+        self.each_tile(write)
+        return DenseVectors(self.device, self.form, rows, self.norms)
+
+    def lines(self, numbers: Any, count: Any) -> tuple[DenseVectors, None]:
+        """A few of the vectors, as lines of a sum: on the device, and their numbers among these."""
+        numbers = self.device.xp.arange(len(self)) if numbers is None else numbers
+        numbers = numbers if count is None else numbers[: int(count[0])]
+        at = self.device.to_host(numbers)
+        rows = np.take(self.rows, at if self.numbers is None else self.numbers[at], axis=0)
+        there = self.device.array(rows)
+        return DenseVectors(self.device, self.form, there, self.norms[numbers]), None
+
+    def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
+        """Add ``coefs @ K`` to sums, K the values of lines against these columns."""
+        lines, numbers = lines.lines(numbers, count)
+        if not len(lines):
+            return
+
+        def add(part: slice, tile: DenseVectors) -> None:
+            own = sums[:, part].copy()  # operations want them one after another
+            tile.sum_lines(lines, numbers, coefs, count, own)
+            sums[:, part] = own
+
+        self.each_tile(add)
+
+    def write_square(self, numbers: Any, count: Any, out: Any) -> None:
+        """Kernel values of some of these rows with each other."""
+        own, _ = self.lines(numbers, count)
+        if len(own):
+            own.write_square(None, count, out)
+
+    def values(self, lines: Any) -> Any:
+        """Kernel values of lines against these columns."""
+        out = self.device.xp.empty((len(lines), len(self)), dtype=self.form.dtype)
+
+        def write(part: slice, tile: DenseVectors) -> None:
+            out[:, part] = tile.values(lines)
+
+        self.each_tile(write)
+        return out
+
+    def each_tile(self, function: Callable[[slice, DenseVectors], None]) -> None:
+        """Call a function with every tile of the vectors on the device, and where it is.
+
+        What it asks the device for may go on when it returns; what it keeps must be a copy.
+        """
+        step = min(len(self), tile_rows(self._row_bytes))
+        parts = [slice(at, min(at + step, len(self))) for at in range(0, len(self), step or 1)]
+        shape = step, self.rows.shape[1]
+        copies = _Copies if hasattr(self.device.xp, "cuda") else _PlainCopies
+        # tiles that are gathered need memory of their own
+        with copies(self.device, shape, self.form.dtype, self.numbers is not None) as over:
+            for part in parts:
+                there = over.next(partial(self._tile, part))
+                function(part, DenseVectors(self.device, self.form, there, self.norms[part]))
+                over.done()
+
+    def _tile(self, part: slice, out: NDArray | None) -> NDArray:
+        """A tile on the host; gathered, it is written to ``out``."""
+        if self.numbers is None:
+            return self.rows[part]
+        assert out is not None
+        found = out[: part.stop - part.start]
+        # of numbers that are right: in this mode nothing is copied twice
+        np.take(self.rows, self.numbers[part], axis=0, out=found, mode="clip")
+        return found
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.rows.shape[1] * self.form.dtype.itemsize
+
+
+class _PlainCopies:
+    """Tiles that are copied one after another, where NumPy stands in for CuPy."""
+
+    def __init__(self, device: Device, shape: tuple[int, int], dtype: Any, gathers: bool) -> None:
+        self.device = device
+        self.own = np.empty(shape, dtype=dtype) if gathers else None
+
+    def __enter__(self) -> _PlainCopies:
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        pass
+
+    def next(self, tile: Callable[[NDArray | None], NDArray]) -> Any:
+        return self.device.array(tile(self.own))
+
+    def done(self) -> None:
+        pass
+
+
+class _Copies:
+    """Tiles that are copied on a stream of their own, beside what is computed.
+
+    There are two buffers on the device, and two on the host for tiles that are gathered. Before
+    they are filled again the host waits for what was computed of them, so that no more than two
+    tiles are under way, and an interrupt is answered.
+    """
+
+    def __init__(self, device: Device, shape: tuple[int, int], dtype: Any, gathers: bool) -> None:
+        cuda = device.xp.cuda
+        self.buffers = [device.xp.empty(shape, dtype=dtype) for _ in range(2)]
+        self.own = [device.page_locked(shape, dtype, True) if gathers else None for _ in range(2)]
+        self.copied, self.computed = (
+            [cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2)
+        )
+        self.computing = cuda.get_current_stream()
+        self.copying = cuda.Stream(non_blocking=True)
+        self.number = 0
+        # the buffers may be memory that is still in use by what was asked for before
+        self.copying.wait_event(self.computing.record())
+
+    def __enter__(self) -> _Copies:
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        self.copying.synchronize()  # what is copied from, and to, is free from now on
+
+    def next(self, tile: Callable[[NDArray | None], NDArray]) -> Any:
+        """The next tile on the device, when the computing stream comes to it."""
+        at = self.number % 2
+        if self.number > 1:
+            self.computed[at].synchronize()
+        host = tile(self.own[at])
+        there = self.buffers[at][: len(host)]
+        there.set(host, stream=self.copying)
+        self.copying.record(self.copied[at])
+        self.computing.wait_event(self.copied[at])
+        return there
+
+    def done(self) -> None:
+        """All that is computed of the tile has been asked for."""
+        self.computing.record(self.computed[self.number % 2])
+        self.number += 1
+
+
+def vectors_of_host(
+    device: Device, form: Form, X: NDArray, rows: NDArray[np.intp], center: Any
+) -> DenseVectors | HostVectors:
+    """Rows of the host in a form: on the device where they fit, and else on the host.
+
+    They are brought into that form by the device, some at a time.
+
+    Parameters
+    ----------
+    device : Device
+    form : Form
+    X : ndarray
+    rows : ndarray
+        Which of its rows.
+    center : array, or None
+        What they are seen from, on the device.
+    """
+    n, width = len(rows), padded(X.shape[1])
+    fits = has_room_for(device, n, width * form.dtype.itemsize)
+    make: Callable = device.xp.empty if fits else device.page_locked
+    found = make((n, width), dtype=form.dtype)
+    norms = device.xp.empty(n, dtype=form.dtype)
+    step = tile_rows(8 * width)
+    for first in range(0, n, step):
+        here = slice(first, min(first + step, n))
+        own = DenseVectors.of(device, form, device.array(_gathered(X, rows[here])), center)
+        norms[here] = own.norms
+        if fits:
+            found[here] = own.rows
+        else:
+            device.to_host(own.rows, out=found[here])
+    if fits:
+        return DenseVectors(device, form, found, norms)
+    return HostVectors(device, form, found, None, norms)
+
+
+def _gathered(X: NDArray, rows: NDArray[np.intp]) -> NDArray:
+    """Some rows; those that follow each other are not copied."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first == len(rows) - 1 and (np.diff(rows) == 1).all():
+        return X[first : last + 1]
+    return X[rows]
