@@ -21,6 +21,7 @@ using std::fabs; using std::fmax; using std::fmin; using std::isnan; using std::
 #define __launch_bounds__(...)
 #define __shared__ static
 #define DYNAMIC_SHARED(type, name) static type name[1 << 14]
+#define WITHIN(at, size) emulation::within(at, size)
 
 struct Dim { unsigned x, y; };
 static Dim blockIdx, blockDim, threadIdx;
@@ -78,6 +79,23 @@ template <class T> static std::vector<T> lanes(T own)
     return all;
 }
 
+// Positions that were no positions, since this was asked for last; the first is read in their place.
+static long n_beyond;
+
+static int within(int at, int size)
+{
+    if (at >= 0 && at < size) return at;
+    n_beyond++;
+    return 0;
+}
+
+extern "C" __attribute__((visibility("default"))) long positions_beyond()
+{
+    const long n = n_beyond;
+    n_beyond = 0;
+    return n;
+}
+
 static void begin() { body(); fibers[current].done = true; yield(); }
 
 static void launch(unsigned across, unsigned down, unsigned threads, std::function<void()> kernel)
@@ -125,6 +143,12 @@ template <class T> static T __shfl_down_sync(unsigned, T own, unsigned step)
     return from < all.size() ? all[from] : own;
 }
 
+template <class T> static T __shfl_xor_sync(unsigned, T own, unsigned mask)
+{
+    const std::vector<T> all = emulation::lanes(own);
+    return all[emulation::current % 32 ^ mask];
+}
+
 static unsigned __ballot_sync(unsigned, bool flag)
 {
     unsigned set = 0, lane = 0;
@@ -147,5 +171,8 @@ static unsigned __reduce_max_sync(unsigned, unsigned own)
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static int __ffs(unsigned bits) { return __builtin_ffs(bits); }
 static unsigned __float_as_uint(float x) { unsigned u; std::memcpy(&u, &x, 4); return u; }
+static int64_t __double_as_longlong(double x) { int64_t u; std::memcpy(&u, &x, 8); return u; }
+static double __longlong_as_double(int64_t u) { double x; std::memcpy(&x, &u, 8); return x; }
 static float __uint_as_float(unsigned u) { float x; std::memcpy(&x, &u, 4); return x; }
+template <class T> static T __ldg(const T *from) { return *from; }
 static void atomicAdd(double *to, double value) { *to += value; }

@@ -46,18 +46,20 @@ class EmulatedModule:
         self.library = ctypes.CDLL(str(library))
 
     def get_function(self, name):
-        return _Kernel(getattr(self.library, f"launch_{name}"))
+        return _Kernel(getattr(self.library, f"launch_{name}"), self.library.positions_beyond)
 
 
 class _Kernel:
     max_dynamic_shared_size_bytes = 0
 
-    def __init__(self, launch):
-        self.launch = launch
+    def __init__(self, launch, positions_beyond):
+        self.launch, self.positions_beyond = launch, positions_beyond
 
     def __call__(self, grid, block, arguments, shared_mem=0):
         across, down = (*grid, 1)[:2]
         self.launch(across, down, block[0], *(_argument(one) for one in arguments))
+        if self.positions_beyond():
+            raise IndexError("the kernel reads where nothing is.")
 
 
 def _argument(value):
@@ -87,7 +89,6 @@ def emulate(folder):
 
         here = folder / f"{name}-{abs(hash(definitions))}"
         here.mkdir(exist_ok=True)
-        code = (Path(cuda.__file__).parent / name).read_text()
-        return EmulatedModule(code, tuple(f"-D{one}" for one in definitions), here)
+        return EmulatedModule(cuda.source(name), tuple(f"-D{one}" for one in definitions), here)
 
     return module

@@ -1,19 +1,18 @@
 """Approximate extreme points of a batch of subsets, on the device.
 
 The mathematics is that of ``sets.hull``, the bound of every residual included. Where there is a
-GPU, or Numba's simulator of one, a thread block reduces each subset (``hull_kernel``); where NumPy
-stands in for a GPU and nothing simulates it, the compiled code of ``sets.hull`` does.
+GPU, a thread block reduces each subset (``hull.cu``); where NumPy stands in for a GPU, the compiled
+code of ``sets.hull`` does.
 """
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core import config
 from numpy.typing import NDArray
 
+from aesvm.gpu import cuda
 from aesvm.gpu.devices import Device
 from aesvm.sets.hull import (
     ABSORB_MOVES,
@@ -24,7 +23,8 @@ from aesvm.sets.hull import (
 )
 from aesvm.sets.workspace import Workspace
 
-#: Threads of a block: two members to a thread where a subset of 1,000 rows keeps a quarter of them.
+#: Threads of a block, a multiple of 32 and at most 256: two members to a thread where a subset of
+#: 1,000 rows keeps a quarter of them.
 THREADS = 128
 
 #: Entries of the ledger per row; a subset that needs more is reduced once more. The last is enough
@@ -32,8 +32,8 @@ THREADS = 128
 #: and is written down at most once in each of three phases.
 _ENTRIES = 16, 64, 3 * (ABSORB_MOVES + 2 * CHECK_MOVES + 1)
 
-#: Shared memory that a block has without being asked, less what the kernel declares.
-_SHARED_BYTES = 49_152 - 9_216
+#: Shared memory that a block has without being asked, less what ``hull.cu`` declares.
+_SHARED_BYTES = 49_152 - 4_096
 
 
 class Hulls(NamedTuple):
@@ -96,14 +96,9 @@ def reduce_batch(
     array([[ True, False,  True, False],
            [ True, False, False,  True]])
     """
-    if device.xp is np and not simulated():
+    if device.xp is np:
         return _on_host(gram, sizes, weights, tol, keep_combinations)
     return _on_device(device, gram, sizes, weights, tol, keep_combinations)
-
-
-def simulated() -> bool:
-    """Whether Numba simulates a GPU (environment variable NUMBA_ENABLE_CUDASIM=1)."""
-    return bool(getattr(config, "ENABLE_CUDASIM", False))
 
 
 def _row_bytes(dtype: np.dtype) -> int:
@@ -153,7 +148,7 @@ def _on_device(
 
 
 class _Work(NamedTuple):
-    """What a launch writes; see ``hull_kernel.find_extreme_points``."""
+    """What a launch writes; see ``find_extreme_points`` of ``hull.cu``."""
 
     ledger_rows: Any
     ledger_coefs: Any
@@ -190,29 +185,28 @@ def _launch(
     threads: int | None,
 ) -> NDArray:
     """What became of each subset."""
-    from numba import cuda
-
-    from aesvm.gpu.hull_kernel import find_extreme_points
-
     n_subsets, n, _ = gram.shape
-    absorb = device.array([ABSORB_MOVES, ABSORB_PATIENCE], dtype=np.float64)
-    check = device.array([CHECK_MOVES, CHECK_PATIENCE], dtype=np.float64)
-    shared = n * _row_bytes(gram.dtype)
-    values_before = 8 * n // gram.dtype.itemsize
-    with cuda.gpus[device.number], warnings.catch_warnings():
-        # few blocks, where the first subsets decide whether it is worth it
-        warnings.filterwarnings("ignore", message="Grid size")
-        launch = find_extreme_points[n_subsets, threads or THREADS, _stream(device), shared]
-        launch(gram, sizes, weights, float(tol), absorb, check, values_before, *work)
+    threads = threads or THREADS
+    definitions = f"REAL={cuda.real_name(gram.dtype)}", f"THREADS={threads}"
+    cuda.compiled("hull.cu", *definitions).get_function("find_extreme_points")(
+        (n_subsets,),
+        (threads,),
+        (
+            gram,
+            sizes,
+            weights,
+            np.int32(n),
+            np.int32(work.ledger_rows.shape[1]),
+            np.float64(tol),
+            np.int32(ABSORB_MOVES),
+            np.float64(ABSORB_PATIENCE),
+            np.int32(CHECK_MOVES),
+            np.float64(CHECK_PATIENCE),
+            *work,
+        ),
+        shared_mem=n * _row_bytes(gram.dtype),
+    )
     return device.to_host(work.answers)
-
-
-def _stream(device: Device) -> Any:
-    """The stream on which the device's arrays are computed, as Numba knows it."""
-    from numba import cuda
-
-    number = 0 if device.xp is np else device.xp.cuda.get_current_stream().ptr
-    return cuda.external_stream(number) if number else 0
 
 
 def _combinations(device: Device, work: _Work, answers: NDArray) -> list:
