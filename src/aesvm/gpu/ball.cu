@@ -7,7 +7,9 @@ typedef REAL real;
 
 #define ALL 0xffffffffu
 #define WARPS (THREADS / 32)
-#define AHEAD 4        // rows whose kernel values a thread asks for before it waits for any
+// Rows whose kernel values a thread asks for before it waits for any: without a branch, so that
+// beyond the last it asks for the last again.
+#define AHEAD 4
 #define FAR 1e30       // out of reach of any gradient
 #define BALL_TOL 1e-4  // of the squared radius: how much farther than the sphere a row may be
 
@@ -120,9 +122,8 @@ __device__ __forceinline__ void rank_by_distance(
             real nearer[AHEAD], farther[AHEAD];
 #pragma unroll
             for (int k = 0; k < AHEAD; k++) {
-                const int i = begin + k * THREADS;
-                nearer[k] = i < n ? gram.at(to, i) : 0;
-                farther[k] = i < n ? gram.at(from, i) : 0;
+                const int i = min(begin + k * THREADS, n - 1);
+                nearer[k] = gram.at(to, i), farther[k] = gram.at(from, i);
             }
 #pragma unroll
             for (int k = 0; k < AHEAD; k++) {

@@ -123,14 +123,14 @@ __device__ __forceinline__ void shift(
         real nearer[AHEAD], farther[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
-            const int t = begin + k * THREADS, row = t < m ? members.rows[t] : 0;
-            nearer[k] = t < m ? gram.at(to, row) : 0;
-            farther[k] = t < m && from >= 0 ? gram.at(from, row) : 0;
+            const int row = members.rows[min(begin + k * THREADS, m - 1)];
+            nearer[k] = gram.at(to, row), farther[k] = gram.at(from < 0 ? to : from, row);
         }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
             const int t = begin + k * THREADS;
-            if (t < m) members.g[t] += step * (nearer[k] - farther[k]);
+            const real change = from < 0 ? nearer[k] : nearer[k] - farther[k];
+            if (t < m) members.g[t] += step * change;
         }
     }
 }
@@ -155,17 +155,15 @@ __device__ __forceinline__ Target begin(
         int rows[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
-            const int t = begin + k * THREADS;
-            rows[k] = t < m ? members.rows[t] : 0;
-            slopes[k] = t < m ? -gram.at(i, rows[k]) : 0;
+            rows[k] = members.rows[min(begin + k * THREADS, m - 1)];
+            slopes[k] = -gram.at(i, rows[k]);
         }
 #pragma unroll 4
         for (int a = 0; a < size; a++) {
             const real weight = (real)own.mu[a];
             const int row = members.row(own.support[a], m);
 #pragma unroll
-            for (int k = 0; k < AHEAD; k++)
-                if (begin + k * THREADS < m) slopes[k] += weight * gram.at(row, rows[k]);
+            for (int k = 0; k < AHEAD; k++) slopes[k] += weight * gram.at(row, rows[k]);
         }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
@@ -202,10 +200,8 @@ __device__ __forceinline__ Target best_target(
     for (int begin = threadIdx.x; begin < m; begin += AHEAD * THREADS) {
         real values[AHEAD];
 #pragma unroll
-        for (int k = 0; k < AHEAD; k++) {
-            const int t = begin + k * THREADS;
-            values[k] = t < m ? gram.at(source_row, members.rows[t]) : 0;
-        }
+        for (int k = 0; k < AHEAD; k++)
+            values[k] = gram.at(source_row, members.rows[min(begin + k * THREADS, m - 1)]);
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
             const int t = begin + k * THREADS;

@@ -121,7 +121,7 @@ def _on_device(
     weights = device.array(weights, dtype=np.float64)
     selected = xp.zeros((n_subsets, n), dtype=np.int32)
     residuals, sums = xp.zeros((2, n_subsets, n))
-    parts: list = [None] * n_subsets
+    parts = []
     left = np.arange(n_subsets)
     for entries in _ENTRIES:
         # as many subsets at a time as need no more memory than all of them with the first ledgers
@@ -134,16 +134,15 @@ def _on_device(
             answers = _launch(device, gram[at], sizes[at], weights[at], tol, work, threads)
             selected[at], residuals[at], sums[at] = work.selected, work.residuals, work.sums
             if keep_combinations:
-                for number, part in zip(batch, _combinations(device, work, answers), strict=True):
-                    parts[number] = part
+                parts.append((batch[answers == 0], _combinations(device, work, answers)))
             del work  # before that of the next batch is made
             unfinished.append(batch[answers != 0])
         left = np.concatenate(unfinished)
         if not len(left):
             break
     assert not len(left)
-    chosen = device.to_host(selected).astype(bool)
-    combinations = _joined(chosen, parts) if keep_combinations else None
+    combinations = _joined(parts) if keep_combinations else None
+    chosen = device.to_host(selected.astype(bool))
     return Hulls(chosen, device.to_host(sums), device.to_host(residuals), combinations)
 
 
@@ -209,36 +208,43 @@ def _launch(
     return device.to_host(work.answers)
 
 
-def _combinations(device: Device, work: _Work, answers: NDArray) -> list:
-    """Of each subset that is done, the entries of its rows, those selected left out."""
+def _combinations(device: Device, work: _Work, answers: NDArray) -> Combinations:
+    """Those of the subsets that are done."""
     xp = device.xp
-    lengths = work.length.astype(np.int64).ravel()
-    ends = xp.cumsum(lengths)
-    total = int(ends[-1])
-    every = xp.arange(total)
+    n = work.length.shape[1]
+    done = answers == 0
+    lengths = (work.length + work.selected) * device.array(done)[:, None]
+    counts = lengths.ravel().astype(np.int64)
+    ends = xp.cumsum(counts)
+    every = xp.arange(int(ends[-1]))
     owner = xp.searchsorted(ends, every, side="right")
-    subset = owner // work.length.shape[1]
-    places = work.start.astype(np.int64).ravel()[owner] + every - (ends - lengths)[owner]
+    subset = owner // n
+    places = work.start.ravel()[owner] + every - (ends - counts)[owner]
     places += subset * work.ledger_rows.shape[1]
-    rows = device.to_host(work.ledger_rows.ravel()[places])
-    coefs = device.to_host(work.ledger_coefs.ravel()[places])
-    counts = device.to_host(work.length)
-    cuts = np.cumsum(counts.sum(axis=1))[:-1]
-    found = zip(counts, np.split(rows, cuts), np.split(coefs, cuts), answers, strict=True)
-    return [None if answer else (count, row, coef) for count, row, coef, answer in found]
+    itself = work.selected.ravel()[owner] != 0  # and nothing of it is in the ledger
+    places = xp.where(itself, 0, places)
+    indices = xp.where(itself, owner - subset * n, work.ledger_rows.ravel()[places])
+    coefs = xp.where(itself, 1.0, work.ledger_coefs.ravel()[places])
+    found = device.to_host(lengths.astype(np.intp))[done]
+    return Combinations(found, device.to_host(indices), device.to_host(coefs))
 
 
-def _joined(selected: NDArray[np.bool_], parts: list) -> Combinations:
-    """All subsets' entries, those of representatives among them."""
-    counts = np.stack([count for count, _, _ in parts]).astype(np.intp)
-    lengths = counts + selected
-    of_others = np.repeat(~selected.ravel(), lengths.ravel())
-    indices = np.empty(len(of_others), dtype=np.intp)
-    coefs = np.ones(len(of_others))
-    indices[~of_others] = np.nonzero(selected)[1]
-    indices[of_others] = np.concatenate([rows for _, rows, _ in parts])
-    coefs[of_others] = np.concatenate([coefs for _, _, coefs in parts])
-    return Combinations(lengths, indices, coefs)
+def _joined(parts: list[tuple[NDArray, Combinations]]) -> Combinations:
+    """All subsets' entries, of some subsets each, whose numbers are given."""
+    if len(parts) == 1:
+        return parts[0][1]
+    own = {}
+    for numbers, (lengths, indices, coefs) in parts:
+        ends = np.cumsum(lengths.sum(axis=1))
+        for number, line, end in zip(numbers, lengths, ends, strict=True):
+            part = slice(end - line.sum(), end)
+            own[number] = Combinations(line, indices[part], coefs[part])
+    every = [own[number] for number in sorted(own)]
+    return Combinations(
+        np.stack([one.lengths for one in every]),
+        np.concatenate([one.indices for one in every]),
+        np.concatenate([one.coefs for one in every]),
+    )
 
 
 def _on_host(
