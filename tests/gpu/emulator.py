@@ -1,7 +1,7 @@
 """CuPy's compiled modules on this processor: device code built by the C++ compiler, with fibers.
 
 ``EmulatedModule`` takes the place of ``cupy.RawModule`` and works on NumPy arrays, so that the very
-code of ``tiles.cu`` and ``steps.cu`` is tested where there is no GPU.
+code of the files ``.cu`` is tested where there is no GPU.
 """
 
 from __future__ import annotations

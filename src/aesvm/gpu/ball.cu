@@ -71,7 +71,7 @@ __device__ __forceinline__ double sum_of_warp(double x)
 }
 
 // The row farthest from the centre, and the one on the sphere that is nearest to it.
-struct Ends { double low, high, weight; int farthest, source; };
+struct alignas(16) Ends { double low, high, weight; int farthest, source; };
 
 __device__ __forceinline__ Ends ends_of_block(Ends own, Ends *of_warp)
 {

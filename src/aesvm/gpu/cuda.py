@@ -1,4 +1,4 @@
-"""Operations compiled for a GPU: those of ``tiles.cu`` and ``steps.cu``, by CuPy."""
+"""Operations compiled for a GPU, by CuPy: those of ``tiles.cu`` and ``steps.cu``."""
 
 from __future__ import annotations
 

@@ -23,9 +23,7 @@ MEMORY_SHARE = 0.8
 #: for them again, and wait.
 _POOLED_BYTES = 2.0**30
 
-_INSTALL = (
-    'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]" and "numba-cuda[cu13]")'
-)
+_INSTALL = 'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]")'
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ __device__ __forceinline__ void shift(
 }
 
 // The member at which a check starts, or to which weight moves: what a warp found, and all did.
-struct Target {
+struct alignas(16) Target {
     float gain;
     int at;
     real least;  // of g; at the start, of half the squared distances
@@ -427,7 +427,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 640 / THREADS) find_extrem
             }
             const bool joins = !found.inside && phase != PRUNE;
             const bool leaves = found.inside && phase == PRUNE;
-            if (leaves) __syncthreads();  // the rows of the combination have been read
+            // Others may still be reading rows of the combination. Row i is none of them: what changes
+            // are its own place, and the one behind the last.
             if (thread == 0 && joins) {
                 members.rows[m] = i;
                 members.diag[m] = gram.at(i, i);
