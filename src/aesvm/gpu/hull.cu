@@ -144,7 +144,7 @@ struct alignas(16) Target {
 };
 
 // The gradient of a combination. Where there is none, the member nearest to row i.
-__device__ __forceinline__ Target begin(
+__device__ __forceinline__ Target find_gradient(
     const Gram gram, const Members members, const Combination &own, int size, int m, int i,
     int place, Target *of_warp)
 {
@@ -277,17 +277,17 @@ __device__ __forceinline__ Answer check(
         p = residual(gram, members, own, size, m, i);
         if (p <= tol) return {true, size, p};
     }
-    const Target start = begin(gram, members, own, size, m, i, place, targets);
+    const Target nearest = find_gradient(gram, members, own, size, m, i, place, targets);
     // The start is a move too: from nowhere to the nearest member, or none at all.
     double step = 0;
     int to = -1, from = -1;
     if (size == 0) {
-        if (!(start.least < 0.5 * FAR)) return {false, 0, 0};
-        if (threadIdx.x == 0) own.support[0] = start.at, own.mu[0] = 1, own.size = 1;
+        if (!(nearest.least < 0.5 * FAR)) return {false, 0, 0};
+        if (threadIdx.x == 0) own.support[0] = nearest.at, own.mu[0] = 1, own.size = 1;
         step = 1;
-        to = members.row(start.at, m);
-        dot = -(double)start.slope;
-        p = square - 2 * dot + (double)members.diag[start.at];
+        to = members.row(nearest.at, m);
+        dot = -(double)nearest.slope;
+        p = square - 2 * dot + (double)members.diag[nearest.at];
     } else {
         for (int a = lane; a < size; a += 32)
             dot += own.mu[a] * (double)gram.at(i, members.row(own.support[a], m));
@@ -366,11 +366,11 @@ __device__ __forceinline__ void write_out(
 
 // Reduce subset b of a batch in block b.
 //
-// gram (subsets, n, n), n even, of which each subset has sizes[b] rows; weights (subsets, n).
+// grams (subsets, n, n), of which each subset has sizes[b] rows; weights (subsets, n).
 // Written: the combinations, of row i length[i] entries of the ledger (subsets, n_entries) from
 // start[i] on, none of a row that is selected; whether it is; its squared distance from its
 // combination; the weight that it stands for, where it is. answers[b]: DONE, or LEDGER_FULL, and
-// nothing else that was written is of use. ``order`` is scratch; n_entries may be over any size.
+// nothing else that was written is of use. ``order`` is scratch.
 //
 // Five blocks of 128 threads share a multiprocessor, so that 132 of those are enough for 581,012
 // rows in subsets of 1,000. Shared memory: (8 + max(8, 2 sizeof(real))) n bytes.
