@@ -1,8 +1,9 @@
 // Device code on this processor: threads of a block are fibers, which take turns at barriers.
 //
 // Blocks run one after another, so that memory which a block shares may be static. Slow, and exact:
-// it is for tests of what kernels compute, where there is a C++ compiler and no GPU. The last block
-// and thread come first where the environment has BACKWARDS: what differs then lacks a barrier.
+// it is for tests of what kernels compute, where there is a C++ compiler and no GPU. A warp runs as far
+// as it can before the next one does: the first warp is ahead of the others, or the last block, warp
+// and thread are, where the environment has BACKWARDS. What differs then lacks a barrier.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -38,6 +39,7 @@ struct Fiber {
     ucontext_t context;
     std::vector<char> stack;
     bool done;
+    long barriers;  // of the block, that it has come to
     uint64_t given;
 };
 
@@ -60,6 +62,8 @@ static void wait(Barrier &barrier)
     while (barrier.passed == before) yield();
 }
 
+static bool can_run(const Fiber &fiber) { return !fiber.done && fiber.barriers <= block.passed; }
+
 static void wait_for_warp() { wait(warps[current / 32]); }
 
 // What the lanes of a warp give, by lane.
@@ -79,8 +83,9 @@ template <class T> static std::vector<T> lanes(T own)
     return all;
 }
 
-// Positions that were no positions, since this was asked for last; the first is read in their place.
-static long n_beyond;
+// Positions that were no positions, in whose place the first is read; threads that wait for others
+// which are done.
+static long n_beyond, n_stuck;
 
 static int within(int at, int size)
 {
@@ -89,11 +94,13 @@ static int within(int at, int size)
     return 0;
 }
 
-extern "C" __attribute__((visibility("default"))) long positions_beyond()
+extern "C" __attribute__((visibility("default"))) bool went_well() { return !n_beyond && !n_stuck; }
+
+static bool any_can_run()
 {
-    const long n = n_beyond;
-    n_beyond = 0;
-    return n;
+    for (const Fiber &fiber : fibers)
+        if (can_run(fiber)) return true;
+    return false;
 }
 
 static void begin() { body(); fibers[current].done = true; yield(); }
@@ -101,6 +108,7 @@ static void begin() { body(); fibers[current].done = true; yield(); }
 static void launch(unsigned across, unsigned down, unsigned threads, std::function<void()> kernel)
 {
     body = kernel;
+    n_beyond = n_stuck = 0;
     blockDim = {threads, 1};
     fibers.resize(threads);
     warps.assign((threads + 31) / 32, {32, 0, 0});
@@ -113,28 +121,38 @@ static void launch(unsigned across, unsigned down, unsigned threads, std::functi
             for (Fiber &fiber : fibers) {
                 fiber.stack.resize(1 << 16);
                 fiber.done = false;
+                fiber.barriers = block.passed;
                 getcontext(&fiber.context);
                 fiber.context.uc_stack.ss_sp = fiber.stack.data();
                 fiber.context.uc_stack.ss_size = fiber.stack.size();
                 fiber.context.uc_link = &scheduler;
                 makecontext(&fiber.context, begin, 0);
             }
-            for (bool left = true; left;) {
-                left = false;
-                for (unsigned k = 0; k < threads; k++) {
+            for (unsigned k = 0; k < threads;) {
+                bool runs = false;
+                const unsigned first = k / 32 * 32;
+                for (k = first; k < first + 32 && k < threads; k++) {
                     current = turn(k, threads);
-                    if (fibers[current].done) continue;
+                    if (!can_run(fibers[current])) continue;
                     threadIdx = {current, 0};
                     swapcontext(&scheduler, &fibers[current].context);
-                    left = true;
+                    runs = true;
                 }
+                // the same warp again; where it can do nothing, the next; after the last, the first
+                if (runs) k = first;
+                else if (k >= threads && any_can_run()) k = 0;
             }
+            for (const Fiber &fiber : fibers) n_stuck += !fiber.done;
         }
 }
 
 }  // namespace emulation
 
-static void __syncthreads() { emulation::wait(emulation::block); }
+static void __syncthreads()
+{
+    emulation::fibers[emulation::current].barriers++;
+    emulation::wait(emulation::block);
+}
 
 template <class T> static T __shfl_down_sync(unsigned, T own, unsigned step)
 {

@@ -46,20 +46,20 @@ class EmulatedModule:
         self.library = ctypes.CDLL(str(library))
 
     def get_function(self, name):
-        return _Kernel(getattr(self.library, f"launch_{name}"), self.library.positions_beyond)
+        return _Kernel(getattr(self.library, f"launch_{name}"), self.library.went_well)
 
 
 class _Kernel:
     max_dynamic_shared_size_bytes = 0
 
-    def __init__(self, launch, positions_beyond):
-        self.launch, self.positions_beyond = launch, positions_beyond
+    def __init__(self, launch, went_well):
+        self.launch, self.went_well = launch, went_well
 
     def __call__(self, grid, block, arguments, shared_mem=0):
         across, down = (*grid, 1)[:2]
         self.launch(across, down, block[0], *(_argument(one) for one in arguments))
-        if self.positions_beyond():
-            raise IndexError("the kernel reads where nothing is.")
+        if not self.went_well():
+            raise RuntimeError("the kernel reads where nothing is, or its threads wait forever.")
 
 
 def _argument(value):
