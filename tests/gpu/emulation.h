@@ -39,7 +39,8 @@ struct Fiber {
     ucontext_t context;
     std::vector<char> stack;
     bool done;
-    long barriers;  // of the block, that it has come to
+    Barrier *waits_for;
+    long until;  // that has been passed so often
     uint64_t given;
 };
 
@@ -59,10 +60,16 @@ static void wait(Barrier &barrier)
         barrier.come = 0, barrier.passed++;
         return;
     }
-    while (barrier.passed == before) yield();
+    fibers[current].waits_for = &barrier;
+    fibers[current].until = before + 1;
+    yield();
+    fibers[current].waits_for = nullptr;
 }
 
-static bool can_run(const Fiber &fiber) { return !fiber.done && fiber.barriers <= block.passed; }
+static bool can_run(const Fiber &fiber)
+{
+    return !fiber.done && (!fiber.waits_for || fiber.waits_for->passed >= fiber.until);
+}
 
 static void wait_for_warp() { wait(warps[current / 32]); }
 
@@ -83,8 +90,8 @@ template <class T> static std::vector<T> lanes(T own)
     return all;
 }
 
-// Positions that were no positions, in whose place the first is read; threads that wait for others
-// which are done.
+// Positions that were no positions, in whose place the first is read; threads that wait for
+// others which do not come.
 static long n_beyond, n_stuck;
 
 static int within(int at, int size)
@@ -94,7 +101,7 @@ static int within(int at, int size)
     return 0;
 }
 
-extern "C" __attribute__((visibility("default"))) bool went_well() { return !n_beyond && !n_stuck; }
+extern "C" __attribute__((visibility("default"))) int went_well() { return !n_beyond && !n_stuck; }
 
 static bool any_can_run()
 {
@@ -121,7 +128,7 @@ static void launch(unsigned across, unsigned down, unsigned threads, std::functi
             for (Fiber &fiber : fibers) {
                 fiber.stack.resize(1 << 16);
                 fiber.done = false;
-                fiber.barriers = block.passed;
+                fiber.waits_for = nullptr;
                 getcontext(&fiber.context);
                 fiber.context.uc_stack.ss_sp = fiber.stack.data();
                 fiber.context.uc_stack.ss_size = fiber.stack.size();
@@ -143,16 +150,13 @@ static void launch(unsigned across, unsigned down, unsigned threads, std::functi
                 else if (k >= threads && any_can_run()) k = 0;
             }
             for (const Fiber &fiber : fibers) n_stuck += !fiber.done;
+            if (n_stuck) return;
         }
 }
 
 }  // namespace emulation
 
-static void __syncthreads()
-{
-    emulation::fibers[emulation::current].barriers++;
-    emulation::wait(emulation::block);
-}
+static void __syncthreads() { emulation::wait(emulation::block); }
 
 template <class T> static T __shfl_down_sync(unsigned, T own, unsigned step)
 {
