@@ -1,8 +1,8 @@
 // Device code on this processor: threads of a block are fibers, which take turns at barriers.
 //
 // Blocks run one after another, so that memory which a block shares may be static. Slow, and exact:
-// it is for tests of what kernels compute, where there is a C++ compiler and no GPU. A warp runs as far
-// as it can before the next one does: the first warp is ahead of the others, or the last block, warp
+// it is for tests of what kernels compute, where there is a C++ compiler and no GPU. A warp runs as
+// far as it can before the next one does: the first is ahead of the others, or the last block, warp
 // and thread are, where the environment has BACKWARDS. What differs then lacks a barrier.
 #include <cmath>
 #include <cstdint>

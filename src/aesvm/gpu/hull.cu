@@ -5,13 +5,14 @@
 //   THREADS  of a block: a multiple of 32, at most 256
 //
 // The same phases in the same order as there, and the same CheckPoint. What differs is where things
-// are: the gradient, the members and the combination that is worked on lie in shared memory; members
-// are gathered from the Gram block itself; and the ledger, in global memory, has the combinations.
+// are: the gradient, the members and the combination that is worked on lie in shared memory;
+// members are gathered from the Gram block itself; and the ledger, in global memory, has the
+// combinations.
 //
 // All threads of a block take every branch together: each of them computes the numbers that decide
-// from what is shared. Thread k looks at members k, k + THREADS, ..., and no other writes to what is
-// theirs. Minima go to the lowest position, and sums have an order that depends on sizes alone:
-// nothing depends on the order in which threads come by.
+// from what is shared. Thread k looks at members k, k + THREADS, ..., and no other thread changes
+// their gradient. Minima go to the lowest position, and sums have an order that depends on sizes
+// alone: nothing depends on the order in which threads come by.
 
 #include "ball.cu"
 
@@ -427,8 +428,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 640 / THREADS) find_extrem
             }
             const bool joins = !found.inside && phase != PRUNE;
             const bool leaves = found.inside && phase == PRUNE;
-            // Others may still be reading rows of the combination. Row i is none of them: what changes
-            // are its own place, and the one behind the last.
+            // Others may still be reading rows of the combination. Row i is none of them: what
+            // changes is its own place, or the one behind the last.
             if (thread == 0 && joins) {
                 members.rows[m] = i;
                 members.diag[m] = gram.at(i, i);
