@@ -20,7 +20,7 @@ import numpy as np
 
 from aesvm.gpu.derive import cut_on_device, in_turn, reduce_on_device
 from aesvm.gpu.devices import Device
-from aesvm.gpu.hull import most_rows, reduce_batch, simulated
+from aesvm.gpu.hull import most_rows, reduce_batch
 from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.kernels import kernel_matrix
 from aesvm.runtime.progress import Silence
@@ -135,7 +135,7 @@ def main() -> None:
         clock, outcome = one_fit(device, X, y, given.gamma, given.combinations)
         print(f"fit {turn}{' (compiles)' if turn == 0 else ''}: {outcome}")
         show(clock)
-    if not given.stand_in and not simulated():
+    if not given.stand_in:
         parts(device, X, y, given.gamma)
 
 

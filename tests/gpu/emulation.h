@@ -1,8 +1,9 @@
 // Device code on this processor: threads of a block are fibers, which take turns at barriers.
 //
 // Blocks run one after another, so that memory which a block shares may be static. Slow, and exact:
-// it is for tests of what kernels compute, where there is a C++ compiler and no GPU. The last block
-// and thread come first where the environment has BACKWARDS: what differs then lacks a barrier.
+// it is for tests of what kernels compute, where there is a C++ compiler and no GPU. A warp runs as
+// far as it can before the next one does: the first is ahead of the others, or the last block, warp
+// and thread are, where the environment has BACKWARDS. What differs then lacks a barrier.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -21,6 +22,7 @@ using std::fabs; using std::fmax; using std::fmin; using std::isnan; using std::
 #define __launch_bounds__(...)
 #define __shared__ static
 #define DYNAMIC_SHARED(type, name) static type name[1 << 14]
+#define WITHIN(at, size) emulation::within(at, size)
 
 struct Dim { unsigned x, y; };
 static Dim blockIdx, blockDim, threadIdx;
@@ -37,6 +39,8 @@ struct Fiber {
     ucontext_t context;
     std::vector<char> stack;
     bool done;
+    Barrier *waits_for;
+    long until;  // that has been passed so often
     uint64_t given;
 };
 
@@ -56,7 +60,15 @@ static void wait(Barrier &barrier)
         barrier.come = 0, barrier.passed++;
         return;
     }
-    while (barrier.passed == before) yield();
+    fibers[current].waits_for = &barrier;
+    fibers[current].until = before + 1;
+    yield();
+    fibers[current].waits_for = nullptr;
+}
+
+static bool can_run(const Fiber &fiber)
+{
+    return !fiber.done && (!fiber.waits_for || fiber.waits_for->passed >= fiber.until);
 }
 
 static void wait_for_warp() { wait(warps[current / 32]); }
@@ -78,11 +90,32 @@ template <class T> static std::vector<T> lanes(T own)
     return all;
 }
 
+// Positions that were no positions, in whose place the first is read; threads that wait for
+// others which do not come.
+static long n_beyond, n_stuck;
+
+static int within(int at, int size)
+{
+    if (at >= 0 && at < size) return at;
+    n_beyond++;
+    return 0;
+}
+
+extern "C" __attribute__((visibility("default"))) int went_well() { return !n_beyond && !n_stuck; }
+
+static bool any_can_run()
+{
+    for (const Fiber &fiber : fibers)
+        if (can_run(fiber)) return true;
+    return false;
+}
+
 static void begin() { body(); fibers[current].done = true; yield(); }
 
 static void launch(unsigned across, unsigned down, unsigned threads, std::function<void()> kernel)
 {
     body = kernel;
+    n_beyond = n_stuck = 0;
     blockDim = {threads, 1};
     fibers.resize(threads);
     warps.assign((threads + 31) / 32, {32, 0, 0});
@@ -95,22 +128,29 @@ static void launch(unsigned across, unsigned down, unsigned threads, std::functi
             for (Fiber &fiber : fibers) {
                 fiber.stack.resize(1 << 16);
                 fiber.done = false;
+                fiber.waits_for = nullptr;
                 getcontext(&fiber.context);
                 fiber.context.uc_stack.ss_sp = fiber.stack.data();
                 fiber.context.uc_stack.ss_size = fiber.stack.size();
                 fiber.context.uc_link = &scheduler;
                 makecontext(&fiber.context, begin, 0);
             }
-            for (bool left = true; left;) {
-                left = false;
-                for (unsigned k = 0; k < threads; k++) {
+            for (unsigned k = 0; k < threads;) {
+                bool runs = false;
+                const unsigned first = k / 32 * 32;
+                for (k = first; k < first + 32 && k < threads; k++) {
                     current = turn(k, threads);
-                    if (fibers[current].done) continue;
+                    if (!can_run(fibers[current])) continue;
                     threadIdx = {current, 0};
                     swapcontext(&scheduler, &fibers[current].context);
-                    left = true;
+                    runs = true;
                 }
+                // the same warp again; where it can do nothing, the next; after the last, the first
+                if (runs) k = first;
+                else if (k >= threads && any_can_run()) k = 0;
             }
+            for (const Fiber &fiber : fibers) n_stuck += !fiber.done;
+            if (n_stuck) return;
         }
 }
 
@@ -123,6 +163,12 @@ template <class T> static T __shfl_down_sync(unsigned, T own, unsigned step)
     const std::vector<T> all = emulation::lanes(own);
     const unsigned from = emulation::current % 32 + step;
     return from < all.size() ? all[from] : own;
+}
+
+template <class T> static T __shfl_xor_sync(unsigned, T own, unsigned mask)
+{
+    const std::vector<T> all = emulation::lanes(own);
+    return all[emulation::current % 32 ^ mask];
 }
 
 static unsigned __ballot_sync(unsigned, bool flag)
@@ -147,5 +193,8 @@ static unsigned __reduce_max_sync(unsigned, unsigned own)
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static int __ffs(unsigned bits) { return __builtin_ffs(bits); }
 static unsigned __float_as_uint(float x) { unsigned u; std::memcpy(&u, &x, 4); return u; }
+static int64_t __double_as_longlong(double x) { int64_t u; std::memcpy(&u, &x, 8); return u; }
+static double __longlong_as_double(int64_t u) { double x; std::memcpy(&x, &u, 8); return x; }
 static float __uint_as_float(unsigned u) { float x; std::memcpy(&x, &u, 4); return x; }
+template <class T> static T __ldg(const T *from) { return *from; }
 static void atomicAdd(double *to, double value) { *to += value; }

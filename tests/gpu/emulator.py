@@ -1,7 +1,7 @@
 """CuPy's compiled modules on this processor: device code built by the C++ compiler, with fibers.
 
 ``EmulatedModule`` takes the place of ``cupy.RawModule`` and works on NumPy arrays, so that the very
-code of ``tiles.cu`` and ``steps.cu`` is tested where there is no GPU.
+code of the files ``.cu`` is tested where there is no GPU.
 """
 
 from __future__ import annotations
@@ -48,19 +48,22 @@ class EmulatedModule:
         self.library = ctypes.CDLL(str(library))
 
     def get_function(self, name):
-        return _Kernel(getattr(self.library, f"launch_{name}"))
+        return _Kernel(getattr(self.library, f"launch_{name}"), self.library.went_well)
 
 
 class _Kernel:
     max_dynamic_shared_size_bytes = 0
 
-    def __init__(self, launch):
-        self.launch = launch
+    def __init__(self, launch, went_well):
+        self.launch, self.went_well = launch, went_well
 
     def __call__(self, grid, block, arguments, shared_mem=0):
         across, down = (*grid, 1)[:2]
         with _LOCK:  # what a block shares is static
             self.launch(across, down, block[0], *(_argument(one) for one in arguments))
+            went_well = self.went_well()
+        if not went_well:
+            raise RuntimeError("the kernel reads where nothing is, or its threads wait forever.")
 
 
 def _argument(value):
@@ -90,7 +93,6 @@ def emulate(folder):
 
         here = folder / f"{name}-{abs(hash(definitions))}"
         here.mkdir(exist_ok=True)
-        code = (Path(cuda.__file__).parent / name).read_text()
-        return EmulatedModule(code, tuple(f"-D{one}" for one in definitions), here)
+        return EmulatedModule(cuda.source(name), tuple(f"-D{one}" for one in definitions), here)
 
     return module

@@ -1,39 +1,13 @@
-"""The device's hull: its kernel runs in Numba's simulator, in a process of its own."""
+"""The device's hull: its kernel, built for this processor, with fibers for its threads."""
 
 import numpy as np
 import pytest
 
 from aesvm.gpu import hull
 from aesvm.gpu.devices import Device
-from aesvm.gpu.hull import Combinations, Hulls, most_rows, reduce_batch
-from tests import children
+from aesvm.gpu.hull import most_rows, reduce_batch
 
 TOL = 1e-3
-
-SIMULATE = """
-import sys
-import numpy as np
-sys.setswitchinterval(1e-6)  # simulated threads wait for each other at every step
-try:
-    import numba.cuda
-except ImportError:
-    sys.exit("no simulator")
-from aesvm.gpu import hull
-from aesvm.gpu.devices import Device
-
-given, out, threads, entries = sys.argv[1:]
-hull._ENTRIES = tuple(int(one) for one in entries.split(","))
-problem = np.load(given)
-found = hull._on_device(
-    Device("cuda:0", np, None), problem["gram"], problem["sizes"], problem["weights"],
-    float(problem["tol"]), True, int(threads),
-)
-lengths, indices, coefs = found.combinations
-np.savez(
-    out, selected=found.selected, weights=found.weights, residuals=found.residuals,
-    lengths=lengths, indices=indices, coefs=coefs,
-)
-"""
 
 
 def clouds(dtype, n=32):
@@ -48,15 +22,24 @@ def clouds(dtype, n=32):
     return {"gram": gram, "sizes": sizes, "weights": weights, "tol": TOL}
 
 
-def simulate(folder, problem, threads, entries="16,256"):
-    pytest.importorskip("numba.cuda")
-    given, out = folder / "given.npz", folder / "found.npz"
-    np.savez(given, **problem)
-    command = children.code(SIMULATE, given, out, threads, entries)
-    children.run(command, env={"NUMBA_ENABLE_CUDASIM": "1"})
-    found = np.load(out)
-    combinations = Combinations(found["lengths"], found["indices"], found["coefs"])
-    return Hulls(found["selected"], found["weights"], found["residuals"], combinations)
+def crowds(dtype, n=160):
+    """Two subsets of which members leave that others lean on, with rows close to others.
+
+    One is wide, and keeps many rows.
+    """
+    rng = np.random.default_rng(5)
+    gram = np.empty((2, n, n), dtype=dtype)
+    for own, width in zip(gram, (3, 6), strict=True):
+        x = rng.normal(size=(n, width))
+        x[-20:] = x[:20] + rng.normal(size=(20, width)) / 100
+        own[...] = np.exp(-0.05 * np.square(x[:, None] - x[None]).sum(axis=2))
+    weights = rng.uniform(0.5, 2.0, size=(2, n)) * (np.arange(n) < [[n], [n - 1]])
+    return {"gram": gram, "sizes": np.array([n, n - 1]), "weights": weights, "tol": TOL}
+
+
+def on_device(device, problem, threads):
+    gram, sizes, weights, tol = (problem[name] for name in ("gram", "sizes", "weights", "tol"))
+    return hull._on_device(device, gram, sizes, weights, tol, True, threads)
 
 
 def on_host(problem):
@@ -91,10 +74,11 @@ def check(problem, hulls):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "threads"), [(np.float32, 4), (np.float64, 16)])
-def test_the_kernel_keeps_the_bound_with_as_few_rows_as_the_host(tmp_path, dtype, threads):
-    problem = clouds(dtype)
-    hulls, host = simulate(tmp_path, problem, threads), on_host(problem)
+@pytest.mark.parametrize("problem", [clouds, crowds])
+@pytest.mark.parametrize(("dtype", "threads"), [(np.float32, 32), (np.float64, 128)])
+def test_the_kernel_keeps_the_bound_with_as_few_rows_as_the_host(emulated, dtype, threads, problem):
+    problem = problem(dtype)
+    hulls, host = on_device(emulated, problem, threads), on_host(problem)
     check(problem, hulls)
     check(problem, host)
     few = host.selected.sum(axis=1)
@@ -103,10 +87,28 @@ def test_the_kernel_keeps_the_bound_with_as_few_rows_as_the_host(tmp_path, dtype
 
 
 @pytest.mark.slow
-def test_a_ledger_that_is_full_is_made_longer(tmp_path):
+@pytest.mark.parametrize(("dtype", "threads"), [(np.float32, 64), (np.float64, 128)])
+def test_nothing_depends_on_which_thread_comes_first(emulated, monkeypatch, dtype, threads):
+    monkeypatch.setattr(hull, "ABSORB_MOVES", 2)  # some checks end by that
+    problem = crowds(dtype)
+    found = on_device(emulated, problem, threads)
+    check(problem, found)
+    monkeypatch.setenv("BACKWARDS", "1")
+    again = on_device(emulated, problem, threads)
+    check(problem, again)
+    np.testing.assert_array_equal(found.selected, again.selected)
+    np.testing.assert_array_equal(found.residuals, again.residuals)
+    np.testing.assert_array_equal(found.weights, again.weights)
+    for one, other in zip(found.combinations, again.combinations, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_a_ledger_that_is_full_is_made_longer(emulated, monkeypatch):
     problem = clouds(np.float32, n=24)
-    roomy = simulate(tmp_path, problem, 4)
-    tight = simulate(tmp_path, problem, 4, "1,256")
+    roomy = on_device(emulated, problem, 32)
+    monkeypatch.setattr(hull, "_ENTRIES", (1, 256))
+    tight = on_device(emulated, problem, 32)
     check(problem, tight)
     np.testing.assert_array_equal(tight.selected, roomy.selected)
     np.testing.assert_array_equal(tight.residuals, roomy.residuals)
@@ -135,24 +137,25 @@ def test_longer_ledgers_take_no_more_memory(monkeypatch):
 
 
 @pytest.mark.slow
-def test_points_on_a_line_need_its_two_ends(tmp_path):
+def test_points_on_a_line_need_its_two_ends(emulated):
     x = np.array([3.0, 0.0, 5.0, 1.0, 4.0, 5.0])
     gram = np.multiply.outer(x, x)[None]
     weights = np.ones((1, 6))
     problem = {"gram": gram, "sizes": np.array([6]), "weights": weights, "tol": 1e-9}
-    hulls = simulate(tmp_path, problem, 4)
+    hulls = on_device(emulated, problem, 32)
     check(problem, hulls)
     assert sorted(x[hulls.selected[0]]) == [0.0, 5.0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [-1e35, 1e35, np.nan])
-def test_values_out_of_any_reach_are_read_within_the_subset(tmp_path, scale):
-    """The simulator refuses to read beyond; none of the rows can be represented by others."""
-    gram = np.full((1, 6, 6), scale)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_out_of_any_reach_are_read_within_the_subset(emulated, dtype, scale):
+    """The emulator refuses to read beyond; none of the rows can be represented by others."""
+    gram = np.full((1, 6, 6), scale, dtype=dtype)
     weights = np.ones((1, 6))
     problem = {"gram": gram, "sizes": np.array([6]), "weights": weights, "tol": 1e-3}
-    assert simulate(tmp_path, problem, 4).selected.any()
+    assert on_device(emulated, problem, 32).selected.any()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -1,7 +1,8 @@
-"""Operations compiled for a GPU: ``tiles.cu``, ``sparse.cu`` and ``steps.cu``, by CuPy."""
+"""Operations compiled for a GPU, by CuPy: those of ``tiles.cu``, ``sparse.cu`` and ``steps.cu``."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,14 @@ def compiled(name: str, *definitions: str) -> Any:
     """The kernels of a file of this folder."""
     import cupy
 
-    code = (_FOLDER / name).read_text()
     options = ("-std=c++17", *(f"-D{one}" for one in definitions))
-    return cupy.RawModule(code=code, options=options)
+    return cupy.RawModule(code=source(name), options=options)
+
+
+def source(name: str) -> str:
+    """A file of this folder, with those that it includes: CuPy knows it again by its text alone."""
+    code = (_FOLDER / name).read_text()
+    return re.sub(r'#include "(\w+\.cu)"', lambda found: source(found.group(1)), code)
 
 
 def real_name(dtype: np.dtype) -> str:

@@ -23,9 +23,7 @@ MEMORY_SHARE = 0.8
 #: for them again, and wait.
 _POOLED_BYTES = 2.0**30
 
-_INSTALL = (
-    'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]" and "numba-cuda[cu13]")'
-)
+_INSTALL = 'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]")'
 
 
 @dataclass(frozen=True)
@@ -54,12 +52,13 @@ class Device:
         """Values as an array of the device."""
         return self.xp.asarray(values, dtype=dtype)
 
-    def large_array(self, values: NDArray) -> Any:
-        """Values of the host as an array of the device.
+    def large_array(self, values: Any) -> Any:
+        """Many values as an array of the device.
 
         CuPy would copy them by way of page-locked memory, which it keeps.
         """
-        if values.nbytes < _POOLED_BYTES / 16 or not hasattr(self.xp, "cuda"):
+        of_host = isinstance(values, np.ndarray) and hasattr(self.xp, "cuda")
+        if not of_host or values.nbytes < _POOLED_BYTES / 16:
             return self.array(values)
         found = self.xp.empty(values.shape, dtype=values.dtype)
         found.set(np.ascontiguousarray(values))

@@ -1,19 +1,18 @@
 """Approximate extreme points of a batch of subsets, on the device.
 
 The mathematics is that of ``sets.hull``, the bound of every residual included. Where there is a
-GPU, or Numba's simulator of one, a thread block reduces each subset (``hull_kernel``); where NumPy
-stands in for a GPU and nothing simulates it, the compiled code of ``sets.hull`` does.
+GPU, a thread block reduces each subset (``hull.cu``); where NumPy stands in for a GPU, the compiled
+code of ``sets.hull`` does.
 """
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core import config
 from numpy.typing import NDArray
 
+from aesvm.gpu import cuda
 from aesvm.gpu.devices import Device
 from aesvm.sets.hull import (
     ABSORB_MOVES,
@@ -24,7 +23,8 @@ from aesvm.sets.hull import (
 )
 from aesvm.sets.workspace import Workspace
 
-#: Threads of a block: two members to a thread where a subset of 1,000 rows keeps a quarter of them.
+#: Threads of a block, a multiple of 32 and at most 256: two members to a thread where a subset of
+#: 1,000 rows keeps a quarter of them.
 THREADS = 128
 
 #: Entries of the ledger per row; a subset that needs more is reduced once more. The last is enough
@@ -32,8 +32,8 @@ THREADS = 128
 #: and is written down at most once in each of three phases.
 _ENTRIES = 16, 64, 3 * (ABSORB_MOVES + 2 * CHECK_MOVES + 1)
 
-#: Shared memory that a block has without being asked, less what the kernel declares.
-_SHARED_BYTES = 49_152 - 9_216
+#: Shared memory that a block has without being asked, less what ``hull.cu`` declares.
+_SHARED_BYTES = 49_152 - 4_096
 
 
 class Hulls(NamedTuple):
@@ -96,14 +96,9 @@ def reduce_batch(
     array([[ True, False,  True, False],
            [ True, False, False,  True]])
     """
-    if device.xp is np and not simulated():
+    if device.xp is np:
         return _on_host(gram, sizes, weights, tol, keep_combinations)
     return _on_device(device, gram, sizes, weights, tol, keep_combinations)
-
-
-def simulated() -> bool:
-    """Whether Numba simulates a GPU (environment variable NUMBA_ENABLE_CUDASIM=1)."""
-    return bool(getattr(config, "ENABLE_CUDASIM", False))
 
 
 def _row_bytes(dtype: np.dtype) -> int:
@@ -126,7 +121,7 @@ def _on_device(
     weights = device.array(weights, dtype=np.float64)
     selected = xp.zeros((n_subsets, n), dtype=np.int32)
     residuals, sums = xp.zeros((2, n_subsets, n))
-    parts: list = [None] * n_subsets
+    parts = []
     left = np.arange(n_subsets)
     for entries in _ENTRIES:
         # as many subsets at a time as need no more memory than all of them with the first ledgers
@@ -139,21 +134,20 @@ def _on_device(
             answers = _launch(device, gram[at], sizes[at], weights[at], tol, work, threads)
             selected[at], residuals[at], sums[at] = work.selected, work.residuals, work.sums
             if keep_combinations:
-                for number, part in zip(batch, _combinations(device, work, answers), strict=True):
-                    parts[number] = part
+                parts.append((batch[answers == 0], _combinations(device, work, answers)))
             del work  # before that of the next batch is made
             unfinished.append(batch[answers != 0])
         left = np.concatenate(unfinished)
         if not len(left):
             break
     assert not len(left)
-    chosen = device.to_host(selected).astype(bool)
-    combinations = _joined(chosen, parts) if keep_combinations else None
+    combinations = _joined(parts) if keep_combinations else None
+    chosen = device.to_host(selected.astype(bool))
     return Hulls(chosen, device.to_host(sums), device.to_host(residuals), combinations)
 
 
 class _Work(NamedTuple):
-    """What a launch writes; see ``hull_kernel.find_extreme_points``."""
+    """What a launch writes; see ``find_extreme_points`` of ``hull.cu``."""
 
     ledger_rows: Any
     ledger_coefs: Any
@@ -190,61 +184,67 @@ def _launch(
     threads: int | None,
 ) -> NDArray:
     """What became of each subset."""
-    from numba import cuda
-
-    from aesvm.gpu.hull_kernel import find_extreme_points
-
     n_subsets, n, _ = gram.shape
-    absorb = device.array([ABSORB_MOVES, ABSORB_PATIENCE], dtype=np.float64)
-    check = device.array([CHECK_MOVES, CHECK_PATIENCE], dtype=np.float64)
-    shared = n * _row_bytes(gram.dtype)
-    values_before = 8 * n // gram.dtype.itemsize
-    with cuda.gpus[device.number], warnings.catch_warnings():
-        # few blocks, where the first subsets decide whether it is worth it
-        warnings.filterwarnings("ignore", message="Grid size")
-        launch = find_extreme_points[n_subsets, threads or THREADS, _stream(device), shared]
-        launch(gram, sizes, weights, float(tol), absorb, check, values_before, *work)
+    threads = threads or THREADS
+    definitions = f"REAL={cuda.real_name(gram.dtype)}", f"THREADS={threads}"
+    cuda.compiled("hull.cu", *definitions).get_function("find_extreme_points")(
+        (n_subsets,),
+        (threads,),
+        (
+            gram,
+            sizes,
+            weights,
+            np.int32(n),
+            np.int32(work.ledger_rows.shape[1]),
+            np.float64(tol),
+            np.int32(ABSORB_MOVES),
+            np.float64(ABSORB_PATIENCE),
+            np.int32(CHECK_MOVES),
+            np.float64(CHECK_PATIENCE),
+            *work,
+        ),
+        shared_mem=n * _row_bytes(gram.dtype),
+    )
     return device.to_host(work.answers)
 
 
-def _stream(device: Device) -> Any:
-    """The stream on which the device's arrays are computed, as Numba knows it."""
-    from numba import cuda
-
-    number = 0 if device.xp is np else device.xp.cuda.get_current_stream().ptr
-    return cuda.external_stream(number) if number else 0
-
-
-def _combinations(device: Device, work: _Work, answers: NDArray) -> list:
-    """Of each subset that is done, the entries of its rows, those selected left out."""
+def _combinations(device: Device, work: _Work, answers: NDArray) -> Combinations:
+    """Those of the subsets that are done."""
     xp = device.xp
-    lengths = work.length.astype(np.int64).ravel()
-    ends = xp.cumsum(lengths)
-    total = int(ends[-1])
-    every = xp.arange(total)
+    n = work.length.shape[1]
+    done = answers == 0
+    lengths = (work.length + work.selected) * device.array(done)[:, None]
+    counts = lengths.ravel().astype(np.int64)
+    ends = xp.cumsum(counts)
+    every = xp.arange(int(ends[-1]))
     owner = xp.searchsorted(ends, every, side="right")
-    subset = owner // work.length.shape[1]
-    places = work.start.astype(np.int64).ravel()[owner] + every - (ends - lengths)[owner]
+    subset = owner // n
+    places = work.start.ravel()[owner] + every - (ends - counts)[owner]
     places += subset * work.ledger_rows.shape[1]
-    rows = device.to_host(work.ledger_rows.ravel()[places])
-    coefs = device.to_host(work.ledger_coefs.ravel()[places])
-    counts = device.to_host(work.length)
-    cuts = np.cumsum(counts.sum(axis=1))[:-1]
-    found = zip(counts, np.split(rows, cuts), np.split(coefs, cuts), answers, strict=True)
-    return [None if answer else (count, row, coef) for count, row, coef, answer in found]
+    itself = work.selected.ravel()[owner] != 0  # and nothing of it is in the ledger
+    places = xp.where(itself, 0, places)
+    indices = xp.where(itself, owner - subset * n, work.ledger_rows.ravel()[places])
+    coefs = xp.where(itself, 1.0, work.ledger_coefs.ravel()[places])
+    found = device.to_host(lengths.astype(np.intp))[done]
+    return Combinations(found, device.to_host(indices), device.to_host(coefs))
 
 
-def _joined(selected: NDArray[np.bool_], parts: list) -> Combinations:
-    """All subsets' entries, those of representatives among them."""
-    counts = np.stack([count for count, _, _ in parts]).astype(np.intp)
-    lengths = counts + selected
-    of_others = np.repeat(~selected.ravel(), lengths.ravel())
-    indices = np.empty(len(of_others), dtype=np.intp)
-    coefs = np.ones(len(of_others))
-    indices[~of_others] = np.nonzero(selected)[1]
-    indices[of_others] = np.concatenate([rows for _, rows, _ in parts])
-    coefs[of_others] = np.concatenate([coefs for _, _, coefs in parts])
-    return Combinations(lengths, indices, coefs)
+def _joined(parts: list[tuple[NDArray, Combinations]]) -> Combinations:
+    """All subsets' entries, of some subsets each, whose numbers are given."""
+    if len(parts) == 1:
+        return parts[0][1]
+    own = {}
+    for numbers, (lengths, indices, coefs) in parts:
+        ends = np.cumsum(lengths.sum(axis=1))
+        for number, line, end in zip(numbers, lengths, ends, strict=True):
+            part = slice(end - line.sum(), end)
+            own[number] = Combinations(line, indices[part], coefs[part])
+    every = [own[number] for number in sorted(own)]
+    return Combinations(
+        np.stack([one.lengths for one in every]),
+        np.concatenate([one.indices for one in every]),
+        np.concatenate([one.coefs for one in every]),
+    )
 
 
 def _on_host(
