@@ -13,14 +13,15 @@ from aesvm.runtime.warn import warn
 #: spread, and a feature with a long tail a large range, without being on another scale.
 _FACTOR = 100.0
 
-#: Rows looked at.
-_SAMPLE = 10_000
+#: Rows looked at, at most; of wide rows fewer, down to the second number, so that values are few.
+_SAMPLE, _LEAST, _VALUES = 10_000, 1000, 1e6
 
 
 def warn_of_scales(X) -> None:
     """Distances are those of the features with the largest scale: say so."""
     with np.errstate(over="ignore", invalid="ignore"):
-        lowest, highest, spreads = _extent(X[:: max(1, X.shape[0] // _SAMPLE)].astype(np.float64))
+        sample = int(min(_SAMPLE, max(_LEAST, _VALUES // max(1, X.shape[1]))))
+        lowest, highest, spreads = _extent(X[:: max(1, X.shape[0] // sample)].astype(np.float64))
         ranges = highest - lowest
         varies = (ranges > 0) & (spreads > 0)
         if not varies.any():

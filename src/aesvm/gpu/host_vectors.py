@@ -51,6 +51,11 @@ class HostVectors:
     def __len__(self) -> int:
         return len(self.rows) if self.numbers is None else len(self.numbers)
 
+    @property
+    def n_products(self) -> int:
+        """Products of features that a kernel value takes."""
+        return self.rows.shape[1]
+
     def take(self, numbers: Any) -> DenseVectors | HostVectors:
         """Some of the vectors: on the device where they fit."""
         at = numbers if isinstance(numbers, slice) else self.device.to_host(numbers)

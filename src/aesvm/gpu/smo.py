@@ -26,6 +26,10 @@ from aesvm.solver.state import DualState, Known, PreparedVariables, Solution
 #: Pair updates of a working set, per variable, where it is all variables that are in play.
 _UPDATES_OF_ALL = 200
 
+#: To leave out variables takes the host some 2 ms. It does so when scores of variables at rest have
+#: taken as many products of two features: about as long, on a large GPU.
+_SHRINK_PRODUCTS = 3e10
+
 
 def minimize(
     kernel: DeviceKernel,
@@ -83,7 +87,7 @@ def minimize(
             shrinking = patience.renew() and shrinking and not stalled
             continue
         if shrinking:
-            active.shrink(done.n_stay)
+            active.shrink(done)
     return problem.solution(n_iter, tol, duality_tol)
 
 
@@ -183,6 +187,7 @@ class _Active:
         self.left_out: list[tuple[Any, Any]] = []
         self.vectors: Any = None
         self.lines: Any = None
+        self.in_vain = 0.0  # products of features, for scores of variables at rest
         n = len(everything.coefs)
         self.work = Work.of(n, self.size, everything.vectors.form.dtype, self.device.xp)
         self.enter(everything.every)
@@ -266,11 +271,15 @@ class _Active:
         self.all.problem.n_evaluations += found.n_moved * len(self.vectors) + n_solved**2
         return found
 
-    def shrink(self, n_stay: int) -> None:
-        """Leave out variables that rest at a bound, once they are many."""
-        n = self.now.n
-        if n_stay > (1.0 - smo.SHRINK) * n:
+    def shrink(self, done: _Round) -> None:
+        """Leave out variables that rest at a bound, once they are many and have taken long."""
+        self.in_vain += float(self.now.n - done.n_stay) * done.n_moved * self.vectors.n_products
+        on_host = isinstance(self.vectors, HostVectors)  # all go over in every round
+        if done.n_stay > (1.0 - smo.SHRINK) * self.now.n:
             return
+        if self.in_vain < _SHRINK_PRODUCTS and not on_host:
+            return
+        self.in_vain = 0.0
         xp = self.device.xp
         self.leave()
         stay = self.work.rest < smo.REST

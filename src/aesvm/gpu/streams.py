@@ -11,8 +11,9 @@ from aesvm.gpu.devices import Device
 from aesvm.runtime.progress import Aside, Progress
 from aesvm.runtime.threads import Threads
 
-#: Streams. (Ten classes of 6,000 rows take as long on 2 as on 8: the interpreter is busy then.)
-STREAMS = 4
+#: Streams. (On ten classes of 6,000 rows 2, 3 and 4 are equal, and 8 slower: the interpreter is
+#: busy then.)
+STREAMS = 3
 
 #: Devices that have done such work. What it needs is compiled once, not by all threads at once.
 _USED: set[str] = set()

@@ -49,6 +49,11 @@ class DenseVectors:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def n_products(self) -> int:
+        """Products of features that a kernel value takes."""
+        return self.rows.shape[1]
+
     def take(self, numbers: Any) -> DenseVectors:
         return DenseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
 
@@ -81,6 +86,11 @@ class DenseVectors:
         return out
 
 
+#: Products of dense rows that a kernel value of sparse ones takes as long as: values are written
+#: and read several times. (On a9a; it hardly depends on how many entries are not zero.)
+_SPARSE_PRODUCTS = 1000
+
+
 @dataclass(frozen=True)
 class SparseVectors:
     """Sparse rows (CSR): only some lines at a time are made dense."""
@@ -102,6 +112,11 @@ class SparseVectors:
 
     def __len__(self) -> int:
         return self.rows.shape[0]
+
+    @property
+    def n_products(self) -> int:
+        """Products of features that a kernel value takes as long as."""
+        return _SPARSE_PRODUCTS
 
     def take(self, numbers: Any) -> SparseVectors:
         return SparseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
