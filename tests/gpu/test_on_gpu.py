@@ -15,6 +15,7 @@ from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import DeviceKernel, add
 from aesvm.gpu.smo import minimize
 from aesvm.kernels import KernelSpec
+from aesvm.model_selection import AEGridSearchCV
 from aesvm.solver import smo
 from aesvm.solver.state import Known
 from tests.gpu.test_hull import check, clouds, on_host
@@ -270,3 +271,43 @@ def test_rows_that_the_gpu_has_no_room_for(gpu, monkeypatch, estimator):
     assert estimator.dual_objective_ == pytest.approx(objective, rel=1e-3)
     assert np.mean(np.sign(found) == np.sign(wanted)) > 0.995
     assert estimator.certify(X, y).relative_gap is not None
+
+
+def test_streams(gpu):
+    X, y = make_moons(6000, noise=0.3, random_state=0)
+    chunks = [(X[at : at + 2000], y[at : at + 2000], None) for at in (0, 2000, 4000)]
+    for parameters in ({"refine": 0}, {"refine": 1}):
+        here = AESVC(gamma=2.0, **parameters).fit_stream(chunks)
+        there = AESVC(gamma=2.0, device="cuda", **parameters).fit_stream(chunks)
+        assert there.device_ == "cuda:0"
+        assert np.mean(here.predict(X) == there.predict(X)) > 0.99
+    bit_by_bit = AESVC(gamma=2.0, device="cuda")
+    for rows, labels, _ in chunks:
+        bit_by_bit.partial_fit(rows, labels, classes=[0, 1])
+    assert np.mean(bit_by_bit.predict(X) == y) > 0.85
+
+
+def test_arrays_of_other_libraries(gpu):
+    torch = pytest.importorskip("torch")
+    X, y = make_moons(3000, noise=0.3, random_state=0)
+    rows = torch.tensor(X, device="cuda")
+    model = AESVC(gamma=1.0, device="cuda").fit(rows, y)
+    found = model.decision_function(rows)
+    assert isinstance(found, torch.Tensor)
+    assert found.is_cuda
+    wanted = model.decision_function(X)
+    assert_allclose(found.cpu().numpy(), wanted, atol=1e-6 * np.abs(wanted).max())
+
+
+def test_searches_and_fewer_vectors(gpu):
+    X, y = make_moons(3000, noise=0.3, random_state=0)
+    grid = {"C": [0.1, 10.0], "gamma": [0.5, 2.0]}
+    scores = [
+        AEGridSearchCV(AESVC(device=name), grid, cv=3).fit(X, y).cv_results_["mean_test_score"]
+        for name in ("cpu", "cuda")
+    ]
+    assert_allclose(scores[1], scores[0], atol=0.003)
+    model = AESVC(gamma=2.0, device="cuda").fit(X, y)
+    small = model.compress(tol=0.05, X=X)
+    assert len(small.support_) < len(model.support_)
+    assert np.mean(small.predict(X) == model.predict(X)) > 0.99
