@@ -174,7 +174,8 @@ def rows(folder: Path | None, device: str) -> None:
         seconds = time.perf_counter() - begin
         accuracy = model.score(X[2_000_000:], y[2_000_000:])
         print(
-            f"2,000,000 rows, {refine}: {seconds:.1f} s, accuracy {accuracy:.4f}, "
+            f"2,000,000 rows, {refine}: {seconds:.1f} s, {len(model.support_):,} support vectors, "
+            f"accuracy {accuracy:.4f}, "
             f"{watch.peak / 2**30:.2f} GiB of the device"
         )
         print(model.certificate_)
