@@ -86,19 +86,18 @@ def is_on_gpu(values: Any) -> bool:
     return callable(tell) and int(tell()[0]) == _CUDA
 
 
-def to_host(values: Any, name: str, device: str) -> Any:
+def to_host(values: Any, name: str, device: str | None) -> Any:
     """An array as one of the host; where it is on a GPU, that copy is known there again.
 
-    ``name``: of the argument; ``device``: the estimator's, which must be a GPU then.
+    ``name``: of the argument; ``device``: the estimator's, which must be a GPU then; None where it
+    has no such parameter.
     """
     if not is_on_gpu(values):
         return values
-    gpu = open_device(device)
+    gpu = None if device is None else open_device(device)
     if gpu is None:
-        raise ValueError(
-            f'{name} is on a GPU, and device="cpu": use device="cuda", or pass {name} as an array '
-            "of NumPy's."
-        )
+        other = "" if device is None else ', and device="cpu": use device="cuda", or'
+        raise ValueError(f"{name} is on a GPU{other or ':'} pass {name} as an array of NumPy's.")
     there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
     here = gpu.to_host(there)
     is_same_gpu = gpu.xp is np or there.device.id == gpu.number
