@@ -71,6 +71,30 @@ def test_scores_are_numbers(problem, machine):
     assert found == pytest.approx(model.score(X, y, sample_weight=weights))
 
 
+class Frame:
+    """A frame as cuDF has it, with what a dict has."""
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def get(self, key, default=None):
+        return default
+
+    def to_cupy(self):
+        return OnGPU(self.values)
+
+
+def test_frames_of_cudf_are_rows(problem):
+    X, y = problem
+    model = AESVC(gamma=1.0, device="cuda")
+    wanted = model.fit(X, y).decision_function(X)
+    model.fit(Frame(X), Frame(y))
+    assert_allclose(model.decision_function(X), wanted)
+    assert model.score(Frame(X), Frame(y)) == pytest.approx(model.score(X, y))
+    with pytest.raises(ValueError, match="X is on a GPU, and device="):
+        AESVC().fit(Frame(X), y)
+
+
 def test_streams_take_them(problem):
     X, y = problem
     model = AESVC(gamma=1.0, device="cuda")
