@@ -37,6 +37,7 @@ from aesvm.estimators.streams import (
 from aesvm.estimators.validation import (
     REDUCTION_CONSTRAINTS,
     STREAM_CONSTRAINTS,
+    from_gpu,
     valid_classes,
     valid_weights,
     validated_rows,
@@ -210,6 +211,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         -------
         self : RepresentativeSet
         """
+        X, y, sample_weight = from_gpu(self, X, y, sample_weight)
         data = validated_rows(self, X, reset=True)
         settings = reduction_settings(self)
         if self.kernel == "precomputed":

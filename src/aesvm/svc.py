@@ -157,7 +157,7 @@ class AESVC(
     gamma_ : float
         The value used.
     device_ : str
-        What computed: "cpu", or "cuda:0".
+        What the model was trained on: "cpu", or "cuda:0".
     shape_fit_ : tuple of int
         Shape of X.
     n_features_in_ : int

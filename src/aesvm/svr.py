@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval
 from aesvm.estimators.learning import Values
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import by_name, with_parameters_of
-from aesvm.estimators.prediction import MachineEstimator
+from aesvm.estimators.prediction import MachineEstimator, score
 from aesvm.estimators.trained import TrainedOn
 from aesvm.machines.nu_tube import NuTube
 from aesvm.machines.tube import Tube
@@ -135,6 +135,8 @@ shape_fit_, n_features_in_, feature_names_in_
         """
         return self._values(X)
 
+    score = score
+
 
 def fitted_width(estimator: Any) -> float:
     """Half the width of the tube that ``NuTube`` has fitted: its two offsets lie on either side."""
@@ -189,3 +191,4 @@ class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMi
 
     epsilon_ = property(fitted_width)
     predict = AESVR.predict
+    score = score

@@ -18,7 +18,7 @@ from aesvm.gpu.arrays import computing_on
 from aesvm.gpu.devices import Device, DeviceMemoryError, open_device
 
 
-@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "CPU", ""])
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "CPU", "", None, 0])
 def test_unknown_devices_are_named(name):
     with pytest.raises(ValueError, match=rf"device={name!r} is unknown: use \"cpu\", \"cuda\""):
         AESVC(device=name).fit([[0.0], [1.0]], [0, 1])
@@ -31,6 +31,9 @@ def test_without_cupy_it_says_what_to_install(monkeypatch):
         ImportError, match=r'device="cuda:1" needs CuPy: pip install "aesvm\[gpu\]"'
     ):
         open_device("cuda:1")
+    model = AESVC().fit([[0.0], [1.0]], [0, 1]).set_params(device="cuda")
+    with pytest.raises(ImportError, match=r'of a trained model: set_params\(device="cpu"\)'):
+        model.predict([[0.0]])
 
 
 def product(X, Y):
@@ -78,7 +81,7 @@ def test_without_a_gpu_it_says_so(monkeypatch):
     ):
         AESVC(device="cuda").fit([[0.0], [1.0]], [0, 1])
     monkeypatch.setitem(sys.modules, "cupy", FakeCuda(1))
-    with pytest.raises(RuntimeError, match=r"this machine has 1 GPUs, numbered from 0"):
+    with pytest.raises(RuntimeError, match=r"this process sees 1 GPU, numbered from 0"):
         open_device("cuda:3")
 
 

@@ -11,7 +11,7 @@ from aesvm.dask.fitting import CLUSTER_CONSTRAINTS, initializer
 from aesvm.dask.machine import DaskMachine
 from aesvm.dask.partitions import is_lazy
 from aesvm.dask.scores import accuracy
-from aesvm.estimators.prediction import PairwiseClassifier
+from aesvm.estimators.prediction import PairwiseClassifier, score
 from aesvm.nu_svc import AENuSVC
 from aesvm.svc import AESVC
 
@@ -96,7 +96,7 @@ class DaskAESVC(
         """
         if is_lazy(X):
             return accuracy(self, X, y, sample_weight)
-        return ClassifierMixin.score(self, X, y, sample_weight)
+        return score(self, X, y, sample_weight)
 
 
 class DaskAENuSVC(

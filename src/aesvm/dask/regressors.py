@@ -11,7 +11,7 @@ from aesvm.dask.fitting import CLUSTER_CONSTRAINTS, initializer
 from aesvm.dask.machine import DaskMachine
 from aesvm.dask.partitions import is_lazy
 from aesvm.dask.scores import r_squared
-from aesvm.estimators.prediction import MachineEstimator
+from aesvm.estimators.prediction import MachineEstimator, score
 from aesvm.svr import AESVR, AENuSVR, fitted_width
 
 
@@ -79,7 +79,7 @@ class DaskAESVR(CallbackSupportMixin, DaskMachine, MachineEstimator, RegressorMi
         """
         if is_lazy(X):
             return r_squared(self, X, y, sample_weight)
-        return RegressorMixin.score(self, X, y, sample_weight)
+        return score(self, X, y, sample_weight)
 
 
 class DaskAENuSVR(

@@ -14,7 +14,7 @@ from aesvm.bases.compress import Compressed, Compression, compress
 from aesvm.estimators.fitting import fitting
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.trained import TrainedOn
-from aesvm.estimators.validation import validated_rows
+from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.machines.accounts import Accounts
 
 
@@ -41,7 +41,9 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
         raise ValueError(
             f"kernel={model.spec.kernel!r}: compress needs a positive semidefinite kernel."
         )
-    rows = None if X is None else validated_rows(estimator, X, reset=False)
+    rows = None
+    if X is not None:
+        rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
     kernel = model.spec.matrix(model.vectors, dtype=np.float64, accuracy=1e-12)
     are_outliers = not estimator._learns.takes_targets
     now = copy.copy(estimator)  # before anything is noted on it that belongs to this call

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.parameters import kernel_spec
@@ -17,6 +18,24 @@ from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.gpu.arrays import like_input
 from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel
+
+
+def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """The share of rows whose class is predicted right; of a regression, R².
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    score : float
+    """
+    mixin = ClassifierMixin if is_classifier(estimator) else RegressorMixin
+    # scikit-learn compares labels on the host
+    return mixin.score(estimator, *from_gpu(estimator, X, y, sample_weight))
 
 
 class PairwiseClassifier:
@@ -88,6 +107,7 @@ class PairwiseClassifier:
         return ask(self, method, X)
 
     predict_stream = predict_stream
+    score = score
     to_sklearn = to_sklearn
 
     def _model(self) -> PairwiseModel:

@@ -13,7 +13,7 @@ import numpy as np
 from aesvm.estimators.chunks import ChunkOf
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
-from aesvm.estimators.validation import rows_of_chunk, validated_rows
+from aesvm.estimators.validation import from_gpu, rows_of_chunk, validated_rows
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
@@ -100,6 +100,7 @@ def valid_chunk(
     chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool
 ) -> Chunk:
     """Valid rows of a stream, with what ``chunk_of`` makes of their targets."""
+    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
     rows = rows_of_chunk(estimator, X, first=first)
     return chunk_of(rows, y, sample_weight, type(estimator).__name__)
 
@@ -171,7 +172,7 @@ def streamed_from(
     """A stream of all rows of a source; ``passes`` as ``begun`` has it."""
 
     def rows(X: Any, first: bool) -> Any:
-        return validated_rows(estimator, X, reset=first)
+        return validated_rows(estimator, from_gpu(estimator, X)[0], reset=first)
 
     gamma = gamma_of_source(estimator.gamma, estimator.kernel, source, rows, progress)
     stream = begun(estimator, hull_tol, gamma, passes)

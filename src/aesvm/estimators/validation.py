@@ -82,7 +82,7 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 def from_gpu(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> tuple:
     """Rows, targets and weights as arrays of the host; rows that are on a GPU stay there, too."""
     names = {"X": X, "y": y, "sample_weight": sample_weight}
-    device = getattr(estimator, "device", "cpu")
+    device = getattr(estimator, "device", None)
     return tuple(to_host(values, name, device) for name, values in names.items())
 
 

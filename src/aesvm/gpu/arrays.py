@@ -71,7 +71,7 @@ def computing_on(name: str, say: Callable[[str], None] | None = None) -> Iterato
 
 
 def is_on_gpu(values: Any) -> bool:
-    """Whether an array, of CuPy or anything else that has DLPack, is on a GPU.
+    """Whether an array, of CuPy or anything else that has DLPack, or a frame of cuDF is on a GPU.
 
     Examples
     --------
@@ -80,26 +80,28 @@ def is_on_gpu(values: Any) -> bool:
     >>> is_on_gpu(np.ones(3))
     False
     """
-    if hasattr(values, "__cuda_array_interface__"):
+    if hasattr(values, "__cuda_array_interface__") or hasattr(values, "to_cupy"):
         return True
     tell = getattr(values, "__dlpack_device__", None)
     return callable(tell) and int(tell()[0]) == _CUDA
 
 
-def to_host(values: Any, name: str, device: str) -> Any:
+def to_host(values: Any, name: str, device: str | None) -> Any:
     """An array as one of the host; where it is on a GPU, that copy is known there again.
 
-    ``name``: of the argument; ``device``: the estimator's, which must be a GPU then.
+    ``name``: of the argument; ``device``: the estimator's, which must be a GPU then; None where it
+    has no such parameter.
     """
     if not is_on_gpu(values):
         return values
-    gpu = open_device(device)
+    gpu = None if device is None else open_device(device)
     if gpu is None:
-        raise ValueError(
-            f'{name} is on a GPU, and device="cpu": use device="cuda", or pass {name} as an array '
-            "of NumPy's."
-        )
-    there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
+        other = "" if device is None else ', and device="cpu": use device="cuda", or'
+        raise ValueError(f"{name} is on a GPU{other or ':'} pass {name} as an array of NumPy's.")
+    if hasattr(values, "to_cupy"):  # of cuDF, whose get is that of a dict
+        there = values.to_cupy()
+    else:
+        there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
     here = gpu.to_host(there)
     is_same_gpu = gpu.xp is np or there.device.id == gpu.number
     if here.ndim == 2 and here.dtype in (np.float32, np.float64) and is_same_gpu:

@@ -38,7 +38,7 @@ def check(number: int) -> None:
     if int(capability) < _LEAST_CAPABILITY:
         raise RuntimeError(
             f'device="cuda:{number}" has compute capability {int(capability) / 10}, and '
-            f'{_LEAST_CAPABILITY / 10} is needed (GPUs since 2020): use device="cpu".'
+            f'{_LEAST_CAPABILITY / 10} is needed (A100, RTX 30 and later): use device="cpu".'
         )
 
 

@@ -23,6 +23,9 @@ MEMORY_SHARE = 0.8
 #: for them again, and wait.
 _POOLED_BYTES = 2.0**30
 
+#: Where there is no GPU, also of a model that was trained on one.
+_ELSE = 'or use device="cpu" (of a trained model: set_params(device="cpu"))'
+
 _INSTALL = 'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]")'
 
 
@@ -194,18 +197,18 @@ def cuda_device(number: int) -> Device:
     try:
         import cupy
     except ImportError as error:
-        raise ImportError(f'{wanted} needs CuPy: {_INSTALL}; or use device="cpu".') from error
+        raise ImportError(f"{wanted} needs CuPy: {_INSTALL}; {_ELSE}.") from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise RuntimeError(
             f"{wanted} found no GPU that CuPy {cupy.__version__} can use ({error}). It needs an "
-            "NVIDIA GPU and a driver for CUDA 12 or later (nvidia-smi shows both); or use "
-            'device="cpu".'
+            f"NVIDIA GPU and a driver for CUDA 12 or later (nvidia-smi shows both); {_ELSE}."
         ) from error
     if number >= count:
         raise RuntimeError(
-            f"{wanted} is not there: this machine has {count} GPUs, numbered from 0."
+            f"{wanted} is not there: this process sees {count} GPU{'s' * (count != 1)}, numbered "
+            "from 0 (CUDA_VISIBLE_DEVICES may hide others)."
         )
     from aesvm.gpu import cuda
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 
 from aesvm.estimators.parameters import kernel_spec
-from aesvm.estimators.validation import validated_rows
+from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.kernels import resolve_gamma
 from aesvm.model_selection.chains import svm_of
 
@@ -125,7 +125,8 @@ def _ranges(estimator: Any, X: Any, y: Any) -> dict[str, tuple[float, float]]:
             'The candidates "svm" are for estimators of aesvm and pipelines that end in one, and '
             f"got {type(estimator).__name__}: give candidates of your own."
         )
-    rows = _transformed_sample(estimator, X, y)
+    y = from_gpu(svm, None, y)[1]
+    rows = from_gpu(svm, _transformed_sample(estimator, X, y))[0]
     svm = clone(svm)
     ranges: dict[str, tuple[float, float]] = {}
     if svm.kernel == "precomputed" or callable(svm.kernel):

@@ -30,7 +30,8 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from aesvm.model_selection.chains import Chain, chains_of
+from aesvm.estimators.validation import from_gpu
+from aesvm.model_selection.chains import Chain, chains_of, svm_of
 from aesvm.model_selection.checkpoint import Checkpoint, parts_of
 from aesvm.model_selection.digests import digest_of
 from aesvm.model_selection.evaluation import SPENT, Fold, Search, evaluate, forget
@@ -77,6 +78,7 @@ class SharedSearch(BaseSearchCV):
         self : object
         """
         scorers, refit_metric = self._get_scorers()
+        X, y, params = _on_host(self.estimator, X, y, params)
         X, y = indexable(X, y)
         params = _check_method_params(X, params=params)
         routed = self._get_routed_params_for_fit(params)
@@ -170,6 +172,22 @@ class SharedSearch(BaseSearchCV):
         if "iter" not in frame:
             return frame.sort_values(ranks[0], kind="stable")
         return frame.sort_values(["iter", ranks[0]], ascending=[False, True], kind="stable")
+
+
+def _on_host(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict]:
+    """Rows, targets and weights as arrays of the host, where folds are made of them.
+
+    The first step of a pipeline gets rows as they are.
+    """
+    svm = svm_of(estimator, {})[1]
+    if svm is None:
+        return X, y, params
+    rows, y, weights = from_gpu(
+        svm, X if type(svm) is type(estimator) else None, y, params.get("sample_weight")
+    )
+    if "sample_weight" in params:
+        params = {**params, "sample_weight": weights}
+    return X if rows is None else rows, y, params
 
 
 class _Evaluations:
