@@ -163,12 +163,12 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
     }
 }
 
-// Rows of the variables chosen, by number among all points.
+// Rows of the variables chosen, by number among the points in play.
 extern "C" __global__ void find_rows(
-    const int *chosen, const int *n_chosen, const int *at, const int *points, int *numbers)
+    const int *chosen, const int *n_chosen, const int *at, int *numbers)
 {
     const int k = blockIdx.x * blockDim.x + threadIdx.x;
-    if (k < *n_chosen) numbers[k] = points[at[chosen[k]]];
+    if (k < *n_chosen) numbers[k] = at[chosen[k]];
 }
 
 // Floats as whole numbers in the same order.
