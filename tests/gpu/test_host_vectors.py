@@ -295,8 +295,8 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
     """Side by side, none would know what the others are about to take of the memory."""
     X = normal_rows(600, 3)
     y = np.digitize(X[:, 0] + 0.2 * X[:, 1], [-0.2, 0.2])
-    inside, most = [], []
-    whole = smo.minimize
+    inside, most, histories = [], [], []
+    whole, history = smo.minimize, training.History
 
     def watched(*given, **others):
         inside.append(1)
@@ -305,7 +305,12 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
         inside.pop()
         return found
 
+    def kept(*given):
+        histories.append(history(*given))
+        return histories[-1]
+
     monkeypatch.setattr(training, "minimize_on_device", watched)
+    monkeypatch.setattr(training, "History", kept)
     estimator = AESVC(gamma=1.0, device="cuda", refine="exact", tol=1e-4)
     wanted = estimator.fit(X, y).dual_objective_
     most.clear()
@@ -313,6 +318,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
     assert_allclose(estimator.fit(X, y).dual_objective_, wanted, rtol=1e-5)
     assert len(most) >= 3
     assert max(most) == 1
+    assert [one.side_by_side for one in histories] == [True, False]
     assert little_memory.lengths
 
 
