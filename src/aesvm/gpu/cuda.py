@@ -1,4 +1,7 @@
-"""Operations compiled for a GPU, by CuPy: those of ``tiles.cu``, ``sparse.cu`` and ``steps.cu``."""
+"""Operations compiled for a GPU, by CuPy: those of ``tiles.cu``, ``sparse.cu`` and ``steps.cu``.
+
+``hull`` and ``linear_algebra`` have those of ``hull.cu`` and ``sums.cu``, by ``compiled``.
+"""
 
 from __future__ import annotations
 

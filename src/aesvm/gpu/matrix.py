@@ -1,4 +1,4 @@
-"""The kernel matrix of rows that are on a device.
+"""The kernel matrix of rows that a device computes with.
 
 What is small is asked of the same matrix on the host: the values of a sample, bounds, distances of
 a partition. Sums over many rows are the device's, and so is the solver (``aesvm.gpu.smo``).
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 Vectors = DenseVectors | HostVectors | SparseVectors
 
-#: Rows whose sums are computed together: bounds what their copies take on the device, where there
-#: are two such copies at a time.
+#: Bytes on the device of new rows whose sums are computed together; the next ones come over
+#: meanwhile, so that there are twice as many.
 _NEW_BYTES = 1 << 28
 
 #: Values that are computed between two looks at whether an interrupt has come.
@@ -40,7 +40,7 @@ _BETWEEN = 5e10
 def matrix_on_device(
     spec: KernelSpec, X: Any, dtype: DTypeLike | None, accuracy: float
 ) -> DeviceKernel:
-    """The kernel matrix of rows that are on a device, or are copied there."""
+    """The kernel matrix of rows that are on a device, are copied there, or go there in tiles."""
     check_kernel(spec.kernel, spec.device)
     device = open_device(spec.device)
     assert device is not None
@@ -52,7 +52,7 @@ def matrix_on_device(
 
 
 def _scaled_squared_norms(device: Device, host: DenseKernel) -> NDArray[np.float64]:
-    """Those of the host's kernel, by the device: the host would take longer than to copy X."""
+    """Those of the host's kernel, by the device: copied there and computed, they take less time."""
     there, center = rows_there(device, host.X), device.array(host.center, dtype=np.float64)
     rows = host.X if there is None else there
     norms = device.xp.empty(len(rows))
@@ -65,7 +65,7 @@ def _scaled_squared_norms(device: Device, host: DenseKernel) -> NDArray[np.float
 
 
 class DeviceKernel(KernelMatrix):
-    """A kernel matrix whose rows are on a device as well as on the host."""
+    """A kernel matrix whose rows are on the host, and also on a device if that has room."""
 
     def __init__(self, host: VectorKernel, device: Device) -> None:
         self.host = host
@@ -228,13 +228,7 @@ def add(columns: Vectors, lines: Vectors, numbers: Any, coefs: Any, sums: Any) -
     if isinstance(columns, HostVectors):
         if isinstance(lines, HostVectors) and numbers is not None:
             lines, numbers = lines.take(numbers), None
-
-        def add_tile(part: slice, tile: DenseVectors) -> None:
-            own = sums[:, part].copy()
-            add(tile, lines, numbers, coefs, own)
-            sums[:, part] = own
-
-        columns.each_tile(add_tile)
+        columns.add_tiles(sums, lambda tile, own: add(tile, lines, numbers, coefs, own))
         return
     xp = columns.device.xp
     n_lines = coefs.shape[1]

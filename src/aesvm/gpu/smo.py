@@ -1,6 +1,7 @@
 """The dual of a weighted SVM, solved on a device: the problem and method of ``solver.smo``.
 
-Everything stays on the device: rows, coefficients, scores, the working set and its kernel values.
+Everything stays on the device: coefficients, scores, the working set and its kernel values, and the
+rows, unless there is no room for them (``host_vectors``).
 The host asks for the steps of a round, one after another, and then reads what came of it, a dozen
 numbers. Where no slopes differ by more than is aimed at, the steps change nothing, so that the host
 need not look before it asks.
