@@ -33,8 +33,9 @@ Vectors = DenseVectors | HostVectors | SparseVectors
 #: meanwhile, so that there are twice as many.
 _NEW_BYTES = 1 << 28
 
-#: Values that are computed between two looks at whether an interrupt has come.
-_BETWEEN = 5e10
+#: Products of two features between two looks at whether an interrupt has come: a tenth of a second
+#: of a large GPU.
+_BETWEEN = 1.5e12
 
 
 def matrix_on_device(
@@ -237,7 +238,7 @@ def add(columns: Vectors, lines: Vectors, numbers: Any, coefs: Any, sums: Any) -
         part = slice(first, min(first + LINES, n_lines))
         own = xp.arange(part.start, part.stop, dtype=np.int32) if numbers is None else numbers[part]
         columns.sum_lines(lines, own, xp.ascontiguousarray(coefs[:, part]), None, sums)
-        since += (part.stop - first) * float(len(columns))
+        since += (part.stop - first) * float(len(columns)) * columns.n_products
         if since > _BETWEEN:
             columns.device.wait()
             since = 0.0
