@@ -364,7 +364,6 @@ def train_in_memory(
         if device is not None:
             n_streams = n_streams_for(device, kernel.X)
             trainer.history.side_by_side = n_streams > 1
-            kernel.make_ready()
             results = side_by_side(device, n_streams, train, each, task)
         else:
             for number, problem in each:
