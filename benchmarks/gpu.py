@@ -2,7 +2,8 @@
 
     AESVM_DATA=FOLDER python -m benchmarks.gpu [exact values predict digits rows]
 
-Seconds are from rows on the host to a model: the median of three, after one that compiles.
+Seconds are from rows on the host to a model: the median of three, after one that compiles; of many
+rows (``rows``) those of a single fit.
 ``benchmarks.gpu_sets`` and ``benchmarks.gpu_bases`` measure representatives and few vectors.
 """
 

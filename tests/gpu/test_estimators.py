@@ -98,6 +98,21 @@ def test_entries_that_are_there_twice_are_added_up(stand_in):
     assert_array_equal(rows.data, [3.0, 5.0])
 
 
+def test_an_interrupt_is_answered_as_soon_of_wide_rows(stand_in, monkeypatch):
+    """The device is waited for after so many products, however many features they are of."""
+    monkeypatch.setattr(matrix, "LINES", 10)
+    monkeypatch.setattr(matrix, "_BETWEEN", 200 * 100 * 8.0)
+    n_waits = {}
+    for width in (8, 80):
+        waits = []
+        monkeypatch.setattr(Device, "wait", lambda device, waits=waits: waits.append(device))
+        kernel = KernelSpec("rbf", 0.1, device="cuda").matrix(np.ones((200, width)))
+        vectors = kernel.vectors(np.arange(200))
+        matrix.add(vectors, vectors, None, np.ones((1, 200)), np.zeros((1, 200)))
+        n_waits[width] = len(waits)
+    assert n_waits[80] > 5 * n_waits[8] > 0
+
+
 def test_far_rows_whose_products_cancel(stand_in):
     X, y = moons(300)
     X[0] = 1e8

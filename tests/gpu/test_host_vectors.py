@@ -166,7 +166,7 @@ def test_duals_are_those_of_rows_on_the_device(stand_in, little_memory, dtype, g
     assert found.objective == pytest.approx(wanted.objective, rel=1e-5)
     assert_array_equal(minimize(kernel, *problem, **parameters).alpha, found.alpha)
     assert n in little_memory.lengths
-    assert min(little_memory.lengths) < n  # rows that stay in play are taken off
+    assert min(little_memory.lengths) < n  # those of variables that are left out stay behind
 
 
 def separable(stand_in, n=700):
@@ -203,7 +203,7 @@ def test_rows_in_play_that_fit_are_not_gathered_again(stand_in, little_memory, m
 def test_rows_in_play_make_room_for_those_after_them(stand_in, little_memory, monkeypatch):
     problem = separable(stand_in)
     enter, take = smo._Active.enter, HostVectors.take
-    in_play, n_there = [], []
+    in_play, were_there = [], []
 
     def watched_enter(active, variables):
         enter(active, variables)
@@ -212,15 +212,15 @@ def test_rows_in_play_make_room_for_those_after_them(stand_in, little_memory, mo
     def watched_take(vectors, numbers):
         if inspect.stack()[1].function == "enter":
             there = in_play[0]()
-            n_there.append(isinstance(there, DenseVectors))
+            were_there.append(isinstance(there, DenseVectors))
         return take(vectors, numbers)
 
     monkeypatch.setattr(smo._Active, "enter", watched_enter)
     monkeypatch.setattr(HostVectors, "take", watched_take)
     little_memory.begin(free=1.2e5)
     assert minimize(*problem).converged
-    assert len(n_there) > 1
-    assert not any(n_there)
+    assert len(were_there) > 1
+    assert not any(were_there)
 
 
 # ------------------------------------------------------------------------------- estimators
@@ -295,8 +295,8 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
     """Side by side, none would know what the others are about to take of the memory."""
     X = normal_rows(600, 3)
     y = np.digitize(X[:, 0] + 0.2 * X[:, 1], [-0.2, 0.2])
-    inside, most = [], []
-    whole = smo.minimize
+    inside, most, histories = [], [], []
+    whole, history = smo.minimize, training.History
 
     def watched(*given, **others):
         inside.append(1)
@@ -305,7 +305,12 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
         inside.pop()
         return found
 
+    def kept(*given):
+        histories.append(history(*given))
+        return histories[-1]
+
     monkeypatch.setattr(training, "minimize_on_device", watched)
+    monkeypatch.setattr(training, "History", kept)
     estimator = AESVC(gamma=1.0, device="cuda", refine="exact", tol=1e-4)
     wanted = estimator.fit(X, y).dual_objective_
     most.clear()
@@ -313,6 +318,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
     assert_allclose(estimator.fit(X, y).dual_objective_, wanted, rtol=1e-5)
     assert len(most) >= 3
     assert max(most) == 1
+    assert [one.side_by_side for one in histories] == [True, False]
     assert little_memory.lengths
 
 

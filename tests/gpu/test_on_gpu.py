@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
-from aesvm.gpu import hull, room
-from aesvm.gpu.devices import Device, DeviceMemoryError, cuda_device
+from aesvm.gpu import hull
+from aesvm.gpu.devices import DeviceMemoryError, cuda_device
 from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import DeviceKernel, add
 from aesvm.gpu.smo import minimize
@@ -18,6 +18,7 @@ from aesvm.kernels import KernelSpec
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.solver import smo
 from aesvm.solver.state import Known
+from tests.gpu.test_host_vectors import LittleMemory
 from tests.gpu.test_hull import check, clouds, on_host
 
 pytestmark = pytest.mark.gpu
@@ -203,11 +204,6 @@ def test_too_little_memory_leaves_the_device_usable(gpu):
     assert AESVC(gamma=1.0, device="cuda").fit(X, y).score(X, y) > 0.85
 
 
-def have_little_memory(monkeypatch, free, tile):
-    monkeypatch.setattr(Device, "free_bytes", lambda device: float(free))
-    monkeypatch.setattr(room, "TILE_BYTES", tile)
-
-
 @pytest.mark.parametrize("width", [1, 20, 130])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_over_rows_of_the_host_are_those_of_rows_on_the_device(gpu, monkeypatch, dtype, width):
@@ -221,7 +217,7 @@ def test_sums_over_rows_of_the_host_are_those_of_rows_on_the_device(gpu, monkeyp
     coefs = gpu.array(random.normal(size=(2, 9000)))
     order = random.permutation(n)
     plain = kernel.vectors(order)
-    have_little_memory(monkeypatch, 1 << 22, 1 << 20)
+    LittleMemory(monkeypatch).begin(free=2.0**22, tile=1 << 20)
     streamed = kernel.vectors(order)
     assert isinstance(streamed, HostVectors)
     assert isinstance(streamed.take(some), HostVectors)
@@ -257,17 +253,10 @@ def test_rows_that_the_gpu_has_no_room_for(gpu, monkeypatch, estimator):
     estimator = estimator.set_params(device="cuda")
     wanted = estimator.fit(X, y).decision_function(X)
     objective = estimator.dual_objective_
-    have_little_memory(monkeypatch, 4e6, 1 << 18)
-    n_tiled = []
-    each_tile = HostVectors.each_tile
-
-    def counted(vectors, function):
-        n_tiled.append(len(vectors))
-        each_tile(vectors, function)
-
-    monkeypatch.setattr(HostVectors, "each_tile", counted)
+    little_memory = LittleMemory(monkeypatch)
+    little_memory.begin(free=4e6, tile=1 << 18)
     found = estimator.fit(X, y).decision_function(X)
-    assert n_tiled
+    assert little_memory.lengths
     assert estimator.dual_objective_ == pytest.approx(objective, rel=1e-3)
     assert np.mean(np.sign(found) == np.sign(wanted)) > 0.995
     assert estimator.certify(X, y).relative_gap is not None

@@ -14,8 +14,6 @@ from aesvm.gpu import streams
 from aesvm.gpu.streams import side_by_side
 from aesvm.runtime.progress import Silence
 
-X = np.zeros((1, 1))
-
 
 class Counted(Silence):
     """Progress that takes down the threads which report to it."""
@@ -37,7 +35,7 @@ def test_results_are_in_order_and_the_caller_reports_them(stand_in):
             gate.wait()
         return 2 * number
 
-    found = side_by_side(stand_in, X, double, ((n,) for n in range(20)), progress)
+    found = side_by_side(stand_in, streams.STREAMS, double, ((n,) for n in range(20)), progress)
     assert found == list(range(0, 40, 2))
     assert progress.steps_of == [threading.current_thread()] * 20
 
@@ -56,12 +54,12 @@ def test_an_error_ends_what_is_done_beside_it(stand_in, error):
         ended.append(number)
 
     with pytest.raises(error, match="of the second"):
-        side_by_side(stand_in, X, work, ((n,) for n in range(1000)), Silence())
+        side_by_side(stand_in, streams.STREAMS, work, ((n,) for n in range(1000)), Silence())
     assert len(ended) < streams.STREAMS + 2
 
 
 def test_nothing_to_do(stand_in):
-    assert side_by_side(stand_in, X, lambda progress: 1, [], Silence()) == []
+    assert side_by_side(stand_in, streams.STREAMS, lambda progress: 1, [], Silence()) == []
 
 
 def test_work_beside_learns_that_the_fit_is_over(stand_in):
@@ -71,7 +69,7 @@ def test_work_beside_learns_that_the_fit_is_over(stand_in):
     def tell(progress):
         return progress.is_over(), progress.to_the_end().is_over()
 
-    assert side_by_side(stand_in, X, tell, [()], fit) == [(True, False)]
+    assert side_by_side(stand_in, streams.STREAMS, tell, [()], fit) == [(True, False)]
 
 
 @pytest.mark.parametrize("refine", [0, 1, "exact"])

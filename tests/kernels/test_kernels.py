@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,6 +13,7 @@ from sklearn.svm import SVC
 
 from aesvm.kernels import KERNELS, KernelSpec, TrainingKernel, blocks, kernel_matrix, resolve_gamma
 from aesvm.kernels.gamma import Variance
+from aesvm.runtime.threads import Threads
 from tests import oracles
 
 PARAMETERS = {"gamma": 0.7, "degree": 3, "coef0": 0.5}
@@ -203,6 +207,21 @@ def test_what_is_known_of_a_kernel(parameters, definite):
     assert spec.definiteness == definite
     assert spec.is_definite == (definite != "not positive semidefinite")
     assert spec == KernelSpec(**parameters)
+
+
+def test_threads_that_ask_for_the_same_matrix_are_given_one(X, monkeypatch):
+    make, both = KernelSpec.matrix, threading.Barrier(2)
+
+    def made(spec, *given, **others):
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)  # as long as another thread may take to come here as well
+        return make(spec, *given, **others)
+
+    monkeypatch.setattr(KernelSpec, "matrix", made)
+    kernel = TrainingKernel(KernelSpec("rbf", 0.7), X)
+    with Threads(2) as run:
+        one, other = run(lambda _: kernel.matrix(np.float64, 1e-5), range(2))
+    assert one is other
 
 
 @pytest.mark.parametrize("n", [7, 1000])

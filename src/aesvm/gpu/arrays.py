@@ -28,8 +28,8 @@ _CUDA = 2
 _ORIGINALS: dict[tuple[str, int], Any] = {}
 _COPIES: dict[tuple[str, int], Any] = {}
 
-#: In the same way, how many bytes of rows stay on the host.
-_STAYING: dict[tuple[str, int], int] = {}
+#: In the same way, rows that stay on the host.
+_STAYING: set[tuple[str, int]] = set()
 
 
 class _Computing:
@@ -157,9 +157,11 @@ def rows_there(device: Device, X: Any) -> Any:
 
 def stays(device: Device, X: Any) -> None:
     """Note that dense rows stay on the host, and say so once."""
-    if (device.name, id(X)) in _STAYING or not _Computing.n:
+    key = device.name, id(X)
+    if key in _STAYING or not _Computing.n:
         return
-    _remember(_STAYING, device, X, X.nbytes)
+    _STAYING.add(key)
+    weakref.finalize(X, _STAYING.discard, key)
     if _Computing.say:
         _Computing.say[-1](
             f"rows stay on the host, {X.nbytes:,} bytes: they go to {device.name} in tiles"

@@ -3,9 +3,10 @@
 // Included by hull.cu, which says what REAL and THREADS are. Nothing depends on the order in which
 // threads come by.
 
+#include "warps.cu"
+
 typedef REAL real;
 
-#define ALL 0xffffffffu
 #define WARPS (THREADS / 32)
 // Rows whose kernel values a thread asks for before it waits for any: without a branch, so that
 // beyond the last it asks for the last again.
@@ -27,48 +28,6 @@ struct Gram {
         return __ldg(values + WITHIN(i, n) * stride + WITHIN(j, n));
     }
 };
-
-// Numbers as whole numbers in the same order.
-__device__ __forceinline__ unsigned ordered(float x)
-{
-    const unsigned bits = __float_as_uint(x);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-
-__device__ __forceinline__ float least_of_warp(float x)
-{
-    const unsigned least = __reduce_min_sync(ALL, ordered(x));
-    return __uint_as_float(least & 0x80000000u ? least & 0x7fffffffu : ~least);
-}
-
-__device__ __forceinline__ double least_of_warp(double x)
-{
-    const unsigned long long sign = 1ull << 63, bits = __double_as_longlong(x);
-    const unsigned long long own = bits & sign ? ~bits : bits | sign;
-    const unsigned upper = (unsigned)(own >> 32);
-    const unsigned long long first = __reduce_min_sync(ALL, upper);
-    const unsigned second = __reduce_min_sync(ALL, upper == first ? (unsigned)own : ALL);
-    const unsigned long long least = first << 32 | second;
-    return __longlong_as_double(least & sign ? least & ~sign : ~least);
-}
-
-// The lowest position of those whose flag is set.
-__device__ __forceinline__ int lowest_of_warp(bool flag, int at)
-{
-    return (int)__reduce_min_sync(ALL, flag ? (unsigned)at : 0x7fffffffu);
-}
-
-// Whether this is the first lane whose flag is set.
-__device__ __forceinline__ bool leads(bool flag)
-{
-    return threadIdx.x % 32 == __ffs(__ballot_sync(ALL, flag)) - 1;
-}
-
-__device__ __forceinline__ double sum_of_warp(double x)
-{
-    for (int step = 16; step; step /= 2) x += __shfl_xor_sync(ALL, x, step);
-    return x;
-}
 
 // The row farthest from the centre, and the one on the sphere that is nearest to it.
 struct alignas(16) Ends { double low, high, weight; int farthest, source; };

@@ -1,4 +1,7 @@
-"""Operations compiled for a GPU, by CuPy: those of ``tiles.cu``, ``sparse.cu`` and ``steps.cu``."""
+"""Operations compiled for a GPU, by CuPy: those of ``tiles.cu``, ``sparse.cu`` and ``steps.cu``.
+
+``hull`` and ``linear_algebra`` have those of ``hull.cu`` and ``sums.cu``, by ``compiled``.
+"""
 
 from __future__ import annotations
 
@@ -278,16 +281,16 @@ def choose(
 
 
 def _of_variables(variables: DeviceVariables) -> tuple:
-    scores, at, _, coefs, linear, lower, upper, _ = variables
+    scores, at, coefs, linear, lower, upper, _ = variables
     return scores, at, coefs, linear, lower, upper
 
 
 def find_rows(work: Work, variables: DeviceVariables) -> None:
-    """Rows of the variables chosen, by number among all points."""
+    """Rows of the variables chosen, by number among the points in play."""
     _steps(work.block.dtype).get_function("find_rows")(
         (-(-WORKING_SET // _THREADS),),
         (_THREADS,),
-        (work.chosen, work.n_chosen, variables.at, variables.points, work.numbers),
+        (work.chosen, work.n_chosen, variables.at, work.numbers),
     )
 
 

@@ -26,6 +26,9 @@ _POOLED_BYTES = 2.0**30
 #: Where there is no GPU, also of a model that was trained on one.
 _ELSE = 'or use device="cpu" (of a trained model: set_params(device="cpu"))'
 
+#: Bytes of an array from which on it is copied straight to the device.
+_LARGE_BYTES = 1 << 26
+
 _INSTALL = 'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]")'
 
 
@@ -51,6 +54,11 @@ class Device:
     def number(self) -> int:
         return int(self.name.partition(":")[2] or 0)
 
+    @property
+    def has_streams(self) -> bool:
+        """Whether it copies beside what it computes: not where NumPy stands in for CuPy."""
+        return hasattr(self.xp, "cuda")
+
     def array(self, values: Any, dtype: Any = None) -> Any:
         """Values as an array of the device."""
         return self.xp.asarray(values, dtype=dtype)
@@ -60,8 +68,8 @@ class Device:
 
         CuPy would copy them by way of page-locked memory, which it keeps.
         """
-        of_host = isinstance(values, np.ndarray) and hasattr(self.xp, "cuda")
-        if not of_host or values.nbytes < _POOLED_BYTES / 16:
+        of_host = isinstance(values, np.ndarray) and self.has_streams
+        if not of_host or values.nbytes < _LARGE_BYTES:
             return self.array(values)
         found = self.xp.empty(values.shape, dtype=values.dtype)
         found.set(np.ascontiguousarray(values))
@@ -82,7 +90,7 @@ class Device:
         ``pooled``: of memory that CuPy keeps for the next one, which is had at once, and is a power
         of two bytes.
         """
-        if not hasattr(self.xp, "cuda"):
+        if not self.has_streams:
             return np.empty(shape, dtype=dtype)
         cuda = self.xp.cuda
         n_bytes = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)

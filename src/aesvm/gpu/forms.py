@@ -101,4 +101,5 @@ def form_of(kernel: VectorKernel, dtype: np.dtype | None) -> Form:
         if dtype is None:
             return Form(own, number, True, -scale, 0.0, 0, 0.0)
         return Form(own, number, False, 2.0 * scale, 0.0, 0, scale)
+    assert not kernel.kernel.of_distances  # of these, the exponential alone has norms
     return Form(own, number, False, gamma, coef0, degree, 0.0)

@@ -81,7 +81,7 @@ class HostVectors:
         return DenseVectors(self.device, self.form, rows, self.norms)
 
     def lines(self, numbers: Any, count: Any) -> tuple[DenseVectors, None]:
-        """A few of the vectors, as lines of a sum: on the device, and their numbers among these."""
+        """A few of the vectors, as lines of a sum: on the device, all of them in order."""
         numbers = self.device.xp.arange(len(self)) if numbers is None else numbers
         numbers = numbers if count is None else numbers[: int(count[0])]
         at = self.device.to_host(numbers)
@@ -94,10 +94,14 @@ class HostVectors:
         lines, numbers = lines.lines(numbers, count)
         if not len(lines):
             return
+        self.add_tiles(sums, lambda tile, own: tile.sum_lines(lines, numbers, coefs, count, own))
+
+    def add_tiles(self, sums: Any, function: Callable[[DenseVectors, Any], None]) -> None:
+        """Call a function with every tile, and the sums of its columns, to which it adds."""
 
         def add(part: slice, tile: DenseVectors) -> None:
             own = sums[:, part].copy()  # operations want them one after another
-            tile.sum_lines(lines, numbers, coefs, count, own)
+            function(tile, own)
             sums[:, part] = own
 
         self.each_tile(add)
@@ -126,7 +130,7 @@ class HostVectors:
         step = min(len(self), tile_rows(self._row_bytes))
         parts = [slice(at, min(at + step, len(self))) for at in range(0, len(self), step or 1)]
         shape = step, self.rows.shape[1]
-        copies = _Copies if hasattr(self.device.xp, "cuda") else _PlainCopies
+        copies = _Copies if self.device.has_streams else _PlainCopies
         # tiles that are gathered need memory of their own
         with copies(self.device, shape, self.form.dtype, self.numbers is not None) as over:
             for part in parts:

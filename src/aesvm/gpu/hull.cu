@@ -20,7 +20,7 @@
 #define TINY 1e-12f       // least squared distance that the choice of a target distinguishes
 
 enum { ABSORB, PRUNE, COVER, PHASES };
-enum { DONE, LEDGER_FULL };  // as in hull.py
+enum { DONE, LEDGER_FULL };  // what becomes of a subset; hull.py knows the first
 
 #ifndef DYNAMIC_SHARED  // as much as a launch asks for
 #define DYNAMIC_SHARED(type, name) extern __shared__ type name[]

@@ -32,6 +32,9 @@ THREADS = 128
 #: and is written down at most once in each of three phases.
 _ENTRIES = 16, 64, 3 * (ABSORB_MOVES + 2 * CHECK_MOVES + 1)
 
+#: What becomes of a subset, as ``hull.cu`` numbers it: anything else must be done again.
+_DONE = 0
+
 #: Shared memory that a block has without being asked, less what ``hull.cu`` declares.
 _SHARED_BYTES = 49_152 - 4_096
 
@@ -58,7 +61,7 @@ class Combinations(NamedTuple):
 
 def most_rows(dtype: np.dtype) -> int:
     """Rows of the largest subset that a thread block can reduce."""
-    return _SHARED_BYTES // _row_bytes(np.dtype(dtype))
+    return _SHARED_BYTES // _shared_bytes_per_row(np.dtype(dtype))
 
 
 def subset_bytes(n: int) -> int:
@@ -101,7 +104,7 @@ def reduce_batch(
     return _on_device(device, gram, sizes, weights, tol, keep_combinations)
 
 
-def _row_bytes(dtype: np.dtype) -> int:
+def _shared_bytes_per_row(dtype: np.dtype) -> int:
     """Shared memory per row: a position and a place, and two kernel values or two doubles."""
     return 8 + max(8, 2 * dtype.itemsize)
 
@@ -134,9 +137,9 @@ def _on_device(
             answers = _launch(device, gram[at], sizes[at], weights[at], tol, work, threads)
             selected[at], residuals[at], sums[at] = work.selected, work.residuals, work.sums
             if keep_combinations:
-                parts.append((batch[answers == 0], _combinations(device, work, answers)))
+                parts.append((batch[answers == _DONE], _combinations(device, work, answers)))
             del work  # before that of the next batch is made
-            unfinished.append(batch[answers != 0])
+            unfinished.append(batch[answers != _DONE])
         left = np.concatenate(unfinished)
         if not len(left):
             break
@@ -203,7 +206,7 @@ def _launch(
             np.float64(CHECK_PATIENCE),
             *work,
         ),
-        shared_mem=n * _row_bytes(gram.dtype),
+        shared_mem=n * _shared_bytes_per_row(gram.dtype),
     )
     return device.to_host(work.answers)
 
@@ -212,7 +215,7 @@ def _combinations(device: Device, work: _Work, answers: NDArray) -> Combinations
     """Those of the subsets that are done."""
     xp = device.xp
     n = work.length.shape[1]
-    done = answers == 0
+    done = answers == _DONE
     lengths = (work.length + work.selected) * device.array(done)[:, None]
     counts = lengths.ravel().astype(np.int64)
     ends = xp.cumsum(counts)

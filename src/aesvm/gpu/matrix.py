@@ -1,4 +1,4 @@
-"""The kernel matrix of rows that are on a device.
+"""The kernel matrix of rows that a device computes with.
 
 What is small is asked of the same matrix on the host: the values of a sample, bounds, distances of
 a partition. Sums over many rows are the device's, and so is the solver (``aesvm.gpu.smo``).
@@ -29,18 +29,19 @@ if TYPE_CHECKING:
 
 Vectors = DenseVectors | HostVectors | SparseVectors
 
-#: Rows whose sums are computed together: bounds what their copies take on the device, where there
-#: are two such copies at a time.
+#: Bytes on the device of new rows whose sums are computed together; the next ones come over
+#: meanwhile, so that there are twice as many.
 _NEW_BYTES = 1 << 28
 
-#: Values that are computed between two looks at whether an interrupt has come.
-_BETWEEN = 5e10
+#: Products of two features between two looks at whether an interrupt has come: a tenth of a second
+#: of a large GPU.
+_BETWEEN = 1.5e12
 
 
 def matrix_on_device(
     spec: KernelSpec, X: Any, dtype: DTypeLike | None, accuracy: float
 ) -> DeviceKernel:
-    """The kernel matrix of rows that are on a device, or are copied there."""
+    """The kernel matrix of rows that are on a device, are copied there, or go there in tiles."""
     check_kernel(spec.kernel, spec.device)
     device = open_device(spec.device)
     assert device is not None
@@ -52,7 +53,7 @@ def matrix_on_device(
 
 
 def _scaled_squared_norms(device: Device, host: DenseKernel) -> NDArray[np.float64]:
-    """Those of the host's kernel, by the device: the host would take longer than to copy X."""
+    """Those of the host's kernel, by the device: copied there and computed, they take less time."""
     there, center = rows_there(device, host.X), device.array(host.center, dtype=np.float64)
     rows = host.X if there is None else there
     norms = device.xp.empty(len(rows))
@@ -65,7 +66,7 @@ def _scaled_squared_norms(device: Device, host: DenseKernel) -> NDArray[np.float
 
 
 class DeviceKernel(KernelMatrix):
-    """A kernel matrix whose rows are on a device as well as on the host."""
+    """A kernel matrix whose rows are on the host, and also on a device if that has room."""
 
     def __init__(self, host: VectorKernel, device: Device) -> None:
         self.host = host
@@ -228,13 +229,7 @@ def add(columns: Vectors, lines: Vectors, numbers: Any, coefs: Any, sums: Any) -
     if isinstance(columns, HostVectors):
         if isinstance(lines, HostVectors) and numbers is not None:
             lines, numbers = lines.take(numbers), None
-
-        def add_tile(part: slice, tile: DenseVectors) -> None:
-            own = sums[:, part].copy()
-            add(tile, lines, numbers, coefs, own)
-            sums[:, part] = own
-
-        columns.each_tile(add_tile)
+        columns.add_tiles(sums, lambda tile, own: add(tile, lines, numbers, coefs, own))
         return
     xp = columns.device.xp
     n_lines = coefs.shape[1]
@@ -243,7 +238,7 @@ def add(columns: Vectors, lines: Vectors, numbers: Any, coefs: Any, sums: Any) -
         part = slice(first, min(first + LINES, n_lines))
         own = xp.arange(part.start, part.stop, dtype=np.int32) if numbers is None else numbers[part]
         columns.sum_lines(lines, own, xp.ascontiguousarray(coefs[:, part]), None, sums)
-        since += (part.stop - first) * float(len(columns))
+        since += (part.stop - first) * float(len(columns)) * columns.n_products
         if since > _BETWEEN:
             columns.device.wait()
             since = 0.0

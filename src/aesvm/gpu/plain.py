@@ -92,9 +92,9 @@ def choose(
 
 
 def find_rows(work: Work, variables: DeviceVariables) -> None:
-    """Rows of the variables chosen, by number among all points."""
+    """Rows of the variables chosen, by number among the points in play."""
     n = int(work.n_chosen[0])
-    work.numbers[:n] = variables.points[variables.at[work.chosen[:n]]]
+    work.numbers[:n] = variables.at[work.chosen[:n]]
 
 
 def update_pairs(

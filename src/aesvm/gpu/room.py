@@ -14,7 +14,7 @@ _DEPTH = 8
 TILE_BYTES = 1 << 27
 
 #: Bytes that a solve has of each row beside the row itself: scores, coefficients, bounds, numbers.
-_ROW_BYTES = 200
+_SOLVE_BYTES = 200
 
 
 def padded(width: int) -> int:
@@ -42,7 +42,7 @@ def has_room_for(device: Device, n_rows: int, row_bytes: int) -> bool:
     n_bytes = n_rows * row_bytes
     if n_bytes <= TILE_BYTES:
         return True
-    return n_bytes + n_rows * _ROW_BYTES + 2 * TILE_BYTES <= device.free_bytes()
+    return n_bytes + n_rows * _SOLVE_BYTES + 2 * TILE_BYTES <= device.free_bytes()
 
 
 def has_room_for_copy(device: Device, X: Any) -> bool:

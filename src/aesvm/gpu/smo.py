@@ -1,6 +1,7 @@
 """The dual of a weighted SVM, solved on a device: the problem and method of ``solver.smo``.
 
-Everything stays on the device: rows, coefficients, scores, the working set and its kernel values.
+Everything stays on the device: coefficients, scores, the working set and its kernel values, and the
+rows, unless there is no room for them (``host_vectors``).
 The host asks for the steps of a round, one after another, and then reads what came of it, a dozen
 numbers. Where no slopes differ by more than is aimed at, the steps change nothing, so that the host
 need not look before it asks.
@@ -186,7 +187,6 @@ class _Active:
         self.size = self.operations.WORKING_SET
         self.left_out: list[tuple[Any, Any]] = []
         self.vectors: Any = None
-        self.lines: Any = None
         self.in_vain = 0.0  # products of features, for scores of variables at rest
         n = len(everything.coefs)
         self.work = Work.of(n, self.size, everything.vectors.form.dtype, self.device.xp)
@@ -200,9 +200,7 @@ class _Active:
         """Take up the given variables, ascending, as they are among all."""
         everything, xp = self.all, self.device.xp
         self.variables = variables
-        on_host = isinstance(everything.vectors, HostVectors)
-        if on_host:
-            self.vectors = self.lines = None  # the next ones may need the memory of these
+        self.vectors = None  # the next ones may need the memory of these
         at = everything.at[variables]
         if len(variables) == len(everything.coefs):
             points, own = xp.arange(len(everything.vectors)), at
@@ -214,14 +212,10 @@ class _Active:
             points, own = xp.unique(at, return_inverse=True)
             self.vectors = everything.vectors.take(points)
         self.points = points
-        # rows in play may be on the device where all are not
-        self.lines = self.vectors if on_host else everything.vectors
-        numbers = xp.arange(len(points)) if on_host else points
         groups = everything.groups[variables]
         self.now = DeviceVariables(
             everything.scores[points],
             own.astype(np.int32),
-            numbers.astype(np.int32),
             everything.coefs[variables],
             everything.linear[variables],
             everything.lower[variables],
@@ -258,12 +252,11 @@ class _Active:
             work.n_chosen.fill(now.n)
             inner, most = 0.0, _UPDATES_OF_ALL * self.size
         operations.find_rows(work, now)
-        self.lines.write_square(work.numbers, work.n_chosen, work.block)
+        self.vectors.write_square(work.numbers, work.n_chosen, work.block)
         limit = max(0, min(limit, most))
         operations.update_pairs(work, now, n_groups, aim, tol, inner, limit)
-        self.vectors.sum_lines(
-            self.lines, work.moved_rows, work.moves, work.n_moved, now.scores[None]
-        )
+        moved = work.moved_rows, work.moves, work.n_moved
+        self.vectors.sum_lines(self.vectors, *moved, now.scores[None])
         found = _Round(self.device.to_host(work.account))
         self.n_chosen = found.n_chosen
         self.mark += 1

@@ -7,11 +7,12 @@
 // The problem is that of aesvm.solver.smo, in signed coefficients: slopes are scores + linear.
 // Nothing depends on the order in which threads come by.
 
+#include "warps.cu"
+
 typedef REAL real;
 
 #define FAR 1e300
 #define INFINITE __uint_as_float(0x7f800000u)  // NVRTC, without math.h, has no INFINITY
-#define ALL 0xffffffffu
 
 // The places of ``account``, which the host reads after every round.
 enum { GAP, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, DECREASE, MOVED,
@@ -163,24 +164,12 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
     }
 }
 
-// Rows of the variables chosen, by number among all points.
+// Rows of the variables chosen, by number among the points in play.
 extern "C" __global__ void find_rows(
-    const int *chosen, const int *n_chosen, const int *at, const int *points, int *numbers)
+    const int *chosen, const int *n_chosen, const int *at, int *numbers)
 {
     const int k = blockIdx.x * blockDim.x + threadIdx.x;
-    if (k < *n_chosen) numbers[k] = points[at[chosen[k]]];
-}
-
-// Floats as whole numbers in the same order.
-__device__ __forceinline__ unsigned ordered(float x)
-{
-    const unsigned bits = __float_as_uint(x);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-
-__device__ __forceinline__ float from_ordered(unsigned u)
-{
-    return __uint_as_float(u & 0x80000000u ? u & 0x7fffffffu : ~u);
+    if (k < *n_chosen) numbers[k] = at[chosen[k]];
 }
 
 struct First { unsigned key[2], highest[2]; int k[2]; double slope[2], room[2], diag[2]; };

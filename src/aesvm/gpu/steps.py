@@ -27,7 +27,6 @@ class DeviceVariables(NamedTuple):
 
     scores: Any  #: float64, of points in play
     at: Any  #: int32: the point in play of each variable
-    points: Any  #: int32: number of each point in play among the rows that are lines
     coefs: Any  #: float64, of variables
     linear: Any
     lower: Any
@@ -44,9 +43,9 @@ class Work(NamedTuple):
 
     chosen: Any  #: int32: the working set
     n_chosen: Any  #: int32, of one
-    numbers: Any  #: int32: its rows, among all points
+    numbers: Any  #: int32: its rows, among the points in play
     block: Any  #: its kernel values
-    moved_rows: Any  #: int32: rows of variables that moved
+    moved_rows: Any  #: int32: rows of variables that moved, in the same way
     moves: Any  #: float64, (1, working set): what they moved by
     n_moved: Any  #: int32, of one
     marks: Any  #: int32, of variables: those that stay in the next working set have a mark

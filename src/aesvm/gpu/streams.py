@@ -15,21 +15,33 @@ from aesvm.runtime.threads import Threads
 #: busy then.)
 STREAMS = 3
 
-#: Devices that have done such work. What it needs is compiled once, not by all threads at once.
+#: Names of devices that have done such work. What the first item needs is compiled before there are
+#: other threads, which would compile it as well.
 _USED: set[str] = set()
 
 
+def n_streams_for(device: Device, X: Any) -> int:
+    """How many streams compute with the rows of X, which are brought to the device.
+
+    One, where they stay on the host: side by side, none would know what memory the others take.
+    """
+    return 1 if rows_there(device, X) is None else STREAMS
+
+
 def side_by_side(
-    device: Device, X: Any, function: Callable[..., Any], items: Iterable[tuple], progress: Progress
+    device: Device,
+    n_streams: int,
+    function: Callable[..., Any],
+    items: Iterable[tuple],
+    progress: Progress,
 ) -> list[Any]:
     """Results of a function, in order: several at a time, each computed on a stream of its own.
 
     Parameters
     ----------
     device : Device
-    X : ndarray or CSR matrix
-        Rows that the function computes with: they are brought to the device first. Where it has no
-        room for them, one item is computed after another: how much is free is known then.
+    n_streams : int
+        How many at a time.
     function : callable
         Takes the values of an item, and a Progress, from which it learns whether to end.
     items : iterable of tuple
@@ -37,8 +49,7 @@ def side_by_side(
     progress : Progress
         A step is reported for each, by the thread that called this.
     """
-    n_streams = 1 if rows_there(device, X) is None else STREAMS
-    device.wait()
+    device.wait()  # for arrays that all streams use
     each, results = iter(items), dict[int, Any]()
     lock, caller = threading.Lock(), threading.current_thread()
     is_dropped = False

@@ -58,7 +58,7 @@ class DenseVectors:
         return DenseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
 
     def lines(self, numbers: Any, count: Any) -> tuple[DenseVectors, Any]:
-        """A few of the vectors, as lines of a sum: vectors of the device, and numbers of these."""
+        """A few of the vectors, as lines of a sum: vectors on the device, and which of them."""
         return self, numbers
 
     def each_tile(self, function: Callable[[slice, DenseVectors], None]) -> None:

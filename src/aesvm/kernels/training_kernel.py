@@ -12,6 +12,7 @@ residuals  squared distances in kernel space, to be told from zero at ``hull_tol
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -73,13 +74,15 @@ class TrainingKernel:
         self.sum_tol = min(sum_tol, _LARGEST_SUM_TOL)
         self.joint_targets = joint_targets
         self._matrices: dict[tuple[np.dtype, float], KernelMatrix] = {}
+        self._making = threading.Lock()
 
     def matrix(self, dtype: DTypeLike, accuracy: float) -> KernelMatrix:
-        """Values of a precision and accuracy; the same object every time."""
+        """Values of a precision and accuracy; the same object every time, for all threads."""
         key = np.dtype(dtype), accuracy
-        if key not in self._matrices:
-            self._matrices[key] = self.spec.matrix(self.X, dtype=dtype, accuracy=accuracy)
-        return self._matrices[key]
+        with self._making:
+            if key not in self._matrices:
+                self._matrices[key] = self.spec.matrix(self.X, dtype=dtype, accuracy=accuracy)
+            return self._matrices[key]
 
     def check_bounded(self, rows: NDArray[np.intp]) -> None:
         """Refuse rows whose kernel values are too large to compute with."""
@@ -100,10 +103,6 @@ class TrainingKernel:
         errors = single.block(lines, columns) - double.block(lines, columns)
         error = float(np.sqrt(np.square(errors, dtype=np.float64).mean()))
         return single if error * float(np.linalg.norm(coefs)) <= self.sum_tol else double
-
-    def make_ready(self) -> None:
-        """Make what sums of all rows have in common, before several threads ask for it."""
-        self.in_sums(np.arange(min(1, self.X.shape[0])), np.zeros(1))
 
     def in_double(self) -> KernelMatrix:
         """Values in double precision: what a certificate is computed from."""

@@ -23,7 +23,7 @@ class Step:
         Vectors that w is in the span of, where these are few by design.
     seconds : float
         Since the fit began. Where pairs are trained one after the other, it is what each of them
-        had taken at that step, added up.
+        had taken at that step, added up; side by side, when the last of them had made it.
     objective : float
         On all rows.
     dual_objective : float or None

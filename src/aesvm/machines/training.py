@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aesvm.gpu.devices import open_device
 from aesvm.gpu.smo import minimize as minimize_on_device
-from aesvm.gpu.streams import side_by_side
+from aesvm.gpu.streams import n_streams_for, side_by_side
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.accounts import Account
 from aesvm.machines.certifying import accounts_of, proven
@@ -341,8 +341,11 @@ def train_in_memory(
     ) as task:
         together = None if small is None else train_together(small, trainer, task)
 
+        def share(problem: Problem) -> float:
+            return len(problem.rows) ** 2 / max(total_effort, 1.0)
+
         def train(number: int, problem: Problem, progress: Progress) -> Trained:
-            own = replace(policy, effort=len(problem.rows) ** 2 / max(total_effort, 1.0))
+            own = replace(policy, effort=share(problem))
             place = RowsInMemory(
                 problem,
                 kernel,
@@ -359,13 +362,12 @@ def train_in_memory(
         each = zip(numbers.tolist(), problems, strict=True)
         device = None if trainer.alone else open_device(kernel.spec.device)
         if device is not None:
-            trainer.history.side_by_side = True
-            kernel.make_ready()
-            results = side_by_side(device, kernel.X, train, each, task)
+            n_streams = n_streams_for(device, kernel.X)
+            trainer.history.side_by_side = n_streams > 1
+            results = side_by_side(device, n_streams, train, each, task)
         else:
             for number, problem in each:
-                share = len(problem.rows) ** 2 / max(total_effort, 1.0)
-                of_pair = task.task("pair", None, share=share)
+                of_pair = task.task("pair", None, share=share(problem))
                 with nullcontext(task) if trainer.alone else of_pair as progress:
                     results.append(train(number, problem, progress))
     trained = TrainedMachines.of(results, trainer.formulation)

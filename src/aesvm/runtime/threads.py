@@ -28,7 +28,7 @@ class Threads:
         self.n_threads = effective_n_jobs(n_jobs)
         self.maps: SimpleQueue[_Map | None] = SimpleQueue()
         self.n_started = 0
-        self.starting = threading.Lock()
+        self.starting = threading.Lock()  # several threads may map at the same time
 
     def __call__(self, function: Callable, items: Iterable) -> Generator:
         """Threads begin at once; this one, when the first result is asked for."""

@@ -49,9 +49,8 @@ def distinct_rows(
     >>> distinct_rows(X, np.array([0, 0, 0, 1]))
     (array([0, 1, 3]), array([0, 1, 0, 2]))
     """
-    hashes = (row_hashes(X, run) if hashes is None else hashes) + labels.astype(
-        np.uint64
-    ) * hash_keys(1)
+    of_rows = row_hashes(X, run) if hashes is None else hashes
+    hashes = of_rows + labels.astype(np.uint64) * hash_keys(1)
     head = np.empty(len(hashes), dtype=np.intp)  # the first row equal to each row
 
     def find(bucket: int) -> None:
