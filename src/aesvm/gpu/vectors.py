@@ -141,12 +141,23 @@ class SparseVectors:
             out[part] = self._values(lines, self._numbers(part))
         return out
 
+    def dense(self, numbers: Any) -> DenseVectors:
+        """Some of the vectors made dense: differences have no other way."""
+        columns = self.device.operations.dense_columns(self.rows, numbers)
+        return DenseVectors.of(self.device, self.form, columns.T, None)
+
     def _numbers(self, part: slice) -> Any:
         return self.device.xp.arange(part.start, part.stop, dtype=np.int32)
 
     def _values(self, lines: Any, numbers: Any) -> Any:
         """Kernel values of some lines against these columns; few lines at a time."""
         xp = self.device.xp
+        if self.form.differences:
+            own = lines.dense(numbers)
+            out = xp.empty((len(numbers), len(self)), dtype=self.form.dtype)
+            for part in self._parts(len(self)):
+                out[:, part] = self.dense(self._numbers(part)).values(own)
+            return out
         products = (self.rows @ self.device.operations.dense_columns(lines.rows, numbers)).T
         norms = lines.norms[numbers][:, None] + self.norms[None]
         return self.form.mapped(xp.ascontiguousarray(products), norms, xp)
