@@ -77,7 +77,11 @@ def side_by_side(
             results[first[0]] = function(*first[1], aside)
             tell()
         _USED.add(device.name)
-    with Threads(n_streams) as threads:
-        threads.together(work, n_streams)
+    try:
+        with Threads(n_streams) as threads:
+            threads.together(work, n_streams)
+    except BaseException:
+        is_dropped = True  # an interrupt, while the others were waited for
+        raise
     tell()
     return [results[number] for number in range(n_taken)]
