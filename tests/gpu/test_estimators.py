@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from contextlib import contextmanager, nullcontext
 
 import numpy as np
@@ -255,6 +257,21 @@ def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
     AESVC(gamma=1.0, device="cuda", refine="exact").fit(X, y)
     assert len(copied) == 1
     assert not arrays._COPIES
+
+
+def test_predictions_leave_nothing_behind(stand_in):
+    X, y = moons(60)
+    model = AESVC(gamma=1.0, device="cuda").fit(X, y)
+    model.predict(X[:5])
+    known = len(arrays._WATCHED), len(weakref.finalize._registry)
+    for _ in range(5):
+        model.predict(X[:5])
+    assert (len(arrays._WATCHED), len(weakref.finalize._registry)) == known
+    number = id(model.support_vectors_)
+    assert number in arrays._WATCHED
+    del model
+    gc.collect()
+    assert number not in arrays._WATCHED
 
 
 def test_workers_of_a_cluster_copy_rows_once_for_a_task(stand_in, monkeypatch):

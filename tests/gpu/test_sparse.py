@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from aesvm import AESVC
+from aesvm.gpu import arrays
 
 
 @pytest.mark.parametrize("device", ["stand_in", "emulated"])
@@ -24,3 +25,31 @@ def test_rows_so_far_apart_that_products_cancel(request, device, gamma):
         one, other = (getattr(model.certificate_, name) for model in (here, there))
         assert_allclose(one, other, rtol=1e-3)
     assert_allclose(here.decision_function(X), there.decision_function(X), atol=5e-3)
+
+
+@pytest.mark.parametrize("device", ["stand_in", "emulated"])
+def test_numbers_of_64_bits_entries_twice_and_without_order(request, device):
+    request.getfixturevalue(device)
+    rng = np.random.default_rng(0)
+    X = sp.random(40, 30, 0.2, format="csr", random_state=rng)
+    given = X.copy()
+    given.data, given.indices = (np.repeat(one, 2) for one in (0.5 * X.data, X.indices))
+    given.indptr = 2 * X.indptr
+    for first, last in zip(given.indptr[:-1], given.indptr[1:], strict=True):
+        order = first + rng.permutation(last - first)
+        given.data[first:last], given.indices[first:last] = given.data[order], given.indices[order]
+    given.indices, given.indptr = (one.astype(np.int64) for one in (given.indices, given.indptr))
+    y = np.arange(40) % 2
+    here = AESVC(gamma=1.0, refine="exact").fit(X, y)
+    there = AESVC(gamma=1.0, refine="exact", device="cuda").fit(given, y)
+    found = there.decision_function(given)
+    assert_allclose(here.decision_function(X), found, atol=5e-3)
+    assert given.indices.dtype == np.int64
+    assert given.nnz == 2 * X.nnz
+
+
+def test_more_entries_than_32_bits_number_are_refused(stand_in, monkeypatch):
+    monkeypatch.setattr(arrays, "_MOST_ENTRIES", 50)
+    X = sp.random(20, 6, 0.5, format="csr", random_state=0)
+    with pytest.raises(ValueError, match="X has 60 entries and 6 features"):
+        AESVC(gamma=1.0, device="cuda").fit(X, np.arange(20) % 2)

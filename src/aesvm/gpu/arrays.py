@@ -20,6 +20,9 @@ import scipy.sparse as sp
 from aesvm.gpu.devices import Device, DeviceMemoryError, open_device
 from aesvm.gpu.room import has_room_for_copy
 
+#: Numbers of entries and features of sparse rows are 32 bits wide, as ``sparse.cu`` has them.
+_MOST_ENTRIES = 2**31
+
 #: DLPack's number of memory that is CUDA's.
 _CUDA = 2
 
@@ -30,6 +33,10 @@ _COPIES: dict[tuple[str, int], Any] = {}
 
 #: In the same way, how many bytes of rows stay on the host.
 _STAYING: dict[tuple[str, int], int] = {}
+
+#: What forgets rows of the host when they are gone, by their identity: one for each, however often
+#: they are copied, for a model's vectors are so with every prediction.
+_WATCHED: dict[int, weakref.finalize] = {}
 
 
 class _Computing:
@@ -165,16 +172,31 @@ def stays(device: Device, X: Any) -> None:
 
 
 def _remember(known: dict[tuple[str, int], Any], device: Device, X: Any, there: Any) -> None:
-    key = device.name, id(X)
-    known[key] = there
-    weakref.finalize(X, known.pop, key, None)
+    known[device.name, id(X)] = there
+    if id(X) not in _WATCHED:
+        _WATCHED[id(X)] = weakref.finalize(X, _forget, id(X))
+
+
+def _forget(number: int) -> None:
+    """Forget rows of the host that are gone: another array may have their identity."""
+    _WATCHED.pop(number, None)
+    for known in (_ORIGINALS, _COPIES, _STAYING):
+        for key in list(known):
+            if key[1] == number:
+                known.pop(key, None)
 
 
 def copied(device: Device, X: Any) -> Any:
     """Rows of the host as an array, or a CSR matrix, of the device."""
     if not sp.issparse(X):
         return device.large_array(X)
-    rows = sp.csr_matrix(X)
+    if max(X.nnz, *X.shape) >= _MOST_ENTRIES:
+        raise ValueError(
+            f"X has {X.nnz:,} entries and {X.shape[1]:,} features, and a GPU takes fewer than "
+            f'{_MOST_ENTRIES:,} of each: give fewer rows, or use device="cpu".'
+        )
+    parts = (np.asarray(part, dtype=np.int32) for part in (X.indices, X.indptr))
+    rows = sp.csr_matrix((X.data, *parts), shape=X.shape)
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
