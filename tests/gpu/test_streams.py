@@ -86,6 +86,21 @@ def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand
     assert over == [True]
 
 
+def test_what_is_done_side_by_side_shares_the_memory_of_the_device(stand_in, monkeypatch):
+    # decided at the same time: no one sees what the others are about to take
+    monkeypatch.setattr(streams, "_USED", {stand_in.name})
+    before, gate = stand_in.free_bytes(), threading.Barrier(streams.STREAMS, timeout=60)
+
+    def tell(number, progress):
+        gate.wait()
+        return stand_in.free_bytes()
+
+    items = ((n,) for n in range(streams.STREAMS))
+    found = side_by_side(stand_in, X, tell, items, Silence())
+    assert sum(found) <= 1.001 * before
+    assert stand_in.free_bytes() == before
+
+
 def test_nothing_to_do(stand_in):
     assert side_by_side(stand_in, X, lambda progress: 1, [], Silence()) == []
 

@@ -7,6 +7,7 @@ The drivers of this folder are written for an array namespace, CuPy's. With NumP
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,23 @@ MEMORY_SHARE = 0.8
 _POOLED_BYTES = 2.0**30
 
 _INSTALL = 'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]")'
+
+
+_own = threading.local()  # the share of the device's memory that this thread may take
+
+
+@contextmanager
+def part_of_memory(share: float) -> Iterator[None]:
+    """Have this thread take no more than a share of what is free.
+
+    Of threads side by side, none sees what the others are about to take.
+    """
+    before = getattr(_own, "share", 1.0)
+    _own.share = share
+    try:
+        yield
+    finally:
+        _own.share = before
 
 
 @dataclass(frozen=True)
@@ -131,12 +149,13 @@ class Device:
             self.xp.cuda.get_current_stream().synchronize()
 
     def free_bytes(self) -> float:
-        """Bytes that may be taken now."""
+        """Bytes that may be taken now, by this thread."""
+        share = getattr(_own, "share", 1.0)
         if self.xp is np:
-            return 2.0**30
+            return share * 2.0**30
         pool = self.xp.get_default_memory_pool()
         free = self.xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
-        return MEMORY_SHARE * float(free)
+        return share * MEMORY_SHARE * float(free)
 
 
 class DeviceMemoryError(MemoryError):

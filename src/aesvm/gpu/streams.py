@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from aesvm.gpu.arrays import rows_there
-from aesvm.gpu.devices import Device
+from aesvm.gpu.devices import Device, part_of_memory
 from aesvm.runtime.progress import Aside, Progress
 from aesvm.runtime.threads import Threads
 
@@ -61,7 +61,7 @@ def side_by_side(
     def work() -> None:
         nonlocal is_dropped
         try:
-            with device.stream():
+            with device.stream(), part_of_memory(1.0 / threads.n_threads):
                 while (taken := take()) is not None:
                     number, item = taken
                     results[number] = function(*item, aside)
