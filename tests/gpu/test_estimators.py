@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
 import weakref
 from contextlib import contextmanager, nullcontext
 
@@ -15,10 +16,11 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.gpu import arrays, matrix, plain
+from aesvm.gpu import arrays, devices, matrix, plain
 from aesvm.gpu.devices import Device
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
+from aesvm.machines import small_pairs
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.rows import EveryRow
 from aesvm.model_selection import AEGridSearchCV
@@ -257,6 +259,35 @@ def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
     AESVC(gamma=1.0, device="cuda", refine="exact").fit(X, y)
     assert len(copied) == 1
     assert not arrays._COPIES
+
+
+def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
+    # which need not be the first GPU: that is where arrays of other threads would be made
+    inside, threads = threading.local(), set()
+
+    class Second(Device):
+        @contextmanager
+        def here(self):
+            inside.n = getattr(inside, "n", 0) + 1
+            try:
+                yield
+            finally:
+                inside.n -= 1
+
+    class Checked:
+        WORKING_SET = plain.WORKING_SET
+
+        def __getattr__(self, name):
+            assert getattr(inside, "n", 0), "it is asked from where no device was chosen"
+            threads.add(threading.current_thread())
+            return getattr(plain, name)
+
+    device = Second("cuda:1", np, Checked())
+    monkeypatch.setattr(devices, "cuda_device", lambda number: device)
+    monkeypatch.setattr(small_pairs, "GROUP_ROWS", 12)
+    X, y = np.random.default_rng(0).normal(size=(96, 2)), np.arange(96) % 16
+    AESVC(gamma=1.0, refine="exact", device="cuda:1", n_jobs=3).fit(X, y)
+    assert len(threads) > 1
 
 
 def test_predictions_leave_nothing_behind(stand_in):

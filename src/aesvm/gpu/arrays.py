@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from aesvm.gpu.devices import Device, DeviceMemoryError, open_device
 from aesvm.gpu.room import has_room_for_copy
+from aesvm.runtime.threads import Threads
 
 #: Numbers of entries and features of sparse rows are 32 bits wide, as ``sparse.cu`` has them.
 _MOST_ENTRIES = 2**31
@@ -75,6 +76,12 @@ def computing_on(name: str, say: Callable[[str], None] | None = None) -> Iterato
                     _COPIES.clear()
                     _STAYING.clear()
                     device.give_back()
+
+
+def threads_on(name: str, n_jobs: int | None) -> Threads:
+    """Threads whose arrays are made on the device of that name, as those of who maps are."""
+    device = open_device(name)
+    return Threads(n_jobs) if device is None else Threads(n_jobs, device.here)
 
 
 def is_on_gpu(values: Any) -> bool:
