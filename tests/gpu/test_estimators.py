@@ -223,7 +223,7 @@ def test_rows_of_a_gpu_of_other_types_are_those_of_the_host(stand_in, dtype):
 class OfAnotherLibrary:
     """An array on a GPU, of a library that keeps to the array API standard."""
 
-    __cuda_array_interface__ = ()
+    __cuda_array_interface__ = __dlpack__ = ()
     from_dlpack = staticmethod(lambda there: ("taken over", there))
 
     def __array_namespace__(self):
@@ -240,6 +240,28 @@ def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in, monkeypatc
     assert_allclose(there, result)
     assert arrays.like_input(np.array(["a"]), OfAnotherLibrary(), "cuda").dtype.kind == "U"
     assert arrays.like_input(result, np.ones((3, 2)), "cuda") is result
+
+
+class Column:
+    """An array on a GPU without DLPack, whose ``get`` wants a key: as cuDF's columns are."""
+
+    __cuda_array_interface__ = ()
+
+    def __init__(self, values):
+        self.values = values
+
+    def get(self, key, default=None):
+        return self.values[key]
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+def test_arrays_of_libraries_without_dlpack_are_taken(stand_in):
+    X, y = moons(60)
+    model = AESVC(gamma=1.0, device="cuda")
+    wanted = model.fit(X, y).predict(X)
+    assert_array_equal(model.fit(Column(X), Column(y)).predict(Column(X)), wanted)
 
 
 def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch):

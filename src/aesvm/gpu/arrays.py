@@ -113,7 +113,10 @@ def to_host(values: Any, name: str, device: str) -> Any:
             f'{name} is on a GPU, and device="cpu": use device="cuda", or pass {name} as an array '
             "of NumPy's."
         )
-    there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
+    if not hasattr(values, "__dlpack__"):  # cuDF's columns, Numba's arrays
+        there = gpu.array(values)
+    else:
+        there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
     here = gpu.to_host(there)
     is_same_gpu = gpu.xp is np or there.device.id == gpu.number
     if here.ndim == 2 and here.dtype in (np.float32, np.float64) and is_same_gpu:
@@ -129,7 +132,7 @@ def like_input(result: Any, X: Any, device: str) -> Any:
     assert gpu is not None
     with gpu.here():
         there = gpu.array(result)
-    if hasattr(X, "get"):
+    if hasattr(X, "get") or not hasattr(X, "__dlpack__"):
         return there
     if hasattr(X, "__array_namespace__"):  # of the array API standard: JAX
         return X.__array_namespace__().from_dlpack(there)
