@@ -264,13 +264,28 @@ def test_arrays_of_libraries_without_dlpack_are_taken(stand_in):
     assert_array_equal(model.fit(Column(X), Column(y)).predict(Column(X)), wanted)
 
 
-def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch):
+@pytest.mark.parametrize("beside", [False, True])
+def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch, beside):
     X, y = moons(200)
     monkeypatch.setattr(arrays, "copied", lambda device, rows: rows.copy())
+    begun, ended = threading.Event(), threading.Event()
+
+    def compute():  # something else, all the time
+        with arrays.computing_on("cuda"):
+            begun.set()
+            ended.wait(60)
+
+    other = threading.Thread(target=compute)
+    if beside:
+        other.start()
+        begun.wait(60)
     AESVC(gamma=1.0, device="cuda").fit(X, y)
     X *= 3.0
     here = AESVC(gamma=1.0).fit(X, y)
     there = AESVC(gamma=1.0, device="cuda").fit(X, y)
+    ended.set()
+    if beside:
+        other.join(60)
     assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-4)
 
 

@@ -49,6 +49,11 @@ class _Computing:
     n = 0
     say: ClassVar[list[Callable[[str], None]]] = []
     lock = threading.Lock()
+    own = threading.local()  # ``depth``: how much of it this thread has begun
+
+
+#: The threads that had rows copied, or found no room for them: by the same keys.
+_BROUGHT_BY: dict[tuple[str, int], int] = {}
 
 
 @contextmanager
@@ -61,21 +66,44 @@ def computing_on(name: str, say: Callable[[str], None] | None = None) -> Iterato
     if device is None:
         yield
         return
+    own = _Computing.own
     with device.here():
         with _Computing.lock:
             _Computing.n += 1
             _Computing.say += [] if say is None else [say]
+        own.depth = getattr(own, "depth", 0) + 1
         try:
             yield
         finally:
-            with _Computing.lock:
-                _Computing.n -= 1
-                if say is not None:
-                    _Computing.say.remove(say)
-                if not _Computing.n:
-                    _COPIES.clear()
-                    _STAYING.clear()
-                    device.give_back()
+            own.depth -= 1
+            try:
+                if not own.depth:
+                    _drop_own(device)
+            finally:
+                _count_out(device, say)
+
+
+def _count_out(device: Device, say: Callable[[str], None] | None) -> None:
+    """Something less is being computed: after the last of all, nothing is kept."""
+    with _Computing.lock:
+        _Computing.n -= 1
+        if say is not None:
+            _Computing.say.remove(say)
+        if not _Computing.n:
+            for known in (_COPIES, _STAYING, _BROUGHT_BY):
+                known.clear()
+            device.give_back()
+
+
+def _drop_own(device: Device) -> None:
+    """Forget what this thread had copied, also while others compute: it may change its rows."""
+    this = threading.get_ident()
+    keys = [key for key, thread in list(_BROUGHT_BY.items()) if thread == this]
+    if keys and _Computing.n > 1:
+        device.wait_for_all()  # others may have been computing with the same rows
+    for key in keys:
+        for known in (_COPIES, _STAYING, _BROUGHT_BY):
+            known.pop(key, None)
 
 
 def threads_on(name: str, n_jobs: int | None) -> Threads:
@@ -167,6 +195,7 @@ def rows_there(device: Device, X: Any) -> Any:
     found = copied(device, X)
     if _Computing.n:
         _remember(_COPIES, device, X, found)
+        _BROUGHT_BY[key] = threading.get_ident()
     return found
 
 
@@ -175,6 +204,7 @@ def stays(device: Device, X: Any) -> None:
     if (device.name, id(X)) in _STAYING or not _Computing.n:
         return
     _remember(_STAYING, device, X, X.nbytes)
+    _BROUGHT_BY[device.name, id(X)] = threading.get_ident()
     if _Computing.say:
         _Computing.say[-1](
             f"rows stay on the host, {X.nbytes:,} bytes: they go to {device.name} in tiles"
@@ -190,7 +220,7 @@ def _remember(known: dict[tuple[str, int], Any], device: Device, X: Any, there: 
 def _forget(number: int) -> None:
     """Forget rows of the host that are gone: another array may have their identity."""
     _WATCHED.pop(number, None)
-    for known in (_ORIGINALS, _COPIES, _STAYING):
+    for known in (_ORIGINALS, _COPIES, _STAYING, _BROUGHT_BY):
         for key in list(known):
             if key[1] == number:
                 known.pop(key, None)

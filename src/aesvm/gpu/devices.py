@@ -148,6 +148,11 @@ class Device:
         if self.xp is not np:
             self.xp.cuda.get_current_stream().synchronize()
 
+    def wait_for_all(self) -> None:
+        """Wait until all that was asked for by any thread, on any stream, is done."""
+        if self.xp is not np:
+            self.xp.cuda.Device(self.number).synchronize()
+
     def free_bytes(self) -> float:
         """Bytes that may be taken now, by this thread."""
         share = getattr(_own, "share", 1.0)
