@@ -8,7 +8,9 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from aesvm import AESVC
-from aesvm.gpu import arrays
+from aesvm.gpu import arrays, vectors
+from aesvm.kernels import KernelSpec
+from aesvm.kernels.expansion import n_additions
 
 
 @pytest.mark.parametrize("device", ["stand_in", "emulated"])
@@ -46,6 +48,34 @@ def test_numbers_of_64_bits_entries_twice_and_without_order(request, device):
     assert_allclose(here.decision_function(X), found, atol=5e-3)
     assert given.indices.dtype == np.int64
     assert given.nnz == 2 * X.nnz
+
+
+@pytest.mark.parametrize("held", [1 << 26, 3 * 50, 300 * 50])
+def test_sums_add_up_no_more_terms_in_a_row_than_certificates_count(stand_in, monkeypatch, held):
+    monkeypatch.setattr(vectors, "_HELD_VALUES", held)
+    depths = []  # of each value that is added to the sums
+
+    class Depth(np.ndarray):
+        """Coefficients of one; products with them say how many terms they have."""
+
+        def __matmul__(self, values):
+            return np.full((1, values.shape[1]), float(self.shape[1]))
+
+    class Sums(np.ndarray):
+        def __iadd__(self, other):
+            depths.append(float(np.max(other)))
+            return self
+
+    X = sp.random(2000, 5, 0.5, format="csr", random_state=0)
+    kernel = KernelSpec("rbf", 1.0, device="cuda").matrix(X, dtype=np.float64, accuracy=1e-12)
+    lines = kernel.vectors(np.arange(2000))
+    columns = kernel.vectors(np.arange(50))
+    for n in (1, 512, 513, 2000):
+        depths.clear()
+        sums = np.zeros((1, 50)).view(Sums)
+        columns.sum_lines(lines, np.arange(n), np.ones((1, n)).view(Depth), None, sums)
+        assert sum(depths) == n
+        assert max(depths) + sum(one > 0 for one in depths) - 1 <= n_additions(n)
 
 
 def test_more_entries_than_32_bits_number_are_refused(stand_in, monkeypatch):
