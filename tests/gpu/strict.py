@@ -176,6 +176,8 @@ class StrictDevice(Device):
     def wait(self):
         pass
 
+    wait_for_all = wait
+
     def give_back(self, most=0):
         pass
 

@@ -50,6 +50,23 @@ def test_sets_are_as_small_as_the_hosts_and_keep_the_bound(name):
     np.testing.assert_allclose(found.combinations.T @ weights, found.weights)
 
 
+def test_blocks_of_sparse_rows_go_over_one_by_one(monkeypatch):
+    sent, array = [], Device.array
+
+    def noted(device, values, dtype=None):
+        sent.append(np.asarray(values).size)
+        return array(device, values, dtype)
+
+    monkeypatch.setattr(Device, "array", noted)
+    kernel = kernels()["sparse"]
+    blocks = subset_blocks(Device("cuda:0", np, None), kernel)
+    subsets = np.arange(400).reshape(40, 10)
+    found = blocks.squares(subsets)
+    assert max(sent) == 100
+    for own, values in zip(subsets, found, strict=True):
+        np.testing.assert_array_equal(values, kernel.square(own))
+
+
 def test_batches_are_smaller_where_rows_have_many_features():
     """The device has 2**30 bytes: enough for all values, not for all rows in double precision."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import threading
+import weakref
 from contextlib import contextmanager, nullcontext
 
 import numpy as np
@@ -13,10 +16,11 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.gpu import arrays, matrix, plain
+from aesvm.gpu import arrays, devices, matrix, plain
 from aesvm.gpu.devices import Device
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
+from aesvm.machines import small_pairs
 from aesvm.machines.hinge import Hinge
 from aesvm.machines.rows import EveryRow
 from aesvm.model_selection import AEGridSearchCV
@@ -234,7 +238,7 @@ def test_rows_of_a_gpu_of_other_types_are_those_of_the_host(stand_in, dtype):
 class OfAnotherLibrary:
     """An array on a GPU, of a library that keeps to the array API standard."""
 
-    __cuda_array_interface__ = ()
+    __cuda_array_interface__ = __dlpack__ = ()
     from_dlpack = staticmethod(lambda there: ("taken over", there))
 
     def __array_namespace__(self):
@@ -253,13 +257,50 @@ def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in, monkeypatc
     assert arrays.like_input(result, np.ones((3, 2)), "cuda") is result
 
 
-def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch):
+class Column:
+    """An array on a GPU without DLPack, whose ``get`` wants a key: as cuDF's columns are."""
+
+    __cuda_array_interface__ = ()
+
+    def __init__(self, values):
+        self.values = values
+
+    def get(self, key, default=None):
+        return self.values[key]
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+def test_arrays_of_libraries_without_dlpack_are_taken(stand_in):
+    X, y = moons(60)
+    model = AESVC(gamma=1.0, device="cuda")
+    wanted = model.fit(X, y).predict(X)
+    assert_array_equal(model.fit(Column(X), Column(y)).predict(Column(X)), wanted)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch, beside):
     X, y = moons(200)
     monkeypatch.setattr(arrays, "copied", lambda device, rows: rows.copy())
+    begun, ended = threading.Event(), threading.Event()
+
+    def compute():  # something else, all the time
+        with arrays.computing_on("cuda"):
+            begun.set()
+            ended.wait(60)
+
+    other = threading.Thread(target=compute)
+    if beside:
+        other.start()
+        begun.wait(60)
     AESVC(gamma=1.0, device="cuda").fit(X, y)
     X *= 3.0
     here = AESVC(gamma=1.0).fit(X, y)
     there = AESVC(gamma=1.0, device="cuda").fit(X, y)
+    ended.set()
+    if beside:
+        other.join(60)
     assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-4)
 
 
@@ -270,6 +311,50 @@ def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
     AESVC(gamma=1.0, device="cuda", refine="exact").fit(X, y)
     assert len(copied) == 1
     assert not arrays._COPIES
+
+
+def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
+    # which need not be the first GPU: that is where arrays of other threads would be made
+    inside, threads = threading.local(), set()
+
+    class Second(Device):
+        @contextmanager
+        def here(self):
+            inside.n = getattr(inside, "n", 0) + 1
+            try:
+                yield
+            finally:
+                inside.n -= 1
+
+    class Checked:
+        WORKING_SET = plain.WORKING_SET
+
+        def __getattr__(self, name):
+            assert getattr(inside, "n", 0), "it is asked from where no device was chosen"
+            threads.add(threading.current_thread())
+            return getattr(plain, name)
+
+    device = Second("cuda:1", np, Checked())
+    monkeypatch.setattr(devices, "cuda_device", lambda number: device)
+    monkeypatch.setattr(small_pairs, "GROUP_ROWS", 12)
+    X, y = np.random.default_rng(0).normal(size=(96, 2)), np.arange(96) % 16
+    AESVC(gamma=1.0, refine="exact", device="cuda:1", n_jobs=3).fit(X, y)
+    assert len(threads) > 1
+
+
+def test_predictions_leave_nothing_behind(stand_in):
+    X, y = moons(60)
+    model = AESVC(gamma=1.0, device="cuda").fit(X, y)
+    model.predict(X[:5])
+    known = len(arrays._WATCHED), len(weakref.finalize._registry)
+    for _ in range(5):
+        model.predict(X[:5])
+    assert (len(arrays._WATCHED), len(weakref.finalize._registry)) == known
+    number = id(model.support_vectors_)
+    assert number in arrays._WATCHED
+    del model
+    gc.collect()
+    assert number not in arrays._WATCHED
 
 
 def test_workers_of_a_cluster_copy_rows_once_for_a_task(stand_in, monkeypatch):

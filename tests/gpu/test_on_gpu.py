@@ -111,6 +111,16 @@ def test_sparse_rows_of_several_classes(gpu):
     assert np.mean(here == there) > 0.995
 
 
+@pytest.mark.parametrize("gamma", [100.0, 1e12])
+def test_sparse_rows_so_far_apart_that_products_cancel(gpu, gamma):
+    X = sp.csr_matrix(np.random.default_rng(0).poisson(0.4, (3000, 30)).astype(float))
+    y = np.arange(3000) % 3
+    here = AESVC(gamma=gamma, refine="exact").fit(X, y).certificate_
+    there = AESVC(gamma=gamma, refine="exact", device="cuda").fit(X, y).certificate_
+    assert_allclose(there.objective, here.objective, rtol=1e-3)
+    assert_allclose(there.dual_objective, here.dual_objective, rtol=1e-3)
+
+
 def test_arrays_of_the_gpu_go_in_and_come_out(gpu):
     X, y = make_moons(3000, noise=0.3, random_state=0)
     rows = gpu.array(X)

@@ -13,6 +13,7 @@ from aesvm import AESVC
 from aesvm.gpu import streams
 from aesvm.gpu.streams import side_by_side
 from aesvm.runtime.progress import Silence
+from aesvm.runtime.threads import Threads
 
 
 class Counted(Silence):
@@ -56,6 +57,46 @@ def test_an_error_ends_what_is_done_beside_it(stand_in, error):
     with pytest.raises(error, match="of the second"):
         side_by_side(stand_in, streams.STREAMS, work, ((n,) for n in range(1000)), Silence())
     assert len(ended) < streams.STREAMS + 2
+
+
+def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand_in, monkeypatch):
+    begun, interrupted, over = threading.Event(), threading.Event(), []
+
+    class Waiting(Threads):
+        def together(self, function, n_calls):
+            others.append(threading.Thread(target=function))
+            others[0].start()
+            begun.wait(60)
+            raise KeyboardInterrupt
+
+    def work(number, progress):
+        begun.set()
+        interrupted.wait(60)
+        over.append(progress.is_over())
+
+    others = []
+    monkeypatch.setattr(streams, "_USED", {stand_in.name})  # else the first is done before
+    monkeypatch.setattr(streams, "Threads", Waiting)
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side(stand_in, X, work, ((n,) for n in range(9)), Silence())
+    interrupted.set()
+    others[0].join(60)
+    assert over == [True]
+
+
+def test_what_is_done_side_by_side_shares_the_memory_of_the_device(stand_in, monkeypatch):
+    # decided at the same time: no one sees what the others are about to take
+    monkeypatch.setattr(streams, "_USED", {stand_in.name})
+    before, gate = stand_in.free_bytes(), threading.Barrier(streams.STREAMS, timeout=60)
+
+    def tell(number, progress):
+        gate.wait()
+        return stand_in.free_bytes()
+
+    items = ((n,) for n in range(streams.STREAMS))
+    found = side_by_side(stand_in, X, tell, items, Silence())
+    assert sum(found) <= 1.001 * before
+    assert stand_in.free_bytes() == before
 
 
 def test_nothing_to_do(stand_in):

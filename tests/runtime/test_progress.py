@@ -17,6 +17,7 @@ from sklearn.callback import ProgressBar
 from aesvm import AESVC, RepresentativeSet
 from aesvm.estimators.fitting import fit_task
 from aesvm.machines import training
+from aesvm.runtime.progress import Ending
 from tests import children
 
 
@@ -276,6 +277,7 @@ from sklearn.utils.validation import check_is_fitted
 from aesvm import AESVC, RepresentativeSet
 from aesvm.estimators.fitting import fit_task
 from aesvm.machines import training
+from aesvm.runtime.progress import Ending
 {problem}
 done = vars(model.fit(X[:2000], y[:2000])).keys()
 for _ in sys.stdin:
@@ -352,3 +354,16 @@ def processor_seconds(process):
         return 0.0
     user, system = account.read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_fit_that_one_thread_was_asked_to_end_is_over_for_those_asking_meanwhile():
+    class Slow:
+        """Says no, when another has said yes in the meantime."""
+
+        def is_over(self, context):
+            ending.asked_by = "a callback"
+            return False
+
+    ending = Ending([Slow()])
+    assert ending.is_due(None)
+    assert ending.asked_by == "a callback"

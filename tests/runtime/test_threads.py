@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from contextlib import contextmanager
 
 import pytest
 import threadpoolctl
@@ -173,3 +174,19 @@ def test_an_interrupt_while_threads_start_leaves_none(monkeypatch):
     for thread in set(threading.enumerate()) - before:
         thread.join(children.LIMIT)
         assert not thread.is_alive()
+
+
+def test_threads_work_in_the_context_that_is_asked_for():
+    inside, meet = threading.local(), threading.Barrier(2, timeout=60)
+
+    @contextmanager
+    def around():
+        inside.value = "inside"
+        yield
+
+    def tell(number):
+        meet.wait()  # one is this thread, which has no context of theirs
+        return getattr(inside, "value", "outside")
+
+    with Threads(2, around) as run:
+        assert sorted(run(tell, range(2))) == ["inside", "outside"]

@@ -22,7 +22,7 @@ from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.chunks import ChunkOf, with_or_without_classes
 from aesvm.estimators.validation import rows_in_place
-from aesvm.gpu.arrays import computing_on
+from aesvm.gpu.arrays import computing_on, threads_on
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance
 from aesvm.kernels.joint import TargetScale
@@ -276,7 +276,7 @@ class ClusterRows:
 
 @contextmanager
 def _working(spec: KernelSpec) -> Iterator[Threads]:
-    with one_blas_thread(), computing_on(spec.device), Threads(None) as run:
+    with one_blas_thread(), computing_on(spec.device), threads_on(spec.device, None) as run:
         yield run
 
 

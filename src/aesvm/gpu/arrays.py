@@ -19,6 +19,10 @@ import scipy.sparse as sp
 
 from aesvm.gpu.devices import Device, DeviceMemoryError, open_device
 from aesvm.gpu.room import has_room_for_copy
+from aesvm.runtime.threads import Threads
+
+#: Numbers of entries and features of sparse rows are 32 bits wide, as ``sparse.cu`` has them.
+_MOST_ENTRIES = 2**31
 
 #: DLPack's number of memory that is CUDA's.
 _CUDA = 2
@@ -29,7 +33,11 @@ _ORIGINALS: dict[tuple[str, int], Any] = {}
 _COPIES: dict[tuple[str, int], Any] = {}
 
 #: In the same way, rows that stay on the host.
-_STAYING: set[tuple[str, int]] = set()
+_STAYING: dict[tuple[str, int], bool] = {}
+
+#: What forgets rows of the host when they are gone, by their identity: one for each, however often
+#: they are copied, for a model's vectors are so with every prediction.
+_WATCHED: dict[int, weakref.finalize] = {}
 
 
 class _Computing:
@@ -41,6 +49,11 @@ class _Computing:
     n = 0
     say: ClassVar[list[Callable[[str], None]]] = []
     lock = threading.Lock()
+    own = threading.local()  # ``depth``: how much of it this thread has begun
+
+
+#: The threads that had rows copied, or found no room for them: by the same keys.
+_BROUGHT_BY: dict[tuple[str, int], int] = {}
 
 
 @contextmanager
@@ -53,21 +66,50 @@ def computing_on(name: str, say: Callable[[str], None] | None = None) -> Iterato
     if device is None:
         yield
         return
+    own = _Computing.own
     with device.here():
         with _Computing.lock:
             _Computing.n += 1
             _Computing.say += [] if say is None else [say]
+        own.depth = getattr(own, "depth", 0) + 1
         try:
             yield
         finally:
-            with _Computing.lock:
-                _Computing.n -= 1
-                if say is not None:
-                    _Computing.say.remove(say)
-                if not _Computing.n:
-                    _COPIES.clear()
-                    _STAYING.clear()
-                    device.give_back()
+            own.depth -= 1
+            try:
+                if not own.depth:
+                    _drop_own(device)
+            finally:
+                _count_out(device, say)
+
+
+def _count_out(device: Device, say: Callable[[str], None] | None) -> None:
+    """Something less is being computed: after the last of all, nothing is kept."""
+    with _Computing.lock:
+        _Computing.n -= 1
+        if say is not None:
+            _Computing.say.remove(say)
+        if not _Computing.n:
+            for known in (_COPIES, _STAYING, _BROUGHT_BY):
+                known.clear()
+            device.give_back()
+
+
+def _drop_own(device: Device) -> None:
+    """Forget what this thread had copied, also while others compute: it may change its rows."""
+    this = threading.get_ident()
+    keys = [key for key, thread in list(_BROUGHT_BY.items()) if thread == this]
+    if keys and _Computing.n > 1:
+        device.wait_for_all()  # others may have been computing with the same rows
+    for key in keys:
+        for known in (_COPIES, _STAYING, _BROUGHT_BY):
+            known.pop(key, None)
+
+
+def threads_on(name: str, n_jobs: int | None) -> Threads:
+    """Threads whose arrays are made on the device of that name, as those of who maps are."""
+    device = open_device(name)
+    return Threads(n_jobs) if device is None else Threads(n_jobs, device.here)
 
 
 def is_on_gpu(values: Any) -> bool:
@@ -100,6 +142,8 @@ def to_host(values: Any, name: str, device: str | None) -> Any:
         raise ValueError(f"{name} is on a GPU{other or ':'} pass {name} as an array of NumPy's.")
     if hasattr(values, "to_cupy"):  # of cuDF, whose get is that of a dict
         there = values.to_cupy()
+    elif not hasattr(values, "__dlpack__"):  # cuDF's columns, Numba's arrays
+        there = gpu.array(values)
     else:
         there = values if hasattr(values, "get") else gpu.xp.from_dlpack(values)
     here = gpu.to_host(there)
@@ -117,7 +161,7 @@ def like_input(result: Any, X: Any, device: str) -> Any:
     assert gpu is not None
     with gpu.here():
         there = gpu.array(result)
-    if hasattr(X, "get"):
+    if hasattr(X, "get") or not hasattr(X, "__dlpack__"):
         return there
     if hasattr(X, "__array_namespace__"):  # of the array API standard: JAX
         return X.__array_namespace__().from_dlpack(there)
@@ -152,6 +196,7 @@ def rows_there(device: Device, X: Any) -> Any:
     found = copied(device, X)
     if _Computing.n:
         _remember(_COPIES, device, X, found)
+        _BROUGHT_BY[key] = threading.get_ident()
     return found
 
 
@@ -160,8 +205,8 @@ def stays(device: Device, X: Any) -> None:
     key = device.name, id(X)
     if key in _STAYING or not _Computing.n:
         return
-    _STAYING.add(key)
-    weakref.finalize(X, _STAYING.discard, key)
+    _remember(_STAYING, device, X, True)
+    _BROUGHT_BY[key] = threading.get_ident()
     if _Computing.say:
         _Computing.say[-1](
             f"rows stay on the host, {X.nbytes:,} bytes: they go to {device.name} in tiles"
@@ -169,16 +214,31 @@ def stays(device: Device, X: Any) -> None:
 
 
 def _remember(known: dict[tuple[str, int], Any], device: Device, X: Any, there: Any) -> None:
-    key = device.name, id(X)
-    known[key] = there
-    weakref.finalize(X, known.pop, key, None)
+    known[device.name, id(X)] = there
+    if id(X) not in _WATCHED:
+        _WATCHED[id(X)] = weakref.finalize(X, _forget, id(X))
+
+
+def _forget(number: int) -> None:
+    """Forget rows of the host that are gone: another array may have their identity."""
+    _WATCHED.pop(number, None)
+    for known in (_ORIGINALS, _COPIES, _STAYING, _BROUGHT_BY):
+        for key in list(known):
+            if key[1] == number:
+                known.pop(key, None)
 
 
 def copied(device: Device, X: Any) -> Any:
     """Rows of the host as an array, or a CSR matrix, of the device."""
     if not sp.issparse(X):
         return device.large_array(X)
-    rows = sp.csr_matrix(X)
+    if max(X.nnz, *X.shape) >= _MOST_ENTRIES:
+        raise ValueError(
+            f"X has {X.nnz:,} entries and {X.shape[1]:,} features, and a GPU takes fewer than "
+            f'{_MOST_ENTRIES:,} of each: give fewer rows, or use device="cpu".'
+        )
+    parts = (np.asarray(part, dtype=np.int32) for part in (X.indices, X.indptr))
+    rows = sp.csr_matrix((X.data, *parts), shape=X.shape)
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()

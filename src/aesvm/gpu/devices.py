@@ -7,6 +7,7 @@ The drivers of this folder are written for an array namespace, CuPy's. With NumP
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,23 @@ _ELSE = 'or use device="cpu" (of a trained model: set_params(device="cpu"))'
 _LARGE_BYTES = 1 << 26
 
 _INSTALL = 'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]")'
+
+
+_own = threading.local()  # the share of the device's memory that this thread may take
+
+
+@contextmanager
+def part_of_memory(share: float) -> Iterator[None]:
+    """Have this thread take no more than a share of what is free.
+
+    Of threads side by side, none sees what the others are about to take.
+    """
+    before = getattr(_own, "share", 1.0)
+    _own.share = share
+    try:
+        yield
+    finally:
+        _own.share = before
 
 
 @dataclass(frozen=True)
@@ -141,13 +159,19 @@ class Device:
         if self.xp is not np:
             self.xp.cuda.get_current_stream().synchronize()
 
+    def wait_for_all(self) -> None:
+        """Wait until all that was asked for by any thread, on any stream, is done."""
+        if self.xp is not np:
+            self.xp.cuda.Device(self.number).synchronize()
+
     def free_bytes(self) -> float:
-        """Bytes that may be taken now."""
+        """Bytes that may be taken now, by this thread."""
+        share = getattr(_own, "share", 1.0)
         if self.xp is np:
-            return 2.0**30
+            return share * 2.0**30
         pool = self.xp.get_default_memory_pool()
         free = self.xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
-        return MEMORY_SHARE * float(free)
+        return share * MEMORY_SHARE * float(free)
 
 
 class DeviceMemoryError(MemoryError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from aesvm.gpu.arrays import rows_there
-from aesvm.gpu.devices import Device
+from aesvm.gpu.devices import Device, part_of_memory
 from aesvm.runtime.progress import Aside, Progress
 from aesvm.runtime.threads import Threads
 
@@ -72,7 +72,7 @@ def side_by_side(
     def work() -> None:
         nonlocal is_dropped
         try:
-            with device.stream():
+            with device.stream(), part_of_memory(1.0 / threads.n_threads):
                 while (taken := take()) is not None:
                     number, item = taken
                     results[number] = function(*item, aside)
@@ -88,7 +88,11 @@ def side_by_side(
             results[first[0]] = function(*first[1], aside)
             tell()
         _USED.add(device.name)
-    with Threads(n_streams) as threads:
-        threads.together(work, n_streams)
+    try:
+        with Threads(n_streams) as threads:
+            threads.together(work, n_streams)
+    except BaseException:
+        is_dropped = True  # an interrupt, while the others were waited for
+        raise
     tell()
     return [results[number] for number in range(n_taken)]

@@ -48,10 +48,10 @@ class HostBlocks(SubsetBlocks):
 
     def squares(self, rows: NDArray[np.intp]) -> Any:
         n = rows.shape[1]
-        values = np.empty((len(rows), n, n), dtype=self.dtype)
-        for own, out in zip(rows, values, strict=True):
-            self.kernel.square(own, out=out)
-        return self.device.array(values)
+        values = self.device.xp.empty((len(rows), n, n), dtype=self.dtype)
+        for number, own in enumerate(rows):  # the host need not have room for all
+            values[number] = self.device.array(self.kernel.square(own))
+        return values
 
 
 class DenseBlocks(SubsetBlocks):
@@ -75,7 +75,7 @@ class DenseBlocks(SubsetBlocks):
     def squares(self, rows: NDArray[np.intp]) -> Any:
         kernel, xp = self.kernel, self.device.xp
         if self.vectors is None:
-            x = self.device.array(kernel.X[rows])
+            x = self.device.large_array(kernel.X[rows])
         else:
             x = self.vectors[self.device.array(rows)]
         if not kernel.kernel.of_distances:

@@ -19,6 +19,9 @@ LINES = 4096
 #: Bytes of sparse lines that are made dense, and kernel values of them that are held, at a time.
 _DENSE_BYTES, _HELD_VALUES = 1 << 28, 1 << 26
 
+#: Kernel values of sparse lines that are added up by themselves, at least, and half of the most.
+_TERMS = 256
+
 
 @dataclass(frozen=True)
 class DenseVectors:
@@ -124,9 +127,21 @@ class SparseVectors:
     def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
         """Add ``coefs @ K`` to sums, K the values of lines against these columns."""
         n_lines = coefs.shape[1] if count is None else int(count[0])
+        # as few terms one after another as certificates count (``expansion.n_additions``)
+        step = n_lines if n_lines <= 2 * _TERMS else _TERMS
+        total, n_terms = self.device.xp.zeros(sums.shape), 0
         for part in self._parts(n_lines):
             own = self._values(lines, self._numbers(part) if numbers is None else numbers[part])
-            sums += coefs[:, part] @ own.astype(np.float64)
+            own, mine = own.astype(np.float64, copy=False), coefs[:, part]
+            for first in range(0, len(own), step):
+                here = slice(first, first + step)
+                total += mine[:, here] @ own[here]
+                n_terms += len(own[here])
+                if n_terms >= _TERMS:
+                    sums += total
+                    total.fill(0.0)
+                    n_terms = 0
+        sums += total
 
     def write_square(self, numbers: Any, count: Any, out: Any) -> None:
         """Kernel values of some of these rows with each other."""
@@ -141,12 +156,23 @@ class SparseVectors:
             out[part] = self._values(lines, self._numbers(part))
         return out
 
+    def dense(self, numbers: Any) -> DenseVectors:
+        """Some of the vectors made dense: differences have no other way."""
+        columns = self.device.operations.dense_columns(self.rows, numbers)
+        return DenseVectors.of(self.device, self.form, columns.T, None)
+
     def _numbers(self, part: slice) -> Any:
         return self.device.xp.arange(part.start, part.stop, dtype=np.int32)
 
     def _values(self, lines: Any, numbers: Any) -> Any:
         """Kernel values of some lines against these columns; few lines at a time."""
         xp = self.device.xp
+        if self.form.differences:
+            own = lines.dense(numbers)
+            out = xp.empty((len(numbers), len(self)), dtype=self.form.dtype)
+            for part in self._parts(len(self)):
+                out[:, part] = self.dense(self._numbers(part)).values(own)
+            return out
         products = (self.rows @ self.device.operations.dense_columns(lines.rows, numbers)).T
         norms = lines.norms[numbers][:, None] + self.norms[None]
         return self.form.mapped(xp.ascontiguousarray(products), norms, xp)

@@ -48,7 +48,8 @@ class Ending:
     def is_due(self, context: Any) -> bool:
         if not self.asked_by:
             asking = [repr(one) for one in self.callbacks if one.is_over(context)]
-            self.asked_by = ", ".join(asking)
+            if asking:  # else another thread may have been asked in the meantime
+                self.asked_by = ", ".join(asking)
         return bool(self.asked_by)
 
     def ask(self, context: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -21,11 +22,17 @@ class Threads:
     those of ``concurrent.futures``, which spend ten times as long as these on handing over a task,
     all of it under the interpreter's lock.
     The thread that waits for results works too, so that a function which is mapped may map itself.
-    A context: the threads, and what they keep for themselves, last as long as it does.
+    A context: the threads, and what they keep for themselves, last as long as it does. ``around``:
+    makes the context that each thread works in; who maps is in it already.
     """
 
-    def __init__(self, n_jobs: int | None) -> None:
+    def __init__(
+        self,
+        n_jobs: int | None,
+        around: Callable[[], AbstractContextManager] = nullcontext,
+    ) -> None:
         self.n_threads = effective_n_jobs(n_jobs)
+        self.around = around
         self.maps: SimpleQueue[_Map | None] = SimpleQueue()
         self.n_started = 0
         self.starting = threading.Lock()  # several threads may map at the same time
@@ -57,7 +64,7 @@ class Threads:
             with self.starting:
                 while self.n_started < n_workers:
                     self.n_started += 1  # first: an interrupt may fall while it starts
-                    Thread(target=_work, args=(self.maps,), daemon=True).start()
+                    Thread(target=_work, args=(self.maps, self.around), daemon=True).start()
         for _ in range(n_workers):
             self.maps.put(one)
 
@@ -111,11 +118,12 @@ class _Map:
             self.is_over = True
 
 
-def _work(maps: SimpleQueue[_Map | None]) -> None:
-    while (one := maps.get()) is not None:
-        while one.work():
-            pass
-        del one  # and with it what its function holds
+def _work(maps: SimpleQueue[_Map | None], around: Callable[[], AbstractContextManager]) -> None:
+    with around():
+        while (one := maps.get()) is not None:
+            while one.work():
+                pass
+            del one  # and with it what its function holds
 
 
 def together(run: Callable, function: Callable[[], None], n_calls: int) -> None:
