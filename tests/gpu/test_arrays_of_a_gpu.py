@@ -24,6 +24,7 @@ class OnGPU:
     """An array as CuPy and PyTorch have it: it is not made one of NumPy's unasked."""
 
     __cuda_array_interface__ = ()
+    __dlpack__ = None  # there, and not asked for: ``get`` is
 
     def __init__(self, values):
         self.values = np.asarray(values)

@@ -78,7 +78,7 @@ def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand
     monkeypatch.setattr(streams, "_USED", {stand_in.name})  # else the first is done before
     monkeypatch.setattr(streams, "Threads", Waiting)
     with pytest.raises(KeyboardInterrupt):
-        side_by_side(stand_in, X, work, ((n,) for n in range(9)), Silence())
+        side_by_side(stand_in, streams.STREAMS, work, ((n,) for n in range(9)), Silence())
     interrupted.set()
     others[0].join(60)
     assert over == [True]
@@ -94,7 +94,7 @@ def test_what_is_done_side_by_side_shares_the_memory_of_the_device(stand_in, mon
         return stand_in.free_bytes()
 
     items = ((n,) for n in range(streams.STREAMS))
-    found = side_by_side(stand_in, X, tell, items, Silence())
+    found = side_by_side(stand_in, streams.STREAMS, tell, items, Silence())
     assert sum(found) <= 1.001 * before
     assert stand_in.free_bytes() == before
 
