@@ -35,8 +35,8 @@ _COPIES: dict[tuple[str, int], Any] = {}
 #: In the same way, rows that stay on the host.
 _STAYING: dict[tuple[str, int], bool] = {}
 
-#: What forgets rows of the host when they are gone, by their identity: one for each, however often
-#: they are copied, for a model's vectors are so with every prediction.
+#: By the identity of rows of the host: the finalizer that forgets them when they are gone. One for
+#: each array, although every prediction copies the model's vectors anew.
 _WATCHED: dict[int, weakref.finalize] = {}
 
 
@@ -107,7 +107,7 @@ def _drop_own(device: Device) -> None:
 
 
 def threads_on(name: str, n_jobs: int | None) -> Threads:
-    """Threads whose arrays are made on the device of that name, as those of who maps are."""
+    """Threads that compute on the device of that name, as the thread that maps does."""
     device = open_device(name)
     return Threads(n_jobs) if device is None else Threads(n_jobs, device.here)
 

@@ -35,7 +35,7 @@ def tile_rows(row_bytes: int) -> int:
 
 
 def has_room_for(device: Device, n_rows: int, row_bytes: int) -> bool:
-    """Whether rows of so many bytes, and what is computed of them, have room on a device.
+    """Whether ``n_rows`` rows of ``row_bytes`` bytes each, and a solve's arrays, fit on a device.
 
     Two tiles are left for rows that stay on the host.
     """

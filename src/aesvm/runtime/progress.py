@@ -306,7 +306,8 @@ class Silence(Progress):
 class Aside(Silence):
     """Progress of work that is done beside other work: not reported, but it ends with the fit.
 
-    ``is_dropped`` tells whether nobody waits for the work any longer: it ends then, too.
+    ``is_dropped()`` is True once the caller has given the result up, after an error or an
+    interrupt: the work ends then, too.
     """
 
     def __init__(
