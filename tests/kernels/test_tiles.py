@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.kernels import blocks, kernel_matrix
-from aesvm.kernels.accumulate import KeptRows, Scratch
+from aesvm.kernels.accumulate import KeptRows
+from aesvm.kernels.crew import Crew
 from aesvm.kernels.expansion import n_additions
-from aesvm.kernels.tiles import take_exponential
+from aesvm.kernels.exponential import take_exponential
 from aesvm.runtime.threads import Threads
 
 
@@ -48,7 +49,7 @@ def test_the_exponential_of_what_is_far_below_zero_is_zero(dtype):
 
 def accumulated(columns, lines, coefs, start, kept, run):
     scores = start.copy()
-    columns.accumulate(lines, coefs, scores, kept, run, Scratch())
+    columns.accumulate(lines, coefs, scores, kept, Crew(run))
     return scores
 
 
@@ -89,7 +90,7 @@ def test_a_square_has_all_kernel_values(n, dtype, kernel):
     for n_jobs in (1, 3):
         out = np.full((n, n), np.nan, dtype=dtype)
         with Threads(n_jobs) as run:
-            columns.write_square(rows, out, run, Scratch())
+            columns.write_square(rows, out, Crew(run))
         squares.append(out)
     assert_array_equal(*squares)
     exact = matrix.block(rows, rows)

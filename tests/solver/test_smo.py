@@ -144,7 +144,7 @@ def test_many_rounds_reach_the_solution_of_libsvm(small_sets, C, shrinking):
 
 def test_shrinking_leaves_variables_out_and_takes_them_up_again(small_sets, monkeypatch):
     seen = {"out": 0, "in": 0}
-    shrink, rejoin, count_rest = smo._Active.shrink, smo._Active.rejoin, smo._count_rest
+    shrink, rejoin, count_rest = smo._Active.shrink, smo._Active.rejoin, smo.count_rest
 
     def too_early(*args):
         count_rest(*args)
@@ -163,7 +163,7 @@ def test_shrinking_leaves_variables_out_and_takes_them_up_again(small_sets, monk
         seen["in"] += len(self.variables) - before
         return again
 
-    monkeypatch.setattr(smo, "_count_rest", too_early)
+    monkeypatch.setattr(smo, "count_rest", too_early)
     monkeypatch.setattr(smo._Active, "shrink", counting_shrink)
     monkeypatch.setattr(smo._Active, "rejoin", counting_rejoin)
     monkeypatch.setattr(smo, "REST", 1)

@@ -188,7 +188,7 @@ class DeviceColumns(Columns):
     def values_there(self, lines: Any, n_lines: int) -> Any:
         return self.vectors.values(lines).astype(self.dtype, copy=False)
 
-    def accumulate(self, lines, coefs, scores, kept, run, scratch):
+    def accumulate(self, lines, coefs, scores, kept, crew):
         there = self._device.array(scores)[None]
         add(self.vectors, lines, None, self._device.array(coefs)[None], there)
         scores[...] = self._device.to_host(there[0])

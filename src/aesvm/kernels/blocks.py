@@ -33,7 +33,7 @@ CHEAP_FEATURES = 128
 SQUARE_LINES = 128
 
 #: Columns of it, by compiled tiles.
-SQUARE_COLUMNS = 64
+SQUARE_COLUMNS = 32
 
 #: Lines and columns of the blocks that an expansion is summed up from.
 EXPANSION_LINES, EXPANSION_COLUMNS = 256, 512

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks, expansion, tiles
-from aesvm.kernels.accumulate import KeptRows, Scratch
+from aesvm.kernels.accumulate import KeptRows
 from aesvm.kernels.blocks import copied_rows
+from aesvm.kernels.crew import Crew
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.points import DensePoints, Points
 from aesvm.kernels.vectors import VectorKernel, scaled
@@ -123,32 +124,32 @@ class _Products(Columns):
         left[:, -1] = 1.0
         return left
 
-    def accumulate(self, lines, coefs, scores, kept, run, scratch):
+    def accumulate(self, lines, coefs, scores, kept, crew):
         if not self._in_tiles(len(coefs), len(self)):
-            super().accumulate(lines, coefs, scores, kept, run, scratch)
+            super().accumulate(lines, coefs, scores, kept, crew)
             return
         add = self._addition(lines, self.right)
         size = blocks.TILE_COLUMNS, blocks.TILE_LINES
         if self.worth_keeping:
             size = blocks.WIDE_TILE_COLUMNS, blocks.WIDE_TILE_LINES
-        add(coefs[None], scores[None], kept, run, scratch, *size)
+        add(coefs[None], scores[None], kept, crew, *size)
 
-    def write_square(self, rows, out, run, scratch):
+    def write_square(self, rows, out, crew):
         n = len(self)
-        if self.worth_keeping or not self._in_tiles(n, n):  # half of them, where they are dear
-            return super().write_square(rows, out, run, scratch)
+        if self.worth_keeping:  # half of them, where they are dear
+            return super().write_square(rows, out, crew)
         every = np.arange(n)
         add = self._addition(self.own_lines(every, rows), self.right)
         # rows that are kept, and nothing is added up
         kept = KeptRows.none(self.dtype)._replace(rows=out, free=every)
-        add(np.empty((0, n)), np.empty((0, n)), kept, run, scratch, blocks.SQUARE_COLUMNS)
-        return n * n
+        add(np.empty((0, n)), np.empty((0, n)), kept, crew, blocks.SQUARE_COLUMNS, symmetric=True)
+        return n * n // 2
 
     def sums(self, lines, n_lines, edges, coefs, run=map):
         if not self._in_tiles(n_lines, len(self)):
             return super().sums(lines, n_lines, edges, coefs, run)
         found = np.zeros((len(edges) - 1, len(coefs), n_lines))
-        kept, scratch = KeptRows.none(self.dtype), Scratch()
+        kept, crew = KeptRows.none(self.dtype), Crew(run)
         for part in expansion.parts(n_lines, self.right.shape[1]):
             ready = self._prepared(lines, part, run)
             for own, (first, last) in zip(found, pairwise(edges.tolist()), strict=True):
@@ -156,7 +157,7 @@ class _Products(Columns):
                 add = self._addition(self.right[first:last], ready)
                 sums = np.zeros((len(coefs), len(ready)))
                 segment = np.ascontiguousarray(coefs[:, first:last])
-                add(segment, sums, kept, run, scratch)
+                add(segment, sums, kept, crew)
                 own[:, part] = sums
         return found.transpose(2, 0, 1)
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks, expansion
-from aesvm.kernels.accumulate import KeptRows, Scratch, add_rows, store_rows
+from aesvm.kernels.accumulate import KeptRows, add_rows, store_rows
+from aesvm.kernels.crew import Crew
 from aesvm.kernels.points import KernelPoints, Points
 
 #: Kernel values beyond this are refused: their squares and sums must stay finite.
@@ -170,8 +171,7 @@ class Columns(ABC):
         coefs: NDArray[np.float64],
         scores: NDArray[np.float64],
         kept: KeptRows,
-        run: Callable,
-        scratch: Scratch,
+        crew: Crew,
     ) -> None:
         """Add ``coefs @ (lines of the kernel matrix)`` to scores, tile by tile.
 
@@ -184,9 +184,7 @@ class Columns(ABC):
             Changed in place.
         kept : KeptRows
             Rows to add as well, and room for some of the lines.
-        run : callable
-            ``map`` or a parallel one.
-        scratch : Scratch
+        crew : Crew
         """
         n_lines, n = len(coefs), len(self)
         narrow, wide = blocks.UPDATE_COLUMNS
@@ -197,18 +195,16 @@ class Columns(ABC):
             last = min(first + step, n)
             part = scores[first:last]
             if n_lines:
-                block = scratch.block(n_lines, last - first, self.dtype)
+                block = crew.scratch.block(n_lines, last - first, self.dtype)
                 self.write(lines, first, last, block)
                 add_rows(block, every, coefs, 0, part)
                 store_rows(block, kept.free, first, kept.rows)
             add_rows(kept.rows, kept.slots, kept.coefs, first, part)
 
-        for _ in run(tile, range(0, n, step)):
+        for _ in crew.run(tile, range(0, n, step)):
             pass
 
-    def write_square(
-        self, rows: NDArray[np.intp], out: NDArray, run: Callable, scratch: Scratch
-    ) -> int:
+    def write_square(self, rows: NDArray[np.intp], out: NDArray, crew: Crew) -> int:
         """Kernel values of the columns, which are the given training rows, with each other.
 
         Symmetric up to rounding: each half may be computed by itself. Returns how many values
@@ -218,12 +214,12 @@ class Columns(ABC):
         def some(first: int) -> None:
             last = min(first + blocks.SQUARE_LINES, len(self))
             lines = self.own_lines(np.arange(first, last), rows[first:last])
-            block = scratch.block(last - first, last, self.dtype)
+            block = crew.scratch.block(last - first, last, self.dtype)
             self.write(lines, 0, last, block)
             out[first:last, :last] = block
             out[:first, first:last] = block[:, :first].T
 
-        for _ in run(some, range(0, len(self), blocks.SQUARE_LINES)):
+        for _ in crew.run(some, range(0, len(self), blocks.SQUARE_LINES)):
             pass
         return len(self) ** 2 // 2
 

@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
@@ -36,11 +37,13 @@ class Threads:
         self.maps: SimpleQueue[_Map | None] = SimpleQueue()
         self.n_started = 0
         self.starting = threading.Lock()  # several threads may map at the same time
+        self.calls = np.zeros(1, dtype=np.int64)  # grows where there is work that is waited for
 
     def __call__(self, function: Callable, items: Iterable) -> Generator:
         """Threads begin at once; this one, when the first result is asked for."""
         one = _Map(function, list(items))
         self._hand_out(one, len(one.items) - 1)
+        self.calls += 1
         return one.in_order()
 
     def together(self, function: Callable[[], None], n_calls: int) -> None:
@@ -50,12 +53,21 @@ class Threads:
         """
         others = _Map(lambda _: function(), list(range(min(n_calls, self.n_threads) - 1)))
         self._hand_out(others, len(others.items))
+        self.calls += 1
         try:
             function()
             for _ in others.in_order():
                 pass
         finally:
             others.is_over = True
+
+    def lend(self, function: Callable[[], None], n_calls: int) -> None:
+        """Have other threads call a function as soon as they are free; nobody waits for them."""
+        self._hand_out(_Map(lambda _: function(), list(range(n_calls))), n_calls)
+
+    def is_idle(self) -> bool:
+        """Whether no work waits for a thread."""
+        return self.maps.empty()
 
     def _hand_out(self, one: _Map, most: int) -> None:
         """Have other threads work on a map, no more than there is use for."""
@@ -76,6 +88,7 @@ class Threads:
         while self.n_started > 0:
             self.maps.put(None)
             self.n_started -= 1
+        self.calls += 1
 
     def __del__(self) -> None:
         self.__exit__()

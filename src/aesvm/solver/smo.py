@@ -33,7 +33,14 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelMatrix
 from aesvm.kernels.accumulate import KeptRows, add_rows
-from aesvm.runtime.jit import jit
+from aesvm.solver.choosing import (
+    FALL,
+    RISE,
+    count_rest,
+    find_slopes,
+    most_violating,
+    possible_moves,
+)
 from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.row_cache import RowCache
 from aesvm.solver.state import DualState, Edge, Known, PreparedVariables, Solution
@@ -214,7 +221,8 @@ class _Active:
         """Take up the given variables, ascending, as the problem has them."""
         problem = self.problem
         self.variables = variables
-        if len(problem.rows) == len(problem.coefs):  # one variable for each row, in this order
+        self.by_row = len(problem.rows) == len(problem.coefs)  # each has its own, in this order
+        if self.by_row:
             self.points, self.at = variables, np.arange(len(variables))
         else:
             self.points, self.at = np.unique(problem.at[variables], return_inverse=True)
@@ -224,6 +232,7 @@ class _Active:
         self.coefs = problem.coefs[variables]
         self.linear = problem.linear[variables]
         self.lower, self.upper = problem.lower[variables], problem.upper[variables]
+        self.moves = possible_moves(self.coefs, self.lower, self.upper)
         self.spans = problem.spans(variables)
         self.rest = np.zeros(len(variables), dtype=np.int8)
         self.recent = np.empty(0, dtype=np.intp)
@@ -255,15 +264,19 @@ class _Active:
         return True
 
     def edges(self) -> list[Edge]:
-        self.slopes = self.scores[self.at] + self.linear
-        if not np.isfinite(self.slopes.sum()):
-            raise ValueError(
-                "Sums of kernel values, or what C and sample_weight make of them, are not finite "
-                "numbers: scale the data, or lower these."
-            )
-        return [
-            Edge.of(part, self.slopes, self.coefs, self.lower, self.upper) for part in self.spans
-        ]
+        scores = self.scores if self.by_row else self.scores[self.at]
+        self.slopes = np.empty(len(scores))
+        edges = []
+        for part in self.spans:
+            of = scores[part], self.linear[part], self.moves[part], self.slopes[part]
+            lowest, highest, total = find_slopes(*of)
+            if not np.isfinite(total):
+                raise ValueError(
+                    "Sums of kernel values, or what C and sample_weight make of them, are not "
+                    "finite numbers: scale the data, or lower these."
+                )
+            edges.append(Edge(part, lowest, highest))
+        return edges
 
     def improve(self, edges: list[Edge], tol: float, limit: int) -> tuple[int, float]:
         """Solve for a working set, and bring all scores up to date.
@@ -289,6 +302,7 @@ class _Active:
         update_pairs(block, diag, written, coefs, slopes, lower, upper, ends, tol, limit, account)
         changes = coefs - self.coefs[chosen]
         self.coefs[chosen] = coefs
+        self.moves[chosen] = possible_moves(coefs, lower, upper)
         moved = np.flatnonzero(changes)
         points, which = np.unique(self.at[chosen[moved]], return_inverse=True)
         total = np.bincount(which, changes[moved], len(points)).astype(np.float64, copy=False)
@@ -306,15 +320,9 @@ class _Active:
         room = (WORKING_SET - len(stay)) // (2 * len(edges))
         new = []
         for part, lowest, highest in edges:
-            slopes, coefs = self.slopes[part], self.coefs[part]
-            for violates, order in (
-                ((coefs < self.upper[part]) & (slopes < highest), slopes),
-                ((coefs > self.lower[part]) & (slopes > lowest), -slopes),
-            ):
-                found = np.flatnonzero(violates & ~taken[part])
-                if len(found) > room:
-                    found = found[np.argpartition(order[found], room)[:room]]
-                found += part.start
+            own = self.slopes[part], self.moves[part], taken[part]
+            for move in (RISE, FALL):
+                found = most_violating(move, *own, lowest, highest, room) + part.start
                 taken[found] = True
                 new.append(found)
         self.recent = np.concatenate([*new, stay])
@@ -327,7 +335,7 @@ class _Active:
         block = self.square[: len(at) ** 2].reshape(len(at), len(at))
         rows = problem.rows[self.points[at]]
         columns = self.columns.take(at)
-        problem.n_evaluations += columns.write_square(rows, block, problem.run, problem.scratch)
+        problem.n_evaluations += columns.write_square(rows, block, problem.crew)
         return block
 
     def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
@@ -350,15 +358,7 @@ class _Active:
         Returns the edges, which are the same, with the places of those that stay.
         """
         for part, lowest, highest in edges:
-            _count_rest(
-                self.coefs[part],
-                self.slopes[part],
-                self.lower[part],
-                self.upper[part],
-                lowest,
-                highest,
-                self.rest[part],
-            )
+            count_rest(self.slopes[part], self.moves[part], lowest, highest, self.rest[part])
         stay = self.rest < REST
         n_stay = np.count_nonzero(stay)
         if n_stay > (1.0 - SHRINK) * len(stay):
@@ -407,12 +407,3 @@ class _Active:
         out = np.setdiff1d(np.arange(len(problem.rows)), self.points, assume_unique=True)
         self.left_out = [(out, now)]
         return True
-
-
-@jit
-def _count_rest(coefs, slopes, lower, upper, lowest, highest, rest):
-    """For how many rounds each variable has been at a bound that it does not want to leave."""
-    for k in range(coefs.size):
-        at_lower = coefs[k] == lower[k] and slopes[k] > highest
-        at_upper = coefs[k] == upper[k] and slopes[k] < lowest
-        rest[k] = min(rest[k] + 1, 100) if at_lower or at_upper else 0

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import Columns, KernelMatrix
-from aesvm.kernels.accumulate import KeptRows, Scratch
+from aesvm.kernels.accumulate import KeptRows
 from aesvm.kernels.blocks import UPDATE_LINES
+from aesvm.kernels.crew import Crew
 from aesvm.runtime.jit import jit, minimum
 from aesvm.solver.pair_updates import HUGE
 
@@ -125,7 +126,7 @@ class DualState:
         self.scores = np.zeros(len(self.rows))
         self.n_evaluations = 0
         self.total_moved = 0.0  # all that coefficients have moved, which scores were rounded after
-        self.scratch = Scratch()
+        self.crew = Crew(run)
         if start is not None:
             self._start(np.asarray(start, dtype=np.float64)[order], bounds[order], known)
 
@@ -187,7 +188,7 @@ class DualState:
     ) -> None:
         """Add ``changes @ (lines of the kernel matrix)`` to scores; see ``Columns.accumulate``."""
         kept = KeptRows.none(columns.dtype) if kept is None else kept
-        columns.accumulate(lines, changes, scores, kept, self.run, self.scratch)
+        columns.accumulate(lines, changes, scores, kept, self.crew)
         self.n_evaluations += len(changes) * len(columns)
 
     def is_short_of(self, duality_tol: float | None) -> bool:
