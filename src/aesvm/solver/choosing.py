@@ -45,6 +45,7 @@ def most_violating(
     lowest: float,
     highest: float,
     room: int,
+    work: tuple[NDArray[np.float64], NDArray[np.intp]] | None = None,
 ) -> NDArray[np.intp]:
     """Of a group's variables those that gain most by a move.
 
@@ -62,6 +63,9 @@ def most_violating(
         must be larger.
     room : int
         Most of them.
+    work : tuple of ndarray, default=None
+        Memory to work in, for more than n floats and more than n integers: fresh memory would be
+        zeroed by the system every time.
 
     Examples
     --------
@@ -71,7 +75,9 @@ def most_violating(
     >>> most_violating(RISE, slopes, moves, np.zeros(4, dtype=bool), -1.0, 1.0, 2)
     array([1, 2])
     """
-    behind, found = np.empty(len(slopes)), np.empty(len(slopes) + 1, dtype=np.intp)
+    if work is None:
+        work = np.empty(len(slopes) + 1), np.empty(len(slopes) + 1, dtype=np.intp)
+    behind, found = work
     n_found = _violating(move, slopes, moves, taken, lowest, highest, room, behind, found)
     found = found[:n_found]
     if n_found > room:

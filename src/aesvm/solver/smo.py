@@ -209,6 +209,8 @@ class _Active:
     def __init__(self, problem: DualState, variables: NDArray[np.intp], cache_bytes: int) -> None:
         self.problem = problem
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
+        n = len(variables) + 1
+        self.work = np.empty(n), np.empty(n, dtype=np.intp)  # for choosing
         self._enter(variables)
         room = cache_bytes if self.columns.worth_keeping else 0
         fit = isqrt(cache_bytes // self.columns.dtype.itemsize)
@@ -233,6 +235,7 @@ class _Active:
         self.linear = problem.linear[variables]
         self.lower, self.upper = problem.lower[variables], problem.upper[variables]
         self.moves = possible_moves(self.coefs, self.lower, self.upper)
+        self.slopes = np.empty(len(variables))  # written by ``edges``
         self.spans = problem.spans(variables)
         self.rest = np.zeros(len(variables), dtype=np.int8)
         self.recent = np.empty(0, dtype=np.intp)
@@ -265,7 +268,6 @@ class _Active:
 
     def edges(self) -> list[Edge]:
         scores = self.scores if self.by_row else self.scores[self.at]
-        self.slopes = np.empty(len(scores))
         edges = []
         for part in self.spans:
             of = scores[part], self.linear[part], self.moves[part], self.slopes[part]
@@ -322,7 +324,7 @@ class _Active:
         for part, lowest, highest in edges:
             own = self.slopes[part], self.moves[part], taken[part]
             for move in (RISE, FALL):
-                found = most_violating(move, *own, lowest, highest, room) + part.start
+                found = most_violating(move, *own, lowest, highest, room, self.work) + part.start
                 taken[found] = True
                 new.append(found)
         self.recent = np.concatenate([*new, stay])
