@@ -125,7 +125,9 @@ class _Products(Columns):
         return left
 
     def accumulate(self, lines, coefs, scores, kept, crew):
-        if not self._in_tiles(len(coefs), len(self)):
+        # a solve for many rows needs tiles sooner or later: all of it may as well use them
+        many = self._has_map and len(self) > blocks.MANY_COLUMNS
+        if not many and not self._in_tiles(len(coefs), len(self)):
             super().accumulate(lines, coefs, scores, kept, crew)
             return
         add = self._addition(lines, self.right)

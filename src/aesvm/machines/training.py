@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aesvm.gpu.devices import open_device
 from aesvm.gpu.smo import minimize as minimize_on_device
-from aesvm.gpu.streams import n_streams_for, side_by_side
+from aesvm.gpu.streams import n_streams_for, on_streams
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.accounts import Account
 from aesvm.machines.certifying import accounts_of, proven
@@ -41,6 +41,8 @@ from aesvm.machines.rounds import Policy, State, refine
 from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.runtime.progress import Progress
+from aesvm.runtime.side_by_side import side_by_side
+from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import Representatives
 from aesvm.solver.smo import minimize
 from aesvm.solver.state import Solution
@@ -60,6 +62,10 @@ _STEPS = 20
 #: on a logarithmic scale, and 28 to 65 % of the values were there that support vectors foreseen
 #: from a sample let expect: on ijcnn1, covtype and generated noise.)
 _EXPECTED, SUPPORT_SHARE = 2.0, 0.3
+
+#: Machines for each thread, at least, where machines are trained side by side: with fewer, threads
+#: that work on one of them together take less time, and tell more of it.
+_MACHINES_A_THREAD = 2
 
 #: From here on a solve that takes more kernel values than expected comes ever slower to its end.
 _NEARLY = 0.75
@@ -364,7 +370,15 @@ def train_in_memory(
         if device is not None:
             n_streams = n_streams_for(device, kernel.X)
             trainer.history.side_by_side = n_streams > 1
-            results = side_by_side(device, n_streams, train, each, task)
+            results = on_streams(device, n_streams, train, each, task)
+        elif (threads := _side_by_side_on(trainer.run, len(numbers), kernel)) is not None:
+            trainer.history.side_by_side = True
+
+            def done(number: int, problem: Problem) -> None:
+                with task.task("pair", None, share=share(problem)):
+                    pass
+
+            results = side_by_side(threads, threads.n_threads, train, each, task, done)
         else:
             for number, problem in each:
                 of_pair = task.task("pair", None, share=share(problem))
@@ -379,6 +393,21 @@ def train_in_memory(
     trainer.say_trained(trained, started)
     trainer.note_cut(int(np.count_nonzero(~trained.converged)))
     return trained
+
+
+def _side_by_side_on(run: Callable, n_machines: int, kernel: TrainingKernel) -> Threads | None:
+    """The threads that machines are trained on side by side; None: one after another.
+
+    Machines must be enough to keep the threads busy. And where solves keep kernel rows, each may
+    take as much memory as is allowed.
+    """
+    if not isinstance(run, Threads) or run.n_threads == 1:
+        return None
+    if n_machines < _MACHINES_A_THREAD * run.n_threads:
+        return None
+    any_row = np.zeros(1, dtype=np.intp)
+    keeps = kernel.matrix(np.float64, kernel.sum_tol / 10).columns(any_row).worth_keeping
+    return None if keeps else run
 
 
 def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> TrainedMachines:
