@@ -301,7 +301,9 @@ def test_votes_are_those_of_scikit_learn(n_classes):
     votes = np.zeros((50, n_classes), dtype=int)
     for pair, (i, j) in enumerate(zip(*one_vs_one.pair_classes(n_classes), strict=True)):
         votes[np.arange(50), np.where(values[:, pair] > 0, i, j)] += 1
-    assert_array_equal(one_vs_one.winners(values, n_classes), votes.argmax(axis=1))
+    for order in "CF":  # the values of a row one after another, or those of a pair
+        winners = one_vs_one.winners(np.asarray(values, order=order), n_classes)
+        assert_array_equal(winners, votes.argmax(axis=1))
 
 
 def test_gaps_count_the_rounding_of_sums(each_way):

@@ -141,6 +141,9 @@ class Columns(ABC):
     #: Whether values take longer to compute than to read from memory.
     worth_keeping: bool = True
 
+    #: Whether several threads may add values up at the same time.
+    sums_on_threads: bool = True
+
     @abstractmethod
     def __len__(self) -> int:
         """How many columns there are."""
