@@ -147,20 +147,19 @@ def _solve(
         take_lines(first, second, missing[:n_missing], form, lines, columns)
         for side in range(2):
             some = lines[first_missing:] if side else lines[:first_missing]
-            end, begin = n_kept[side], begins[side]
-            if begin < 0:
-                write_values(some, rows[side], form, own[side][end - some.shape[0] : end])
-            write_values(some, rows[1 - side], form, other[side][end - some.shape[0] : end])
             start, stop = (first_moved, n_moved) if side else (0, first_moved)
-            for m in range(start, stop):
-                found[m] = slots[moved[m]]
-            to_first, to_second = slopes[:n_first], slopes[n_first:]
-            change, at = changes[start:stop], found[start:stop]
-            add_rows(other[side], at, change, zero, to_first if side else to_second)
-            if begin >= 0:
+            end = n_kept[side]
+            for with_other in range(2):
+                begin = -1 if with_other else begins[side]
+                kept, right = (other, rows[1 - side]) if with_other else (own, rows[side])
+                if begin < 0:
+                    write_values(some, right, form, kept[side][end - some.shape[0] : end])
                 for m in range(start, stop):
-                    found[m] = begin + moved[m] - side * n_first
-            add_rows(own[side], at, change, max(begin, zero), to_second if side else to_first)
+                    place = moved[m] - side * n_first
+                    found[m] = slots[moved[m]] if begin < 0 else begin + place
+                here = slopes[n_first:] if side != with_other else slopes[:n_first]
+                first_column = max(begin, zero)
+                add_rows(kept[side], found[start:stop], changes[start:stop], first_column, here)
         if is_over:
             break
         size, gap = _choose(coefs, slopes, lower, upper, ends, recent, chosen, keys, found, missing)
