@@ -54,7 +54,9 @@ GIVEN_DIAGONAL_ROWS = 64
 _CACHED_BYTES = 1 << 22
 
 #: Bytes of sums that a thread makes at a time where each row has very many, and the fewest rows.
-_SUMMED_BYTES, _FEWEST_SUMMED = 1 << 23, 8
+#: (With half of them two threads took a third longer to predict 200 classes: they hand over the
+#: interpreter's lock for every class. With twice as many it was a sixth less.)
+_SUMMED_BYTES, _FEWEST_SUMMED = 1 << 24, 8
 
 #: The share of ``working_memory`` that a single copy may take.
 _COPIED_SHARE = 1 / 16
@@ -89,6 +91,6 @@ def summed_rows(n_values: int) -> int:
     --------
     >>> from aesvm.kernels.blocks import summed_rows
     >>> summed_rows(1 << 14)
-    64
+    128
     """
     return max(_FEWEST_SUMMED, _SUMMED_BYTES // (8 * max(1, n_values)))
