@@ -30,6 +30,32 @@ def test_sums_over_segments_are_those_of_the_formula(size, sparse, monkeypatch):
     assert_array_equal(again, found)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("size", [1, 8, 100])
+@pytest.mark.parametrize("n_columns", [1, 7, 512])
+def test_many_sums_of_each_row_are_made_of_few_rows_at_a_time(size, n_columns, sparse, monkeypatch):
+    monkeypatch.setattr(blocks, "_SUMMED_BYTES", 1)
+    monkeypatch.setattr(blocks, "EXPANSION_COLUMNS", n_columns)
+    rng = np.random.default_rng(0)
+    X, new, coefs = rng.normal(size=(20, 3)), rng.normal(size=(size, 3)), rng.normal(size=(20, 9))
+    edges = np.array([0, 0, 3, 4, 4, 11, 20, 20])
+    K = oracles.kernel(new, X, gamma=0.5)
+    expected = np.stack([K[:, a:b] @ coefs[a:b] for a, b in pairwise(edges)], axis=1)
+    kind = sp.csr_array if sparse else np.asarray
+    columns = kernel_matrix(kind(X), gamma=0.5).columns(np.arange(20))
+    rows_at_once = []
+
+    def combine(sums):
+        rows_at_once.append(len(sums))
+        return sums.copy()
+
+    found = columns.expand(kind(new), edges, coefs, combine)
+    assert max(rows_at_once) <= 8
+    assert_allclose(found, expected, atol=1e-12)
+    with Threads(3) as run:
+        assert_array_equal(columns.expand(kind(new), edges, coefs, combine, run), found)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [0, 1, 256, 700])
 def test_scores_and_norms_are_those_of_the_formula(size, dtype, monkeypatch):

@@ -17,7 +17,7 @@ from aesvm import AESVC, AENuSVC, TimeLimit
 from aesvm.estimators.trained import TrainedOn
 from aesvm.machines import one_vs_one, small_pairs
 from aesvm.machines.formulation import _best_offset
-from aesvm.solver import small_rounds
+from aesvm.solver import compiled_sets, small_rounds
 from aesvm.solver.small import best_offsets
 from tests import oracles
 
@@ -27,12 +27,15 @@ def few_are_enough(monkeypatch):
     monkeypatch.setattr(small_pairs, "FEWEST_PAIRS", 2)
 
 
-@pytest.fixture(params=["blocks", "working sets"])
-def either_way(request, monkeypatch):
+@pytest.fixture(params=["blocks", "working sets", "compiled sets"])
+def each_way(request, monkeypatch):
     """Small pairs from blocks of kernel values, and most of them by working sets."""
-    if request.param == "working sets":
+    if request.param != "blocks":
         monkeypatch.setattr(small_pairs, "GROUP_ROWS", 6)
         monkeypatch.setattr(small_rounds, "WORKING_SET", 8)
+        monkeypatch.setattr(compiled_sets, "WORKING_SET", 8)
+    if request.param == "compiled sets":
+        monkeypatch.setattr(small_pairs, "COMPILED_PRODUCTS", 0.0)
 
 
 def classes(n_classes=12, n_features=3, seed=0):
@@ -55,7 +58,7 @@ def one_by_one(model, X, y, weights=None):
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "precomputed", "sparse"])
 @pytest.mark.parametrize("C", [0.3, 30.0])
-def test_decision_values_are_those_of_svc(kernel, C, either_way):
+def test_decision_values_are_those_of_svc(kernel, C, each_way):
     X, y, weights = classes()
     if kernel == "precomputed":
         X = oracles.kernel(X, gamma=0.5)
@@ -78,7 +81,7 @@ def test_decision_values_are_those_of_svc(kernel, C, either_way):
     assert model.certificate_.exact
 
 
-def test_decision_values_are_those_of_nu_svc(either_way):
+def test_decision_values_are_those_of_nu_svc(each_way):
     X, y, _ = classes()
     X, y = X[y > 5], y[y > 5]
     model = AENuSVC(nu=0.5, gamma=0.5, tol=1e-7, decision_function_shape="ovo").fit(X, y)
@@ -96,7 +99,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_numbers_are_those_of_pairs_trained_one_by_one(model, either_way):
+def test_numbers_are_those_of_pairs_trained_one_by_one(model, each_way):
     X, y, weights = classes()
     if isinstance(model, AENuSVC):
         X, y, weights = X[y > 7], y[y > 7], np.ones(np.count_nonzero(y > 7))
@@ -122,7 +125,7 @@ def test_numbers_are_those_of_pairs_trained_one_by_one(model, either_way):
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e6])
-def test_a_dual_bounds_the_primal_that_an_oracle_computes(C, either_way):
+def test_a_dual_bounds_the_primal_that_an_oracle_computes(C, each_way):
     X, y, weights = classes(6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -152,7 +155,7 @@ def test_one_row_of_each_class():
 
 
 @pytest.mark.parametrize("model", [AESVC(gamma=0.5), AENuSVC(nu=0.2, gamma=0.5)], ids=str)
-def test_equal_rows_of_two_classes_and_classes_without_weight(model, either_way):
+def test_equal_rows_of_two_classes_and_classes_without_weight(model, each_way):
     X, y, weights = classes(8)
     X[y == 6] = X[y == 7][:7]
     X[y == 5] = X[y == 5][0]
@@ -183,6 +186,37 @@ def test_neither_threads_nor_the_cache_change_anything(monkeypatch):
         assert model.certificate_ == models[0].certificate_
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_compiled_sets_give_the_same_on_any_threads_and_with_any_cache(kernel, monkeypatch):
+    monkeypatch.setattr(small_pairs, "GROUP_ROWS", 16)
+    monkeypatch.setattr(small_pairs, "COMPILED_PRODUCTS", 0.0)
+    monkeypatch.setattr(compiled_sets, "WORKING_SET", 8)
+    X, y, weights = classes()
+    one, *others = [
+        AESVC(kernel=kernel, gamma=0.5, tol=1e-6, n_jobs=n_jobs, cache_size=size).fit(X, y, weights)
+        for n_jobs, size in ((1, 200), (3, 200), (1, 0), (3, 0.003))
+    ]
+    assert_array_equal(others[0].dual_coef_, one.dual_coef_)
+    assert_array_equal(others[0].intercept_, one.intercept_)
+    for model in others[1:]:  # kernel values within classes come out of other products
+        assert_allclose(model.dual_objective_, one.dual_objective_, rtol=1e-6)
+        assert_allclose(model.decision_function(X), one.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+def test_pairs_of_hundreds_of_rows_are_solved_as_svc_solves_them(kernel, monkeypatch):
+    monkeypatch.setattr(small_pairs, "COMPILED_PRODUCTS", 0.0)
+    rng = np.random.default_rng(0)
+    y: np.ndarray = np.arange(1200) % 4
+    X = 1.2 * rng.normal(size=(4, 3))[y] + rng.normal(size=(1200, 3))
+    parameters = {"kernel": kernel, "gamma": 0.5, "tol": 1e-6, "decision_function_shape": "ovo"}
+    model, theirs = AESVC(refine="exact", **parameters), SVC(**parameters)
+    values = theirs.fit(X, y).decision_function(X)
+    assert_allclose(model.fit(X, y).decision_function(X), values, atol=1e-3)
+    assert (model.kkt_violation_ <= 1e-6).all()
+    assert model.certificate_.exact
+
+
 def test_pairs_that_are_small_and_others_stand_side_by_side(monkeypatch):
     X, y, weights = classes()
     model = AESVC(gamma=0.5, tol=1e-7, decision_function_shape="ovo")
@@ -195,7 +229,7 @@ def test_pairs_that_are_small_and_others_stand_side_by_side(monkeypatch):
     assert mixed.certify(X, y, weights).proven
 
 
-def test_max_iter_ends_each_pair(either_way):
+def test_max_iter_ends_each_pair(each_way):
     X, y, _ = classes()
     with pytest.warns(UserWarning, match="max_iter=2"):
         model = AESVC(gamma=0.5, C=1e3, max_iter=2).fit(X, y)
@@ -203,7 +237,7 @@ def test_max_iter_ends_each_pair(either_way):
     assert model.n_iter_.max() == 2
 
 
-def test_a_duality_gap_is_aimed_at_where_it_is_asked_for(either_way):
+def test_a_duality_gap_is_aimed_at_where_it_is_asked_for(each_way):
     X, y, _ = classes()
     model = AESVC(gamma=0.5, C=100.0, tol=0.03).fit(X, y)
     assert TrainedOn.of(model).accounts.relative_gaps().max() > 1e-2
@@ -212,7 +246,7 @@ def test_a_duality_gap_is_aimed_at_where_it_is_asked_for(either_way):
     assert model.fit_status_ == 0
 
 
-def test_a_fit_that_is_over_has_a_model_of_every_pair(either_way):
+def test_a_fit_that_is_over_has_a_model_of_every_pair(each_way):
     X, y, _ = classes()
     whole = AESVC(gamma=0.5).fit(X, y)
     model = AESVC(gamma=0.5).set_callbacks(TimeLimit(0.0)).fit(X, y)
@@ -267,10 +301,12 @@ def test_votes_are_those_of_scikit_learn(n_classes):
     votes = np.zeros((50, n_classes), dtype=int)
     for pair, (i, j) in enumerate(zip(*one_vs_one.pair_classes(n_classes), strict=True)):
         votes[np.arange(50), np.where(values[:, pair] > 0, i, j)] += 1
-    assert_array_equal(one_vs_one.winners(values, n_classes), votes.argmax(axis=1))
+    for order in "CF":  # the values of a row one after another, or those of a pair
+        winners = one_vs_one.winners(np.asarray(values, order=order), n_classes)
+        assert_array_equal(winners, votes.argmax(axis=1))
 
 
-def test_gaps_count_the_rounding_of_sums(either_way):
+def test_gaps_count_the_rounding_of_sums(each_way):
     X, y, weights = classes()
     model = AESVC(C=1e-100).fit(X, y, weights)
     certificate = model.certificate_

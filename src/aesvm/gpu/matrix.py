@@ -153,6 +153,8 @@ class DeviceKernel(KernelMatrix):
 class DeviceColumns(Columns):
     """Columns on a device. Lines are vectors of the device; sums come back to the host."""
 
+    sums_on_threads = False
+
     def __init__(self, kernel: DeviceKernel, vectors: Vectors) -> None:
         self.kernel = kernel
         self.vectors = vectors

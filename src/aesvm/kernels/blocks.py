@@ -56,6 +56,11 @@ GIVEN_DIAGONAL_ROWS = 64
 #: Bytes of rows that are copied at a time where the copy should stay in a core's cache.
 _CACHED_BYTES = 1 << 22
 
+#: Bytes of sums that a thread makes at a time where each row has very many, and the fewest rows.
+#: (With half of them two threads took a third longer to predict 200 classes: they hand over the
+#: interpreter's lock for every class. With twice as many it was a sixth less.)
+_SUMMED_BYTES, _FEWEST_SUMMED = 1 << 24, 8
+
 #: The share of ``working_memory`` that a single copy may take.
 _COPIED_SHARE = 1 / 16
 
@@ -80,3 +85,15 @@ def copied_rows(bytes_per_row: int) -> int:
 def cached_rows(bytes_per_row: int) -> int:
     """Rows that are copied at a time where the copy is used at once, from the core's cache."""
     return max(1, min(_CACHED_BYTES, copied_bytes()) // max(1, bytes_per_row))
+
+
+def summed_rows(n_values: int) -> int:
+    """Rows whose ``n_values`` sums a thread makes at a time.
+
+    Examples
+    --------
+    >>> from aesvm.kernels.blocks import summed_rows
+    >>> summed_rows(1 << 14)
+    128
+    """
+    return max(_FEWEST_SUMMED, _SUMMED_BYTES // (8 * max(1, n_values)))

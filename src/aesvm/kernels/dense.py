@@ -15,6 +15,7 @@ from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.crew import Crew
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.points import DensePoints, Points
+from aesvm.kernels.transposed import Form, TransposedRows
 from aesvm.kernels.vectors import VectorKernel, scaled
 from aesvm.runtime.jit import COMPILES
 
@@ -162,6 +163,14 @@ class _Products(Columns):
                 add(segment, sums, kept, crew)
                 own[:, part] = sums
         return found.transpose(2, 0, 1)
+
+    def transposed(self, ends):
+        kernel = self.kernel.kernel
+        if kernel.tile_map is None or not self._has_map or self.dtype != np.float64:
+            return None
+        scale = self.kernel.parameters.gamma * (2.0 if kernel.of_distances else 1.0)
+        form = Form(scale, kernel.of_distances, kernel.tile_map)
+        return TransposedRows.of(self.right, ends, form)
 
     def _addition(self, lines: NDArray, columns: NDArray) -> tiles.Addition:
         tile_map = self.kernel.kernel.tile_map

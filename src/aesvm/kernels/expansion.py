@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
+from aesvm.kernels.accumulate import Scratch
 from aesvm.runtime.jit import jit
 
 if TYPE_CHECKING:
@@ -43,32 +44,48 @@ def expand(
     coefs : ndarray of shape (n_columns, n_outputs)
     combine : callable
         Takes the sums of some rows, shape (rows, n_segments, n_outputs), to their result, an
-        array whose first axis is the rows.
+        array whose first axis is the rows. It is not the sums: their memory is used again.
     run : callable, default=map
         ``map`` or a parallel one.
     """
     if sp.issparse(X_new):
         X_new = sp.csr_array(X_new)
     outputs = np.ascontiguousarray(coefs.T)
-    found = []
-    for part in parts(X_new.shape[0], (len(edges) - 1) * len(outputs)):
-        rows = X_new[part]
-        sums = columns.sums(
-            lambda here, rows=rows: columns.new_lines(rows[here]),  # type: ignore[misc]
-            rows.shape[0],
-            edges,
-            outputs,
-            run,
-        )
+
+    def combined(sums: NDArray[np.float64]) -> NDArray:
         check_finite(sums)
-        pieces = range(0, len(sums), blocks.EXPANSION_LINES)
-        found += list(
-            run(
-                lambda first, sums=sums: combine(sums[first : first + blocks.EXPANSION_LINES]),
-                pieces,
+        return combine(sums)
+
+    n_rows, n_values = X_new.shape[0], (len(edges) - 1) * len(outputs)
+    lines, few = blocks.EXPANSION_LINES, blocks.summed_rows(n_values)
+    found: list[NDArray] = []
+    if few < lines and n_values > len(columns) and columns.sums_on_threads:
+        # sums take longer than kernel values: a thread makes some, and at once what becomes of them
+        memory = Scratch()
+
+        def piece(first: int) -> NDArray:
+            rows = X_new[first : first + few]
+
+            def of(part: slice) -> Any:
+                return columns.new_lines(rows[part])
+
+            return combined(sums(columns, of, rows.shape[0], edges, outputs, memory=memory))
+
+        found += run(piece, range(0, max(1, n_rows), few))
+    else:
+        for part in parts(n_rows, n_values):
+            rows = X_new[part]
+            here = columns.sums(
+                lambda at, rows=rows: columns.new_lines(rows[at]),  # type: ignore[misc]
+                rows.shape[0],
+                edges,
+                outputs,
+                run,
             )
-        )
-    return np.concatenate(found)
+            pieces = [slice(first, first + lines) for first in range(0, len(here), lines)]
+            found += run(lambda piece, here=here: combined(here[piece]), pieces)
+    out = np.empty((n_rows, *found[0].shape[1:]), dtype=found[0].dtype)
+    return np.concatenate(found, out=out)
 
 
 def parts(n_rows: int, values_per_row: int) -> Iterator[slice]:
@@ -86,23 +103,47 @@ def sums(
     edges: NDArray[np.intp],
     coefs: NDArray[np.float64],
     run: Callable = map,
+    memory: Scratch | None = None,
 ) -> NDArray[np.float64]:
-    """Expansions of lines over segments of any columns; see ``Columns.sums``."""
-    found = np.zeros((n_lines, len(edges) - 1, len(coefs)))
+    """Expansions of lines over segments of any columns; see ``Columns.sums``.
+
+    ``memory``: where a thread has room for them, until it is asked for the next ones.
+    """
+    shape = len(edges) - 1, len(coefs), n_lines
+    # the sums of all lines lie one after another: what is made of them goes through all at once
+    size = shape[0] * shape[1] * n_lines
+    room = np.empty(size) if memory is None else memory.buffer(size, np.dtype(np.float64))[:size]
+    found = room.reshape(shape)
+    found[np.diff(edges) == 0] = 0.0
 
     def piece(first: int) -> None:
         part = slice(first, min(first + blocks.EXPANSION_LINES, n_lines))
+        n_here = part.stop - first
         with np.errstate(over="ignore", invalid="ignore"):
-            here = lines(part)
-            for segment in range(len(edges) - 1):
-                for at, values in _blocks(
-                    columns, here, part.stop - first, *edges[segment : segment + 2]
-                ):
-                    found[part, segment] += values @ coefs[:, at].T
+            for at, values in _blocks(columns, lines(part), n_here, int(edges[0]), int(edges[-1])):
+                for segment, begin, end in _overlaps(edges, at):
+                    own = found[segment, :, part]
+                    terms = coefs[:, begin:end], values[:, begin - at.start : end - at.start].T
+                    if begin == edges[segment]:
+                        np.matmul(*terms, out=own)
+                    else:
+                        own += np.matmul(*terms)
 
     for _ in run(piece, range(0, n_lines, blocks.EXPANSION_LINES)):
         pass
-    return found
+    return found.transpose(2, 0, 1)
+
+
+def _overlaps(edges: NDArray[np.intp], at: slice) -> Iterator[tuple[int, int, int]]:
+    """The segments that some columns are of, and the first and the end of these columns in each."""
+    segment = int(np.searchsorted(edges, at.start, side="right")) - 1
+    begin = at.start
+    for end in np.minimum(edges[segment + 1 :], at.stop).tolist():
+        if begin < end:
+            yield segment, begin, end
+        begin, segment = end, segment + 1
+        if end == at.stop:
+            break
 
 
 def n_additions(n_terms: int) -> int:

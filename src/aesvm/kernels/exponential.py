@@ -56,19 +56,19 @@ def exponential(values):
     raise NotImplementedError("for jitted code")
 
 
+# Horner's rule with the series' coefficients as constants: one operation for each
 def _single(values):
-    one = np.float32(1.0)
     for k in range(values.size):
         x = values[k]
         n = nearest(max(x, np.float32(_LEAST_SINGLE)) * np.float32(_LOG2_E))
         r = x - n * np.float32(_LN_2)
-        p = one + r * np.float32(1 / 7)
-        p = one + r * np.float32(1 / 6) * p
-        p = one + r * np.float32(1 / 5) * p
-        p = one + r * np.float32(1 / 4) * p
-        p = one + r * np.float32(1 / 3) * p
-        p = one + r * np.float32(1 / 2) * p
-        p = one + r * p
+        p = np.float32(1 / 5040) * r + np.float32(1 / 720)
+        p = p * r + np.float32(1 / 120)
+        p = p * r + np.float32(1 / 24)
+        p = p * r + np.float32(1 / 6)
+        p = p * r + np.float32(1 / 2)
+        p = p * r + np.float32(1)
+        p = p * r + np.float32(1)
         values[k] = power_of_two(n) * p if x > np.float32(_LEAST_SINGLE) else np.float32(0.0)
 
 
@@ -77,19 +77,19 @@ def _double(values):
         x = values[k]
         n = nearest(max(x, _LEAST_DOUBLE) * _LOG2_E)
         r = x - n * _LN_2
-        p = 1.0 + r * (1 / 13)
-        p = 1.0 + r * (1 / 12) * p
-        p = 1.0 + r * (1 / 11) * p
-        p = 1.0 + r * (1 / 10) * p
-        p = 1.0 + r * (1 / 9) * p
-        p = 1.0 + r * (1 / 8) * p
-        p = 1.0 + r * (1 / 7) * p
-        p = 1.0 + r * (1 / 6) * p
-        p = 1.0 + r * (1 / 5) * p
-        p = 1.0 + r * (1 / 4) * p
-        p = 1.0 + r * (1 / 3) * p
-        p = 1.0 + r * (1 / 2) * p
-        p = 1.0 + r * p
+        p = (1 / 6227020800) * r + 1 / 479001600
+        p = p * r + 1 / 39916800
+        p = p * r + 1 / 3628800
+        p = p * r + 1 / 362880
+        p = p * r + 1 / 40320
+        p = p * r + 1 / 5040
+        p = p * r + 1 / 720
+        p = p * r + 1 / 120
+        p = p * r + 1 / 24
+        p = p * r + 1 / 6
+        p = p * r + 1 / 2
+        p = p * r + 1.0
+        p = p * r + 1.0
         values[k] = power_of_two(n) * p if x > _LEAST_DOUBLE else 0.0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from aesvm.kernels import blocks, expansion
 from aesvm.kernels.accumulate import KeptRows, add_rows, store_rows
 from aesvm.kernels.crew import Crew
 from aesvm.kernels.points import KernelPoints, Points
+
+if TYPE_CHECKING:
+    from aesvm.kernels.transposed import TransposedRows
 
 #: Kernel values beyond this are refused: their squares and sums must stay finite.
 LARGEST = 1e15
@@ -138,6 +141,9 @@ class Columns(ABC):
     #: Whether values take longer to compute than to read from memory.
     worth_keeping: bool = True
 
+    #: Whether several threads may add values up at the same time.
+    sums_on_threads: bool = True
+
     @abstractmethod
     def __len__(self) -> int:
         """How many columns there are."""
@@ -222,6 +228,13 @@ class Columns(ABC):
         for _ in crew.run(some, range(0, len(self), blocks.SQUARE_LINES)):
             pass
         return len(self) ** 2 // 2
+
+    def transposed(self, ends: NDArray[np.intp]) -> TransposedRows | None:
+        """The columns, class by class, for compiled code; None where that has not the kernel.
+
+        ``ends``: where each class ends.
+        """
+        return None
 
     def sums(
         self,

@@ -224,7 +224,7 @@ def pair_values(sums: NDArray[np.float64], intercept: NDArray[np.float64]) -> ND
     coefficients.
     """
     n_classes = sums.shape[1]
-    values = np.empty((len(sums), len(intercept)))
+    values = _like(sums, len(intercept))
     end = 0
     for first in range(n_classes - 1):  # by slices: indices of all pairs would take twice the time
         begin, end = end, end + n_classes - 1 - first
@@ -274,7 +274,8 @@ def _added_up(values: NDArray[np.float64], n_classes: int, whole: float) -> NDAr
     """The value of every pair added up for its first class; what is left of ``whole``, for its
     second.
     """
-    sums = np.zeros((len(values), n_classes))
+    sums = _like(values, n_classes)
+    sums.fill(0.0)
     end = 0
     for first in range(n_classes - 1):
         begin, end = end, end + n_classes - 1 - first
@@ -282,6 +283,12 @@ def _added_up(values: NDArray[np.float64], n_classes: int, whole: float) -> NDAr
         sums[:, first] += own.sum(axis=1)
         sums[:, first + 1 :] += whole - own
     return sums
+
+
+def _like(values: NDArray[np.float64], n_columns: int) -> NDArray[np.float64]:
+    """Memory for others of the same rows, which lie one after another where those do."""
+    rows_first = values.strides[0] > values.strides[-1]
+    return np.empty((len(values), n_columns), order="C" if rows_first else "F")
 
 
 def feature_weights(dual: Any, vectors: Any, n_support: NDArray[np.int32]) -> Any:

@@ -8,7 +8,7 @@ Classes are put into groups of a few hundred rows, and the pairs of a class of t
 class of the other are a tile. The kernel values of two groups are computed in blocks, those within
 a group once where the cache has room for them. Where that would be far more than a pair needs, for
 it has more rows than a group, kernel values are computed as they are needed, and a tile is some
-pairs that follow each other.
+pairs that follow each other. Where compiled code does that, it shares values within a class.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from aesvm.kernels import TrainingKernel
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
 from aesvm.kernels.matrix import Columns
+from aesvm.kernels.transposed import TransposedRows
 from aesvm.machines.accounts import Accounts
 from aesvm.machines.formulation import AT_BOUND, Array, PairFormulation
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
+from aesvm.solver.compiled_sets import Within, WithinClasses, round_of_compiled_sets
 from aesvm.solver.small import COLUMNS, Accuracy, PairVariables, Round, TwoClasses, solve_small
 from aesvm.solver.small_rounds import Blocks, Lines, round_of_blocks, round_of_working_sets
 
@@ -36,6 +38,12 @@ MOST_ROWS, GROUP_ROWS = 3072, 512
 
 #: Rows of a tile of larger pairs, at most where it has several.
 _TILE_ROWS = 16_384
+
+#: Rows within a class, at least, that each of its larger pairs is expected to need.
+_NEEDED_ROWS = 64
+
+#: Multiplications that they take which are worth compiled code: that takes seconds to compile once.
+COMPILED_PRODUCTS = 5e8
 
 #: Fewer pairs are trained one by one: that takes less time than to compile what trains many.
 FEWEST_PAIRS = 100
@@ -103,6 +111,7 @@ class SmallPairs:
         self.formulation = formulation
         self.cache_bytes = cache_bytes
         self.definite = kernel.spec.is_definite
+        self.n_features = kernel.X.shape[1]
         self.n_rows = kernel.X.shape[0]  # bounds of distinct rows are sums over equal ones
         self.values = kernel.in_double()  # which certificates can be computed from
         sizes = classes.sizes
@@ -119,11 +128,13 @@ class SmallPairs:
         self.numbers = np.flatnonzero(nothing | is_small)
         self.diag = self.values.diag(classes.rows).astype(np.float64, copy=False)
         self.groups = _groups(sizes)
+        self.group_of = np.repeat(np.arange(len(self.groups)), [len(own) for own in self.groups])
         fits = rows <= GROUP_ROWS
         self.tiles = _tiles(self.groups, is_small & fits, len(sizes))
         larger = np.flatnonzero(is_small & ~fits)
         pairs = np.stack([first[larger], second[larger]], axis=1)
         self.tiles += _larger_tiles(pairs, rows[larger])
+        self.n_larger = np.bincount(pairs.ravel(), minlength=len(sizes))
 
     def train(
         self,
@@ -148,8 +159,8 @@ class SmallPairs:
             Called after every tile.
         """
         loss, within = self.formulation.two_classes(), _Within(self._block)
-        every = self.values.columns(self.classes.rows)
-        within.hold(self._held(), run)
+        every = self._every()
+        within.hold(self._held(isinstance(every, TransposedRows)), run)
         cross, values = Scratch(), Scratch()
 
         def solve(tile: Tile) -> _Found:
@@ -161,6 +172,15 @@ class SmallPairs:
             found.append(one)
             done()
         return self._put_together(found)
+
+    def _every(self) -> Columns | TransposedRows:
+        """The rows of all classes: for compiled code where that is worth it, and has the kernel."""
+        columns = self.values.columns(self.classes.rows)
+        n_needed = _NEEDED_ROWS * float(self.n_larger @ self.classes.sizes)
+        if n_needed * self.n_features <= COMPILED_PRODUCTS:
+            return columns
+        rows = columns.transposed(self.classes.ends)
+        return columns if rows is None else rows
 
     def _rows_of(self, group: int) -> slice:
         """Where the rows of a group are, class by class."""
@@ -180,19 +200,27 @@ class SmallPairs:
             columns.write(columns.lines(lines[part]), 0, len(columns), block[part])
         return block
 
-    def _held(self) -> list[int]:
-        """The first groups, as many as the cache has room for."""
-        used = sorted({group for tile in self.tiles for group in tile.groups or ()})
-        n_rows = [len(self.classes.rows[self._rows_of(group)]) for group in used]
-        n_held = np.count_nonzero(np.cumsum(8.0 * np.square(n_rows)) <= self.cache_bytes)
-        return used[:n_held]
+    def _held(self, of_larger: bool) -> list[int]:
+        """The first groups, as many as the cache has room for; of larger pairs as well, where
+        asked for, and where the group's values are fewer than these are expected to need.
+        """
+        used = {group for tile in self.tiles for group in tile.groups or ()}
+        n_rows = np.array(
+            [own.stop - own.start for own in map(self._rows_of, range(len(self.groups)))]
+        )
+        if of_larger:
+            n_needed = np.bincount(self.group_of, self.n_larger) * _NEEDED_ROWS
+            used.update(np.flatnonzero(n_needed > n_rows).tolist())
+        held = sorted(used)
+        n_held = np.count_nonzero(np.cumsum(8.0 * np.square(n_rows[held])) <= self.cache_bytes)
+        return held[:n_held]
 
     def _solve(
         self,
         tile: Tile,
         loss: TwoClasses,
         asked: tuple[float, float, int, bool],
-        every: Columns,
+        every: Columns | TransposedRows,
         within: _Within,
         between: Scratch,
         scratch: Scratch,
@@ -237,15 +265,18 @@ class SmallPairs:
         n_rows: NDArray[np.intp],
         apart: bool,
         values: Array,
-        every: Columns,
+        every: Columns | TransposedRows,
         within: _Within,
         between: Scratch,
     ) -> Round:
         if tile.groups is None:
-            ends = np.cumsum(n_rows)
+            if isinstance(every, TransposedRows):
+                at_hand = [self._within(pair, within) for pair in tile.pairs]
+                return round_of_compiled_sets(every, tile.pairs, at_hand, apart, values)
+            columns, ends = every, np.cumsum(n_rows)
 
             def lines(number: int) -> Lines:
-                return self._lines(every, at[ends[number] - n_rows[number] : ends[number]])
+                return self._lines(columns, at[ends[number] - n_rows[number] : ends[number]])
 
             return round_of_working_sets(lines, apart, values)
         one, other = tile.groups
@@ -254,6 +285,18 @@ class SmallPairs:
         cross = second if one == other else self._block(one, other, between)
         places = begins - np.array([self._rows_of(one).start, self._rows_of(other).start])
         return round_of_blocks(Blocks(first, cross, second), places, apart, values)
+
+    def _within(self, pair: NDArray[np.intp], within: _Within) -> WithinClasses:
+        """The kernel values within each class of a pair, where those of its group are held."""
+        begins = self.classes.ends - self.classes.sizes
+
+        def of(number: int) -> Within | None:
+            group = int(self.group_of[number])
+            if group not in within.held:
+                return None
+            return Within(within.held[group], int(begins[number]) - self._rows_of(group).start)
+
+        return of(pair[0]), of(pair[1])
 
     def _lines(self, every: Columns, own: NDArray[np.intp]) -> Lines:
         """Of a pair whose rows are at the given places among all."""

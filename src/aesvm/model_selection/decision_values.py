@@ -103,7 +103,7 @@ def with_decision_values(
 
 def _values(model: PairwiseModel | MachineModel, sums: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(model, PairwiseModel):
-        return one_vs_one.pair_values(np.ascontiguousarray(sums), model.intercept)
+        return one_vs_one.pair_values(sums, model.intercept)
     return sums[:, 0, :] + model.intercept[0]
 
 

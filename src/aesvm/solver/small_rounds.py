@@ -24,10 +24,10 @@ from aesvm.solver.small import SAME_SUM, Array, PairVariables
 WORKING_SET = 256
 
 #: A working set is solved to a tolerance of this share of the gap, or to that aimed at.
-_INNER = 0.1
+INNER = 0.1
 
 #: Scores that are computed anew differ by less, as a share of the gap aimed at.
-_ANEW = 1e-3
+ANEW = 1e-3
 
 
 class Blocks(NamedTuple):
@@ -204,7 +204,7 @@ class _WorkingSets:
         self._anew()
         while True:
             chosen, gap = self._choose()
-            if gap <= (1.0 - _ANEW) * aim or updates >= most:
+            if gap <= (1.0 - ANEW) * aim or updates >= most:
                 break
             n = len(chosen)
             K = block[: n * n].reshape(n, n)
@@ -220,7 +220,7 @@ class _WorkingSets:
                 self.lower[chosen],
                 self.upper[chosen],
                 np.searchsorted(chosen, self.ends),
-                max(0.5 * aim, _INNER * gap),
+                max(0.5 * aim, INNER * gap),
                 most - updates,
                 account,
             )
