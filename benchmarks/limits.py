@@ -33,7 +33,8 @@ def expected_seconds(fit: Callable[[int], object], size: int, least: int = LEAST
     """Seconds of ``fit(size)``, as two smaller sizes have it; 0 of a size below ``least``."""
     if size < least:
         return 0.0
-    fit(size // _SHARES[0])  # it compiles, or loads what was compiled
+    for share in _SHARES:
+        fit(size // share)  # it compiles, or loads what was compiled: another part for each size
     points = [(size // share, median_seconds(partial(fit, size // share), 1)) for share in _SHARES]
     return expected(points, size)
 

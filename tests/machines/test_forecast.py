@@ -48,6 +48,11 @@ def test_rounds_take_more_the_more_rows_are_kept_and_the_fewer_support_vectors_t
     assert most[-1] < 0.4
 
 
+def test_the_fewer_features_there_are_the_more_reducing_takes_of_the_exact_svm():
+    shares = [Forecast(1e5, 3e4, 1e5, d).share_of_rounds(0.1, 1, 1000) for d in (3, 20, 54, 800)]
+    assert (np.diff(shares) < 0).all()
+
+
 def test_the_first_set_is_shared_and_the_rounds_of_pairs_are_not():
     one = Forecast(n_rows=1e5, n_support=1e4, n_distinct=1e5).share_of_rounds(0.1, 1, 1000)
     ten = Forecast(n_rows=1e6, n_support=1e4, n_distinct=1e5).share_of_rounds(0.1, 10, 1000)
@@ -68,7 +73,7 @@ def test_support_vectors_are_foreseen_to_become_a_smaller_share(monkeypatch):
 
 
 def test_auto_makes_rounds_where_few_rows_represent_all(eager, reduced, capsys):
-    model = AESVC(gamma=0.5, subset_size=100, verbose=1).fit(X, Y)
+    model = AESVC(gamma=0.1, subset_size=100, verbose=1).fit(X, Y)
     assert model.certificate_.rounds >= 1
     assert sum(reduced) >= 3000
     assert "auto: rounds, for" in capsys.readouterr().out

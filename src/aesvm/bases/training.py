@@ -103,9 +103,10 @@ _AUTO_LEFT_OF_NORM = 0.25
 _AUTO_PAYS = 20.0
 
 #: "auto": rows times support vectors of a machine, on the mean, below which it is not even asked: a
-#: machine in a span takes some tenths of a second, however few rows it has. (22 classes of 60,000
-#: rows, 2e7: 1.1 to 1.4 times as long as exact SVMs. Ten of 100,000 rows, 2e8: a third.)
-_AUTO_EACH = 1e8
+#: machine in a span takes some tenths of a second, however few rows it has, and exact SVMs of many
+#: classes keep all threads busy. (Ten classes of 100,000 rows, 2e8: twice as long as exact SVMs.
+#: Four of 100,000 rows, 9e8: 1.3 times.)
+_AUTO_EACH = 1e9
 
 
 class BasisLimits(NamedTuple):

@@ -31,19 +31,27 @@ _MOST_LINES, _MOST_COLUMNS = blocks.WIDE_TILE_LINES, blocks.WIDE_TILE_COLUMNS
 _LEAST_PRODUCTS = 5e6
 
 
+#: Where the task of a crew has what: the number of its first tile, the size of a tile, the kernel's
+#: map, whether a block is symmetric; numbers of lines, features, columns, outputs, rows kept and
+#: their width, rows to add and lines to keep; and the addresses of arrays.
+_FIRST, _WIDTH, _HEIGHT, _MAP, _SYMMETRIC = range(5)
+_N_LINES, _N_FEATURES, _N_COLUMNS, _N_OUTPUTS, _N_ROWS, _ROW_WIDTH, _N_SLOTS, _N_FREE = range(5, 13)
+_LINES, _RIGHT, _COEFS, _SCORES, _ROWS, _SLOTS, _CHANGES, _FREE = range(13, 21)
+
+
 @jit
 def _publish(numbers, task, n_tiles, size, symmetric, lines, right, tile_map, coefs, scores, kept):
-    """Write an ``Addition``, as ``_add_tiles`` reads it."""
-    task[0], task[1], task[2], task[3] = numbers[LIMIT], size[0], size[1], tile_map
-    task[4], task[5] = lines.shape
-    task[6], task[7] = right.shape[0], scores.shape[0]
-    task[8], task[9] = kept.rows.shape
-    task[10], task[11] = kept.slots.size, kept.free.size
-    task[12], task[13] = lines.ctypes.data, right.ctypes.data
-    task[14], task[15] = coefs.ctypes.data, scores.ctypes.data
-    task[16], task[17] = kept.rows.ctypes.data, kept.slots.ctypes.data
-    task[18], task[19] = kept.coefs.ctypes.data, kept.free.ctypes.data
-    task[20] = symmetric
+    """Write an ``Addition``, as ``_add_tile`` reads it."""
+    task[_FIRST], task[_MAP], task[_SYMMETRIC] = numbers[LIMIT], tile_map, symmetric
+    task[_WIDTH], task[_HEIGHT] = size
+    task[_N_LINES], task[_N_FEATURES] = lines.shape
+    task[_N_COLUMNS], task[_N_OUTPUTS] = right.shape[0], scores.shape[0]
+    task[_N_ROWS], task[_ROW_WIDTH] = kept.rows.shape
+    task[_N_SLOTS], task[_N_FREE] = kept.slots.size, kept.free.size
+    task[_LINES], task[_RIGHT] = lines.ctypes.data, right.ctypes.data
+    task[_COEFS], task[_SCORES] = coefs.ctypes.data, scores.ctypes.data
+    task[_ROWS], task[_SLOTS] = kept.rows.ctypes.data, kept.slots.ctypes.data
+    task[_CHANGES], task[_FREE] = kept.coefs.ctypes.data, kept.free.ctypes.data
     atomic.add(numbers, LIMIT, n_tiles)
 
 
@@ -79,24 +87,29 @@ def _add_tiles(numbers, task, mode, looks, calls, buffer):
 @jit
 def _add_tile(task, number, buffer, every, sums):
     """One of them; returns how many multiplications that took."""
-    real, n = buffer.dtype, task[6]
-    width, height, tile_map, n_lines, n_features = task[1], task[2], task[3], task[4], task[5]
-    lines = carray(atomic.pointer(task[12]), (n_lines, n_features), real)
-    right = carray(atomic.pointer(task[13]), (n, n_features), real)
-    coefs = carray(atomic.pointer(task[14]), (task[7], n_lines), np.float64)
-    scores = carray(atomic.pointer(task[15]), (task[7], n), np.float64)
-    rows = carray(atomic.pointer(task[16]), (task[8], task[9]), real)
-    slots = carray(atomic.pointer(task[17]), (task[10],), np.intp)
-    changes = carray(atomic.pointer(task[18]), (task[10],), np.float64)
-    free = carray(atomic.pointer(task[19]), (task[11],), np.intp)
-    first = (number - task[0]) * width
+    real, n = buffer.dtype, task[_N_COLUMNS]
+    width, height, n_lines, n_features = (
+        task[_WIDTH],
+        task[_HEIGHT],
+        task[_N_LINES],
+        task[_N_FEATURES],
+    )
+    lines = carray(atomic.pointer(task[_LINES]), (n_lines, n_features), real)
+    right = carray(atomic.pointer(task[_RIGHT]), (n, n_features), real)
+    coefs = carray(atomic.pointer(task[_COEFS]), (task[_N_OUTPUTS], n_lines), np.float64)
+    scores = carray(atomic.pointer(task[_SCORES]), (task[_N_OUTPUTS], n), np.float64)
+    rows = carray(atomic.pointer(task[_ROWS]), (task[_N_ROWS], task[_ROW_WIDTH]), real)
+    slots = carray(atomic.pointer(task[_SLOTS]), (task[_N_SLOTS],), np.intp)
+    changes = carray(atomic.pointer(task[_CHANGES]), (task[_N_SLOTS],), np.float64)
+    free = carray(atomic.pointer(task[_FREE]), (task[_N_FREE],), np.intp)
+    first = (number - task[_FIRST]) * width
     last = min(first + width, n)
-    for top in range(first if task[20] else 0, n_lines, height):
+    for top in range(first if task[_SYMMETRIC] else 0, n_lines, height):
         bottom = min(top + height, n_lines)
         values = buffer[: (bottom - top) * (last - first)]
         block = values.reshape(bottom - top, last - first)
         np.dot(lines[top:bottom], right[first:last].T, block)
-        if tile_map == EXPONENTIAL:
+        if task[_MAP] == EXPONENTIAL:
             take_exponential(values)
         for o in range(scores.shape[0]):
             here, part = sums[: last - first], scores[o, first:last]
@@ -106,7 +119,7 @@ def _add_tile(task, number, buffer, every, sums):
             for k in range(here.size):  # sums of few terms: rounding grows with their number
                 part[k] += here[k]
         store_rows(block, free[top:bottom], first, rows)
-        if task[20]:
+        if task[_SYMMETRIC]:
             _mirror(block, top, first, rows)
     if slots.size:
         add_rows(rows, slots, changes, first, scores[0, first:last])
