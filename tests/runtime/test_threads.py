@@ -10,7 +10,7 @@ import pytest
 import threadpoolctl
 
 from aesvm.runtime import threads
-from aesvm.runtime.threads import Threads, one_blas_thread, together
+from aesvm.runtime.threads import Threads, one_blas_thread
 from tests import children
 
 
@@ -69,7 +69,7 @@ def test_a_function_that_is_mapped_may_map(n_jobs):
 
         def inner(x):
             calls = []
-            together(run, lambda: calls.append(1), 3)
+            run.together(lambda: calls.append(1), 3)
             assert calls
             return sum(run(square, range(x)))
 
@@ -105,7 +105,7 @@ def test_a_function_is_called_together(n_calls):
         callers.append(threading.current_thread())
 
     with Threads(3) as run:
-        together(run, wait, n_calls)
+        run.together(wait, n_calls)
     assert len(set(callers)) == len(callers) == max(1, min(n_calls, 3))
     assert threading.current_thread() in callers
 
@@ -119,13 +119,7 @@ def test_an_exception_of_any_call_is_raised():
             raise KeyError("elsewhere")
 
     with Threads(2) as run, pytest.raises(KeyError, match="elsewhere"):
-        together(run, fails, 2)
-
-
-def test_a_map_calls_once():
-    calls = []
-    together(map, lambda: calls.append(1), 5)
-    assert len(calls) == 1
+        run.together(fails, 2)
 
 
 def blas_threads():

@@ -1,12 +1,12 @@
-"""Threads that share out tiles of work, and wait for more of it in compiled code.
+"""Threads that share out strips of work, and wait for more of it in compiled code.
 
 A solve hands out work every millisecond. To wake threads for it through the interpreter may take
 as long as the work: they need the interpreter's lock, one after another, and cores that are idle
-go to sleep. So a thread that finds no tile left looks for new ones for some milliseconds.
+go to sleep. So a thread that finds no strip left looks for new ones for some milliseconds.
 
-Tiles are numbered through, from one task to the next. A thread takes a number below the limit,
-computes that tile and counts it as done. What the task is it reads once it has a number: the task
-stays what it is until all of its tiles are done. Who comes late, or never, is not waited for.
+Strips are numbered through, from one job to the next. A thread takes a number below the limit,
+computes that strip and counts it as done. What the job is it reads once it has a number: the job
+stays what it is until all of its strips are done. Who comes late, or never, is not waited for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +25,34 @@ from aesvm.runtime import atomic
 from aesvm.runtime.jit import jit
 from aesvm.runtime.threads import Threads
 
-#: Places in a crew's numbers, on cache lines of their own: tiles taken, tiles there are and tiles
-#: done, of all tasks so far; and threads that look for tiles.
+#: Places in a crew's numbers, on cache lines of their own: strips taken, strips there are and
+#: strips done, of all jobs so far; and threads that look for strips.
 TAKEN, LIMIT, DONE, HELPERS = 0, 8, 16, 24
 
-#: What a thread does where no tile is left: it waits for those of a next task; for the last of this
-#: one; or this, and does not compute what it takes.
+#: Modes. HELP takes strips of this job and of later ones. LEAD takes strips of this job, and waits
+#: for the last. SKIP does as LEAD, but counts strips as done without computing them: after an
+#: interrupt.
 HELP, LEAD, SKIP = 0, 1, 2
 
-#: How often a thread looks for tiles before it goes: thousands of times a millisecond.
+#: Looks before a thread gives up: some milliseconds.
 _LOOKS = 10_000
 
-#: Computes tiles: of (numbers, task, mode, looks, calls, buffer), as ``Crew`` describes them.
-Work = Callable[[NDArray[np.int64], NDArray[np.int64], int, int, NDArray[np.int64], NDArray], None]
+_Integers = NDArray[np.int64]
+
+
+class Work(NamedTuple):
+    """What a crew does, the same in all of its jobs."""
+
+    #: Jitted, without the interpreter's lock: takes numbers, job, mode, the most looks, the count
+    #: that tells of other work (``Threads.calls``) and the thread's buffer
+    function: Callable[[_Integers, _Integers, int, int, _Integers, NDArray], None]
+    buffer_size: int  #: of each thread
+    dtype: np.dtype  #: of the buffer
 
 
 @jit
-def next_tile(numbers, mode, looks, calls, n_calls):
-    """The number of a tile that is this thread's to compute; -1 where it is to return."""
+def next_strip(numbers, mode, looks, calls, n_calls):
+    """The number of a strip that is this thread's to compute; -1 where it is to return."""
     for _ in range(looks):
         limit = atomic.load(numbers, LIMIT)
         taken = atomic.load(numbers, TAKEN)
@@ -59,6 +69,12 @@ def next_tile(numbers, mode, looks, calls, n_calls):
     return -1
 
 
+@jit
+def _is_done(numbers):
+    """Whether all strips are; then this thread sees what others have written to them."""
+    return atomic.load(numbers, DONE) == atomic.load(numbers, LIMIT)
+
+
 class Crew:
     """The threads of a ``run``, and the memory that each of them works in.
 
@@ -71,71 +87,68 @@ class Crew:
     ----------
     numbers : ndarray of int64
         TAKEN, LIMIT, DONE, HELPERS.
-    task : ndarray of int64
+    job : ndarray of int64
         What there is to do, addresses of arrays among it.
     held : object
-        Those arrays, until the next task begins.
+        Those arrays, until the next job begins.
     """
 
     def __init__(self, run: Callable) -> None:
         self.run = run
         self.scratch = Scratch()
         self.numbers = np.zeros(32, dtype=np.int64)
-        self.task = np.zeros(32, dtype=np.int64)
+        self.job = np.zeros(32, dtype=np.int64)
         self.held: Any = None
-        self.coming: deque[None] = deque()  # one for each thread that was called and is not here
+        self.work: Work | None = None
+        # one for each thread that was called and is not here; operations of a deque are atomic
+        self.coming: deque[None] = deque()
 
     def lead(
-        self,
-        work: Work,
-        publish: Callable[[NDArray, NDArray], None],
-        held: Any,
-        buffer: tuple[int, np.dtype],
-        n_threads: int,
+        self, work: Work, publish: Callable[[_Integers, _Integers], None], held: Any, n_threads: int
     ) -> None:
-        """Do all tiles of a task, together with others.
+        """Do all strips of a job, together with others.
 
         Parameters
         ----------
-        work : callable
-            Computes tiles: jitted, without the interpreter's lock.
+        work : Work
         publish : callable
-            Writes the task, given ``numbers`` and ``task``, and raises the limit.
+            Writes the job, given ``numbers`` and ``job``, and raises the limit.
         held : object
-            All arrays that the task has the addresses of.
-        buffer : tuple
-            Size and dtype of the buffer that each thread has: the same for all tasks of a crew.
+            All arrays that the job has the addresses of.
         n_threads : int
             How many there is work for.
         """
-        own_buffer = self.scratch.buffer(*buffer)
+        if self.work is None:
+            self.work = work
+        elif self.work != work:  # who helps knows but the first, and reads memory by its dtype
+            raise ValueError("A crew does one kind of work, in one precision.")
+        buffer = self.scratch.buffer(work.buffer_size, work.dtype)
         calls = np.zeros(1, dtype=np.int64)
-        own = self.numbers, self.task
-        self._end(work, calls, own_buffer)  # where an interrupt has left something
+        self._end(work, calls, buffer)  # where an interrupt has left something
         self.held = held
-        publish(*own)
+        publish(self.numbers, self.job)
         try:
-            self._call(work, buffer, n_threads - 1)
-            while self.numbers[DONE] < self.numbers[LIMIT]:
-                work(*own, LEAD, _LOOKS, calls, own_buffer)
+            self._call(work, n_threads - 1)
+            while not _is_done(self.numbers):
+                work.function(self.numbers, self.job, LEAD, _LOOKS, calls, buffer)
         finally:
-            self._end(work, calls, own_buffer)
+            self._end(work, calls, buffer)
 
-    def _end(self, work: Work, calls: NDArray[np.int64], buffer: NDArray) -> None:
-        while self.numbers[DONE] < self.numbers[LIMIT]:
-            work(self.numbers, self.task, SKIP, _LOOKS, calls, buffer)
+    def _end(self, work: Work, calls: _Integers, buffer: NDArray) -> None:
+        while not _is_done(self.numbers):
+            work.function(self.numbers, self.job, SKIP, _LOOKS, calls, buffer)
 
-    def _call(self, work: Work, buffer: tuple[int, np.dtype], n_helpers: int) -> None:
+    def _call(self, work: Work, n_helpers: int) -> None:
         if not isinstance(self.run, Threads):
             return
         here = int(self.numbers[HELPERS]) + len(self.coming)
         missing = min(n_helpers, self.run.n_threads - 1) - here
         if missing > 0:
             self.coming.extend([None] * missing)
-            self.run.lend(partial(_help, weakref.ref(self), work, buffer), missing)
+            self.run.offer(partial(_help, weakref.ref(self), work), missing)
 
 
-def _help(who: weakref.ref[Crew], work: Work, buffer: tuple[int, np.dtype]) -> None:
+def _help(who: weakref.ref[Crew], work: Work) -> None:
     """What another thread does: by the time it comes, there may be nothing left to do."""
     crew = who()
     if crew is None:
@@ -143,5 +156,6 @@ def _help(who: weakref.ref[Crew], work: Work, buffer: tuple[int, np.dtype]) -> N
     crew.coming.pop()
     run = crew.run
     assert isinstance(run, Threads)
-    looks = _LOOKS if run.is_idle() else 1
-    work(crew.numbers, crew.task, HELP, looks, run.calls, crew.scratch.buffer(*buffer))
+    looks = _LOOKS if run.nothing_waits() else 1
+    buffer = crew.scratch.buffer(work.buffer_size, work.dtype)
+    work.function(crew.numbers, crew.job, HELP, looks, run.calls, buffer)

@@ -1,8 +1,9 @@
 """Kernel values of dense rows, computed and summed up by tiles in compiled code.
 
-That needs no lock of the interpreter's: products are BLAS's, which Numba calls without it, and the
-kernel's map and the sums follow while a tile of values is in the core's cache. Threads take one
-tile after another (``crew``). Tiles do not depend on who computes them.
+That does not need the interpreter's lock: products are BLAS's, which Numba calls without it, and
+the kernel's map and the sums follow while a tile of values is in the core's cache. Threads take
+strips of columns, one after another (``crew``), and go through all lines of one, tile by tile. What
+they compute does not depend on which thread does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
 from aesvm.kernels.accumulate import KeptRows, add_rows, store_rows
-from aesvm.kernels.crew import DONE, HELP, HELPERS, LIMIT, SKIP, Crew, next_tile
+from aesvm.kernels.crew import DONE, HELP, HELPERS, LIMIT, SKIP, Crew, Work, next_strip
 from aesvm.kernels.exponential import take_exponential
 from aesvm.kernels.functions import EXPONENTIAL
 from aesvm.runtime import atomic
@@ -31,7 +32,7 @@ _MOST_LINES, _MOST_COLUMNS = blocks.WIDE_TILE_LINES, blocks.WIDE_TILE_COLUMNS
 _LEAST_PRODUCTS = 5e6
 
 
-#: Where the task of a crew has what: the number of its first tile, the size of a tile, the kernel's
+#: Where the job of a crew has what: the number of its first strip, the size of a tile, the kernel's
 #: map, whether a block is symmetric; numbers of lines, features, columns, outputs, rows kept and
 #: their width, rows to add and lines to keep; and the addresses of arrays.
 _FIRST, _WIDTH, _HEIGHT, _MAP, _SYMMETRIC = range(5)
@@ -40,19 +41,19 @@ _LINES, _RIGHT, _COEFS, _SCORES, _ROWS, _SLOTS, _CHANGES, _FREE = range(13, 21)
 
 
 @jit
-def _publish(numbers, task, n_tiles, size, symmetric, lines, right, tile_map, coefs, scores, kept):
-    """Write an ``Addition``, as ``_add_tile`` reads it."""
-    task[_FIRST], task[_MAP], task[_SYMMETRIC] = numbers[LIMIT], tile_map, symmetric
-    task[_WIDTH], task[_HEIGHT] = size
-    task[_N_LINES], task[_N_FEATURES] = lines.shape
-    task[_N_COLUMNS], task[_N_OUTPUTS] = right.shape[0], scores.shape[0]
-    task[_N_ROWS], task[_ROW_WIDTH] = kept.rows.shape
-    task[_N_SLOTS], task[_N_FREE] = kept.slots.size, kept.free.size
-    task[_LINES], task[_RIGHT] = lines.ctypes.data, right.ctypes.data
-    task[_COEFS], task[_SCORES] = coefs.ctypes.data, scores.ctypes.data
-    task[_ROWS], task[_SLOTS] = kept.rows.ctypes.data, kept.slots.ctypes.data
-    task[_CHANGES], task[_FREE] = kept.coefs.ctypes.data, kept.free.ctypes.data
-    atomic.add(numbers, LIMIT, n_tiles)
+def _publish(numbers, job, n_strips, size, symmetric, lines, right, tile_map, coefs, scores, kept):
+    """Write an ``Addition``, as ``_add_strip`` reads it."""
+    job[_FIRST], job[_MAP], job[_SYMMETRIC] = numbers[LIMIT], tile_map, symmetric
+    job[_WIDTH], job[_HEIGHT] = size
+    job[_N_LINES], job[_N_FEATURES] = lines.shape
+    job[_N_COLUMNS], job[_N_OUTPUTS] = right.shape[0], scores.shape[0]
+    job[_N_ROWS], job[_ROW_WIDTH] = kept.rows.shape
+    job[_N_SLOTS], job[_N_FREE] = kept.slots.size, kept.free.size
+    job[_LINES], job[_RIGHT] = lines.ctypes.data, right.ctypes.data
+    job[_COEFS], job[_SCORES] = coefs.ctypes.data, scores.ctypes.data
+    job[_ROWS], job[_SLOTS] = kept.rows.ctypes.data, kept.slots.ctypes.data
+    job[_CHANGES], job[_FREE] = kept.coefs.ctypes.data, kept.free.ctypes.data
+    atomic.add(numbers, LIMIT, n_strips)
 
 
 @jit
@@ -66,50 +67,50 @@ def _mirror(block, top, first, square):
 
 
 @jit
-def _add_tiles(numbers, task, mode, looks, calls, buffer):
-    """Tiles of whatever ``Addition`` there is: see ``Crew``."""
+def _add_strips(numbers, job, mode, looks, calls, buffer):
+    """Strips of whatever ``Addition`` there is: see ``Work``."""
     every, sums = np.arange(_MOST_LINES), np.empty(_MOST_COLUMNS)  # first: memory may be short
     n_calls = atomic.load(calls, 0)
     left = _MOST_PRODUCTS
     if mode == HELP:
         atomic.add(numbers, HELPERS, 1)
     while mode == HELP or left > 0.0:
-        number = next_tile(numbers, mode, looks, calls, n_calls)
+        number = next_strip(numbers, mode, looks, calls, n_calls)
         if number < 0:
             break
         if mode != SKIP:
-            left -= _add_tile(task, number, buffer, every, sums)
+            left -= _add_strip(job, number, buffer, every, sums)
         atomic.add(numbers, DONE, 1)
     if mode == HELP:
         atomic.add(numbers, HELPERS, -1)
 
 
 @jit
-def _add_tile(task, number, buffer, every, sums):
+def _add_strip(job, number, buffer, every, sums):
     """One of them; returns how many multiplications that took."""
-    real, n = buffer.dtype, task[_N_COLUMNS]
+    real, n = buffer.dtype, job[_N_COLUMNS]
     width, height, n_lines, n_features = (
-        task[_WIDTH],
-        task[_HEIGHT],
-        task[_N_LINES],
-        task[_N_FEATURES],
+        job[_WIDTH],
+        job[_HEIGHT],
+        job[_N_LINES],
+        job[_N_FEATURES],
     )
-    lines = carray(atomic.pointer(task[_LINES]), (n_lines, n_features), real)
-    right = carray(atomic.pointer(task[_RIGHT]), (n, n_features), real)
-    coefs = carray(atomic.pointer(task[_COEFS]), (task[_N_OUTPUTS], n_lines), np.float64)
-    scores = carray(atomic.pointer(task[_SCORES]), (task[_N_OUTPUTS], n), np.float64)
-    rows = carray(atomic.pointer(task[_ROWS]), (task[_N_ROWS], task[_ROW_WIDTH]), real)
-    slots = carray(atomic.pointer(task[_SLOTS]), (task[_N_SLOTS],), np.intp)
-    changes = carray(atomic.pointer(task[_CHANGES]), (task[_N_SLOTS],), np.float64)
-    free = carray(atomic.pointer(task[_FREE]), (task[_N_FREE],), np.intp)
-    first = (number - task[_FIRST]) * width
+    lines = carray(atomic.pointer(job[_LINES]), (n_lines, n_features), real)
+    right = carray(atomic.pointer(job[_RIGHT]), (n, n_features), real)
+    coefs = carray(atomic.pointer(job[_COEFS]), (job[_N_OUTPUTS], n_lines), np.float64)
+    scores = carray(atomic.pointer(job[_SCORES]), (job[_N_OUTPUTS], n), np.float64)
+    rows = carray(atomic.pointer(job[_ROWS]), (job[_N_ROWS], job[_ROW_WIDTH]), real)
+    slots = carray(atomic.pointer(job[_SLOTS]), (job[_N_SLOTS],), np.intp)
+    changes = carray(atomic.pointer(job[_CHANGES]), (job[_N_SLOTS],), np.float64)
+    free = carray(atomic.pointer(job[_FREE]), (job[_N_FREE],), np.intp)
+    first = (number - job[_FIRST]) * width
     last = min(first + width, n)
-    for top in range(first if task[_SYMMETRIC] else 0, n_lines, height):
+    for top in range(first if job[_SYMMETRIC] else 0, n_lines, height):
         bottom = min(top + height, n_lines)
         values = buffer[: (bottom - top) * (last - first)]
         block = values.reshape(bottom - top, last - first)
         np.dot(lines[top:bottom], right[first:last].T, block)
-        if task[_MAP] == EXPONENTIAL:
+        if job[_MAP] == EXPONENTIAL:
             take_exponential(values)
         for o in range(scores.shape[0]):
             here, part = sums[: last - first], scores[o, first:last]
@@ -119,7 +120,7 @@ def _add_tile(task, number, buffer, every, sums):
             for k in range(here.size):  # sums of few terms: rounding grows with their number
                 part[k] += here[k]
         store_rows(block, free[top:bottom], first, rows)
-        if task[_SYMMETRIC]:
+        if job[_SYMMETRIC]:
             _mirror(block, top, first, rows)
     if slots.size:
         add_rows(rows, slots, changes, first, scores[0, first:last])
@@ -129,8 +130,7 @@ def _add_tile(task, number, buffer, every, sums):
 class Addition(NamedTuple):
     """``scores += coefs @ K``, K the kernel values of lines and columns.
 
-    They are a map of ``lines @ right.T``. Threads take some columns at a time, and go through all
-    lines, some at once: a tile.
+    They are a map of ``lines @ right.T``.
     """
 
     lines: NDArray
@@ -163,18 +163,26 @@ class Addition(NamedTuple):
             done: then half of the values are computed, and kept twice.
         """
         arrays = self.lines, self.right, coefs, scores, *kept
-        # what fails in a tile would be waited for for ever
-        assert all(array.flags.c_contiguous for array in arrays)
-        assert height <= _MOST_LINES
-        assert width <= _MOST_COLUMNS
+        values, sums = (
+            {self.lines.dtype, self.right.dtype, kept.rows.dtype},
+            {coefs.dtype, scores.dtype},
+        )
+        # compiled code reads memory by what it is told of it
+        if not all(array.flags.c_contiguous for array in arrays):
+            raise ValueError("Arrays of an addition must be contiguous.")
+        if len(values) > 1 or sums != {np.dtype(np.float64)}:
+            raise ValueError(
+                "Kernel values must have one precision, coefficients and scores double."
+            )
+        if height > _MOST_LINES or width > _MOST_COLUMNS:
+            raise ValueError(f"A tile has at most {_MOST_LINES} lines and {_MOST_COLUMNS} columns.")
         n_columns, n_features = self.right.shape
-        n_tiles = -(-n_columns // width)
+        n_strips = -(-n_columns // width)
         products = float(max(1, len(self.lines))) * n_columns * n_features
 
-        def publish(numbers: NDArray, task: NDArray) -> None:
+        def publish(numbers: NDArray, job: NDArray) -> None:
             size = width, height
-            _publish(numbers, task, n_tiles, size, symmetric, *self, coefs, scores, kept)
+            _publish(numbers, job, n_strips, size, symmetric, *self, coefs, scores, kept)
 
-        worth = min(n_tiles, int(products / _LEAST_PRODUCTS))
-        buffer_size = _MOST_LINES * _MOST_COLUMNS
-        crew.lead(_add_tiles, publish, arrays, (buffer_size, self.right.dtype), worth)
+        work = Work(_add_strips, _MOST_LINES * _MOST_COLUMNS, self.right.dtype)
+        crew.lead(work, publish, arrays, min(n_strips, int(products / _LEAST_PRODUCTS)))

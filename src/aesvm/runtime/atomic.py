@@ -1,4 +1,7 @@
-"""For jitted code: numbers that threads share without a lock, and arrays by their addresses."""
+"""For jitted code: numbers that threads share without a lock, and arrays by their addresses.
+
+The numbers are contiguous arrays of int64: others do not compile.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +18,35 @@ give_way: Any = types.ExternalFunction(
 )
 
 
+_NUMBERS = types.Array(types.int64, 1, "C")
+
+
 def _element(context, builder, signature, args):
     (array, *_), (value, index, *_) = signature.args, args
     return builder.gep(context.make_array(array)(context, builder, value).data, [index])
 
 
 def _load(typingctx, numbers, index):
-    """``numbers[index]``, of int64, and whatever was written before it."""
+    """``numbers[index]``, with acquire: what was written before it is seen."""
 
     def codegen(context, builder, signature, args):
         return builder.load_atomic(_element(context, builder, signature, args), "acquire", 8)
 
-    return types.int64(numbers, types.intp), codegen
+    return types.int64(_NUMBERS, types.intp), codegen
 
 
 def _add(typingctx, numbers, index, amount):
-    """``numbers[index]`` before ``amount`` is added to it; what was written before goes along."""
+    """Add to ``numbers[index]``, with acquire and release; returns what it was."""
 
     def codegen(context, builder, signature, args):
         place = _element(context, builder, signature, args)
         return builder.atomic_rmw("add", place, args[2], "acq_rel")
 
-    return types.int64(numbers, types.intp, types.int64), codegen
+    return types.int64(_NUMBERS, types.intp, types.int64), codegen
 
 
 def _count_up(typingctx, numbers, index, seen):
-    """Add one to ``numbers[index]`` where it is ``seen``: whether it was."""
+    """Add one to ``numbers[index]`` if it is ``seen``, with acquire and release: whether it was."""
 
     def codegen(context, builder, signature, args):
         place = _element(context, builder, signature, args)
@@ -48,7 +54,7 @@ def _count_up(typingctx, numbers, index, seen):
         both = builder.cmpxchg(place, args[2], more, "acq_rel", "acquire")
         return builder.extract_value(both, 1)
 
-    return types.boolean(numbers, types.intp, types.int64), codegen
+    return types.boolean(_NUMBERS, types.intp, types.int64), codegen
 
 
 def _pointer(typingctx, address):

@@ -37,7 +37,8 @@ class Threads:
         self.maps: SimpleQueue[_Map | None] = SimpleQueue()
         self.n_started = 0
         self.starting = threading.Lock()  # several threads may map at the same time
-        self.calls = np.zeros(1, dtype=np.int64)  # grows where there is work that is waited for
+        # counts calls that somebody waits for: threads that look for strips leave at a new one
+        self.calls = np.zeros(1, dtype=np.int64)
 
     def __call__(self, function: Callable, items: Iterable) -> Generator:
         """Threads begin at once; this one, when the first result is asked for."""
@@ -61,11 +62,14 @@ class Threads:
         finally:
             others.is_over = True
 
-    def lend(self, function: Callable[[], None], n_calls: int) -> None:
-        """Have other threads call a function as soon as they are free; nobody waits for them."""
+    def offer(self, function: Callable[[], None], n_calls: int) -> None:
+        """Have other threads call a function when they are free.
+
+        Nobody waits for them, and an error of theirs is lost.
+        """
         self._hand_out(_Map(lambda _: function(), list(range(n_calls))), n_calls)
 
-    def is_idle(self) -> bool:
+    def nothing_waits(self) -> bool:
         """Whether no work waits for a thread."""
         return self.maps.empty()
 
@@ -137,24 +141,6 @@ def _work(maps: SimpleQueue[_Map | None], around: Callable[[], AbstractContextMa
             while one.work():
                 pass
             del one  # and with it what its function holds
-
-
-def together(run: Callable, function: Callable[[], None], n_calls: int) -> None:
-    """``run.together`` where ``run`` has threads, and a single call where it does not.
-
-    Examples
-    --------
-    >>> from aesvm.runtime.threads import Threads, together
-    >>> calls = []
-    >>> together(Threads(3), lambda: calls.append(1), 2)
-    >>> together(map, lambda: calls.append(1), 2)
-    >>> len(calls)
-    3
-    """
-    if isinstance(run, Threads):
-        run.together(function, n_calls)
-    else:
-        function()
 
 
 class one_blas_thread:  # noqa: N801
