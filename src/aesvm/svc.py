@@ -93,7 +93,9 @@ class AESVC(
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
         that the solver works on. Of dense rows with up to 128 features none are kept (RBF and
-        linear kernels): computing their kernel values anew is faster.
+        linear kernels): computing their kernel values anew is faster. Pairs of classes of such
+        rows may be trained side by side, a thread each: then each has a block of its own, of at
+        most 4,096 rows and columns, and of this many megabytes.
     shrinking : bool, default=True
         Whether to leave out, for a time, variables that rest at their bounds.
     class_weight : dict or "balanced", default=None

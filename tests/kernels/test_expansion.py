@@ -54,6 +54,9 @@ def test_many_sums_of_each_row_are_made_of_few_rows_at_a_time(size, n_columns, s
     assert_allclose(found, expected, atol=1e-12)
     with Threads(3) as run:
         assert_array_equal(columns.expand(kind(new), edges, coefs, combine, run), found)
+        # also where the result is a part of the sums, whose memory is used again
+        again = columns.expand(kind(new), edges, coefs, lambda sums: sums[:, :, 1:], run)
+    assert_array_equal(again, found[:, :, 1:])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -98,6 +98,22 @@ def test_a_square_has_all_kernel_values(n, dtype, kernel):
     assert_allclose(squares[0], exact, atol=50 * np.finfo(dtype).eps * scale)
 
 
+@pytest.mark.parametrize("n_features", [3, 130])
+@pytest.mark.parametrize("n", [2048, 2049])
+def test_many_columns_are_added_to_by_tiles_however_few_the_lines(n, n_features, monkeypatch):
+    monkeypatch.setattr(blocks, "TILE_PRODUCTS", np.inf)
+    n_calls, lead = [], Crew.lead
+    monkeypatch.setattr(Crew, "lead", lambda *args: n_calls.append(lead(*args)))
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, n_features))
+    matrix = kernel_matrix(X, gamma=0.1, dtype=np.float64)
+    columns, rows, coefs = matrix.columns(np.arange(n)), np.arange(5), rng.standard_normal(5)
+    kept = KeptRows.none(np.dtype(np.float64))
+    found = accumulated(columns, columns.own_lines(rows, rows), coefs, np.zeros(n), kept, map)
+    assert len(n_calls) == (n > 2048)
+    assert_allclose(found, coefs @ matrix.block(rows, np.arange(n)), atol=1e-12)
+
+
 @pytest.mark.parametrize("least", [-1.0, np.inf])
 def test_rows_too_far_for_a_squared_distance_have_kernel_values_of_zero(least, monkeypatch):
     monkeypatch.setattr(blocks, "TILE_PRODUCTS", least)

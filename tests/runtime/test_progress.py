@@ -260,6 +260,12 @@ X = rng.normal(size=(60_000, 10))
 y = X[:, 0] + rng.normal(size=len(X)) > 0
 model = AESVC(gamma=0.5, C=10.0, hull_tol=0, n_jobs=int(sys.argv[1]))
 """,
+    "pairs": """
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60_000, 5))
+y = (2 * X[:, 0] + rng.normal(size=len(X))).round().clip(-2, 2)
+model = AESVC(gamma=0.5, C=10.0, hull_tol=0, n_jobs=int(sys.argv[1]))
+""",
     "rounds": """
 rng = np.random.default_rng(0)
 X = rng.uniform(size=(80_000, 4))

@@ -37,6 +37,7 @@ def test_the_most_violating_are_found(seed, n, room):
     lowest, highest, total = find_slopes(scores, np.zeros(n), moves, slopes)
     assert_array_equal(slopes, scores)
     assert total == pytest.approx(slopes.sum(), rel=1e-9, abs=1e-9 * np.abs(slopes).sum())
+    workspace = np.empty(n + 5), np.empty(n + 5, dtype=np.intp)
     rises, falls = (moves & RISE) > 0, (moves & FALL) > 0
     if not rises.any() or not falls.any():
         assert lowest >= 1e300 or highest <= -1e300
@@ -47,6 +48,8 @@ def test_the_most_violating_are_found(seed, n, room):
         (FALL, falls & (slopes > lowest), -slopes),
     ):
         found = most_violating(move, slopes, moves, taken, lowest, highest, room)
+        again = most_violating(move, slopes, moves, taken, lowest, highest, room, workspace)
+        assert_array_equal(again, found)
         others = np.flatnonzero(violates & ~taken)
         assert len(set(found)) == len(found) == min(room, len(others))
         assert set(found) <= set(others)

@@ -25,7 +25,7 @@ WIDE_TILE_LINES, WIDE_TILE_COLUMNS = 1024, 512
 #: Multiplications that are worth compiled tiles, which take a second to compile once.
 TILE_PRODUCTS = 1e8
 
-#: Columns of score updates that are worth them, however few the lines.
+#: Columns from which on score updates use compiled tiles, however few the lines.
 MANY_COLUMNS = 2048
 
 #: Dense rows with no more features: compiled tiles compute kernel values faster than these are read

@@ -45,6 +45,16 @@ class DenseKernel(VectorKernel):
             return self.apart(rows)
         return _Products(self, self.factor(self.X[rows], dtype))
 
+    def keeps(self, rows):
+        far = self.kernel.of_distances and self.precision(self.largest(rows)) != self.dtype
+        return far or not self._is_cheap
+
+    @property
+    def _is_cheap(self) -> bool:
+        """Whether compiled tiles compute values, as long as products are of their precision."""
+        has_map = self.kernel.tile_map is not None and COMPILES
+        return has_map and self.X.shape[1] <= blocks.CHEAP_FEATURES
+
     def points(self, rows: NDArray[np.intp]) -> Points:
         return DensePoints(self, rows) if self.kernel.euclidean else super().points(rows)
 
@@ -93,7 +103,7 @@ class _Products(Columns):
         self.kernel = kernel
         self.right = right
         self.dtype = kernel.dtype
-        self.worth_keeping = not self._has_map or kernel.X.shape[1] > blocks.CHEAP_FEATURES
+        self.worth_keeping = not (kernel._is_cheap and right.dtype == kernel.dtype)
 
     def __len__(self):
         return len(self.right)
@@ -139,7 +149,7 @@ class _Products(Columns):
 
     def write_square(self, rows, out, crew):
         n = len(self)
-        if self.worth_keeping:  # half of them, where they are dear
+        if self.worth_keeping:  # by NumPy, whose blocks are larger
             return super().write_square(rows, out, crew)
         every = np.arange(n)
         add = self._addition(self.own_lines(every, rows), self.right)

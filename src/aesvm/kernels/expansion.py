@@ -44,7 +44,7 @@ def expand(
     coefs : ndarray of shape (n_columns, n_outputs)
     combine : callable
         Takes the sums of some rows, shape (rows, n_segments, n_outputs), to their result, an
-        array whose first axis is the rows. It is not the sums: their memory is used again.
+        array whose first axis is the rows.
     run : callable, default=map
         ``map`` or a parallel one.
     """
@@ -54,13 +54,15 @@ def expand(
 
     def combined(sums: NDArray[np.float64]) -> NDArray:
         check_finite(sums)
-        return combine(sums)
+        result = combine(sums)
+        # the memory of the sums is used again for the next rows
+        return result.copy() if np.may_share_memory(result, sums) else result
 
     n_rows, n_values = X_new.shape[0], (len(edges) - 1) * len(outputs)
     lines, few = blocks.EXPANSION_LINES, blocks.summed_rows(n_values)
     found: list[NDArray] = []
     if few < lines and n_values > len(columns) and columns.sums_on_threads:
-        # sums take longer than kernel values: a thread makes some, and at once what becomes of them
+        # more sums than kernel values: each thread sums up few rows, and combines them at once
         memory = Scratch()
 
         def piece(first: int) -> NDArray:
@@ -84,6 +86,7 @@ def expand(
             )
             pieces = [slice(first, first + lines) for first in range(0, len(here), lines)]
             found += run(lambda piece, here=here: combined(here[piece]), pieces)
+    # in C order, whatever that of the pieces
     out = np.empty((n_rows, *found[0].shape[1:]), dtype=found[0].dtype)
     return np.concatenate(found, out=out)
 

@@ -50,6 +50,10 @@ class KernelMatrix(ABC):
     def columns(self, rows: NDArray[np.intp]) -> Columns:
         """The given rows, made ready to be the columns of many blocks."""
 
+    def keeps(self, rows: NDArray[np.intp]) -> bool:
+        """Whether solves for the given rows keep values: see ``Columns.worth_keeping``."""
+        return True
+
     @abstractmethod
     def diag(self, rows: NDArray[np.intp]) -> NDArray:
         """Kernel value of each of the given rows with itself."""
@@ -213,8 +217,8 @@ class Columns(ABC):
     def write_square(self, rows: NDArray[np.intp], out: NDArray, crew: Crew) -> int:
         """Kernel values of the columns, which are the given training rows, with each other.
 
-        Symmetric up to rounding: each half may be computed by itself. Returns how many values
-        were computed.
+        Symmetric up to rounding: one half is computed and mirrored, blocks on the diagonal whole.
+        Returns about how many values were computed.
         """
 
         def some(first: int) -> None:

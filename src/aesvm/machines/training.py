@@ -376,7 +376,7 @@ def train_in_memory(
 
             def done(number: int, problem: Problem) -> None:
                 with task.task("pair", None, share=share(problem)):
-                    pass
+                    pass  # its share of the bar, all at once
 
             results = side_by_side(threads, threads.n_threads, train, each, task, done)
         else:
@@ -405,9 +405,9 @@ def _side_by_side_on(run: Callable, n_machines: int, kernel: TrainingKernel) -> 
         return None
     if n_machines < _MACHINES_A_THREAD * run.n_threads:
         return None
-    any_row = np.zeros(1, dtype=np.intp)
-    keeps = kernel.matrix(np.float64, kernel.sum_tol / 10).columns(any_row).worth_keeping
-    return None if keeps else run
+    every = np.arange(kernel.X.shape[0])
+    precisions = (kernel.matrix(dtype, kernel.sum_tol / 10) for dtype in (np.float32, np.float64))
+    return None if any(matrix.keeps(every) for matrix in precisions) else run
 
 
 def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> TrainedMachines:

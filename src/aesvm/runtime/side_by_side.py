@@ -1,4 +1,8 @@
-"""Long pieces of work, several at a time: their results in order, and one progress for all."""
+"""Long pieces of work, several at a time, with one progress for all.
+
+Unlike in a map of ``Threads``, an item is made when a thread is free for it, and an error or an
+interrupt ends what else is being done.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,7 @@ def side_by_side(
     ----------
     threads : Threads
     n_at_a_time : int
+        No more than there are threads.
     function : callable
         Takes the values of an item, and a Progress, from which it learns whether to end.
     items : iterable of tuple
@@ -38,7 +43,8 @@ def side_by_side(
     around : callable
         Makes the context that each thread works in.
     first_alone : bool
-        Whether the first item is done before others begin, by the thread that called this.
+        Whether the first item is done before others begin, by the thread that called this, outside
+        such a context.
 
     Examples
     --------

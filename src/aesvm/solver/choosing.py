@@ -18,7 +18,7 @@ RISE, FALL = 1, 2
 #: Intervals that violations are sorted into.
 _N_INTERVALS = 1024
 
-#: Rounds of rest that are told from each other.
+#: Rest is counted up to this: it is an int8.
 _LONGEST_REST = 100
 
 
@@ -45,7 +45,7 @@ def most_violating(
     lowest: float,
     highest: float,
     room: int,
-    work: tuple[NDArray[np.float64], NDArray[np.intp]] | None = None,
+    workspace: tuple[NDArray[np.float64], NDArray[np.intp]] | None = None,
 ) -> NDArray[np.intp]:
     """Of a group's variables those that gain most by a move.
 
@@ -63,9 +63,9 @@ def most_violating(
         must be larger.
     room : int
         Most of them.
-    work : tuple of ndarray, default=None
-        Memory to work in, for more than n floats and more than n integers: fresh memory would be
-        zeroed by the system every time.
+    workspace : tuple of ndarray, default=None
+        Memory for more than n floats and more than n integers: fresh memory would be zeroed by the
+        system every time. What is returned may be a part of it, until the next call.
 
     Examples
     --------
@@ -75,9 +75,9 @@ def most_violating(
     >>> most_violating(RISE, slopes, moves, np.zeros(4, dtype=bool), -1.0, 1.0, 2)
     array([1, 2])
     """
-    if work is None:
-        work = np.empty(len(slopes) + 1), np.empty(len(slopes) + 1, dtype=np.intp)
-    behind, found = work
+    if workspace is None:
+        workspace = np.empty(len(slopes) + 1), np.empty(len(slopes) + 1, dtype=np.intp)
+    behind, found = workspace
     n_found = _violating(move, slopes, moves, taken, lowest, highest, room, behind, found)
     found = found[:n_found]
     if n_found > room:
@@ -122,7 +122,9 @@ def _violating(move, slopes, moves, taken, lowest, highest, room, behind, found)
 
 @jit
 def find_slopes(scores, linear, moves, slopes):
-    """Write slopes; returns the smallest that can rise, the largest that can fall, and the sum."""
+    """Write slopes; returns the smallest of those that can rise, the largest of those that can
+    fall, and the sum of all.
+    """
     lowest = highest = HUGE
     total = 0.0
     for k in range(slopes.size):

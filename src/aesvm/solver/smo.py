@@ -210,7 +210,7 @@ class _Active:
         self.problem = problem
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
         n = len(variables) + 1
-        self.work = np.empty(n), np.empty(n, dtype=np.intp)  # for choosing
+        self.workspace = np.empty(n), np.empty(n, dtype=np.intp)  # for choosing
         self._enter(variables)
         room = cache_bytes if self.columns.worth_keeping else 0
         fit = isqrt(cache_bytes // self.columns.dtype.itemsize)
@@ -324,7 +324,9 @@ class _Active:
         for part, lowest, highest in edges:
             own = self.slopes[part], self.moves[part], taken[part]
             for move in (RISE, FALL):
-                found = most_violating(move, *own, lowest, highest, room, self.work) + part.start
+                found = (
+                    most_violating(move, *own, lowest, highest, room, self.workspace) + part.start
+                )
                 taken[found] = True
                 new.append(found)
         self.recent = np.concatenate([*new, stay])
