@@ -56,6 +56,12 @@ def test_few_pairs_are_trained_one_after_another(calls):
     assert not calls
 
 
+def test_pairs_of_very_different_sizes_are_trained_one_after_another(calls):
+    rare = (Y > 1) & (np.arange(len(Y)) % 20 > 0)
+    AESVC(gamma=0.1, refine="exact", n_jobs=2).fit(X[~rare], Y[~rare])
+    assert not calls
+
+
 @pytest.mark.parametrize("kind", ["many features", "far apart", "no compiled kernel"])
 def test_solves_that_keep_kernel_rows_are_not_made_side_by_side(kind, calls):
     rows, kernel = X, "rbf"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 
@@ -120,6 +122,33 @@ def test_an_exception_of_any_call_is_raised():
 
     with Threads(2) as run, pytest.raises(KeyError, match="elsewhere"):
         run.together(fails, 2)
+
+
+LEFT_AT_WORK = """
+import threading, time
+from aesvm.runtime.threads import Threads
+begun = threading.Event()
+def work():
+    if threading.current_thread() is threading.main_thread():
+        begun.wait()
+        raise KeyboardInterrupt
+    begun.set()
+    time.sleep(0.3)
+    print("ended", flush=True)
+try:
+    with Threads(2) as run:
+        run.together(work, 2)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_the_end_of_the_process_waits_for_what_an_interrupt_has_left():
+    child = [sys.executable, "-c", LEFT_AT_WORK]
+    found = subprocess.run(
+        child, capture_output=True, text=True, timeout=children.LIMIT, check=True
+    )
+    assert found.stdout.split() == ["interrupted", "ended"]
 
 
 def blas_threads():

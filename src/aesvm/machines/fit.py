@@ -177,7 +177,7 @@ def train(
     with shared.timed("solve"):
         trained = train_in_memory(
             problems,
-            data.effort(rows),
+            (data.effort(rows), _largest_effort(data.groups[rows])),
             kernel,
             first.derived.found if first.derived.reduced else None,
             partial(represent_anew, first, settings, run),
@@ -188,6 +188,11 @@ def train(
     shared.spent["kernel_values"] += sum(trainer.n_values) if small is None else nan
     shared.spent["rows_solved"] += len(trained.solved)
     return trained._replace(history=trainer.history.steps())
+
+
+def _largest_effort(groups: NDArray[np.intp]) -> float:
+    """The squared number of rows of the largest machine, which is of one group or of two."""
+    return float(np.sort(np.bincount(groups))[-2:].sum()) ** 2
 
 
 def _may_start(options: SolverOptions, kernel: TrainingKernel) -> bool:
@@ -243,7 +248,7 @@ def plan(
     if effort <= most:
         progress.say(
             f"auto: the exact SVM, for rows times support vectors of {len(used):,} rows are at "
-            f"most {effort:.1g}, and up to {most:.1g} it is quick"
+            f"most {effort:.2g}, and up to {most:.2g} it is quick"
         )
         return exact
     expected = forecast(data, used, kernel, formulation, run)

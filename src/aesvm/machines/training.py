@@ -309,7 +309,7 @@ def constant_machine(offsets: Offsets) -> Machine:
 
 def train_in_memory(
     problems: Iterable[Problem],
-    total_effort: float,
+    efforts: tuple[float, float],
     kernel: TrainingKernel,
     first: Representatives | None,
     represent: Represent,
@@ -323,8 +323,8 @@ def train_in_memory(
     ----------
     problems : iterable of Problem
         Those of small pairs left out.
-    total_effort : float
-        The squared numbers of their rows, added up.
+    efforts : tuple of float
+        The squared numbers of rows of all machines, added up, and that of the largest.
     kernel : TrainingKernel
     first : Representatives or None
         The first set, of all rows; None where every row stands for itself.
@@ -336,6 +336,7 @@ def train_in_memory(
         Machines that are trained many at a time, where every row stands for itself.
     """
     started = time.perf_counter()
+    total_effort, largest_effort = efforts
     results: list[Trained] = []
     numbers = np.arange(len(trainer.n_iter))
     steps = None if trainer.alone else len(numbers)
@@ -367,11 +368,12 @@ def train_in_memory(
 
         each = zip(numbers.tolist(), problems, strict=True)
         device = None if trainer.alone else open_device(kernel.spec.device)
+        n_even = min(len(numbers), total_effort / max(largest_effort, 1.0))
         if device is not None:
             n_streams = n_streams_for(device, kernel.X)
             trainer.history.side_by_side = n_streams > 1
             results = on_streams(device, n_streams, train, each, task)
-        elif (threads := _side_by_side_on(trainer.run, len(numbers), kernel)) is not None:
+        elif (threads := _side_by_side_on(trainer.run, n_even, kernel)) is not None:
             trainer.history.side_by_side = True
 
             def done(number: int, problem: Problem) -> None:
@@ -395,15 +397,16 @@ def train_in_memory(
     return trained
 
 
-def _side_by_side_on(run: Callable, n_machines: int, kernel: TrainingKernel) -> Threads | None:
+def _side_by_side_on(run: Callable, n_even: float, kernel: TrainingKernel) -> Threads | None:
     """The threads that machines are trained on side by side; None: one after another.
 
-    Machines must be enough to keep the threads busy. And where solves keep kernel rows, each may
-    take as much memory as is allowed.
+    Machines must be enough to keep the threads busy: ``n_even`` is how many there would be, if all
+    were as large as the largest. And where solves keep kernel rows, each may take as much memory as
+    is allowed.
     """
     if not isinstance(run, Threads) or run.n_threads == 1:
         return None
-    if n_machines < _MACHINES_A_THREAD * run.n_threads:
+    if n_even < _MACHINES_A_THREAD * run.n_threads:
         return None
     every = np.arange(kernel.X.shape[0])
     precisions = (kernel.matrix(dtype, kernel.sum_tol / 10) for dtype in (np.float32, np.float64))

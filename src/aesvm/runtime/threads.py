@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import threading
+import time
+import weakref
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
@@ -13,6 +16,23 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+#: Seconds that the end of the process waits for threads, at most.
+_LAST_SECONDS = 2.0
+
+#: Threads of ours that may be alive.
+_ALIVE: weakref.WeakSet[Thread] = weakref.WeakSet()
+
+
+@atexit.register
+def _wait_for_threads() -> None:
+    """After an interrupt, threads may still be at what they had begun.
+
+    The interpreter's end would tear them out of it, which C++ code answers with an abort.
+    """
+    end = time.monotonic() + _LAST_SECONDS
+    for thread in list(_ALIVE):
+        thread.join(max(0.0, end - time.monotonic()))
 
 
 class Threads:
@@ -80,7 +100,9 @@ class Threads:
             with self.starting:
                 while self.n_started < n_workers:
                     self.n_started += 1  # first: an interrupt may fall while it starts
-                    Thread(target=_work, args=(self.maps, self.around), daemon=True).start()
+                    thread = Thread(target=_work, args=(self.maps, self.around), daemon=True)
+                    _ALIVE.add(thread)
+                    thread.start()
         for _ in range(n_workers):
             self.maps.put(one)
 
