@@ -41,6 +41,9 @@ SQUARE_COLUMNS = 32
 #: Lines and columns of the blocks that an expansion is summed up from.
 EXPANSION_LINES, EXPANSION_COLUMNS = 256, 512
 
+#: Lines of a block of two classes whose map follows while their products are in the core's cache.
+MAPPED_LINES = 32
+
 #: Lines of a symmetric block that are computed together; the other half of it is mirrored.
 SYMMETRIC_LINES = 512
 

@@ -15,7 +15,7 @@ from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.crew import Crew
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.points import DensePoints, Points
-from aesvm.kernels.transposed import Form, TransposedRows
+from aesvm.kernels.rows_by_class import ProductMap, RowsByClass
 from aesvm.kernels.vectors import VectorKernel, scaled
 from aesvm.runtime.jit import COMPILES
 
@@ -174,13 +174,14 @@ class _Products(Columns):
                 own[:, part] = sums
         return found.transpose(2, 0, 1)
 
-    def transposed(self, ends):
-        kernel = self.kernel.kernel
-        if kernel.tile_map is None or not self._has_map or self.dtype != np.float64:
+    def rows_by_class(self, ends):
+        if not self._has_map or self.dtype != np.float64:
             return None
+        kernel = self.kernel.kernel
+        assert kernel.tile_map is not None
         scale = self.kernel.parameters.gamma * (2.0 if kernel.of_distances else 1.0)
-        form = Form(scale, kernel.of_distances, kernel.tile_map)
-        return TransposedRows.of(self.right, ends, form)
+        product_map = ProductMap(scale, kernel.of_distances, kernel.tile_map)
+        return RowsByClass.of(self.right, ends, product_map)
 
     def _addition(self, lines: NDArray, columns: NDArray) -> tiles.Addition:
         tile_map = self.kernel.kernel.tile_map

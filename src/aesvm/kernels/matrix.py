@@ -15,7 +15,7 @@ from aesvm.kernels.crew import Crew
 from aesvm.kernels.points import KernelPoints, Points
 
 if TYPE_CHECKING:
-    from aesvm.kernels.transposed import TransposedRows
+    from aesvm.kernels.rows_by_class import RowsByClass
 
 #: Kernel values beyond this are refused: their squares and sums must stay finite.
 LARGEST = 1e15
@@ -233,7 +233,7 @@ class Columns(ABC):
             pass
         return len(self) ** 2 // 2
 
-    def transposed(self, ends: NDArray[np.intp]) -> TransposedRows | None:
+    def rows_by_class(self, ends: NDArray[np.intp]) -> RowsByClass | None:
         """The columns, class by class, for compiled code; None where that has not the kernel.
 
         ``ends``: where each class ends.

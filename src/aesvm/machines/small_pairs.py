@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,12 +25,12 @@ from aesvm.kernels import TrainingKernel
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
 from aesvm.kernels.matrix import Columns
-from aesvm.kernels.transposed import TransposedRows
+from aesvm.kernels.rows_by_class import RowsByClass
 from aesvm.machines.accounts import Accounts
 from aesvm.machines.formulation import AT_BOUND, Array, PairFormulation
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
-from aesvm.solver.compiled_sets import Within, WithinClasses, round_of_compiled_sets
+from aesvm.solver.compiled_rounds import BothClassValues, ClassValues, compiled_round
 from aesvm.solver.small import COLUMNS, Accuracy, PairVariables, Round, TwoClasses, solve_small
 from aesvm.solver.small_rounds import Blocks, Lines, round_of_blocks, round_of_working_sets
 
@@ -42,7 +43,8 @@ _TILE_ROWS = 16_384
 #: Rows within a class, at least, that each of its larger pairs is expected to need.
 _NEEDED_ROWS = 64
 
-#: Multiplications that they take which are worth compiled code: that takes seconds to compile once.
+#: Multiplications of all larger pairs that are worth compiled code, which takes seconds to compile
+#: once.
 COMPILED_PRODUCTS = 5e8
 
 #: Fewer pairs are trained one by one: that takes less time than to compile what trains many.
@@ -65,7 +67,7 @@ class ClassMembers(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Pairs that are solved side by side."""
+    """Pairs that one thread solves, one after another."""
 
     groups: tuple[int, int] | None  #: those of the classes; None where pairs are larger
     pairs: NDArray[np.intp]  #: (n_pairs, 2), the classes
@@ -79,6 +81,10 @@ class _Found(NamedTuple):
     counts: NDArray[np.intp]  #: support vectors of each
     rows: NDArray[np.int32]  #: these, one pair after another
     coefs: Array
+
+
+#: Takes a tile, and room for the largest matrix of a pair, to the tile's round.
+_RoundOf = Callable[[Tile, Array], Round]
 
 
 class SmallPairs:
@@ -158,14 +164,22 @@ class SmallPairs:
         done : callable
             Called after every tile.
         """
-        loss, within = self.formulation.two_classes(), _Within(self._block)
-        every = self._every()
-        within.hold(self._held(isinstance(every, TransposedRows)), run)
-        cross, values = Scratch(), Scratch()
+        loss, group_values = self.formulation.two_classes(), _GroupValues(self._block)
+        columns = self.values.columns(self.classes.rows)
+        rows = columns.rows_by_class(self.classes.ends) if self._is_worth_compiling() else None
+        group_values.hold(self._held(rows is not None), run)
+        of_larger: _RoundOf
+        if rows is None:
+            of_larger = partial(self._round_of_lines, columns, loss.apart)
+        else:
+            of_larger = partial(self._compiled_round, rows, group_values, loss.apart)
+        of_groups = partial(self._round_of_groups, group_values, Scratch(), loss.apart)
+        values = Scratch()
 
         def solve(tile: Tile) -> _Found:
             asked = tol, duality_tol, max_iter, is_over()
-            return self._solve(tile, loss, asked, every, within, cross, values)
+            round_of = of_larger if tile.groups is None else of_groups
+            return self._solve(tile, loss, asked, round_of, values)
 
         found = []
         for one in run(solve, self.tiles):
@@ -173,14 +187,10 @@ class SmallPairs:
             done()
         return self._put_together(found)
 
-    def _every(self) -> Columns | TransposedRows:
-        """The rows of all classes: for compiled code where that is worth it, and has the kernel."""
-        columns = self.values.columns(self.classes.rows)
+    def _is_worth_compiling(self) -> bool:
+        """Whether larger pairs have enough to do for compiled code."""
         n_needed = _NEEDED_ROWS * float(self.n_larger @ self.classes.sizes)
-        if n_needed * self.n_features <= COMPILED_PRODUCTS:
-            return columns
-        rows = columns.transposed(self.classes.ends)
-        return columns if rows is None else rows
+        return n_needed * self.n_features > COMPILED_PRODUCTS
 
     def _rows_of(self, group: int) -> slice:
         """Where the rows of a group are, class by class."""
@@ -220,19 +230,14 @@ class SmallPairs:
         tile: Tile,
         loss: TwoClasses,
         asked: tuple[float, float, int, bool],
-        every: Columns | TransposedRows,
-        within: _Within,
-        between: Scratch,
+        round_of: _RoundOf,
         scratch: Scratch,
     ) -> _Found:
         classes = self.classes
         tol, duality_tol, max_iter, one_round = asked
         sizes = classes.sizes[tile.pairs]
         n_rows = sizes.sum(axis=1)
-        begins = (classes.ends - classes.sizes)[tile.pairs]
-        ends = np.cumsum(sizes)
-        # the rows of a pair are two stretches of all rows
-        at = np.repeat(begins.ravel() - (ends - sizes.ravel()), sizes.ravel()) + np.arange(ends[-1])
+        at = self._rows_in(tile)
         rows = classes.rows[at]
         variables = PairVariables.at_start(sizes, classes.bounds[at], self.diag[at], loss)
         values = scratch.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
@@ -249,7 +254,7 @@ class SmallPairs:
                 0.5 * float(np.finfo(np.float64).eps) * self.largest,
                 self.n_rows,
             ),
-            self._round(tile, at, begins, n_rows, loss.apart, values, every, within, between),
+            round_of(tile, values),
         )
         held = np.flatnonzero(variables.coefs)
         pair = np.repeat(np.arange(len(n_rows)), n_rows)
@@ -257,46 +262,54 @@ class SmallPairs:
         numbers = pair_number(tile.pairs[:, 0], tile.pairs[:, 1], len(classes.ends))
         return _Found(numbers, columns, counts, rows[held].astype(np.int32), variables.coefs[held])
 
-    def _round(
-        self,
-        tile: Tile,
-        at: NDArray[np.intp],
-        begins: NDArray[np.intp],
-        n_rows: NDArray[np.intp],
-        apart: bool,
-        values: Array,
-        every: Columns | TransposedRows,
-        within: _Within,
-        between: Scratch,
+    def _begins(self, tile: Tile) -> NDArray[np.intp]:
+        """Where the classes of the pairs begin, among all rows."""
+        return (self.classes.ends - self.classes.sizes)[tile.pairs]
+
+    def _rows_in(self, tile: Tile) -> NDArray[np.intp]:
+        """Where the rows of its pairs are among all, pair by pair: two stretches of each."""
+        begins, sizes = self._begins(tile).ravel(), self.classes.sizes[tile.pairs].ravel()
+        ends = np.cumsum(sizes)
+        return np.repeat(begins - (ends - sizes), sizes) + np.arange(ends[-1])
+
+    def _round_of_groups(
+        self, group_values: _GroupValues, between: Scratch, apart: bool, tile: Tile, values: Array
     ) -> Round:
-        if tile.groups is None:
-            if isinstance(every, TransposedRows):
-                at_hand = [self._within(pair, within) for pair in tile.pairs]
-                return round_of_compiled_sets(every, tile.pairs, at_hand, apart, values)
-            columns, ends = every, np.cumsum(n_rows)
-
-            def lines(number: int) -> Lines:
-                return self._lines(columns, at[ends[number] - n_rows[number] : ends[number]])
-
-            return round_of_working_sets(lines, apart, values)
+        assert tile.groups is not None
         one, other = tile.groups
-        second = within.values(other, 1)
-        first = second if one == other else within.values(one, 0)
+        second = group_values.values(other, 1)
+        first = second if one == other else group_values.values(one, 0)
         cross = second if one == other else self._block(one, other, between)
-        places = begins - np.array([self._rows_of(one).start, self._rows_of(other).start])
+        starts = np.array([self._rows_of(one).start, self._rows_of(other).start])
+        places = self._begins(tile) - starts
         return round_of_blocks(Blocks(first, cross, second), places, apart, values)
 
-    def _within(self, pair: NDArray[np.intp], within: _Within) -> WithinClasses:
-        """The kernel values within each class of a pair, where those of its group are held."""
+    def _compiled_round(
+        self, rows: RowsByClass, group_values: _GroupValues, apart: bool, tile: Tile, values: Array
+    ) -> Round:
+        class_values = [self._class_values(pair, group_values.held) for pair in tile.pairs]
+        return compiled_round(rows, tile.pairs, class_values, apart, values)
+
+    def _class_values(self, pair: NDArray[np.intp], held: dict[int, Array]) -> BothClassValues:
+        """Of each class of a pair, where those of its group are held."""
         begins = self.classes.ends - self.classes.sizes
 
-        def of(number: int) -> Within | None:
+        def of(number: int) -> ClassValues | None:
             group = int(self.group_of[number])
-            if group not in within.held:
+            if group not in held:
                 return None
-            return Within(within.held[group], int(begins[number]) - self._rows_of(group).start)
+            return ClassValues(held[group], int(begins[number]) - self._rows_of(group).start)
 
         return of(pair[0]), of(pair[1])
+
+    def _round_of_lines(self, columns: Columns, apart: bool, tile: Tile, values: Array) -> Round:
+        at, n_rows = self._rows_in(tile), self.classes.sizes[tile.pairs].sum(axis=1)
+        ends = np.cumsum(n_rows)
+
+        def lines(number: int) -> Lines:
+            return self._lines(columns, at[ends[number] - n_rows[number] : ends[number]])
+
+        return round_of_working_sets(lines, apart, values)
 
     def _lines(self, every: Columns, own: NDArray[np.intp]) -> Lines:
         """Of a pair whose rows are at the given places among all."""
@@ -401,7 +414,7 @@ def _worst(loss: TwoClasses, first: Array, second: Array) -> Array:
     )
 
 
-class _Within:
+class _GroupValues:
     """Kernel values within groups: those held, and those that a thread computed last."""
 
     def __init__(self, block: Callable[[int, int, Scratch], Array]) -> None:

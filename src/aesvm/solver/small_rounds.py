@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from aesvm.kernels.accumulate import add_rows
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import HUGE, update_pairs
-from aesvm.solver.small import SAME_SUM, Array, PairVariables
+from aesvm.solver.small import SAME_SUM, Array, PairVariables, Round
 
 #: Variables of a working set.
 WORKING_SET = 256
@@ -38,9 +38,7 @@ class Blocks(NamedTuple):
     second: Array
 
 
-def round_of_blocks(
-    blocks: Blocks, places: NDArray[np.intp], apart: bool, values: Array
-) -> Callable:
+def round_of_blocks(blocks: Blocks, places: NDArray[np.intp], apart: bool, values: Array) -> Round:
     """The round of duals whose kernel values are those of two groups of classes.
 
     Parameters
@@ -157,7 +155,7 @@ class Lines(NamedTuple):
     square: Callable[[NDArray[np.intp], Array], None]  #: of some variables, with each other
 
 
-def round_of_working_sets(lines: Callable[[int], Lines], apart: bool, values: Array) -> Callable:
+def round_of_working_sets(lines: Callable[[int], Lines], apart: bool, values: Array) -> Round:
     """The round of duals whose kernel values are computed as they are needed.
 
     Parameters
@@ -251,6 +249,7 @@ class _WorkingSets:
             self.n_kept = stop
         add_rows(self.kept, self.slots[at], changes, 0, self.slopes)
 
+    # the rule of ``compiled_rounds`` in NumPy: that takes a second to compile, and small fits less
     def _choose(self) -> tuple[NDArray[np.intp], float]:
         """The variables that violate optimality most, and half of those last chosen; the gap."""
         stay = self.recent[: WORKING_SET // 2]

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from aesvm.solver.compiled_sets import _choose, _smallest
+from aesvm.solver.compiled_rounds import _choose, _nth_smallest
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100])
-def test_the_largest_of_the_smallest(n):
+def test_the_nth_smallest(n):
     rng = np.random.default_rng(n)
     for keys in (rng.normal(size=n), rng.integers(0, 3, n) * 1.0, np.zeros(n), np.arange(n) * 1.0):
         for number in range(1, n + 1):
-            assert _smallest(keys.copy(), number) == np.sort(keys)[number - 1]
+            assert _nth_smallest(keys.copy(), number) == np.sort(keys)[number - 1]
 
 
 def choose(coefs, slopes, lower, upper, ends, recent, most):
@@ -23,7 +23,7 @@ def choose(coefs, slopes, lower, upper, ends, recent, most):
     recent = np.r_[recent, np.full(most - len(recent), -1)].astype(np.intp)
     size, gap = _choose(
         coefs, slopes, lower, upper, np.array(ends), recent, chosen,
-        np.empty((2, n)), np.empty(n, dtype=np.intp), np.empty(n, dtype=np.intp),
+        *np.empty((2, n)), *np.empty((2, n), dtype=np.intp),
     )  # fmt: skip
     return chosen[:size], gap, recent
 
@@ -37,14 +37,14 @@ def test_those_that_violate_most_are_chosen(seed, n_groups):
     coefs = rng.choice([0.0, 0.5, 1.0], n)
     slopes = rng.integers(-9, 10, n) * 0.25 if seed % 2 else rng.normal(size=n)
     ends = [n] if n_groups == 1 else [25, n]
-    stay = rng.choice(n, 10, replace=False)
-    chosen, gap, recent = choose(coefs, slopes, lower, upper, ends, stay, most)
+    last = rng.choice(n, 10, replace=False)
+    stay = last[: most // 2]
+    chosen, gap, recent = choose(coefs, slopes, lower, upper, ends, last, most)
     assert_array_equal(chosen, np.unique(chosen))  # ascending, and each of them once
-    assert np.isin(stay[: most // 2], chosen).all()
-    assert not np.isin(stay[most // 2 :], chosen).all()
+    assert np.isin(stay, chosen).all()
     assert_array_equal(np.sort(recent[recent >= 0]), chosen)
-    new = recent[: len(chosen) - most // 2]
-    assert not np.isin(new, stay[: most // 2]).any()
+    new = recent[: len(chosen) - len(stay)]
+    assert not np.isin(new, stay).any()
     gaps = []
     room = most // 2 // (2 * n_groups)
     for begin, end in zip([0, *ends], ends, strict=False):
@@ -52,11 +52,14 @@ def test_those_that_violate_most_are_chosen(seed, n_groups):
         rise, fall = part[coefs[part] < 1.0], part[coefs[part] > 0.0]
         lowest, highest = slopes[rise].min(), slopes[fall].max()
         gaps.append(highest - lowest)
-        free = rise[(slopes[rise] < highest) & ~np.isin(rise, stay[: most // 2])]
-        # none that is left out violates more than the last that there is room for
-        left = free[~np.isin(free, chosen)]
-        if len(left):
-            assert slopes[left].min() >= np.sort(slopes[free])[room - 1]
+        rises, falls = rise[slopes[rise] < highest], fall[slopes[fall] > lowest]
+        assert np.isin(new[(new >= begin) & (new < end)], np.union1d(rises, falls)).all()
+        for violators, keys in ((rises, slopes), (falls, -slopes)):
+            free = violators[~np.isin(violators, stay)]
+            # none that is left out violates more than the last that there is room for
+            left = free[~np.isin(free, chosen)]
+            if len(left):
+                assert keys[left].min() >= np.sort(keys[free])[room - 1]
     assert gap == max(*gaps, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Dense rows of several classes, for compiled code that computes kernel values of two of them.
+"""Dense rows class by class, for compiled code that computes kernel values of two classes.
 
 Each class is a matrix with a column for each row, as products of few rows with all of a class want
 it: BLAS would copy it otherwise.
@@ -12,37 +12,37 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.kernels.blocks import MAPPED_LINES
 from aesvm.kernels.exponential import take_exponential
 from aesvm.kernels.functions import EXPONENTIAL
 from aesvm.runtime.jit import jit
 
-#: Lines of a block whose map follows while their products are in the core's cache.
-_LINES = 32
 
-
-class Form(NamedTuple):
-    """How kernel values come about from rows."""
+class ProductMap(NamedTuple):
+    """How kernel values come about from products of rows."""
 
     scale: float  #: of products
     of_distances: bool  #: whether rows carry their norms, as ``vectors`` has it
     tile_map: int  #: of ``functions``: IDENTITY or EXPONENTIAL
 
 
-class TransposedRows(NamedTuple):
+class RowsByClass(NamedTuple):
     """The factors ``[y, 1, -g|y|^2]``, or y, of rows y class by class."""
 
     classes: list[NDArray[np.float64]]  #: each of shape (n_columns, n_rows)
-    form: Form
+    product_map: ProductMap
 
     @classmethod
-    def of(cls, factors: NDArray[np.float64], ends: NDArray[np.intp], form: Form) -> TransposedRows:
+    def of(
+        cls, factors: NDArray[np.float64], ends: NDArray[np.intp], product_map: ProductMap
+    ) -> RowsByClass:
         """Those of rows that are given class by class; ``ends``: where each class ends."""
         edges = pairwise([0, *ends.tolist()])
-        return cls([np.ascontiguousarray(factors[a:b].T) for a, b in edges], form)
+        return cls([np.ascontiguousarray(factors[a:b].T) for a, b in edges], product_map)
 
 
 @jit
-def take_lines(first, second, at, form, lines, columns):
+def write_lines(first, second, at, product_map, lines, columns):
     """Some rows of two classes, counted through both, made ready to be the lines of a block.
 
     They are ``[2g x, -g|x|^2, 1]``, or x times the scale; ``columns`` has them as its columns.
@@ -52,18 +52,18 @@ def take_lines(first, second, at, form, lines, columns):
         for k in range(at.size):
             x = first[f, at[k]] if at[k] < n_first else second[f, at[k] - n_first]
             columns[f, k] = x
-            lines[k, f] = form.scale * x
-    if form.of_distances:
+            lines[k, f] = product_map.scale * x
+    if product_map.of_distances:
         for k in range(at.size):
             lines[k, width - 2] = columns[width - 1, k]
             lines[k, width - 1] = 1.0
 
 
 @jit
-def write_values(lines, columns, form, out):
+def write_values(lines, columns, product_map, out):
     """The kernel values of lines and columns."""
-    for top in range(0, lines.shape[0], _LINES):
-        some = out[top : top + _LINES]
-        np.dot(lines[top : top + _LINES], columns, some)
-        if form.tile_map == EXPONENTIAL:
+    for top in range(0, lines.shape[0], MAPPED_LINES):
+        some = out[top : top + MAPPED_LINES]
+        np.dot(lines[top : top + MAPPED_LINES], columns, some)
+        if product_map.tile_map == EXPONENTIAL:
             take_exponential(some.reshape(some.size))

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from aesvm.kernels import kernel_matrix
-from aesvm.kernels.transposed import take_lines, write_values
+from aesvm.kernels.rows_by_class import write_lines, write_values
 from tests import oracles
 
 
@@ -15,27 +15,27 @@ from tests import oracles
 def test_values_are_the_kernels(kernel):
     X = np.random.default_rng(0).normal(size=(90, 4)) + 3.0
     columns = kernel_matrix(X, kernel=kernel, gamma=0.3).columns(np.arange(90))
-    rows = columns.transposed(np.array([50, 50, 90]))
+    rows = columns.rows_by_class(np.array([50, 50, 90]))
     first, none, second = rows.classes
     assert none.shape[1] == 0
     at = np.array([7, 3, 60, 49, 50, 89])
     width = len(first)
     lines, own = np.empty((len(at), width)), np.empty((width, len(at)))
-    take_lines(first, second, at, rows.form, lines, own)
+    write_lines(first, second, at, rows.product_map, lines, own)
     wanted = oracles.kernel(X, kernel=kernel, gamma=0.3)
     for right, those in ((first, np.arange(50)), (second, np.arange(50, 90)), (own, at)):
         values = np.empty((len(at), right.shape[1]))
-        write_values(lines, right, rows.form, values)
+        write_values(lines, right, rows.product_map, values)
         assert_allclose(values, wanted[np.ix_(at, those)], rtol=1e-12)
 
 
 def test_more_lines_than_are_mapped_at_once():
     X = np.random.default_rng(0).normal(size=(100, 2))
-    rows = kernel_matrix(X, gamma=0.3).columns(np.arange(100)).transposed(np.array([70, 100]))
+    rows = kernel_matrix(X, gamma=0.3).columns(np.arange(100)).rows_by_class(np.array([70, 100]))
     first, second = rows.classes
     lines, columns, values = np.empty((100, 4)), np.empty((4, 100)), np.empty((100, 100))
-    take_lines(first, second, np.arange(100), rows.form, lines, columns)
-    write_values(lines, columns, rows.form, values)
+    write_lines(first, second, np.arange(100), rows.product_map, lines, columns)
+    write_values(lines, columns, rows.product_map, values)
     assert_allclose(values, oracles.kernel(X, gamma=0.3), rtol=1e-12)
 
 
@@ -43,10 +43,10 @@ def test_more_lines_than_are_mapped_at_once():
 def test_kernels_that_compiled_code_does_not_have(kernel):
     X = np.random.default_rng(0).normal(size=(9, 2))
     columns = kernel_matrix(X, kernel=kernel, gamma=0.3).columns(np.arange(9))
-    assert columns.transposed(np.array([5, 9])) is None
+    assert columns.rows_by_class(np.array([5, 9])) is None
 
 
 def test_rows_that_lie_too_far_apart_for_products():
     X = np.array([[0.0], [1e9], [2e9], [3e9]])
     columns = kernel_matrix(X, gamma=1.0, accuracy=1e-12).columns(np.arange(4))
-    assert columns.transposed(np.array([2, 4])) is None
+    assert columns.rows_by_class(np.array([2, 4])) is None

@@ -1,0 +1,383 @@
+"""Rounds of small duals (``small``) by working sets, where compiled code has their kernel.
+
+The same as in ``small_rounds``, without the interpreter and its lock: a dual is solved in one call.
+And half of a kernel row are values within a class, which the duals of that class with all others
+share: where these are at hand, the other half is computed alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels.accumulate import add_rows
+from aesvm.kernels.rows_by_class import RowsByClass, write_lines, write_values
+from aesvm.runtime.jit import jit
+from aesvm.solver.pair_updates import HUGE, update_pairs
+from aesvm.solver.small import Array, PairVariables, Round
+from aesvm.solver.small_rounds import ANEW, INNER, balance
+from aesvm.solver.state import find_edges
+
+#: Variables of a working set. (Rounds cost less than in Python, so that there may be more of them.)
+WORKING_SET = 128
+
+
+class ClassValues(NamedTuple):
+    """A block of kernel values that has those of a class with itself; the class begins at
+    ``begin``.
+    """
+
+    values: Array
+    begin: int
+
+
+#: Of the two classes of a dual; None where they are not at hand.
+BothClassValues = tuple[ClassValues | None, ClassValues | None]
+
+
+class _Dual(NamedTuple):
+    """The variables of one dual, as ``PairVariables`` has them; or those of a working set."""
+
+    coefs: Array
+    slopes: Array
+    linear: Array
+    lower: Array
+    upper: Array
+    diag: Array
+
+
+class _KernelRows(NamedTuple):
+    """Where kernel rows of a dual are kept: of each class, in two halves.
+
+    A row of the values with the other class is written when it is first needed, to the next free
+    line; so is one within the class, where those are not at hand.
+    """
+
+    own: tuple[Array, Array]  #: values within each class
+    #: Where each class begins in these; -1 where they are computed as they are needed.
+    begins: tuple[int, int]
+    other: tuple[Array, Array]  #: values with the other class
+
+
+class _Memory(NamedTuple):
+    """What a solve works with; nothing in it outlasts the solve."""
+
+    chosen: NDArray[np.intp]  #: the working set, ascending
+    recent: NDArray[np.intp]  #: the last one, the newest of it first; then -1
+    n_chosen: NDArray[np.intp]  #: (2,), where each group ends in the working set
+    part: _Dual  #: the variables of the working set
+    block: Array  #: its kernel values
+    written: NDArray[np.bool_]  #: that all of these are
+    slots: NDArray[np.intp]  #: of each variable, its line in the kernel rows; -1 where it has none
+    n_kept: NDArray[np.intp]  #: (2,), lines of each class that are written
+    moved: NDArray[np.intp]  #: variables whose coefficients changed
+    changes: Array  #: of these
+    missing: NDArray[np.intp]  #: those of them whose kernel rows are to be computed
+    lines: Array  #: rows of some variables, as the lines of a block of kernel values
+    columns: Array  #: the same rows, as its columns
+    found: NDArray[np.intp]  #: some variables, or their lines in the kernel rows
+    is_chosen: NDArray[np.intp]  #: of each variable, 1 where it is in the working set
+    keys: Array  #: slopes to choose by
+    reordered: Array  #: the same, as they are put into another order
+
+    @classmethod
+    def of(cls, n: int, width: int) -> _Memory:
+        """Room for ``n`` variables, whose rows have ``width`` factors."""
+        n_lines = max(n, WORKING_SET)
+
+        def numbers(size: int) -> NDArray[np.intp]:
+            return np.empty(size, dtype=np.intp)
+
+        return cls(
+            chosen=numbers(WORKING_SET),
+            recent=numbers(WORKING_SET),
+            n_chosen=numbers(2),
+            part=_Dual(*np.empty((len(_Dual._fields), WORKING_SET))),
+            block=np.empty(WORKING_SET**2),
+            written=np.ones(WORKING_SET, dtype=bool),
+            slots=numbers(n),
+            n_kept=numbers(2),
+            moved=numbers(n),
+            changes=np.empty(n),
+            missing=numbers(n),
+            lines=np.empty(n_lines * width),
+            columns=np.empty(n_lines * width),
+            found=numbers(n),
+            is_chosen=numbers(n),
+            keys=np.empty(n),
+            reordered=np.empty(n),
+        )
+
+
+def compiled_round(
+    rows: RowsByClass,
+    pairs: NDArray[np.intp],
+    class_values: list[BothClassValues],
+    apart: bool,
+    values: Array,
+) -> Round:
+    """The round of duals of classes.
+
+    Parameters
+    ----------
+    rows : RowsByClass
+        Of all classes.
+    pairs : ndarray of shape (n_duals, 2)
+        The classes of each dual.
+    class_values : list of BothClassValues
+        Of each dual.
+    apart : bool
+        Whether the sum of each class is held.
+    values : ndarray
+        Room for the largest matrix of a dual.
+    """
+
+    def make(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
+        accounts = np.zeros((len(active), 3))
+        memory = _Memory.of(int(v.sizes.sum(axis=1).max()), rows.classes[0].shape[0])
+        for a, number in enumerate(active.tolist()):
+            first, second = (rows.classes[own] for own in pairs[number].tolist())
+            n_first, n_second = first.shape[1], second.shape[1]
+            start, n = int(v.classes[2 * number]), n_first + n_second
+            each = v.coefs, v.slopes, v.linear, v.lower, v.upper, v.diag
+            _solve(
+                _Dual(*(own[start : start + n] for own in each)),
+                np.array([n_first, n] if apart else [n]),
+                float(v.held[number]),
+                (first, second),
+                rows.product_map,
+                _kernel_rows(n_first, n_second, class_values[number], values),
+                float(aims[a]),
+                int(most[a]),
+                memory,
+                accounts[a],
+            )
+        return accounts[:, 0], accounts[:, 1]
+
+    return make
+
+
+def _kernel_rows(
+    n_first: int, n_second: int, class_values: BothClassValues, values: Array
+) -> _KernelRows:
+    """Room for those that are not at hand is taken from ``values``."""
+    n = n_first + n_second
+    own, begins, other, used = [], [], [], 0
+    for size, known in zip((n_first, n_second), class_values, strict=True):
+        kept = values[used : used + size * n]
+        used += size * n
+        own.append(kept[: size * size].reshape(size, size) if known is None else known.values)
+        begins.append(-1 if known is None else known.begin)
+        other.append(kept[size * size :].reshape(size, n - size))
+    return _KernelRows((own[0], own[1]), (begins[0], begins[1]), (other[0], other[1]))
+
+
+@jit
+def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory, account):
+    """Solve a dual.
+
+    Parameters
+    ----------
+    dual : _Dual
+        Coefficients and slopes are brought up to date.
+    ends : ndarray of shape (n_groups,)
+        Where each group ends whose sum is held.
+    held : float
+        The sum of the magnitudes in a class; zero where it is not held.
+    rows : tuple of two ndarrays
+        Those of each class, of ``RowsByClass``.
+    product_map : ProductMap
+    kernel_rows : _KernelRows
+    aim : float
+        The gap to come to.
+    most : int
+        Most pair updates.
+    memory : _Memory
+    account : ndarray of shape (3,)
+        Receives the updates made, and what the objective fell by.
+    """
+    first, second = rows
+    coefs, slopes, lower, upper, part = dual.coefs, dual.slopes, dual.lower, dual.upper, memory.part
+    slots, n_kept, n_chosen = memory.slots, memory.n_kept, memory.n_chosen
+    moved, changes, missing, found = memory.moved, memory.changes, memory.missing, memory.found
+    chosen, recent = memory.chosen, memory.recent
+    width, n_first = first.shape
+    zero: Any = np.intp(0)  # no literal: add_rows would be compiled for that, too
+    n_kept[0] = n_kept[1] = 0
+    updates, decrease = 0.0, 0.0
+    for k in range(coefs.size):
+        slots[k] = -1
+    for c in range(recent.size):
+        recent[c] = -1
+    is_over = False
+    n_moved = _move_all(coefs, dual.linear, slopes, moved, changes)
+    while True:
+        n_missing = first_missing = first_moved = 0
+        for m in range(n_moved):
+            k = moved[m]
+            side = 0 if k < n_first else 1
+            first_moved += 1 - side
+            if slots[k] < 0:
+                missing[n_missing] = k
+                n_missing += 1
+                first_missing += 1 - side
+                slots[k] = n_kept[side]
+                n_kept[side] += 1
+        lines = memory.lines[: n_missing * width].reshape(n_missing, width)
+        columns = memory.columns[: n_missing * width].reshape(width, n_missing)
+        write_lines(first, second, missing[:n_missing], product_map, lines, columns)
+        for side in range(2):
+            some = lines[first_missing:] if side else lines[:first_missing]
+            start, stop = (first_moved, n_moved) if side else (0, first_moved)
+            end = n_kept[side]
+            for with_other in range(2):
+                begin = -1 if with_other else kernel_rows.begins[side]
+                kept = kernel_rows.other[side] if with_other else kernel_rows.own[side]
+                if begin < 0:
+                    right = rows[1 - side] if with_other else rows[side]
+                    write_values(some, right, product_map, kept[end - some.shape[0] : end])
+                for m in range(start, stop):
+                    place = moved[m] - side * n_first
+                    found[m] = slots[moved[m]] if begin < 0 else begin + place
+                # own values are of the side's own slopes, values with the other class of the
+                # other's
+                here = slopes[n_first:] if side != with_other else slopes[:n_first]
+                first_column = max(begin, zero)
+                add_rows(kept, found[start:stop], changes[start:stop], first_column, here)
+        if is_over:
+            break
+        size, gap = _choose(
+            coefs, slopes, lower, upper, ends, recent, chosen, memory.keys, memory.reordered,
+            found, memory.is_chosen,
+        )  # fmt: skip
+        is_over = gap <= (1.0 - ANEW) * aim or updates >= most
+        if not is_over:
+            lines = memory.lines[: size * width].reshape(size, width)
+            columns = memory.columns[: size * width].reshape(width, size)
+            K = memory.block[: size * size].reshape(size, size)
+            write_lines(first, second, chosen[:size], product_map, lines, columns)
+            write_values(lines, columns, product_map, K)
+            for g in range(ends.size):
+                n_chosen[g] = 0
+            for c in range(size):
+                k = chosen[c]
+                part.coefs[c], part.slopes[c], part.diag[c] = coefs[k], slopes[k], dual.diag[k]
+                part.lower[c], part.upper[c] = lower[k], upper[k]
+                for g in range(ends.size):
+                    n_chosen[g] += k < ends[g]
+            update_pairs(
+                K, part.diag[:size], memory.written[:size], part.coefs[:size], part.slopes[:size],
+                part.lower[:size], part.upper[:size], n_chosen[: ends.size],
+                max(0.5 * aim, INNER * gap), most - int(updates), account,
+            )  # fmt: skip
+            is_over = account[0] == 0.0
+            updates += account[0]
+            decrease += account[1]
+            n_moved = 0
+            for c in range(size):
+                k = chosen[c]
+                if part.coefs[c] != coefs[k]:
+                    moved[n_moved], changes[n_moved] = k, part.coefs[c] - coefs[k]
+                    coefs[k] = part.coefs[c]
+                    n_moved += 1
+        if is_over:
+            balance(coefs, lower, upper, n_first, held)
+            n_moved = _move_all(coefs, dual.linear, slopes, moved, changes)
+    account[0], account[1] = updates, decrease
+
+
+@jit
+def _move_all(coefs, linear, slopes, moved, changes):
+    """All coefficients, as if they had moved from zero: how many they are."""
+    n_moved = 0
+    for k in range(coefs.size):
+        slopes[k] = linear[k]
+        if coefs[k] != 0.0:
+            moved[n_moved], changes[n_moved] = k, coefs[k]
+            n_moved += 1
+    return n_moved
+
+
+@jit
+def _choose(coefs, slopes, lower, upper, ends, recent, chosen, keys, reordered, found, is_chosen):
+    """The variables that violate optimality most, and half of those last chosen.
+
+    They are written to ``chosen``, ascending, and to ``recent``, the newest first. Returns how many
+    they are, and the gap.
+    """
+    n, most = coefs.size, chosen.size
+    for k in range(n):
+        is_chosen[k] = 0
+    n_stay = n_new = 0
+    while n_stay < most // 2 and recent[n_stay] >= 0:
+        is_chosen[recent[n_stay]] = 1
+        n_stay += 1
+    room = (most - n_stay) // (2 * ends.size)
+    gap = 0.0
+    begin = 0
+    for g in range(ends.size):
+        end = ends[g]
+        lowest, highest = find_edges(
+            slopes[begin:end], coefs[begin:end], lower[begin:end], upper[begin:end]
+        )
+        gap = max(gap, highest - lowest)
+        for falls in range(2):
+            size = 0
+            sign, limit = (-1.0, -lowest) if falls else (1.0, highest)
+            for k in range(begin, end):  # without branches, which could not be foreseen
+                can = coefs[k] > lower[k] if falls else coefs[k] < upper[k]
+                found[size], keys[size] = k, sign * slopes[k]
+                size += can & (sign * slopes[k] < limit) & (is_chosen[k] == 0)
+            last, n_equal = HUGE, room
+            if size > room:
+                for m in range(size):
+                    reordered[m] = keys[m]
+                last = _nth_smallest(reordered[:size], room)
+                for m in range(size):
+                    n_equal -= keys[m] < last
+            for m in range(size):
+                is_last = keys[m] == last and n_equal > 0
+                if keys[m] < last or is_last:
+                    n_equal -= is_last
+                    is_chosen[found[m]] = 1
+                    chosen[n_new] = found[m]
+                    n_new += 1
+        begin = end
+    for k in range(n_stay):
+        chosen[n_new + k] = recent[k]
+    for k in range(most):
+        recent[k] = chosen[k] if k < n_new + n_stay else -1
+    size = 0
+    for k in range(n):
+        found[size] = k
+        size += is_chosen[k]
+    for k in range(size):
+        chosen[k] = found[k]
+    return size, gap
+
+
+@jit
+def _nth_smallest(keys, n):
+    """The n-th smallest of the keys, which are put into another order."""
+    first, last, at = 0, keys.size - 1, n - 1
+    while first < last:
+        middle = keys[(first + last) // 2]
+        i, j = first, last
+        while i <= j:
+            while keys[i] < middle:
+                i += 1
+            while keys[j] > middle:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                i += 1
+                j -= 1
+        if at <= j:
+            last = j
+        elif at >= i:
+            first = i
+        else:
+            break
+    return keys[at]
