@@ -251,7 +251,8 @@ def test_a_fit_that_is_over_has_a_model_of_every_pair(each_way):
     whole = AESVC(gamma=0.5).fit(X, y)
     model = AESVC(gamma=0.5).set_callbacks(TimeLimit(0.0)).fit(X, y)
     assert (model.n_iter_ > 0).all()
-    assert (model.predict(X) == whole.predict(X)).mean() > 0.9
+    assert model.n_iter_.sum() < 0.7 * whole.n_iter_.sum()
+    assert (model.predict(X) == whole.predict(X)).mean() > 0.7
 
 
 def test_certificates_of_compressed_pairs_can_be_had():

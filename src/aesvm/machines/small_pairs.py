@@ -47,6 +47,9 @@ _NEEDED_ROWS = 64
 #: once.
 COMPILED_PRODUCTS = 5e8
 
+#: Updates of a pair, for each of its rows, where the fit is to end: for a model to predict by.
+_LAST_UPDATES = 1 / 8
+
 #: Fewer pairs are trained one by one: that takes less time than to compile what trains many.
 FEWEST_PAIRS = 100
 
@@ -241,6 +244,9 @@ class SmallPairs:
         rows = classes.rows[at]
         variables = PairVariables.at_start(sizes, classes.bounds[at], self.diag[at], loss)
         values = scratch.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
+        most = int(max(10_000_000, 100 * n_rows.max())) if max_iter == -1 else max_iter
+        if one_round:  # which would be all of the solve
+            most = min(most, max(10, int(_LAST_UPDATES * n_rows.max())))
         columns = solve_small(
             variables,
             loss,
@@ -248,7 +254,7 @@ class SmallPairs:
                 tol,
                 duality_tol,
                 AT_BOUND,
-                int(max(10_000_000, 100 * n_rows.max())) if max_iter == -1 else max_iter,
+                most,
                 one_round,
                 self.rounding,
                 0.5 * float(np.finfo(np.float64).eps) * self.largest,
