@@ -60,6 +60,13 @@ def test_the_most_violating_are_found(seed, n, room):
             assert keys[found].max() <= keys[left].min() + allowance
 
 
+def test_gaps_of_the_smallest_numbers_are_told_apart():
+    slopes = 3e-308 * np.arange(1.0, 151.0)
+    moves, taken = np.full(150, RISE | FALL, dtype=np.int8), np.zeros(150, dtype=bool)
+    found = most_violating(RISE, slopes, moves, taken, slopes[0], slopes[-1], 50)
+    assert_array_equal(np.sort(found), np.arange(50))
+
+
 @given(st.integers(0, 2**31), st.integers(1, 500))
 def test_rest_is_counted(seed, n):
     slopes, moves, _ = variables(seed, n)

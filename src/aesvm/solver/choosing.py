@@ -18,6 +18,9 @@ RISE, FALL = 1, 2
 #: Intervals that violations are sorted into.
 _N_INTERVALS = 1024
 
+#: Gaps below this have no finite inverse.
+_LEAST_GAP = 1e-300
+
 #: Rest is counted up to this: it is an int8.
 _LONGEST_REST = 100
 
@@ -104,12 +107,12 @@ def _violating(move, slopes, moves, taken, lowest, highest, room, behind, found)
         n_found += behind[k] < gap
     if n_found <= room:
         return n_found
-    last, scale = _N_INTERVALS - 1, _N_INTERVALS / gap
+    last, scale = _N_INTERVALS - 1, _N_INTERVALS / max(gap, _LEAST_GAP)
     counts = np.zeros(_N_INTERVALS, dtype=np.intp)
     for w in range(n_found):
         counts[min(int(behind[found[w]] * scale), last)] += 1
     end, total = 0, 0
-    while total < room:
+    while end < _N_INTERVALS and total < room:
         total += counts[end]
         end += 1
     n_near = 0
