@@ -59,6 +59,10 @@ def _flights(arrays: Arrays) -> Dataset:
     )
 
 
+def _heart(arrays: Arrays) -> Dataset:
+    return Dataset("heart2020", scale(arrays["X"].astype(np.float64)), arrays["y"])
+
+
 def _entry(name: str, title: str, size: str, origin: str, checksum: str) -> Entry:
     return Entry(
         name=name,
@@ -106,6 +110,21 @@ OTHERS: dict[str, Entry] = {
         file="flights",
         arrays=("X", "y"),
         checksum="7e8fe00a7cd5a9b17d7a3f5028898e03d4bef6fbbf64f8f6f63a19e1de9e3551",
+    ),
+    "heart2020": Entry(
+        name="heart2020",
+        paper="",
+        title="A health survey of 2020: heart disease or not",
+        size="319,795 × 25",
+        origin="https://www.cdc.gov/brfss/annual_data/annual_2020.html",
+        preprocessing="Features of mean 0 and variance 1.",
+        split="None.",
+        traps="8.6 % are ill: an accuracy of 91 % is nothing. Nearly half of the support vectors "
+        "are free. It is not fetched: pass a folder that has it.",
+        prepare=_heart,
+        file="heart2020",
+        arrays=("X", "y"),
+        checksum="19bed1f16dfed24c5e904dd73c182f7d0ed1d24feea79c0e7a37b35a6f157061",
     ),
     "mnist_digits": replace(REGISTRY["mnist"], prepare=_digits),
     "covtype_7": replace(REGISTRY["covtype"], prepare=_seven_covers),

@@ -35,7 +35,7 @@ def main(n_train: int, limit: float, picture: Path) -> None:
     console = Console()
     X, y, X_test, y_test = rows(n_train)
     console.print(f"{n_train:,} rows, 2 features, 2 classes; RBF kernel, gamma={GAMMA:g}, C={C:g}")
-    console.print("Compiling (once per machine) ...")
+    console.print("Compiling (once for each kind of fit) ...")
     AESVC(C=C, gamma=GAMMA, refine=1).fit(X[:3000], y[:3000])
 
     table = Table(title=f"{n_train:,} rows")

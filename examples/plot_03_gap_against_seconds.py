@@ -14,7 +14,7 @@ from aesvm import AESVC
 from aesvm.plotting import CertificateDisplay
 
 X, y = make_moons(20_000, noise=0.3, random_state=0)
-AESVC(gamma=10.0, refine=1).fit(X[:2_000], y[:2_000])  # compiles, once per machine
+AESVC(gamma=10.0, refine=1).fit(X[:2_000], y[:2_000])  # compiles, once for each kind of fit
 model = AESVC(gamma=10.0, refine=3).fit(X, y)
 print(model.certificate_)
 

@@ -503,3 +503,35 @@ def test_strings_among_the_features_are_named(method):
     rows[3, 1] = "a"
     with pytest.raises(ValueError, match=r"X has values that are no numbers.*'a'"):
         getattr(AESVR(gamma=1.0), method)(rows, Y)
+
+
+def test_columns_of_a_table_without_numbers_are_named():
+    table = pd.DataFrame(X, columns=["age", "height"]).assign(
+        city="Rome", kind=pd.Categorical(["a"] * len(X)), digits="7"
+    )
+    with pytest.raises(ValueError, match=r"no numbers in 'city', 'kind': could not convert"):
+        AESVC().fit(table, Y > 0)
+    with pytest.raises(ValueError, match=r"no numbers in 'city': could not convert"):
+        AESVC().fit(pytest.importorskip("pyarrow").table(table.drop(columns="kind")), Y > 0)
+    many = pd.DataFrame({f"c{at}": ["x"] * len(X) for at in range(8)})
+    with pytest.raises(ValueError, match=r"in 'c0', 'c1', 'c2', 'c3', 'c4' and 3 other columns"):
+        AESVC().fit(many, Y > 0)
+    dates = table[["age"]].assign(day=pd.date_range("2020-01-01", periods=len(X)))
+    with pytest.raises(TypeError, match="no numbers in 'day'"):
+        AESVC().fit(dates, Y > 0)
+
+
+@pytest.mark.parametrize("missing", [np.nan, np.inf, None])
+def test_columns_of_a_table_with_missing_values_are_named(missing):
+    table = pd.DataFrame(X[:, :1], columns=["age"]).assign(
+        height=[missing] + [1.0] * (len(X) - 1), whole=pd.array([1] * len(X), dtype="Int64")
+    )
+    said = r"^X has missing or infinite values in 'height'\. Input X contains (NaN|infinity)"
+    with pytest.raises(ValueError, match=said):
+        AESVC().fit(table, Y > 0)
+    model = AESVC().fit(table.fillna(0.0).replace(np.inf, 0.0), Y > 0)
+    with pytest.raises(ValueError, match=said):
+        model.predict(table)
+    table["whole"] = pd.array([None] + [1] * (len(X) - 1), dtype="Int64")
+    with pytest.raises(ValueError, match="values in 'height', 'whole'"):
+        model.predict(table)

@@ -71,9 +71,14 @@ def test_an_objective_of_zero_is_not_called_exact_where_the_gap_is_not_zero():
 
 @pytest.mark.parametrize("max_iter", [-1, 3])
 def test_max_iter_is_to_be_raised_only_where_there_is_one(max_iter):
-    stopped = SimpleNamespace(fit_status=1, kkt_violation=np.array([0.5]))
-    certificate = SimpleNamespace(relative_gap=None, n_vectors=None)
-    with pytest.warns(ConvergenceWarning, match="before tol=0.1 was reached") as found:
+    stopped = SimpleNamespace(
+        fit_status=1,
+        kkt_violation=np.array([0.5]),
+        n_iter=np.array([3]),
+        n_support=np.array([1, 1]),
+    )
+    certificate = SimpleNamespace(relative_gap=None, n_vectors=None, negligible=False)
+    with pytest.warns(ConvergenceWarning, match=r"tol=0\.1") as found:
         warn_of_solver(stopped, certificate, 0.1, max_iter, "lower C")
     assert ("max_iter" in str(found[0].message)) == (max_iter == 3)
 

@@ -50,11 +50,6 @@ def test_no_file_imports_what_is_above_it(path):
     assert not above
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_files_are_short_enough_to_hold_one_thing(path):
-    assert len(path.read_text().splitlines()) <= 500
-
-
 @pytest.mark.parametrize("folder", sorted({path.parent for path in FILES} - {PACKAGE}))
 def test_the_page_for_contributors_names_every_file(folder):
     page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8")

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
+from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.solver import smo
 from tests import oracles
 
@@ -455,6 +456,52 @@ def test_features_of_very_different_scale_are_warned_of_once():
         warnings.simplefilter("error")
         AESVC().fit(np.c_[X, rare, np.ones(500)], y)
         AESVC(kernel="linear", C=1e-4).fit(X * [1.0, 1e3], y)
+
+
+@pytest.mark.parametrize("draw", ["normal", "uniform", "lognormal", "standard_t"])
+def test_features_a_hundredfold_apart_are_warned_of(draw):
+    df = (3,) if draw == "standard_t" else ()
+    X = getattr(np.random.default_rng(0), draw)(*df, size=(500, 6))
+    y = np.arange(500) % 2
+    with pytest.warns(UserWarning, match="differ in scale by a factor of"):
+        AESVC().fit(X * [100.0, 100.0, 100.0, 1.0, 1.0, 1.0], y)
+
+
+def test_scaled_features_beside_indicators_are_not_warned_of():
+    random = np.random.default_rng(0)
+    numbers = np.c_[random.normal(size=(2000, 4)), random.lognormal(size=(2000, 2))]
+    rare = random.random((2000, 20)) < np.geomspace(0.001, 0.5, 20)
+    pixels = random.integers(0, 256, size=(2000, 20)) * (random.random((2000, 20)) < 0.3)
+    pixels[:, 0] = rare[:, -1]  # at the edge of images
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for data in (np.c_[StandardScaler().fit_transform(numbers), rare], pixels):
+            warn_of_scales(data)
+            warn_of_scales(sp.csr_array(data))
+
+
+@pytest.mark.parametrize("offset", [1e2, 1e4, 1e5])
+def test_rows_far_from_zero_do_not_spoil_a_linear_kernel(offset):
+    """The optimum is that of centred rows, whose intercept alone differs.
+
+    SVC is no measure here: it holds kernel values in single precision, where differences of rows
+    are lost. With an offset of 1e4 its objective is 90 times the optimum, with 1e5 1,200 times, and
+    its decision values are as large as 1e3; it does not warn.
+    """
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    X += offset
+    centred = X - X.mean(axis=0)
+    exact = SVC(kernel="linear", tol=1e-8).fit(centred, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rounding leaves the certificate a gap
+        model = AESVC(kernel="linear").fit(X, y)
+    values, expected = model.decision_function(X), exact.decision_function(centred)
+    assert_allclose(values, expected, atol=0.02)
+    objectives = [
+        0.5 * np.square(one.coef_).sum() + np.maximum(0.0, 1.0 - (2 * y - 1) * f).sum()
+        for one, f in ((model, values), (exact, expected))
+    ]
+    assert objectives[0] <= 1.001 * objectives[1]
 
 
 def test_a_far_away_row_does_not_spoil_the_others():

@@ -7,19 +7,24 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+
 
 class TimeLimit:
     """End each fit of an estimator after a time, with the model that it has by then.
 
-    A callback of scikit-learn, to be set on the estimator itself, also within a pipeline or a
-    search: ``make_pipeline(StandardScaler(), AESVR().set_callbacks(TimeLimit(60)))``. Where the
-    time is over
+    A callback of scikit-learn. Set it on an estimator of this package, or on a pipeline that ends
+    with one: the time then counts from the beginning of the pipeline's fit. Clones keep it, so a
+    search limits each of its fits: ``GridSearchCV(AESVR().set_callbacks(TimeLimit(60)), grid)``.
+    Set on the search itself it raises an error. Where the time is over
 
     - reducing ends at the next batch of subsets, and rows that were not reached represent
       themselves;
     - a solve ends before its next working set, at a feasible point whose gap is known
       (``fit_status_`` is 1): the dual objective has risen so far, and a model of more time need not
       predict better. Of several pairs of classes, those not reached get one working set each;
+    - with ``max_vectors`` a fit ends within its present step, with the vectors chosen so far;
     - refining ends with the best model seen: a look or a round that is not finished is dropped;
     - ``fit_stream`` ends its first pass at the next chunk, and learns from the rows read so far:
       ``n_seen_`` and the certificate count these, and ``certify_stream`` wants these. Where they
@@ -62,6 +67,14 @@ class TimeLimit:
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Begin to count, as a fit begins."""
+        if not _ends_when_asked(estimator):
+            name = type(estimator).__name__
+            raise ValueError(
+                f"{self!r} was set on {name}, which does not end a fit when asked to. Set it on "
+                "an estimator of aesvm, or on a pipeline whose last step is one. In a search, set "
+                "it on the estimator before the search is made: "
+                f"GridSearchCV(AESVC().set_callbacks({self!r}), grid)."
+            )
         self._began[context] = self.clock()
 
     def teardown(self, estimator: Any, context: Any) -> None:
@@ -80,3 +93,11 @@ class TimeLimit:
         while context is not None and context not in self._began:
             context = context.parent
         return context is not None and self.clock() - self._began[context] >= self.seconds
+
+
+def _ends_when_asked(estimator: Any) -> bool:
+    """Whether it is an estimator of this package, other than a search, or a pipeline to one."""
+    if isinstance(estimator, Pipeline):
+        return _ends_when_asked(estimator.steps[-1][1])
+    ours = any(base.__module__.startswith("aesvm.") for base in type(estimator).__mro__)
+    return ours and not isinstance(estimator, BaseSearchCV)

@@ -87,9 +87,10 @@ class Certificate:
         Whether, added to F2, it says no more than ``w = 0`` does, whose objective is at most
         twice the bounds of the lighter class.
     theorem_2_bound : float or None
-        ``|w| sum_i c_i |tau_i|``, at least F1(w, b) - F3(w, b) by Theorem 2; as F3 <= F2 by
-        Theorem 1, F1(w, b) is at most F2(w, b) plus this. Of a regression, with s the unit of its
-        targets, it has ``sqrt(|w|^2 + s^2)`` for ``|w|`` (docs/formulations.md).
+        ``|w| sum_i c_i |tau_i|``, and what rounding may add: at least F1(w, b) - F3(w, b) by
+        Theorem 2; as F3 <= F2 by Theorem 1, F1(w, b) is at most F2(w, b) plus this. Of a
+        regression, with s the unit of its targets, it has ``sqrt(|w|^2 + s^2)`` for ``|w|``
+        (docs/formulations.md).
     theorem_2_bound_is_vacuous : bool or None
         Whether, added to F2, it says no more than ``w = 0`` does.
     violators : int or None
@@ -99,8 +100,9 @@ class Certificate:
         The vectors that w is in the span of, few by ``max_vectors`` or ``compress``; None of other
         models. Where ``max_residual`` is zero no row is represented by others, and F2 is F1.
     estimated_gap, estimated_gap_error : float or None
-        Of a model in the span of few vectors: the relative gap as a random sample of the rows has
-        it, and two standard errors of that. An estimate and no bound: ``certify`` computes one.
+        Of a model in the span of few vectors: the relative gap, estimated from a random sample of
+        the rows, and two standard errors of that. The objective is above the exact SVM's by at
+        most about the sum of both, as a share of itself; ``certify`` computes a proven bound.
     changed : float or None
         The share of the rows, by weight, whose prediction the last round changed, the mean over the
         pairs; None where there was none, where another did not improve the model, or where it is
@@ -253,7 +255,8 @@ def certificate_of(
             paper_bound = float(np.float64(total("total_cost")) * reach * sqrt(max_residual))
     gap = None
     if objective is not None and dual is not None:
-        gap = max(0.0, objective - dual) + total("proof_rounding") + _rounding_of_sums(accounts)
+        gap = max(0.0, objective - dual) + total("proof_rounding")
+        gap += _rounding_of_sums(accounts, "squared_norm", "loss", "dual_objective")
     negligible = bool(accounts.negligible.all())
     vectors = bool(accounts.known("n_vectors").any())
     # in the span of few vectors, rows are represented where not all of them could be asked
@@ -264,7 +267,7 @@ def certificate_of(
     residuals, beyond = total("total_residual"), _theorem_2(accounts)
 
     def vacuous(bound: float, reduced: float) -> bool:
-        return bound > 0 and reduced + bound >= total("worst_optimum")
+        return max_residual > 0 and reduced + bound >= total("worst_optimum")
 
     numbers: dict[str, Any] = {
         "mean_residual": None if residuals is None else residuals / max(1, total("n_rows")),
@@ -324,12 +327,11 @@ def certificate_of(
     )
 
 
-def _rounding_of_sums(accounts: Accounts) -> float:
-    """What objectives of several machines, and duals, are off by when they are added up."""
+def _rounding_of_sums(accounts: Accounts, *names: str) -> float:
+    """What some numbers of several machines are off by when they are added up."""
     if len(accounts) == 1:
         return 0.0  # its proof counts it
-    names = "squared_norm", "loss", "dual_objective"
-    sizes = sum(float(np.abs(accounts[name]).sum()) for name in names)
+    sizes = sum(float(np.nansum(np.abs(accounts[name]))) for name in names)
     return len(accounts) * float(np.finfo(np.float64).eps) * sizes
 
 
@@ -345,7 +347,11 @@ def _relative_gap(gap: float | None, objective: float | None, negligible: bool) 
 def _theorem_2(accounts: Accounts) -> float:
     norms = np.maximum(accounts["squared_norm"], 0.0) + accounts["target_reach"] ** 2
     distances = accounts["weighted_distances"]
-    return float(np.sqrt(norms) @ np.where(distances < np.inf, distances, 0.0))
+    # where no row is represented by others F2 is F1, and a proof knows what that is off by
+    known = accounts["proven"] & (accounts["exact"] | accounts.known("n_vectors"))
+    rounding = float(np.where(known, accounts["proof_rounding"], accounts["rounding"]).sum())
+    bound = float(np.sqrt(norms) @ np.where(distances < np.inf, distances, 0.0))
+    return bound + rounding + _rounding_of_sums(accounts, "squared_norm", "loss_reduced")
 
 
 def _mean_change(accounts: Accounts) -> float | None:

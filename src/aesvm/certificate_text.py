@@ -28,6 +28,10 @@ _MUCH_WORSE = 10.0
 #: Above this multiple of the exact SVM's objective the verdict is no percentage any more.
 _MOST_TIMES = 10.0
 
+#: An estimated bound on how far the objective is above the exact SVM's, as a share of that one,
+#: tells nothing above this: the fewer the vectors, the more such bounds exceed what is true.
+_TELLING = 1.0
+
 #: Numbers are rounded up but for this share, by which those that are meant to be short are longer.
 _HAIR = 1 - Decimal("1e-12")
 
@@ -133,14 +137,10 @@ def verdict_of(certificate: Certificate) -> str:
         return "trained on every row; how exactly it was solved was not computed"
     estimate, error = certificate.estimated_gap, certificate.estimated_gap_error
     if estimate is not None and error is not None:
-        share = _share_above(estimate, certificate.objective)
-        if isinf(share):
-            return f"objective above the exact SVM's by an estimated {estimate:.0%} of itself"
-        error *= (1.0 + share) ** 2 if share != estimate else 1.0  # as the share changes with it
-        return (
-            f"objective an estimated {100.0 * share:.2g}% above the exact SVM's, give or take "
-            f"{100.0 * error:.1g}%"
-        )
+        share = _share_above(estimate + error, certificate.objective)
+        if share > _TELLING:
+            return "how close it is to the exact SVM is unknown: the estimated bound tells nothing"
+        return f"objective at most about {_times_or_percent(share)} the exact SVM's (estimated)"
     changed = "" if certificate.changed is None else _changed(certificate.changed)
     return f"how close it is to the exact SVM was not computed{changed}"
 
@@ -168,13 +168,19 @@ def caveat_of(certificate: Certificate) -> str:
             return ""
         if certificate.exact:
             return (
-                f"{known}, for the solve ended there by tol or max_iter; a smaller tol, a larger "
-                'max_iter or refine="exact", which aims at a gap as well, goes further'
+                f"{known}: the solve ended there; a smaller tol goes further where the solve had "
+                'reached it, and refine="exact" aims at a small gap as well'
             )
-    elif certificate.estimated_gap is not None and certificate.estimated_gap > POOR_GAP:
-        estimate = certificate.estimated_gap
-        above = estimate * abs(objective or 0.0)
-        known = _far("by an estimate its objective is", estimate, objective, above)
+    elif (estimate := certificate.estimated_gap) is not None and estimate > POOR_GAP:
+        share = _share_above(estimate + (certificate.estimated_gap_error or 0.0), objective)
+        if share > _TELLING:
+            return (
+                "the estimated bound on its objective tells nothing; more vectors (now "
+                f'{certificate.n_vectors:,}) may tell, and refine="exact" without max_vectors does'
+            )
+        known = (
+            f"by an estimate its objective is at most {_times_or_percent(share)} the exact SVM's"
+        )
     elif certificate.changed is not None and certificate.changed > POOR_CHANGE:
         known = f"the last round changed {certificate.changed:.1%} of the predictions"
     else:

@@ -83,13 +83,14 @@ class AESVC(
         all rows follow; ``partial_fit``, and a source that is read once, train on the set alone.
     gap_tol : float, default=1e-3
         With ``max_vectors``, and where "auto" trains so: no more vectors are added where the
-        relative duality gap is estimated to be smaller.
+        relative duality gap is estimated to be smaller. The first vectors are chosen by an exact
+        SVM of up to 20,000 rows. If there are no more rows than that, these vectors usually
+        leave a smaller gap already, and ``gap_tol`` has hardly any effect.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
         Most iterations (updates of two multipliers) in each pair of classes, as in SVC; where
-        ``refine`` solves several times, in each solve. -1 stands for
-        ``max(10_000_000, 100 * n_rows)``.
+        ``refine`` solves several times, in each solve. -1 for no limit.
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
         that the solver works on. Of dense rows with up to 128 features none are kept (RBF and
@@ -107,8 +108,10 @@ class AESVC(
         decision function.
     memory_budget : int or str, default=None
         Of streams: bytes for the rows that are held, as a number or as in "2 GiB"; None is no
-        limit. With ``max_vectors``: bytes for kernel values that are held; None is a quarter of the
-        machine's memory.
+        limit. With ``max_vectors``: bytes that a fit may take beside the rows. The smaller it is,
+        the more kernel values are computed anew. What a fit works with takes some 64 bytes for each
+        pair of vectors and 400 for each row, at least. None: kernel values that are held may take a
+        quarter of the machine's memory.
     on_overflow : {"raise", "loosen"}, default="raise"
         Of streams, where the budget cannot hold the set: an error, or a larger tolerance, and in
         the end a random sample; both are warned of and show in the certificate. Where it cannot

@@ -88,7 +88,7 @@ def test_in_blocks_three_are_as_good_as_two_one_by_one(seed):
     w = Z.T @ coefs
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pursuit, "_COMPARED", 16)
-        patch.setattr(pursuit, "_BLOCK", 8)
+        patch.setattr(pursuit, "BLOCK", 8)
         chosen = begun(X, gamma, coefs).choose(24)
     first = gains(Z, [], w)
     assert first[chosen[0]] >= first.max() * (1 - SAME)

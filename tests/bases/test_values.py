@@ -19,7 +19,7 @@ ROUNDING = {np.float32: 2e-5, np.float64: 1e-12}
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(values, "_TILE", 16)
+    monkeypatch.setattr(values, "TILE", 16)
     monkeypatch.setattr(values, "_PANEL", 3)
 
 

@@ -12,6 +12,7 @@ from benchmarks import (
     basis_growth,
     basis_memory,
     basis_rivals,
+    closeness,
     compression,
     limits,
     other_datasets,
@@ -378,3 +379,27 @@ def test_the_nearest_are_counted():
     ]
     found = named(basis_rivals.COLUMNS, basis_rivals.nearest(rows))
     assert [one["labels as exact %"] for one in found] == ["2 of 2", "1 of 2"]
+
+
+# --- closeness
+
+
+@pytest.mark.parametrize("name", ["classes", "values"])
+def test_statements_of_closeness_are_compared_with_the_exact_svm(name, monkeypatch):
+    monkeypatch.setattr(closeness, "VECTORS", (10, 40))
+    every = {problem.name.split()[-1]: problem for problem in closeness.problems(None, 400)}
+    problem = every["flipped" if name == "classes" else "1"]
+    lines = named(closeness.COLUMNS, closeness.compared(problem, 1))
+    assert [line["vectors"] for line in lines] == [10, 10, 40, 40]
+    for line in lines:
+        assert line["holds"] == "yes"
+        assert line["at most % above"] >= line["truly %"] > 0.0
+    assert lines[-1]["truly %"] < lines[0]["truly %"]
+
+
+def test_an_objective_is_that_of_the_certificate():
+    problem = next(closeness.problems(None, 400))
+    model = problem.estimator.set_params(max_vectors=40).fit(problem.X, problem.y)
+    known = model.certify(problem.X, problem.y)
+    assert closeness.objective(model, problem) == pytest.approx(known.objective, rel=1e-9)
+    assert closeness.at_most(known) == pytest.approx(known.gap / known.dual_objective)

@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
 import aesvm
-from aesvm.command import held_out
+from aesvm.command import fit, held_out
 from aesvm.command.data import DataOptions, opened
 from aesvm.command.libsvm_lines import Agreement
 from aesvm.io import load_libsvm_model
@@ -41,6 +41,19 @@ class TestFit:
             ElementTree.fromstring(svg)
         assert "Certificate" in page
         assert "duality gap" in page
+
+    def test_a_report_ranks_candidates_of_the_last_round_of_halving(
+        self, table, capsys, monkeypatch
+    ):
+        path, *_ = table
+        monkeypatch.setattr(fit, "_HALVING", 100)
+        found = done(capsys, "fit", "--json", path, "--target", "kind").json
+        page = path.with_name("rows.html").read_text()
+        assert "were dropped on fewer rows" in page
+        assert "grey: dropped before" in page
+        ranked = page[page.index("The best candidates") :]
+        best = float(re.search(r"([\d.]+) ±", ranked).group(1))
+        assert best == pytest.approx(found["cross_validation_score"], abs=1e-4)
 
     def test_columns_are_found_by_name_wherever_they_are(self, table, capsys):
         path, X, y = table

@@ -148,7 +148,7 @@ def test_a_partition_that_kills_workers_is_named():
     rows, classes = lazy(X, y)
     once = dask.config.set({"distributed.scheduler.allowed-failures": 0})
     # what else the worker was about to do is blamed as well
-    message = r"partition \d of X failed: the workers that had it died, 1 of them.*memory_limit"
+    message = r"partition \d of X failed: 1 worker that had it died\. .*memory_limit: \d.*fit again"
     says = pytest.raises(RuntimeError, match=message)
     with once, cluster_of(1) as cluster, distributed.Client(cluster), says:
         DaskAESVC(gamma=1.0).fit(rows.map_blocks(dies, dtype=float, meta=X[:0]), classes)
@@ -193,7 +193,8 @@ def test_workers_that_are_paused_are_named(impatient):
     assert "memory_limit" in said[0]
 
 
-def test_a_cluster_without_workers_is_named(impatient):
+def test_a_cluster_without_workers_is_named(impatient, monkeypatch):
+    monkeypatch.setattr(waiting, "_COME_BACK", 0.0)  # which is for workers that have died
     with distributed.LocalCluster(n_workers=0, **HERE) as cluster, distributed.Client(cluster):
         said = impatient(lambda: cluster.scale(1))
         DaskRepresentativeSet(gamma=1.0).fit(*lazy(*moons(2000)))
@@ -201,19 +202,100 @@ def test_a_cluster_without_workers_is_named(impatient):
     assert f"no worker is connected to the scheduler at {address}" in said[0]
 
 
+@pytest.mark.usefixtures("impatient")
+def test_workers_that_die_and_do_not_come_back_end_the_fit(monkeypatch):
+    monkeypatch.setattr(waiting, "_COME_BACK", 0.0)
+    with cluster_of(1) as cluster, distributed.Client(cluster):
+
+        def end():
+            for nanny in cluster.workers.values():
+                nanny.auto_restart = False
+                os.kill(nanny.pid, signal.SIGKILL)
+
+        message = r"the step 'reduce' failed: 1 worker died, 0 are connected.*memory_limit: \d"
+        with pytest.raises(RuntimeError, match=message):
+            at_step(end).fit(*lazy(*moons()))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_workers_that_die_again_and_again_end_the_fit():
+    X, y = moons()
+    rows, classes = lazy(X, y)
+    failures = "distributed.scheduler.allowed-failures"
+    with dask.config.set({failures: 1000}), cluster_of(1) as cluster:  # no task is given up
+        says = pytest.raises(RuntimeError, match=r"the step '\w+' failed: \d workers? died")
+        with dask.config.set({failures: 0}), distributed.Client(cluster), says:
+            DaskAESVC(gamma=1.0).fit(rows.map_blocks(dies, dtype=float, meta=X[:0]), classes)
+
+
+class Dying:
+    """A client, as far as it is looked at, whose workers die as often as is said."""
+
+    status = "running"
+    scheduler = None
+    cluster = None
+    n_died = 0
+    n_ended = 0
+    are_retired = False
+    workers = ("a",)
+
+    def scheduler_info(self, n_workers):
+        one = {"status": "running", "memory_limit": 250_000_000}
+        return {"workers": dict.fromkeys(self.workers, one)}
+
+    def get_events(self, topic):
+        if topic == "worker-restart-memory":
+            return [(float(n), {}) for n in range(1, self.n_ended + 1)]
+        died = {"action": "remove-worker", "expected": self.are_retired}
+        return [(float(n), died) for n in range(1, self.n_died + 1)]
+
+
+def test_as_many_deaths_end_a_fit_as_dask_allows_a_task():
+    client = Dying()
+    watch, deaths = waiting.Watch(client), waiting._Deaths()
+    watch._look("reduce", 10.0, deaths)
+    client.workers, client.n_died = ("b",), 3
+    watch._look("reduce", 20.0, deaths)
+    client.n_died, client.n_ended, client.workers = 4, 4, ("a", "c")
+    watch._look("reduce", 30.0, deaths)  # one of the first is at work
+    client.workers = ("c",)
+    message = r"'reduce' failed: 4 workers died, 1 are connected .*ended 4 workers .*: 238\.\d+ MiB"
+    with pytest.raises(RuntimeError, match=message):
+        watch._look("reduce", 40.0, deaths)
+
+
+def test_workers_that_were_retired_are_waited_for(impatient, monkeypatch):
+    monkeypatch.setattr(waiting, "_COME_BACK", 0.0)
+    said = impatient(lambda: None)
+    client = Dying()
+    watch, deaths = waiting.Watch(client), waiting._Deaths()
+    watch._look("reduce", 10.0, deaths)
+    client.workers, client.n_died, client.are_retired = (), 9, True
+    watch._look("reduce", 20.0, deaths)
+    assert len(said) == 1
+
+
+def test_an_adaptive_cluster_is_waited_for(impatient, monkeypatch):
+    monkeypatch.setattr(waiting, "_COME_BACK", 0.0)
+    said = impatient(lambda: None)
+    client = Dying()
+    watch, deaths = waiting.Watch(client), waiting._Deaths()
+    client.workers, client.n_died = (), 9
+    client.cluster = type("Cluster", (), {"_adaptive": object()})()
+    watch._look("reduce", 10.0, deaths)
+    assert len(said) == 1
+    client.cluster = None
+    with pytest.raises(RuntimeError, match="9 workers died, 0 are connected"):
+        watch._look("reduce", 10.0, deaths)
+
+
 def test_warnings_are_few(impatient):
     said = impatient(lambda: None)
-
-    class NoWorkers:
-        status = "running"
-        scheduler = None
-
-        def scheduler_info(self, n_workers):
-            return {"workers": {}}
-
-    watch = waiting.Watch(NoWorkers())
+    client = Dying()
+    client.workers = ()
+    watch, deaths = waiting.Watch(client), waiting._Deaths()
     for _ in range(5):
-        watch._look(10.0)
+        watch._look("reduce", 10.0, deaths)
     assert len(said) == 1
 
 

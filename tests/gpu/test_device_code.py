@@ -15,6 +15,7 @@ from aesvm.gpu.steps import Account, DeviceVariables, Work
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
+from aesvm.solver.stagnation import Stagnation
 from aesvm.solver.state import DualState, Known, PreparedVariables
 
 pytestmark = pytest.mark.slow
@@ -249,7 +250,7 @@ def test_violators_are_taken_up_again_where_those_in_play_can_only_rise(stand_in
     ones = np.ones(6)
     state = DualState(device, prepared, ones, np.zeros(6), ones, start, known, map)
     everything = _Everything(state, stand_in)
-    active = _Active(everything)
+    active = _Active(everything, Stagnation(6, state.unit))
     out = prepared.order < 2
     active.enter(np.flatnonzero(~out))
     active.left_out = [(np.flatnonzero(out), everything.by_point())]

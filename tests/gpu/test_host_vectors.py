@@ -23,7 +23,7 @@ from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import JointKernel
-from aesvm.machines import training
+from aesvm.machines import solving, training
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings
 from tests.gpu import strict
@@ -309,7 +309,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
         histories.append(history(*given))
         return histories[-1]
 
-    monkeypatch.setattr(training, "minimize_on_device", watched)
+    monkeypatch.setattr(solving, "minimize_on_device", watched)
     monkeypatch.setattr(training, "History", kept)
     estimator = AESVC(gamma=1.0, device="cuda", refine="exact", tol=1e-4)
     wanted = estimator.fit(X, y).dual_objective_

@@ -367,3 +367,28 @@ def test_the_objective_of_an_indefinite_kernel_is_that_of_the_formula(refine):
     if refine == "exact":
         assert certificate.reduced_objective == pytest.approx(expected, rel=1e-6)
         assert certificate.history[-1].objective == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("refine", [0, 1, "exact"])
+@pytest.mark.parametrize("scale", [1.0, 10.0, 30.0, 80.0])
+def test_theorem_2_counts_the_rounding_of_large_kernel_values(scale, refine):
+    """F1, computed with more digits, is at most F2 and the bound: to the last digit."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = scale * rng.normal(size=(150, 2))
+        y = (X[:, 0] + 0.5 * scale * rng.normal(size=150) > 0).astype(int)
+        kernel = {"kernel": "poly", "degree": 3, "gamma": 0.5, "coef0": 1.0}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = AESVC(refine=refine, subset_size=30, max_iter=2000, **kernel).fit(X, y)
+        certificate, wide = model.certificate_, X.astype(np.longdouble)
+        vectors, coefs = wide[model.support_], model.dual_coef_[0].astype(np.longdouble)
+
+        def values(rows, vectors=vectors, coefs=coefs):
+            return (0.5 * (rows @ vectors.T) + 1.0) ** 3 @ coefs
+
+        losses = 1.0 - np.where(y == 1, 1, -1) * (values(wide) + model.intercept_[0])
+        objective = 0.5 * coefs @ values(vectors) + np.maximum(0.0, losses).sum()
+        assert objective <= certificate.reduced_objective + np.longdouble(
+            certificate.theorem_2_bound
+        )

@@ -24,7 +24,7 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
     known = {"exact": False, "n_rows": 10, "total_cost": 10.0, "worst_optimum": 20.0}
     known |= {"loss": objective, "loss_reduced": objective, "dual_objective": dual, "proven": True}
     one = replace(Account.of_nothing(), **{**known, **others})
-    return certificate_of(Accounts.of([one]), 10, 4, 1e-3, kernel)
+    return certificate_of(Accounts.of([one]), 10, 4, 1e-3, kernel, n_vectors=one.n_vectors)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,15 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
         (certificate(1.0, None, changed=0.004), "; the last round changed 0.40% of the pred"),
         (
             certificate(1.0, None, n_vectors=3, estimated_dual=0.8, estimated_error=0.032),
-            "objective an estimated 25% above the exact SVM's, give or take 5%",
+            "objective at most about 31% above the exact SVM's (estimated)",
+        ),
+        (
+            certificate(1.0, None, n_vectors=3, estimated_dual=0.49, estimated_error=0.0),
+            "how close it is to the exact SVM is unknown: the estimated bound tells nothing",
+        ),
+        (
+            certificate(-1.0, None, n_vectors=3, estimated_dual=-1.9, estimated_error=0.09),
+            "objective at most about 99% above the exact SVM's (estimated)",
         ),
         (certificate(1.0, None, NOT_DEFINITE), "the kernel is not positive semidefinite"),
         (
@@ -104,7 +112,10 @@ def test_a_large_gap_is_one_percentage_wherever_it_is_said():
     assert of_nu.verdict() == "objective at most 18% above the exact SVM's"
     assert "may be 18% above" in of_nu.caveat()
     estimated = certificate(1.0, None, n_vectors=3, estimated_dual=0.8, estimated_error=0.01)
-    assert "by an estimate its objective is 25% above the exact SVM's" in estimated.caveat()
+    assert "by an estimate its objective is at most 27% above the exact SVM's" in estimated.caveat()
+    useless = certificate(1.0, None, n_vectors=3, estimated_dual=-7.0, estimated_error=0.01)
+    assert "tells nothing; more vectors (now 3) may tell" in useless.caveat()
+    assert 'refine="exact" without max_vectors does' in useless.caveat()
 
 
 def test_an_estimated_gap_is_shown_only_where_none_was_computed():

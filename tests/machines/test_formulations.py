@@ -14,7 +14,7 @@ from aesvm.machines.hinge import Hinge
 from aesvm.machines.nu_hinge import NuHinge
 from aesvm.machines.nu_tube import NuTube
 from aesvm.machines.one_class import OneClass
-from aesvm.machines.training import solve
+from aesvm.machines.solving import solve
 from aesvm.machines.tube import Tube
 
 SPEC = KernelSpec("rbf", gamma=1.0)

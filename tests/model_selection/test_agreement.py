@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_friedman1, make_moons
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import SVC
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.model_selection import AEGridSearchCV
@@ -113,3 +114,38 @@ def test_predictions_of_every_fold_are_those_of_fits_that_share_nothing(kind):
         # but for one row, whose decision value is zero to within tol
         assert ((shared == plain).sum(axis=0) >= N_ROWS - 1).all()
         assert (shared == plain).mean() >= 0.999
+
+
+@pytest.mark.parametrize("break_ties", [False, True])
+@pytest.mark.parametrize("n_features", [2, 10, 20])
+def test_rows_far_from_all_others_are_classed_alike(n_features, break_ties):
+    """Their decision values are intercepts, which of equal classes are zero but for ``tol``."""
+    X, y = make_blobs([100] * 4, n_features=n_features, random_state=0)
+    grid = {"C": [0.1, 1.0, 10.0], "gamma": [1.0, 10.0, 100.0]}
+    found = [
+        kind(AESVC(break_ties=break_ties), grid, cv=4).fit(X, y).cv_results_["mean_test_score"]
+        for kind in (AEGridSearchCV, GridSearchCV)
+    ]
+    assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("model", [AESVC(gamma=10.0, C=10.0), AENuSVC(gamma=10.0)])
+def test_equal_classes_have_no_bias_however_they_are_trained(model):
+    X, y = make_blobs([100] * 4, n_features=10, random_state=0)
+    chunks = [(X[::2], y[::2], None), (X[1::2], y[1::2], None)]
+    expected = clone(model).fit(X, y)
+    assert not expected.intercept_.any()
+    streamed = clone(model).fit_stream(chunks)
+    assert not streamed.intercept_.any()
+    new = X + 0.5
+    assert_array_equal(streamed.predict(new), expected.predict(new))
+
+
+@pytest.mark.parametrize("C", [1e-7, 1e-5, 1e-3])
+def test_small_intercepts_that_are_known_are_kept(C):
+    """Decision values below ``tol`` decide where all multipliers are at their bounds."""
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    ours, theirs = AESVC(C=C, gamma=1.0).fit(X, y), SVC(C=C, gamma=1.0).fit(X, y)
+    assert abs(theirs.intercept_[0]) < 1e-2
+    assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-3)
+    assert_array_equal(ours.predict(X), theirs.predict(X))

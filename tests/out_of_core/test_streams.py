@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -345,12 +346,30 @@ MOONS = make_moons(30, random_state=0)
             chunks_of(*MOONS, 10),
             'kernel="precomputed" is the kernel matrix of all rows',
         ),
-        ({"gamma": 1.0}, "rows.csv", r"source='rows\.csv' is a name: pass a reader"),
+        (
+            {"gamma": 1.0},
+            "rows.csv.gz",
+            r"'rows\.csv\.gz' is a name: .*, aesvm\.io\.CSVReader\('rows\.csv\.gz', target=",
+        ),
+        ({"gamma": 1.0}, Path("a.PQ"), r"aesvm\.io\.ParquetReader\('a\.PQ', target="),
+        ({"gamma": 1.0}, "X.npy", r"NpyReader\('X\.npy', \"y\.npy\"\)"),
+        ({"gamma": 1.0}, "a9a.svm", r"LibsvmReader\('a9a\.svm', n_features="),
+        ({"gamma": 1.0}, "a9a", "one of CSVReader, LibsvmReader, NpyReader, ParquetReader"),
         ({"gamma": 1.0}, 5, "source=5 is no iterable"),
         ({"gamma": 1.0}, [MOONS[0]], "for a chunk: it must give triples"),
         ({"gamma": 1.0}, [MOONS], "for a chunk: it must give triples"),
     ],
-    ids=["once", "empty", "empty scale", "precomputed", "name", "number", "rows", "pairs"],
+    ids=[
+        "once",
+        "empty",
+        "empty scale",
+        "precomputed",
+        *("csv", "parquet", "npy", "libsvm"),
+        "name",
+        "number",
+        "rows",
+        "pairs",
+    ],
 )
 def test_what_a_source_must_have_is_said(parameters, source, message):
     with pytest.raises(ValueError, match=message):

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
 from aesvm import AESVC
-from aesvm.model_selection import AEGridSearchCV, SearchDisplay
+from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV, SearchDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -100,3 +100,30 @@ def test_what_is_no_search_is_said_to_be_none():
         SearchDisplay.from_search(search)
     shown = SearchDisplay.from_search(Pipeline([("search", search.fit(X, y))]))
     assert shown.scores.shape == (1, 2)
+
+
+def test_scores_of_fewer_rows_are_not_drawn_beside_those_of_the_last_round():
+    X, y = make_moons(300, noise=0.25, random_state=0)
+    grid = {"C": [0.01, 0.1, 1.0, 10.0], "gamma": [0.1, 1.0, 10.0]}
+    halved = AEHalvingGridSearchCV(AESVC(), grid, cv=3, random_state=0).fit(X, y)
+    results = halved.cv_results_
+    last = results["n_resources"] == halved.n_resources_[-1]
+    assert 0 < last.sum() < 12
+    # a candidate that was dropped has the highest score of all
+    results["mean_test_score"][np.flatnonzero(~last)[0]] = 2.0
+    shown = SearchDisplay.from_search(halved, x="C", y="gamma")
+    there = ~np.isnan(shown.scores)
+    assert sorted(shown.scores[there]) == sorted(results["mean_test_score"][last])
+    assert_array_equal(shown.eliminated, ~there)
+    assert there[shown.best]
+    grey, image = shown.ax_.images
+    assert_array_equal(~np.ma.getmaskarray(grey.get_array()), ~there)
+    assert image is shown.image_
+    assert "grey: dropped before" in shown.ax_.get_title()
+
+
+def test_nothing_is_grey_where_all_candidates_had_the_same_rows(search):
+    shown = SearchDisplay.from_search(search, score="f1")
+    assert shown.eliminated is None
+    assert len(shown.ax_.images) == 1
+    assert not shown.ax_.get_title()

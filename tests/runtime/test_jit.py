@@ -12,6 +12,8 @@ from aesvm import AESVC
 from aesvm.runtime import jit as jit_module
 from tests import children
 
+COMPILING = "compiling code that this kind of fit needs (cached on disk for later fits)"
+
 FIRST_FIT = """
 import numpy as np
 from aesvm import AESVC
@@ -53,13 +55,21 @@ def test_compiling_is_told_once_and_only_where_it_happens():
     with jit_module.told_of_compiling(told.append):
         assert first(1.0) == 2.0
         assert second(2.0) == 4.0
-    assert told == ["compiling (once per machine)"]
+    assert told == [COMPILING]
     with jit_module.told_of_compiling(told.append):
         first(3.0)
         numba.njit(lambda x: x)(1.0)  # which is another's
     assert len(told) == 1
     fresh()(1.0)  # and nobody asked
     assert len(told) == 1
+
+
+def test_what_cannot_be_cached_is_not_said_to_be(monkeypatch):
+    monkeypatch.setattr(jit_module, "_warned", True)
+    told = []
+    with jit_module.told_of_compiling(told.append):
+        fresh()(1.0)
+    assert told == ["compiling code that this kind of fit needs (in every process)"]
 
 
 def test_verbose_fits_say_that_they_compile(capsys):
@@ -70,7 +80,7 @@ def test_verbose_fits_say_that_they_compile(capsys):
         return a @ b.T
 
     model = AESVC(kernel=kernel, verbose=1).fit(rows, [0, 0, 0, 1, 1, 1])
-    assert capsys.readouterr().out.count("[AESVC] compiling (once per machine)\n") == 1
+    assert capsys.readouterr().out.count(f"[AESVC] {COMPILING}\n") == 1
     model.fit(rows, [0, 0, 0, 1, 1, 1])
     assert "compiling" not in capsys.readouterr().out
 

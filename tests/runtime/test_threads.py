@@ -162,7 +162,7 @@ def test_an_interrupt_leaves_blas_as_it_was(interrupted, after, monkeypatch):
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         before = blas_threads()
         assert set(before) == {2}
-        assert threads._limit.inside == set()
+        assert threads._limit.inside == {}
         whole, calls = threads._Limit._set, []
 
         def interrupted_once(limit, counts):
@@ -181,7 +181,7 @@ def test_an_interrupt_leaves_blas_as_it_was(interrupted, after, monkeypatch):
         with one_blas_thread():
             assert set(blas_threads()) == {1}
         assert blas_threads() == before
-        assert threads._limit.inside == set()
+        assert threads._limit.inside == {}
 
 
 def test_an_interrupt_while_threads_start_leaves_none(monkeypatch):
@@ -213,3 +213,15 @@ def test_threads_work_in_the_context_that_is_asked_for():
 
     with Threads(2, around) as run:
         assert sorted(run(tell, range(2))) == ["inside", "outside"]
+
+
+@pytest.mark.parametrize("kind", [Threads, one_blas_thread])
+def test_what_an_interrupt_left_before_it_was_made_goes_silently(kind):
+    made = kind.__new__(kind)  # the interrupt fell into __init__
+    made.__del__()
+
+
+def test_the_end_of_the_process_does_not_wait_for_a_thread_that_was_not_started(monkeypatch):
+    left = threading.Thread(target=square, args=(1,))
+    monkeypatch.setattr(threads, "_ALIVE", {left})
+    threads._wait_for_threads()

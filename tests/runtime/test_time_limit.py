@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import aesvm.machines.memory
 import aesvm.machines.rounds
@@ -22,6 +27,7 @@ from aesvm import (
     RepresentativeSet,
     TimeLimit,
 )
+from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core import merge_tree
 from aesvm.runtime import progress
 from aesvm.solver import smo
@@ -133,7 +139,11 @@ def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
     assert model.kkt_violation_[0] > model.tol
     coefs = model.dual_coef_[0]
     assert abs(coefs.sum()) <= 1e-9 * np.abs(coefs).sum()
-    assert np.abs(coefs).max() <= 10.0
+    # the best multiple of a feasible point
+    multipliers = model._trained_on_["multipliers"]["coefs"]
+    assert np.abs(multipliers).max() <= 10.0
+    multiples = np.sort(np.abs(coefs)) / np.sort(np.abs(multipliers))
+    assert np.ptp(multiples) <= 1e-9
     assert model.certificate_.exact
     assert model.certificate_.relative_gap > 1e-3
 
@@ -280,6 +290,81 @@ def test_every_fit_has_its_own_time():
     assert kept._skl_callbacks[0].seconds == 3.0
 
 
+SEARCHES = [GridSearchCV, AEGridSearchCV]
+
+
+@pytest.fixture
+def small_working_sets(monkeypatch):
+    """A fit that takes more than one working set, also of few rows."""
+    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    monkeypatch.setattr(aesvm.machines.small_pairs, "MOST_ROWS", 0)
+
+
+@pytest.mark.usefixtures("small_working_sets")
+def test_a_limit_of_a_pipeline_ends_the_fit_of_its_last_step():
+    X, y = rows()
+    pipeline = make_pipeline(StandardScaler(), AESVC(gamma=1.0))
+    for whole in (pipeline, make_pipeline(StandardScaler(), pipeline)):
+        with pytest.warns(ConvergenceWarning, match=r"TimeLimit\(0\) ended the fit"):
+            clone(whole).set_callbacks(TimeLimit(0)).fit(X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            clone(whole).set_callbacks(TimeLimit(10**6)).fit(X, y)
+
+
+@pytest.mark.usefixtures("small_working_sets")
+def test_the_time_of_a_pipeline_counts_from_its_beginning():
+    times = itertools.chain([0.0], itertools.repeat(1.0))  # the first look is the beginning
+
+    X, y = rows()
+    pipeline = make_pipeline(StandardScaler(), AESVC(gamma=1.0))
+    with pytest.warns(ConvergenceWarning, match=r"TimeLimit\(1\) ended the fit"):
+        pipeline.set_callbacks(TimeLimit(1, times.__next__)).fit(X, y)
+
+
+def set_on_the_last_step():
+    pipeline = make_pipeline(StandardScaler(), AESVC(gamma=1.0))
+    pipeline[-1].set_callbacks(TimeLimit(0))
+    return pipeline
+
+
+def set_on_the_pipeline():
+    return make_pipeline(StandardScaler(), AESVC(gamma=1.0)).set_callbacks(TimeLimit(0))
+
+
+@pytest.mark.usefixtures("small_working_sets")
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("limited", [set_on_the_last_step, set_on_the_pipeline])
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_each_fit_of_a_search_is_limited(search, limited, n_jobs):
+    X, y = rows(600)
+    grid = {"aesvc__C": [1.0, 10.0]}
+    with joblib.parallel_config("threading"), pytest.warns(ConvergenceWarning) as told:
+        found = search(limited(), grid, cv=2, n_jobs=n_jobs).fit(X, y)
+    assert found.best_estimator_[-1].fit_status_ == 1
+    said = [str(one.message) for one in told if one.category is ConvergenceWarning]
+    assert all("TimeLimit(0) ended the fit" in one for one in said)
+    # where work is shared, it is said once for all fits on folds, and once for the best
+    shared = search is AEGridSearchCV and limited is set_on_the_last_step
+    assert len(said) == (2 if shared else 5)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [*(one(AESVC(), {"C": [1.0]}) for one in SEARCHES), StandardScaler()],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_limit_that_would_be_ignored_is_refused(whole):
+    X, y = rows(200)
+    message = rf"TimeLimit\(2\) was set on {type(whole).__name__}, which .*on a pipeline whose last step"
+    with pytest.raises(ValueError, match=message):
+        whole.set_callbacks(TimeLimit(2)).fit(X, y)
+    if hasattr(whole, "transform"):
+        return
+    with pytest.raises(ValueError, match=r"TimeLimit\(2\) was set on Pipeline, which"):
+        make_pipeline(whole.set_callbacks()).set_callbacks(TimeLimit(2)).fit(X, y)
+
+
 def test_any_callback_may_end_a_fit():
     class Impatient(Recorder):
         def on_fit_task_end(self, estimator, context):
@@ -300,3 +385,24 @@ def test_a_time_is_not_negative(seconds):
 
 def test_silence_is_never_over():
     assert not progress.Silence().to_the_end().is_over()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6, 0.8, 0.98])
+def test_a_limit_ends_a_fit_of_few_vectors_wherever_it_is(share, monkeypatch):
+    """It looks at the clock before each piece of work, and looks no more than the limit allows."""
+    monkeypatch.setattr("aesvm.bases.training.PILOT", 300)
+    monkeypatch.setattr("aesvm.bases.training._MOST_ADDED", 40)
+    monkeypatch.setattr("aesvm.bases.values.TILE", 256)
+    X, y = rows()
+    model = AESVC(gamma=2.0, max_vectors=100)
+    n_looks = looks_of(lambda watch: clone(model).set_callbacks(watch).fit(X, y))
+    assert n_looks > 500
+    watch = limit(int(share * n_looks))
+    with pytest.warns(ConvergenceWarning, match="ended the fit before it was done"):
+        cut = clone(model).set_callbacks(watch).fit(X, y)
+    # each of the 100 steps of a progress bar looks as well
+    assert int(watch.clock()) <= int(share * n_looks) + 150
+    assert 0 < len(cut.support_) <= 100
+    assert cut.score(X, y) > 0.8
+    proof = cut.certify(X, y)
+    assert proof.dual_objective <= proof.objective

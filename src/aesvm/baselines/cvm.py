@@ -175,14 +175,13 @@ class _CoreSet:
         capacity = len(self.alpha)
         upper = np.zeros(capacity)
         upper[: self.size] = 1.0
-        account = np.empty(3)
         limit = max(1, _MOVED // capacity)
         tol = _INNER * epsilon * (self.ball.diagonal - self.norm())
         while True:
-            update_pairs(
+            before = self.norm()
+            n_updates = update_pairs(
                 self.gram.values,
                 self.gram.values.diagonal().astype(np.float64),
-                np.ones(capacity, dtype=bool),
                 self.alpha,
                 self.slopes,
                 np.zeros(capacity),
@@ -190,9 +189,8 @@ class _CoreSet:
                 np.array([capacity]),
                 tol,
                 limit,
-                account,
             )
-            if account[0] < limit or account[1] <= _NOTHING * self.norm():
+            if n_updates < limit or before - self.norm() <= _NOTHING * before:
                 return
 
     def norm(self) -> float:

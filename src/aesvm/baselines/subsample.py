@@ -34,7 +34,7 @@ class SubsampleSVM(PairwiseSVM):
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
-        Most pair updates; -1 stands for ``max(10_000_000, 100 * n_rows)``.
+        Most pair updates; -1 for no limit.
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix.
     random_state : int, RandomState instance or None, default=None

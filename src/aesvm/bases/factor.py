@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from scipy.linalg import blas, lapack
 from aesvm.bases.arrays import is_host, times
 from aesvm.bases.values import Array
 from aesvm.gpu import linear_algebra
+from aesvm.runtime.cached import cached_property
 
 #: Columns that are factored together, and rows that a thread brings up to date at a time.
 _COLUMNS, _ROWS = 256, 512

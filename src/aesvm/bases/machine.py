@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from aesvm.bases.arrays import put, times, to_host, zeros
 from aesvm.bases.factor import Factor, kernel_factor, solve
-from aesvm.bases.newton import Point, Solved, seen_in_span, solve_in_span
-from aesvm.bases.passes import Start, solve_in_passes
-from aesvm.bases.sums import Answer, Question, SpanMachines, add_up
+from aesvm.bases.newton import Point, Solved, solve_in_span
 from aesvm.bases.values import Array, BasisValues
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.accounts import Account
@@ -29,17 +27,20 @@ from aesvm.machines.memory import prove
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.rounds import FREE
-from aesvm.machines.rows import EveryRow
 from aesvm.machines.training import proven
-from aesvm.runtime.progress import Progress
+from aesvm.runtime.progress import Progress, Watched
 from aesvm.solver.state import Solution
 
 #: Standard errors that an estimate is given with.
 _ERRORS = 2.0
 
-#: Rows that are solved for before there are passes, at least: all that a pilot may be of. Where
-#: their kernel values are more than may be held, some are computed anew.
+#: Rows that are solved for while vectors are chosen, at least. Where their kernel values are more
+#: than may be held, some are computed anew.
 _LEAST_FIT = 100_000
+
+
+#: Kernel values that are computed between two looks at the clock.
+_AT_ONCE = 1e8
 
 
 class Surroundings(NamedTuple):
@@ -49,7 +50,8 @@ class Surroundings(NamedTuple):
     double: KernelMatrix  #: the same in double precision
     formulation: Formulation
     tol: float
-    run: Callable
+    run: Callable  #: ``map`` or a parallel one
+    watched: Watched  #: the same, ended by ``OutOfTimeError`` where the fit is to end
 
 
 class SpanMachine:
@@ -76,7 +78,7 @@ class SpanMachine:
         self.groups = np.unique(problem.groups)
         self.order = np.argsort(problem.rows)
         values = around.kernel.for_sums(problem.rows, np.empty(0))
-        self.values = BasisValues(values, problem.rows, most_bytes, around.run)
+        self.values = BasisValues(values, problem.rows, most_bytes, around.watched)
         nothing = zeros(len(problem.rows), self.device)
         offsets = best_offsets(around.formulation, nothing, self.targets, self.bounds)
         self.point = Point(zeros(0, self.device), offsets)
@@ -142,42 +144,6 @@ class SpanMachine:
         fit = self.values.most_bytes / (self.values.kernel.dtype.itemsize * max(1, n_vectors))
         return min(n_rows, max(int(fit), _LEAST_FIT))
 
-    def solve_in_passes(self, progress: Progress) -> None:
-        """Minimise F over all rows, more than can be held: kernel values are computed anew."""
-        around, problem = self.around, self.problem
-        n = len(problem.rows)
-        X = around.kernel.X[problem.rows]
-        sent = SpanMachines(
-            around.kernel.X[self.basis],
-            {0: np.arange(len(self.basis))},
-            {0: EveryRow(n, 1.0)},
-            around.kernel.spec,
-            around.formulation,
-            self.values.kernel.dtype,
-            around.kernel.sum_tol / 10,
-        )
-
-        def ask(questions: dict[int, Question]) -> Answer:
-            return add_up(X, problem.targets, self.bounds, sent, questions, around.run)
-
-        start = {0: Start(self.within, self.point, n)}
-        with progress.task("passes", None) as task:
-            found = solve_in_passes(start, ask, around.formulation, task)
-        if not found:
-            return
-        solved = found[0]
-        self.point = solved.seen.point
-        self.n_steps += solved.n_steps
-        self.values.n_rows = n
-        self.solved = seen_in_span(
-            self.values,
-            problem.targets,
-            self.bounds,
-            around.formulation,
-            self.point,
-            *solved.settled,
-        )._replace(converged=solved.converged)
-
     def solve(
         self, widths: tuple[float, ...], progress: Progress, n_rows: int, to_the_end: bool
     ) -> None:
@@ -199,7 +165,7 @@ class SpanMachine:
             self.around.formulation,
             self.point,
             widths,
-            self.around.run,
+            self.around.watched,
             progress,
             to_the_end,
         )
@@ -267,11 +233,17 @@ class SpanMachine:
         Of these, the ones with a multiplier must be a fair sample of all that have one: ``|g|^2``
         is estimated by them.
         """
+        self.squared_norm = None
         around, multipliers = self.around, self.implied()
         active = np.flatnonzero(multipliers)
         support, coefs = self.problem.rows[to_host(active)], to_host(multipliers[active])
         kernel = around.kernel.for_sums(support, coefs)
-        values = kernel.scores(support, coefs, rows, around.run)
+        values = np.empty(len(rows))
+        step = max(1, int(_AT_ONCE / max(1, len(support))))
+        for first in range(0, len(rows), step):
+            around.watched.progress.check()
+            part = slice(first, first + step)
+            values[part] = kernel.scores(support, coefs, rows[part], around.run)
         at_basis = self.values.sums(multipliers)
         inside = self.projected(at_basis)
         left = values - around.double.scores(self.basis, to_host(inside), rows, around.run)
@@ -307,7 +279,7 @@ class SpanMachine:
 
     def multipliers(self) -> Array:
         """Feasible for the dual: those of the exact machine where there is one, or implied."""
-        return self.implied() if self.known is None else put(self.known.coefs, self.device)
+        return self.implied() if self.known is None else put(self.known.multipliers, self.device)
 
     def dual(self) -> tuple[float, float] | None:
         """The dual at these multipliers, and its standard error; None where it is not known."""

@@ -23,7 +23,7 @@ from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues
 from aesvm.machines.formulation import Formulation, Offsets, best_offsets, total_loss
-from aesvm.runtime.progress import Progress
+from aesvm.runtime.progress import OutOfTimeError, Progress
 
 #: The relative duality gap to come to in the end, but for what of g is outside of the span.
 GAP = 3e-4
@@ -104,6 +104,7 @@ def solve_in_span(
     widths : tuple of float
         Half-widths of the rounded kinks, one after the other.
     run : callable
+        ``map`` or a parallel one; ``OutOfTimeError`` of a call ends the solve where it is.
     progress : Progress
     to_the_end : bool, default=False
         Whether further, smaller widths follow until the duality gap is small.
@@ -111,37 +112,19 @@ def solve_in_span(
     solver = _Solver(values, within, targets, bounds, formulation, run)
     solver.begin(start)
     converged, wider = True, []
-    for width in widths:
-        last = to_the_end and width == widths[-1]
-        lacking = _LACKING[to_the_end] if width == widths[-1] else inf
-        converged = solver.minimise(width, last, lacking, progress)
-        if progress.is_over():
-            return solver.solved(converged)
-    width = widths[-1]
-    while to_the_end and width > NARROWEST and solver.gap() > GAP:
-        wider.append(solver.multipliers)
-        width *= NARROWER
-        converged = solver.minimise(width, True, _LACKING[True], progress)
-        if progress.is_over():
-            break
+    try:
+        for width in widths:
+            last = to_the_end and width == widths[-1]
+            lacking = _LACKING[to_the_end] if width == widths[-1] else inf
+            converged = solver.minimise(width, last, lacking, progress)
+        width = widths[-1]
+        while to_the_end and width > NARROWEST and solver.gap() > GAP:
+            wider.append(solver.multipliers)
+            width *= NARROWER
+            converged = solver.minimise(width, True, _LACKING[True], progress)
+    except OutOfTimeError:
+        converged = False
     return solver.solved(converged)._replace(wider=tuple(wider))
-
-
-def seen_in_span(
-    values: BasisValues,
-    targets: Array,
-    bounds: Array,
-    formulation: Formulation,
-    point: Point,
-    settled: Point,
-    width: float,
-) -> Solved:
-    """A point by the rows in use; multipliers as another one, with rounded kinks, implies them."""
-    offsets = np.array(settled.offsets)
-    ramps = ramps_of(formulation, targets, bounds)
-    heights = ramps.heights(values.products(settled.coefs), offsets)
-    seen = implied(ramps, heights, width, len(targets), len(offsets))
-    return Solved(point, values.products(point.coefs), seen.coefs, 0, True)
 
 
 class _Solver:
@@ -217,8 +200,10 @@ class _Solver:
         gain = _GAIN[last]
         self.width = share * self.formulation.width(self._offsets())
         seen = self._look()
+        progress.check()
         for attempt in range(_FACTORS):
             if attempt or self.factor is None or self._patience == _STEPS[0]:
+                self.factor = None  # there need not be room for two
                 self.factor = self._factor(seen)
             history: History = deque(maxlen=_MEMORY)
             for _ in range(self._patience):
@@ -235,8 +220,7 @@ class _Solver:
                 change = self._gradient(seen) - gradient
                 if (inner := float(change @ self.moved)) > 0:
                     history.append((self.moved, change, inner))
-                if progress.is_over():
-                    return False
+                progress.check()
         return False
 
     @property
@@ -303,7 +287,7 @@ class _Solver:
             scale = len(at) / most
             at = np.sort(np.random.default_rng(0).choice(at, most, replace=False))
         n, n_offsets = len(self.coefs), len(self.offsets)
-        step = max(1, len(at) if self.device is None else _COPIED_THERE // max(1, n))
+        step = max(n, 1024) if self.device is None else max(1, _COPIED_THERE // max(1, n))
         curvature: Curvature | None = None
         for first in range(0, len(at), step):
             here = at[first : first + step]

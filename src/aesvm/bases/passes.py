@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.factor import kernel_factor, solve
 from aesvm.bases.hessian import History, factor_of, two_loops
 from aesvm.bases.newton import DIFFERENCE, NARROWER, NARROWEST, Point
 from aesvm.bases.sums import Answer, PointOnLine, Question, Sums
@@ -75,19 +74,11 @@ class Seen(NamedTuple):
     objective: float  #: F
 
 
-class Settled(NamedTuple):
-    """The last point of a smooth problem, and the half-width of its rounded kinks."""
-
-    point: Point
-    width: float
-
-
 class SolvedInPasses(NamedTuple):
     """The best that was seen of a machine."""
 
     seen: Seen
     scores: Array  #: of its vectors
-    settled: Settled  #: where multipliers are implied
     n_steps: int
     converged: bool
 
@@ -159,7 +150,7 @@ def solve_in_passes(
         return {}
     return {
         number: SolvedInPasses(
-            one.best, one.within @ one.best.point.coefs, one.settled, one.n_steps, one.converged
+            one.best, one.within @ one.best.point.coefs, one.n_steps, one.converged
         )
         for number, one in machines.items()
     }
@@ -180,8 +171,6 @@ class _Descent:
         self.best = Seen(start, inf, inf)
         self.gain = inf
         self.rounded_off = inf
-        self.inside: Array | None = None  # the factor of its kernel values
-        self.settled, self.largest_dual = Settled(start, self.width), -inf
         self.n_steps = self.n_slow = 0
         self._sample_from(_CURVED * n_rows)
         self.done = False
@@ -240,7 +229,6 @@ class _Descent:
         gradients = np.concatenate(
             [pulled + steps[:, None] * drawn - found.pulls, found.slopes + found.by_offset], axis=1
         )
-        self._settle(steps, exact, objectives - exact, gradients[:, : len(self.coefs)])
         is_first, n_points = self.best.objective == inf, self.n_points
         least = int(np.argmin(exact))
         if exact[least] < self.best.objective:
@@ -268,21 +256,6 @@ class _Descent:
             if at == self.full:  # which was seen with the narrower width as well
                 self.objective = float(objectives[n_points])
                 self._aim(gradients[n_points], factor)
-
-    def _settle(self, steps: Array, exact: Array, rounded_off: Array, gradients: Array) -> None:
-        """Keep the point whose implied multipliers have the largest dual, as far as it is known.
-
-        It is F there, less what rounding off the kinks adds, and half of what the gradient has in
-        the span, in the norm of kernel space.
-        """
-        if self.inside is None:
-            self.inside = kernel_factor(self.within)
-        lacks = [0.5 * float(one @ solve(self.inside, one)) for one in gradients]
-        duals = exact - rounded_off - np.array(lacks)
-        at = int(np.argmax(duals))
-        if duals[at] > self.largest_dual:
-            self.largest_dual = float(duals[at])
-            self.settled = Settled(self._at(steps[at]), self.looks[at].width)
 
     def _at(self, step: float) -> Point:
         offsets = self.offsets + step * self.shift

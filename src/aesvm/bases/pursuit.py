@@ -15,6 +15,7 @@ not among them; then all candidates are brought up to date, by matrix products.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,11 +25,12 @@ from numpy.typing import NDArray
 from aesvm.bases.arrays import put, times, to_host, zeros
 from aesvm.bases.factor import Factor, factor_of_lower, half_solved
 from aesvm.kernels import KernelMatrix
+from aesvm.runtime.progress import OutOfTimeError
 
 Array = NDArray[np.float64]
 
 #: Candidates that are compared exactly, and the most that are chosen of them.
-_COMPARED, _BLOCK = 256, 64
+_COMPARED, BLOCK = 256, 64
 
 #: Candidates that a thread brings up to date at a time, or a device.
 _PIECE, _PIECE_THERE = 2048, 1 << 15
@@ -99,7 +101,7 @@ class Pursuit:
         Of those compared, candidates are chosen while they are worth at least this share of the
         best one that is not among them.
     run : callable
-        ``map`` or a parallel one.
+        ``map`` or a parallel one; ``OutOfTimeError`` of a call ends a choice.
 
     Examples
     --------
@@ -188,20 +190,24 @@ class Pursuit:
         list(run(piece, range(0, n, self._piece)))
 
     def choose(self, n_most: int) -> NDArray[np.intp]:
-        """Some more rows, in the order of their choice; fewer where the span has all."""
+        """Some more rows, in the order of their choice.
+
+        There are fewer where the span has all, or where the work is to end.
+        """
         found: list[NDArray[np.intp]] = []
         n_most = min(n_most, len(self.candidates))
         if len(self.functions) == 1:
             self.functions[0].grow(self.candidates[:n_most])
-        while n_most > 0:
-            picks, own, factors = self._block(min(n_most, _BLOCK))
-            if not len(picks):
-                break
-            if not self._take(picks, own, factors):
-                self.chosen[:] = True
-                break
-            found.append(self.candidates[picks])
-            n_most -= len(picks)
+        with suppress(OutOfTimeError):
+            while n_most > 0:
+                picks, own, factors = self._block(min(n_most, BLOCK))
+                if not len(picks):
+                    break
+                if not self._take(picks, own, factors):
+                    self.chosen[:] = True
+                    break
+                found.append(self.candidates[picks])
+                n_most -= len(picks)
         return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
 
     def _worths(self) -> Array:

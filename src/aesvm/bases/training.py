@@ -18,6 +18,7 @@ own classes that were not in its span already.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf, isnan, nan, sqrt
 from typing import NamedTuple
 
@@ -25,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.machine import SpanMachine, Surroundings
-from aesvm.bases.pursuit import Functions, Pursuit
-from aesvm.bases.values import Array
+from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
+from aesvm.bases.values import TILE, Array
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.accounts import Account
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
@@ -34,7 +35,8 @@ from aesvm.machines.results import Trained
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer, constant_machine
 from aesvm.runtime.memory import machine_memory
-from aesvm.runtime.progress import Progress
+from aesvm.runtime.progress import OutOfTimeError, Progress, Watched
+from aesvm.runtime.warn import warn
 from aesvm.sets.derive import PreparedRows
 
 #: Rows of the pilot, and of each machine at least.
@@ -70,6 +72,11 @@ _LARGEST_COST = 1e140
 
 #: The share of the machine's memory that kernel values are held in, where no budget is given.
 _MEMORY_SHARE = 0.25
+
+#: What a budget is to have room for beside kernel values that are held. In the solve with all
+#: vectors: matrices of these, and arrays of the rows of a machine. While vectors are chosen: times
+#: the values of candidates and vectors. All the time: arrays of the rows of all machines.
+_MATRICES, _ROW_ARRAYS, _PURSUIT, _KEPT_ARRAYS = 8, 30, 3, 20
 
 #: The share of a device's free memory that they are held in: the rest is for rows, candidates of
 #: pursuits and Hessians.
@@ -204,12 +211,23 @@ class _Training:
             trainer.formulation,
             trainer.options.tol,
             self.threads,
+            Watched(self.threads, trainer.progress),
         )
-        held = machine_memory() * _MEMORY_SHARE if limits.most_bytes is None else limits.most_bytes
+        self.most = min(limits.max_vectors, kernel.X.shape[0])
+        total = sum(len(problem.rows) for problem in problems)
+        held = machine_memory() * _MEMORY_SHARE
+        if limits.most_bytes is not None:
+            needed = self._working_bytes(problems)
+            held = max(0.0, limits.most_bytes - needed)
+            if held == 0.0 and not limits.only_if_it_pays:
+                warn(
+                    f"memory_budget is {limits.most_bytes / 1e6:.3g} MB, and max_vectors="
+                    f"{self.most} takes some {needed / 1e6:.3g} MB beside the rows: raise "
+                    "memory_budget, or lower max_vectors."
+                )
         if double.device is not None:
             room = _DEVICE_SHARE * double.device.free_bytes()
-            held = room if limits.most_bytes is None else min(room, limits.most_bytes)
-        total = sum(len(problem.rows) for problem in problems)
+            held = room if limits.most_bytes is None else min(room, held)
         ranks = np.random.default_rng(0).permutation(kernel.X.shape[0])
         self.machines = [
             SpanMachine(
@@ -221,7 +239,17 @@ class _Training:
         ]
         self.share = min(1.0, PILOT / len(np.unique(np.concatenate([p.rows for p in problems]))))
         self.basis = np.empty(0, dtype=np.intp)
-        self.most = min(limits.max_vectors, kernel.X.shape[0])
+
+    def _working_bytes(self, problems: list[Problem]) -> float:
+        """What training takes beside the rows and the kernel values that are held."""
+        n_threads = getattr(self.threads, "n_threads", 1)
+        n_candidates = max(_LEAST_CANDIDATES, _CANDIDATES * min(self.most, _MOST_ADDED))
+        chosen_from = _PURSUIT * 8.0 * n_candidates * self.most
+        solved = _MATRICES * 8.0 * self.most**2
+        tiles = n_threads * 4.0 * TILE * min(self.most, _MOST_ADDED)
+        of_rows = _ROW_ARRAYS * 8.0 * max(len(problem.rows) for problem in problems)
+        of_all = _KEPT_ARRAYS * 8.0 * sum(len(problem.rows) for problem in problems)
+        return max(chosen_from, solved) + tiles + of_rows + of_all
 
     def run(self) -> bool:
         """All of it; where the fit is to end, no more than that there are machines to use.
@@ -230,44 +258,64 @@ class _Training:
         """
         with self.trainer.progress.share(_PILOTS_PART) as progress:
             pilots = self._pilots(progress)
-            pursuit = self._begun(pilots)
-        if pursuit is None:
+            pays = self._begun(pilots)
+        if not pays:
             return False
         with self.trainer.progress.task("few vectors", None, share=1.0, bar=True) as progress:
-            self._train(pilots, pursuit, progress)
+            self._train(pilots, progress)
         return True
 
-    def _begun(self, pilots: list[Machine]) -> Pursuit | None:
-        """The pursuit of the first vectors; None where the pilots say that it does not pay."""
-        most = self.most
+    def _begun(self, pilots: list[Machine]) -> bool:
+        """Choose the first vectors; False where the pilots say that it does not pay."""
+        most, progress = self.most, self.trainer.progress
         n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
         pursuit = self._pursuit_of_pilots(pilots, n_first)
         if self.limits.only_if_it_pays:
             chosen = self._chosen_if_it_pays(pursuit, pilots)
-            if not len(chosen):
-                return None
-            self.most = min(most, 2 * len(chosen))
+            if not len(chosen) and not progress.is_over():
+                return False
+            self.most = min(most, 2 * max(len(chosen), BLOCK))
         elif self.share == 1.0:
             chosen = pursuit.choose(n_first)
         else:
             chosen, _ = self._carrying(pursuit, pilots, n_first)
-        self.trainer.progress.say(f"few vectors: {len(chosen):,} of the SVM of a sample")
-        return pursuit
-
-    def _train(self, pilots: list[Machine], pursuit: Pursuit, progress: Progress) -> None:
-        """The SVMs of all rows, with vectors of the pilots and more."""
-        most = self.most
+        if not len(chosen) and progress.is_over():
+            pursuit.run = self.threads
+            chosen = pursuit.choose(min(n_first, BLOCK))  # there is no model without vectors
+        progress.say(f"few vectors: {len(chosen):,} of the SVM of a sample")
         self._add(pursuit)
+        return True
+
+    def _train(self, pilots: list[Machine], progress: Progress) -> None:
+        """The SVMs of all rows, with vectors of the pilots and more."""
         for machine, pilot in zip(self.machines, pilots, strict=True):
             machine.start_from(pilot)
             machine.known = pilot if self.share == 1.0 else None
         some = max(_FIRST_ROWS, _FIRST_ROWS_PER_VECTOR * len(self.basis))
+        with suppress(OutOfTimeError):
+            self._grow(some, progress)
+        if len(self.basis) < self.most and progress.is_over():
+            progress.cut_short(f"choosing vectors ended at {len(self.basis):,} of them")
+        watched = self.around.watched
+        watched.progress = watched.progress.to_the_end()  # what follows takes little
+        for machine in self.machines:
+            if machine.solved is None:
+                machine.solve(_LAST, progress, some, to_the_end=False)
+        converged = all(machine.last_solve.converged for machine in self.machines)
+        if not converged and progress.is_over():
+            progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
+        elif progress.is_over() and any(machine.dual() is None for machine in self.machines):
+            progress.cut_short("the duality gap was not estimated")
+
+    def _grow(self, some: int, progress: Progress) -> None:
+        """Solve, first for some rows, and add vectors until there are enough."""
+        most = self.most
         expected = sum(range(len(self.basis), most, _MOST_ADDED)) + _LAST_TAKES * most
         if any(len(machine.problem.rows) > 2 * some for machine in self.machines):
             self._solve(_FIRST, progress, _FIRST_PART, some)
         before, exhausted, auto = inf, False, self.limits.only_if_it_pays
         least_added = _LEAST_ADDED if auto else 0.0
-        while most - len(self.basis) > least_added * most and not progress.is_over():
+        while most - len(self.basis) > least_added * most:
             self._solve(_BETWEEN, progress, len(self.basis) / expected)
             objective = sum(machine.objective() for machine in self.machines)
             gained, before = before - objective, objective
@@ -275,24 +323,15 @@ class _Training:
             if gained <= least and (auto or exhausted):
                 break
             n_most, n_before = min(most - len(self.basis), _MOST_ADDED), len(self.basis)
-            new = self._enriched(n_most)
-            if new is None:
+            if not self._enriched(n_most):
                 break
-            self._add(new)
             exhausted = len(self.basis) - n_before < _EXHAUSTED * n_most
             if auto and exhausted:
                 break
-        if len(self.basis) < most and progress.is_over():
-            progress.cut_short(f"choosing vectors ended at {len(self.basis):,} of them")
-        if not progress.is_over() or any(one.solved is None for one in self.machines):
-            self._solve(_LAST, progress, 1.0, to_the_end=True)
-        converged = all(machine.last_solve.converged for machine in self.machines)
-        if not converged and progress.is_over():
-            progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
-        if not progress.is_over():
-            for machine in self.machines:
-                machine.choose_multipliers(_LEAST_CANDIDATES)
-            self._gap()
+        self._solve(_LAST, progress, 1.0, to_the_end=True)
+        for machine in self.machines:
+            machine.choose_multipliers(_LEAST_CANDIDATES)
+        self._gap()
 
     def _solve(
         self,
@@ -303,13 +342,16 @@ class _Training:
         to_the_end: bool = False,
     ) -> None:
         """Solve for all machines; ``share``: what that is expected to take of all that is done."""
+        progress.check()
         with progress.share(share) as task:
             for machine in self.machines:
                 with task.share(1.0 / len(self.machines)) as own:
-                    fit = self._n_fit(machine, len(machine.basis))
-                    machine.solve(widths, own, int(min(n_rows, fit)), to_the_end)
-                    if to_the_end and fit < len(machine.problem.rows) and not own.is_over():
-                        machine.solve_in_passes(own)
+                    fit, every = self._n_fit(machine, len(machine.basis)), len(machine.problem.rows)
+                    machine.solve(widths, own, int(min(n_rows, fit)), to_the_end and fit == every)
+                    own.check()
+                    if to_the_end and fit < every:
+                        machine.solve(widths, own, every, to_the_end)
+                        own.check()
 
     def _n_fit(self, machine: SpanMachine, n_vectors: int) -> int:
         """The rows that a machine is solved for at once: all, or those that will always fit."""
@@ -411,7 +453,7 @@ class _Training:
         numbers, groups = np.unique(self.groups[candidates], return_inverse=True)
         shares = np.array([np.isin(numbers, machine.groups) for machine in self.machines])
         targets = Functions(values, groups, shares)
-        return Pursuit(self.around.double, candidates, targets, run=self.threads)
+        return Pursuit(self.around.double, candidates, targets, run=self.around.watched)
 
     def _add(self, pursuit: Pursuit) -> None:
         """More vectors of the basis, for the machines that use them."""
@@ -419,17 +461,19 @@ class _Training:
             machine.add(rows[len(machine.basis) :], self._n_fit(machine, len(rows)))
         self.basis = np.unique(np.concatenate([machine.basis for machine in self.machines]))
 
-    def _enriched(self, n_most: int) -> Pursuit | None:
-        """A pursuit of the next vectors; None where the gap is estimated to be small enough."""
+    def _enriched(self, n_most: int) -> bool:
+        """Add the next vectors; False where there are none, or the gap is small by an estimate."""
         candidates = self._candidates(n_most)
         left = self._gradients_outside(candidates)
         gap, error, objective = self._gap()
         if gap + error <= self.limits.gap_tol * abs(objective):
-            return None
+            return False
         pursuit = self._pursuit(candidates, left)
         bases = [machine.basis for machine in self.machines]
         pursuit.begin_with(bases, [machine.factor() for machine in self.machines])
-        return pursuit if len(pursuit.choose(n_most)) else None
+        n_new = len(pursuit.choose(n_most))
+        self._add(pursuit)
+        return n_new > 0
 
     def _candidates(self, n_most: int) -> NDArray[np.intp]:
         """A sample of the rows with a multiplier."""

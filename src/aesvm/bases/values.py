@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 #: Rows whose values are computed, held and multiplied together: by the host, and by a device, to
 #: which each product is a call that takes as long as reading some millions of values.
-_TILE, _TILE_THERE = 8192, 1 << 17
+TILE, _TILE_THERE = 2048, 1 << 17
 
 #: Columns of a product of all columns with each other that are computed together.
 _PANEL = 256
@@ -183,7 +183,7 @@ class BasisValues:
 
     @property
     def _tile(self) -> int:
-        return _TILE if self.kernel.device is None else _TILE_THERE
+        return TILE if self.kernel.device is None else _TILE_THERE
 
     @property
     def _n_tiles(self) -> int:

@@ -15,6 +15,7 @@ from aesvm.command.models import (
 )
 from aesvm.command.outcome import CommandError, as_flags
 from aesvm.command.screen import Screen
+from aesvm.estimators.trained import check_as_trained
 from aesvm.io.base import Chunk
 
 
@@ -41,6 +42,7 @@ def certify(
             if svm._stream_ is not None:
                 certificate = svm.certify_stream(Mapped(file.reader, prepared))
             else:
+                check_as_trained(svm)
                 rows = file.rows()
                 try:
                     certificate = svm.certify(model.prepared(rows.X), rows.y, rows.weights)

@@ -37,7 +37,7 @@ _FLAGS = {
     r"call certify(_stream)?\([^)]*\), (with what fit was given|or with Dask certify\(X, y\))": (
         "aesvm certify computes them, from the rows of training"
     ),
-    r"by tol or max_iter; a smaller tol, a larger max_iter or": "by -e; a smaller -e or",
+    r"a smaller tol goes further": "a smaller -e goes further",
     r"scale y, for instance with sklearn\.compose\.\w+\([^)]*\)\)": "scale the targets",
     r"tol=": "-e ",
     r"(raise|smaller|what) tol\b": r"\1 -e",

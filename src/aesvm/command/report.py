@@ -11,6 +11,7 @@ from typing import Any
 from aesvm import __version__
 from aesvm.command.outcome import as_flags
 from aesvm.io.atomic import written_whole
+from aesvm.plotting.search import with_most_resources
 
 _STYLE = """
 :root { color-scheme: light dark }
@@ -75,9 +76,8 @@ def _steps(found: Any) -> Iterator[tuple[str, str]]:
 
 def _candidates(search: Any) -> str:
     results = search.cv_results_
-    rounds = results.get("iter", [0] * len(results["params"]))  # of halving: the last knows best
-    last = [at for at, one in enumerate(rounds) if one == max(rounds)]
-    order = sorted(last, key=lambda at: results["rank_test_score"][at])
+    finalists = with_most_resources(results)
+    order = sorted(finalists.nonzero()[0], key=lambda at: results["rank_test_score"][at])
     rows = []
     for at in order[:5]:
         named = results["params"][at].items()
@@ -88,7 +88,14 @@ def _candidates(search: Any) -> str:
         )
         score, spread = results["mean_test_score"][at], results["std_test_score"][at]
         rows.append((listed, f"{score:.4f} ± {spread:.4f}"))
-    return _table(rows)
+    note = ""
+    if not finalists.all():
+        n_rows, n_others = search.n_resources_[-1], search.n_candidates_[0] - len(order)
+        note = (
+            f"<p>The candidates of the last round of halving, on {n_rows:,} rows. The other "
+            f"{n_others:,} were dropped on fewer rows, and their scores do not compare.</p>"
+        )
+    return _table(rows) + note
 
 
 def _pictures(found: Any) -> str:

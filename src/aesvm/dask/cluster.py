@@ -60,8 +60,8 @@ class Cluster:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.release(self.futures)  # also what was not begun: it is not wanted any more
-        self.stack.close()
+        with self.stack:
+            self.release(self.futures)  # also what was not begun: it is not wanted any more
 
     def of_partitions(self, name: str, work: Callable, before: list[tuple]) -> list[Future]:
         """Work on every partition of the collection; ``before`` are its other arguments."""
@@ -102,7 +102,7 @@ class Cluster:
 
     def result(self, name: str, future: Future) -> Any:
         """The result, fetched; the workers release it."""
-        for done in self.watch.finished([future]):
+        for done in self.watch.finished(name, [future]):
             if self.watch.has_failed(done):
                 failure = self.watch.failure(f"the task {name!r}", done, self.futures)
                 if not isinstance(failure, ValueError):  # which says itself what it is about
@@ -147,7 +147,7 @@ class Cluster:
         numbers = {future.key: number for number, future in enumerate(futures)}
         steps = min(len(futures), _STEPS)
         with self.progress.task(name, steps) as task:
-            for done, future in enumerate(self.watch.finished(futures), 1):
+            for done, future in enumerate(self.watch.finished(name, futures), 1):
                 if self.watch.has_failed(future):
                     what = f"partition {numbers[future.key]} of X"
                     raise self.watch.failure(what, future, self.futures)

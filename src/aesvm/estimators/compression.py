@@ -142,6 +142,8 @@ def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None
             )
         )
     known._replace(accounts=Accounts.of(accounts), n_vectors=len(now.support_)).keep(now)
+    if known.changed(before):  # then this is no model of what was trained either
+        now._trained_on_["model"] = known.model
 
 
 def _measured(

@@ -64,6 +64,15 @@ class Running(NamedTuple):
     progress: Progress
 
 
+def _callbacks_above(task: Any) -> list[Any]:
+    """Callbacks of the estimator of a task, and of the pipelines that it is fitted by."""
+    found: dict[int, Any] = {}
+    while task is not None:
+        found |= {id(one): one for one in task._callbacks}
+        task = task.parent
+    return list(found.values())
+
+
 @contextmanager
 def fit_task(
     estimator: Any,
@@ -85,8 +94,7 @@ def fit_task(
         sequential_subtasks=not weighted,
     )
     task.call_on_fit_task_begin(estimator=estimator, **data)
-    callbacks = getattr(estimator, "_skl_callbacks", ())
-    progress = Progress(estimator, task, ending=Ending(callbacks))
+    progress = Progress(estimator, task, ending=Ending(_callbacks_above(task)))
     yield progress.weighted() if weighted else progress
     task.call_on_fit_task_end(estimator=estimator, **data)
 

@@ -16,7 +16,7 @@ from aesvm.estimators.learning import Learning
 from aesvm.estimators.parameters import basis_limits, kernel_spec, solver_options, trained_with
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.streams import reducer_of
-from aesvm.estimators.trained import TrainedOn, set_trained
+from aesvm.estimators.trained import TrainedOn, check_as_trained, set_trained
 from aesvm.estimators.validation import check_labels
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.history import columns_of
@@ -158,6 +158,7 @@ def certify_gathered(
     answers: Answers,
 ) -> Certificate:
     """The certificate of a model of rows that are elsewhere, with all of them seen."""
+    check_as_trained(estimator)
     known, model = TrainedOn.of(estimator), model_of(estimator)
     learner = learning.gathered(estimator, counts, scale, model.spec, fitted=True)
     accounts = certify(known.accounts, model, learner, answers, estimator.tol)

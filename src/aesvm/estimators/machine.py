@@ -33,6 +33,7 @@ from aesvm.estimators.trained import (
     TrainedOn,
     certificate,
     certify_in_memory,
+    check_as_trained,
     check_not_compressed,
     fit_in_memory,
 )
@@ -224,7 +225,8 @@ class KernelMachine:
         """Compute what ``certificate_`` lacks, from the rows the model was trained on.
 
         It takes one look at all rows and, where the model is not exact, the kernel values of
-        all rows with a multiplier among each other.
+        all rows with a multiplier among each other. A model whose fitted attributes were changed
+        after training (``intercept_``, say) is refused.
 
         Parameters
         ----------
@@ -338,6 +340,7 @@ class KernelMachine:
             raise ValueError("certify_stream is for a model of a stream: use certify(X, y).")
         check_streams(self, source)
         check_unchanged(self, TrainedOn.of(self).parameters)
+        check_as_trained(self)
         with fitting(self, name="certify") as (run, whole):
             progress = whole.to_the_end()
             tree = self._stream_.stream.tree

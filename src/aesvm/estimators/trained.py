@@ -6,9 +6,12 @@ Also what a fitted estimator keeps of all that, for its certificate.
 from __future__ import annotations
 
 from functools import partial
+from hashlib import blake2b
 from math import isinf, nan
 from typing import Any, NamedTuple
 
+import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -66,6 +69,7 @@ class TrainedOn(NamedTuple):
     definiteness: str  #: of the kernel
     n_vectors: int | None = None  #: of all machines together, where they are few by design
     history: dict[str, NDArray] = columns_of([])  #: see ``Step``
+    model: dict[str, str] | None = None  #: see ``_hashes``; None in files of older versions
 
     @classmethod
     def of(cls, estimator: Any) -> TrainedOn:
@@ -87,10 +91,16 @@ class TrainedOn(NamedTuple):
         """
         estimator._trained_on_ = {
             **self._asdict(),
+            "model": _hashes(estimator),
             "accounts": self.accounts.columns,
             "multipliers": self.multipliers._asdict(),
         }
         return self.certificate()
+
+    def changed(self, estimator: Any) -> list[str]:
+        """Attributes that predict, and are no longer what was trained."""
+        now, then = _hashes(estimator), self.model or {}
+        return [name for name in then if now.get(name) != then[name]]
 
     def certificate(self) -> Certificate:
         return certificate_of(
@@ -103,6 +113,54 @@ class TrainedOn(NamedTuple):
             self.n_vectors,
             steps_of(self.history),
         )
+
+
+#: Fitted attributes that predictions are made of.
+_PREDICT = (
+    "support_",
+    "support_vectors_",
+    "n_support_",
+    "dual_coef_",
+    "intercept_",
+    "gamma_",
+    "classes_",
+)
+
+
+def _hashes(estimator: Any) -> dict[str, str]:
+    """A hash of each attribute that predicts: tells whether it was changed after training."""
+    fitted = {name: getattr(estimator, name) for name in _PREDICT if hasattr(estimator, name)}
+    return {name: _hash(values) for name, values in fitted.items()}
+
+
+def _hash(values: Any) -> str:
+    found = blake2b(digest_size=16)
+    parts = [values]
+    if sp.issparse(values):
+        values = values.tocsr()
+        parts = [values.indptr, values.indices, values.data]
+    for part in map(np.asarray, parts):
+        if part.dtype.kind in "iu":  # as wide in every copy, and in files
+            part = part.astype(np.int64)
+        found.update(str(part.shape).encode())
+        is_plain = part.dtype.kind in "biuf"
+        found.update(np.ascontiguousarray(part).data if is_plain else repr(part.tolist()).encode())
+    return found.hexdigest()
+
+
+def check_as_trained(estimator: Any) -> None:
+    """Refuse to certify a model that is no longer the one that was trained."""
+    changed = TrainedOn.of(estimator).changed(estimator)
+    if changed:
+        raise ValueError(
+            f"{_said_of(changed)}: certify is for the model that was trained, as fit leaves it."
+        )
+
+
+def _said_of(changed: list[str]) -> str:
+    *others, last = changed
+    names = f"{', '.join(others)} and {last} were" if others else f"{last} was"
+    return f"{names} changed after training"
 
 
 def check_same_rows(estimator: Any, known: TrainedOn, found: Digest, n_rows: int, how: str) -> None:
@@ -133,7 +191,11 @@ def check_not_compressed(estimator: Any) -> None:
 
 def certificate(estimator: Any) -> Certificate:
     """How close the model is to the exact SVM."""
-    return TrainedOn.of(estimator).certificate()
+    known = TrainedOn.of(estimator)
+    changed = known.changed(estimator)
+    if changed:
+        warn(f"{_said_of(changed)}: certificate_ is of the model that was trained.")
+    return known.certificate()
 
 
 def set_trained(
@@ -276,6 +338,7 @@ def certify_in_memory(
             "elsewhere: use certify_stream."
         )
     check_unchanged(estimator, known.parameters)
+    check_as_trained(estimator)
     X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
     data = validated_rows(estimator, X, reset=False)
     y = learning.valid_targets(estimator, y, data)

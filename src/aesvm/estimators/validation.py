@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -19,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, validate_da
 
 from aesvm.gpu.arrays import to_host
 from aesvm.kernels import KERNELS
+from aesvm.out_of_core.source import reader_of
 
 #: Of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, list] = {
@@ -55,6 +57,12 @@ _LARGEST_WEIGHT = 1e290
 #: Targets that are larger are refused: sums of their squares must stay finite.
 _LARGEST_TARGET = 1e140
 
+#: What errors begin with that are about a value that is no number.
+_NO_NUMBERS = ("could not convert", "float() argument", "The DType")
+
+#: Columns that a message names; it counts the others.
+_MOST_NAMED = 5
+
 _ROWS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
 
 
@@ -64,7 +72,10 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     ``reset`` is scikit-learn's: whether these are the rows to fit to.
     """
     if isinstance(X, str | PathLike):
-        raise ValueError(f"X={str(X)!r} is a name: pass the rows themselves, as an array.")
+        raise ValueError(
+            f"X={str(X)!r} is a name: pass the rows themselves, as an array; or to fit_stream a "
+            f"reader of the file, {reader_of(X)}."
+        )
     _check_not_masked(X, "X")
     sparse = False if estimator.kernel == "precomputed" else "csr"
     try:
@@ -72,10 +83,8 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
             rows = validate_data(estimator, X, accept_sparse=sparse, reset=reset, **_ROWS)
     except OverflowError as error:
         raise ValueError(f"X has a number that is too large: {error}.") from error
-    except ValueError as error:
-        if not str(error).startswith("could not convert"):
-            raise
-        raise ValueError(f"X has values that are no numbers: {error}.") from error
+    except (TypeError, ValueError) as error:
+        raise _with_columns(error, X) from error
     return _canonical(rows)
 
 
@@ -95,7 +104,59 @@ def rows_of_chunk(estimator: Any, X: Any, *, first: bool) -> Any:
 
 def rows_in_place(X: Any) -> Any:
     """The same where there is no estimator: of rows on a worker."""
-    return _canonical(check_array(X, accept_sparse="csr", input_name="X", **_ROWS))
+    try:
+        return _canonical(check_array(X, accept_sparse="csr", input_name="X", **_ROWS))
+    except (TypeError, ValueError) as error:
+        raise _with_columns(error, X) from error
+
+
+def _with_columns(error: Exception, X: Any) -> Exception:
+    """An error about the values of X, with the names of the columns that have them."""
+    message = str(error)
+    no_numbers = message.startswith(_NO_NUMBERS)
+    if not no_numbers and "contains NaN" not in message and "contains infinity" not in message:
+        return error
+    columns = [name for name, values in _columns(X) if _at_fault(values, no_numbers)]
+    where = ", ".join(repr(name) for name in columns[:_MOST_NAMED])
+    if len(columns) > _MOST_NAMED:
+        where += f" and {len(columns) - _MOST_NAMED:,} other columns"
+    if no_numbers:
+        where = f" in {where}" if where else ""
+        message = f"X has values that are no numbers{where}: {message}."
+    elif where:
+        message = f"X has missing or infinite values in {where}. {message}"
+    # scikit-learn's checks tell the two kinds of errors apart
+    return TypeError(message) if isinstance(error, TypeError) else ValueError(message)
+
+
+def _columns(X: Any) -> Iterator[tuple[Any, NDArray]]:
+    """The columns of a table, by name; none of an array."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))  # of pyarrow, and of others
+    if names is None:
+        return
+    for name in dict.fromkeys(names):
+        yield name, np.asarray(X[name])
+
+
+def _at_fault(values: NDArray, no_numbers: bool) -> bool:
+    """Whether a column has values that are no numbers; or else missing or infinite ones."""
+    if values.dtype.kind in "biu":
+        return False
+    if values.dtype.kind in "mM":
+        return no_numbers
+    if values.dtype.kind in "fc":
+        return not no_numbers and not np.isfinite(values).all()
+    return any(_fault_of(value) == no_numbers for value in values.ravel().tolist())
+
+
+def _fault_of(value: Any) -> bool | None:
+    """Whether a value is no number; False of a missing or infinite one, and None of others."""
+    if _is_missing(value):
+        return False
+    try:
+        return None if np.isfinite(float(value)) else False
+    except (TypeError, ValueError):
+        return True
 
 
 def _check_not_masked(values: Any, name: str) -> None:

@@ -114,13 +114,12 @@ def update_pairs(
     coefs = variables.coefs[chosen].copy()
     slopes = variables.scores[variables.at[chosen]] + variables.linear[chosen]
     ends = np.searchsorted(variables.groups[chosen], np.arange(n_groups), side="right")
-    account = np.zeros(3)
+    n_updates = 0
     gap = float(work.account[Account.GAP])
     if gap > aim:
-        update_pairs_on_host(
+        n_updates = update_pairs_on_host(
             block,
             block.diagonal().astype(np.float64),
-            np.ones(n, dtype=bool),
             coefs,
             slopes,
             variables.lower[chosen],
@@ -128,7 +127,6 @@ def update_pairs(
             ends,
             max(tol, inner * gap),
             limit,
-            account,
         )
     changes = coefs - variables.coefs[chosen]
     variables.coefs[chosen] = coefs
@@ -136,8 +134,7 @@ def update_pairs(
     work.moved_rows[: len(moved)] = work.numbers[:n][order][moved]
     work.moves[0, : len(moved)] = changes[moved]
     work.n_moved[0] = len(moved)
-    work.account[Account.N_UPDATES] = account[0]
-    work.account[Account.DECREASE] = account[1]
+    work.account[Account.N_UPDATES] = n_updates
     work.account[Account.MOVED] += np.abs(changes).sum()
     work.account[Account.N_MOVED] = len(moved)
 

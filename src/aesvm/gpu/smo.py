@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from sys import maxsize
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from aesvm.gpu.matrix import DeviceColumns, DeviceKernel, add
 from aesvm.gpu.steps import Account, DeviceVariables, Work
 from aesvm.solver import smo
 from aesvm.solver.pair_updates import HUGE
+from aesvm.solver.stagnation import Stagnation
 from aesvm.solver.state import DualState, Known, PreparedVariables, Solution
 
 #: Pair updates of a working set, per variable, where it is all variables that are in play.
@@ -45,6 +47,7 @@ def minimize(
     prepared: PreparedVariables | None = None,
     tol: float = 1e-3,
     duality_tol: float | None = None,
+    finest: float = 0.0,
     max_iter: int = -1,
     cache_bytes: int = 0,
     shrinking: bool = True,
@@ -62,30 +65,32 @@ def minimize(
     if not len(rows):
         return problem.solution(0, tol, duality_tol)
     everything = _Everything(problem, kernel.device)
-    limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
-    active = _Active(everything)
-    patience = smo.Patience()
+    limit = maxsize if max_iter == -1 else max_iter
+    stagnation = Stagnation(len(rows), problem.unit)
+    active = _Active(everything, stagnation)
     n_iter = 0
     aim = tol
     while True:
         done = active.improve(aim, limit - n_iter, shrinking)
         n_iter += done.n_updates
-        patience.count(done.decrease)
         if watch is not None and watch(max(done.gap, 0.0), n_iter, problem.n_evaluations):
             limit = n_iter
-        stalled = patience.is_over(done.gap)
-        if done.gap <= aim or n_iter >= limit or stalled:
+        ended, stalled = n_iter >= limit, stagnation.count_iteration(active.state, n_iter)
+        if done.gap <= aim or ended or stalled:
             rejoined = active.rejoin(aim)
-            if not rejoined or n_iter >= limit:
-                if everything.refresh(active, aim) and n_iter < limit and not stalled:
-                    continue
-                everything.to_problem()
-                if n_iter >= limit or stalled or not problem.is_short_of(duality_tol):
-                    break
-                aim *= smo.TIGHTER
-                if aim < smo.TIGHTEST * tol:
-                    break
-            shrinking = patience.renew() and shrinking and not stalled
+            if rejoined and not ended:
+                shrinking = shrinking and not stalled
+                continue
+            if everything.refresh(active, aim) and not ended and stagnation.n_windows < 2:
+                continue
+            everything.to_problem()
+            next_aim = smo.TIGHTER * aim
+            is_too_fine = next_aim < max(finest, smo.TIGHTEST * tol)
+            if ended or stalled or is_too_fine or not problem.is_short_of(duality_tol):
+                break
+            if aim == tol:
+                limit = min(limit, n_iter + smo.EXTRA * max(n_iter, stagnation.most_updates))
+            aim = next_aim
             continue
         if shrinking:
             active.shrink(done)
@@ -107,6 +112,7 @@ class _Everything:
         self.linear = device.array(problem.linear)
         self.lower = device.array(problem.lower)
         self.upper = device.array(problem.upper)
+        self.lengths = device.array(problem.lengths)
         self.at = device.array(problem.at, dtype=np.int32)
         self.is_one_to_one = len(self.vectors) == len(problem.coefs)  # points and variables
         # numbered from 0, those without variables left out
@@ -161,12 +167,11 @@ class _Round:
     def __init__(self, account: NDArray[np.float64]) -> None:
         self.gap = float(account[Account.GAP])
         self.n_updates = int(account[Account.N_UPDATES])
-        self.decrease = float(account[Account.DECREASE])
         self.n_moved = int(account[Account.N_MOVED])
         self.n_chosen = int(account[Account.N_CHOSEN])
         self.n_stay = int(account[Account.N_STAY])
         edges = account[Account.LOWEST : Account.N_CHOSEN]
-        _check_finite(np.array([*edges, self.gap, self.decrease]))
+        _check_finite(np.array([*edges, self.gap]))
 
 
 def _check_finite(values: NDArray[np.float64]) -> None:
@@ -180,8 +185,9 @@ def _check_finite(values: NDArray[np.float64]) -> None:
 class _Active:
     """The variables in play, and their points."""
 
-    def __init__(self, everything: _Everything) -> None:
+    def __init__(self, everything: _Everything, stagnation: Stagnation) -> None:
         self.all = everything
+        self.stagnation = stagnation
         self.device = everything.device
         self.operations = everything.device.operations
         self.size = self.operations.WORKING_SET
@@ -233,9 +239,16 @@ class _Active:
         self.work.rest.fill(0)
         self.work.n_chosen.fill(0)
         self.n_chosen, self.mark = 0, 1
+        self.stagnation.follow(*self.state()[:2])
+
+    def state(self) -> tuple[Any, Any, Any]:
+        """What ``stagnation`` follows: coefficients, slopes and the lengths of rows."""
+        slopes = self.now.scores[self.now.at] + self.now.linear
+        return self.now.coefs, slopes, self.all.lengths[self.variables]
 
     def leave(self) -> None:
         """Write down coefficients and scores among all."""
+        self.stagnation.count(*self.state())
         self.all.coefs[self.variables] = self.now.coefs
         self.all.scores[self.points] = self.now.scores
 

@@ -15,8 +15,8 @@ typedef REAL real;
 #define INFINITE __uint_as_float(0x7f800000u)  // NVRTC, without math.h, has no INFINITY
 
 // The places of ``account``, which the host reads after every round.
-enum { GAP, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, DECREASE, MOVED,
-       N_MOVED, N_STAY };  // as in steps.py
+enum { GAP, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, MOVED, N_MOVED,
+       N_STAY };  // as in steps.py
 
 // All variables in play, and the rows they belong to.
 #define VARIABLES \
@@ -206,7 +206,6 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
     const float enough = (float)fmax(tol, inner * account[GAP]);
     if (account[GAP] <= aim) limit = 0;
     long long updates = 0;
-    double decrease = 0;
     while (updates < limit) {
         const int turn = updates & 1;
         // the variable to rise: of smallest slope
@@ -271,7 +270,6 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
         if (k == i) coef = step == room_i ? high : fmin(coef + step, high);
         if (k == j) coef = step == second.room ? low : fmax(coef - step, low);
         slope += step * (value - other);
-        decrease += step * (difference - 0.5 * eta * step);
         updates++;
     }
     const double change = coef - begin;
@@ -288,7 +286,6 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
         for (int m = 0; m < total; m++) moved += fabs(moves[m]);
         *n_moved = total;
         account[N_UPDATES] = (double)updates;
-        account[DECREASE] = decrease;
         account[MOVED] += moved;
         account[N_MOVED] = total;
     }

@@ -16,10 +16,9 @@ class Account(IntEnum):
     HIGHEST = 3
     N_CHOSEN = 5
     N_UPDATES = 6
-    DECREASE = 7
-    MOVED = 8  #: all that coefficients have moved so far
-    N_MOVED = 9
-    N_STAY = 10
+    MOVED = 7  #: all that coefficients have moved so far
+    N_MOVED = 8
+    N_STAY = 9
 
 
 class DeviceVariables(NamedTuple):

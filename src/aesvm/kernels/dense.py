@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +16,7 @@ from aesvm.kernels.matrix import Columns
 from aesvm.kernels.points import DensePoints, Points
 from aesvm.kernels.rows_by_class import ProductMap, RowsByClass
 from aesvm.kernels.vectors import VectorKernel, scaled
+from aesvm.runtime.cached import cached_property
 from aesvm.runtime.jit import COMPILES
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from aesvm.kernels.csr import narrowed, restricted, squared_norms
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.points import Points, SparsePoints
 from aesvm.kernels.vectors import VectorKernel
+from aesvm.runtime.cached import cached_property
 from aesvm.runtime.jit import jit
 
 #: Columns multiplied together: as many values as a cache line holds in single precision.

@@ -13,6 +13,7 @@ residuals  squared distances in kernel space, to be told from zero at ``hull_tol
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -95,17 +96,49 @@ class TrainingKernel:
 
     def in_sums(self, rows: NDArray[np.intp], coefs: NDArray[np.float64]) -> KernelMatrix:
         """The same, also of few rows: of sums over them there may be many."""
-        accuracy = self.sum_tol / 10
-        double = self.matrix(np.float64, accuracy)
+        single = self.matrix(np.float32, self.sum_tol / 10)
+        is_enough = self.typical_error(single, rows, coefs) <= self.sum_tol
+        return single if is_enough else self.matrix(np.float64, self.sum_tol / 10)
+
+    def typical_error(
+        self, values: KernelMatrix, rows: NDArray[np.intp], coefs: NDArray[np.float64]
+    ) -> float:
+        """By how much sums over the rows typically differ from those in double precision.
+
+        Errors of values are taken as independent of each other; a sample tells how large they are.
+        """
+        if values.dtype == np.float64:
+            return 0.0
         columns = rows[:: max(1, len(rows) // _SAMPLE_COLUMNS)]
         lines = columns[:: max(1, len(columns) // _SAMPLE_LINES)]
-        single = self.matrix(np.float32, accuracy)
-        errors = single.block(lines, columns) - double.block(lines, columns)
+        double = self.matrix(np.float64, self.sum_tol / 10)
+        errors = values.block(lines, columns) - double.block(lines, columns)
         error = float(np.sqrt(np.square(errors, dtype=np.float64).mean()))
-        return single if error * float(np.linalg.norm(coefs)) <= self.sum_tol else double
+        return error * float(np.linalg.norm(coefs))
+
+    def largest_error(
+        self,
+        values: KernelMatrix,
+        rows: NDArray[np.intp],
+        coefs: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        run: Callable = map,
+    ) -> float:
+        """By how much scores differ from those in double precision, on a sample of the rows.
+
+        ``scores`` are ``sum_j c_j K_ij`` over the rows, which may be the same ones several times.
+        """
+        if values is self.in_double() or not len(rows):
+            return 0.0
+        held = np.flatnonzero(coefs)
+        own, at = np.unique(rows[held], return_inverse=True)
+        summed = np.bincount(at, coefs[held], len(own)).astype(np.float64, copy=False)
+        sample = np.arange(0, len(rows), max(1, len(rows) // _SAMPLE_LINES))
+        exact = self.in_double().scores(own, summed, rows[sample], run)
+        return float(np.abs(exact - scores[sample]).max())
 
     def in_double(self) -> KernelMatrix:
-        """Values in double precision: what a certificate is computed from."""
+        """Values as precise as there are: what a certificate is computed from."""
         return self.matrix(np.float64, min(_CERTIFIED, self.sum_tol / 10))
 
     def for_residuals(self, rows: NDArray[np.intp], hull_tol: float) -> HullKernel:

@@ -20,7 +20,7 @@ class Account:
     max_residual: float
     total_residual: float | None  #: None where no more than a bound on the largest is known
     squared_norm: float
-    rounding: float  #: of it, in kernel values that are right to nine digits
+    rounding: float  #: what F2 is off by, at most; of a negative squared norm, what that is
     loss_reduced: float | None  #: the losses of F2
     total_cost: float  #: sum_i c_i
     worst_optimum: float  #: what w = 0 can do

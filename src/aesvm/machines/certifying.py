@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from aesvm.kernels import TrainingKernel
+from aesvm.kernels.expansion import n_additions, rounding_of_sum
 from aesvm.machines.accounts import Account, Accounts
-from aesvm.machines.formulation import Formulation, total_loss
+from aesvm.machines.formulation import Formulation, tol_of, total_loss
 from aesvm.machines.memory import Proof, prove
 from aesvm.machines.problem import Expansion, Machine, Problem
 from aesvm.machines.results import Terms
@@ -42,7 +43,7 @@ def _account(
         max_residual=covered.max_residual,
         total_residual=covered.total_residual,
         squared_norm=machine.squared_norm,
-        rounding=0.0 if machine.squared_norm >= 0 else _rounding(machine, state.sets.kernel),
+        rounding=_rounding(machine, state.sets.kernel, formulation),
         loss_reduced=total_loss(formulation, positions, own.bounds, machine.offsets),
         total_cost=covered.total_cost,
         worst_optimum=covered.worst_optimum,
@@ -57,11 +58,33 @@ def _account(
     )
 
 
-def _rounding(machine: Machine, kernel: TrainingKernel) -> float:
-    """By how much the squared norm can be off where kernel values are right to nine digits."""
-    rows = machine.set.rows
-    largest = np.abs(kernel.for_sums(rows, machine.coefs).diag(rows)).max()
-    return _ROUNDING * float(np.abs(machine.coefs).sum()) ** 2 * float(largest)
+def _rounding(machine: Machine, kernel: TrainingKernel, formulation: Formulation) -> float:
+    """By how much F2, as training has it, can be off through rounding.
+
+    Where its squared norm is negative: by how much that can be, if kernel values are right to nine
+    digits.
+    """
+    own, coefs, solution = machine.set, machine.coefs, machine.solution
+    assert solution is not None
+    rows, total = own.rows, float(np.abs(machine.coefs).sum())
+    values = kernel.for_sums(rows, coefs)
+    if machine.squared_norm < 0:
+        return _ROUNDING * total**2 * float(np.abs(values.diag(rows)).max())
+    # scores are sums that were brought up to date, iteration after iteration
+    moved = max(solution.total_moved, total)
+    unit, double = (0.5 * float(np.finfo(one).eps) for one in (values.dtype, np.float64))
+    additions = n_additions(len(rows)) * unit + solution.n_iter * double
+    off = moved * (values.rounding(rows) + additions * values.bound(rows))
+    losses = formulation.losses(formulation.positions(machine.scores, own.targets, machine.offsets))
+    # what each loss is the difference of, and its own size
+    parts = np.abs(machine.scores) + formulation.gains(own.targets) + losses
+    parts += float(np.abs(machine.offsets).sum())
+    linear = float(np.abs(np.multiply(formulation.slopes(own.bounds), machine.offsets)).sum())
+    return (
+        off * (float(own.bounds.sum()) + 0.5 * total)
+        + rounding_of_sum(len(rows), float(np.abs(coefs) @ np.abs(machine.scores)))
+        + rounding_of_sum(own.n_rows, float(own.bounds @ parts) + linear, float(len(rows)))
+    )
 
 
 def proven(account: Account, proof: Proof) -> Account:
@@ -115,7 +138,7 @@ def certified(
             own,
             kernel,
             formulation,
-            tol,
+            tol_of(formulation, tol, account.total_cost, account.n_rows),
             run,
         )
         found.append(proven(account, proof))

@@ -25,7 +25,7 @@ class Fitted(NamedTuple):
     n_support: NDArray[np.int32]
     dual_coef: Any
     intercept: NDArray[np.float64]
-    n_iter: NDArray[np.int32] | int
+    n_iter: NDArray[np.int64] | int
     dual_objective: NDArray[np.float64]
     kkt_violation: NDArray[np.float64]
     fit_status: int
@@ -51,7 +51,7 @@ def fitted_machine(X: Any, trained: TrainedMachines, spec: KernelSpec) -> Fitted
 def _fitted(
     X: Any,
     layout: one_vs_one.Layout,
-    n_iter: NDArray[np.int32] | int,
+    n_iter: NDArray[np.int64] | int,
     trained: TrainedMachines,
     spec: KernelSpec,
 ) -> Fitted:
@@ -62,7 +62,9 @@ def _fitted(
         n_support=layout.n_support,
         dual_coef=type(X)(layout.dual_coef) if sp.issparse(X) else layout.dual_coef,
         intercept=layout.intercept,
-        n_iter=n_iter,
+        n_iter=np.minimum(n_iter, np.iinfo(np.int32).max).astype(np.int32)
+        if isinstance(n_iter, np.ndarray)
+        else n_iter,
         dual_objective=trained.dual_objective,
         kkt_violation=trained.kkt_violation,
         fit_status=int(not trained.converged.all()),
@@ -82,22 +84,36 @@ def warn_of_solver(
             ConvergenceWarning,
         )
         return
-    limit, most = ("", "") if max_iter == -1 else (f" at max_iter={max_iter}", "max_iter or ")
+    at_limit = max_iter != -1 and np.max(fitted.n_iter) >= max_iter
     gap = certificate.relative_gap
     if certificate.n_vectors is not None:
         message = (
             "The solver stopped before it converged, in the span of "
             f"{certificate.n_vectors:,} vectors: scale the data, or {remedy}."
         )
+    elif certificate.negligible:
+        message = (
+            "The objective is zero to within rounding, and so may be the exact SVM's: there may be "
+            f"nothing to learn. Scale the data, or {remedy}."
+        )
+    elif at_limit and not fitted.kkt_violation.max() <= tol:
+        message = (
+            f"The solver stopped at max_iter={max_iter}, before tol={tol:g} was reached "
+            f"(KKT violation {fitted.kkt_violation.max():.3g}): raise max_iter or tol, scale the "
+            f"data, or {remedy}."
+        )
     elif fitted.kkt_violation.max() <= tol and gap is not None:
         message = (
-            f"The solver stopped{limit} at a relative duality gap of {gap:.3g}: "
-            f'refine="exact" aims at 1e-3. Scale the data, or {remedy}.'
+            f"The solver reached tol={tol:g}, but the relative duality gap is only known to be at "
+            f'most {gap:.3g}; refine="exact" aims at 1e-3. '
+            f"{f'Raise max_iter={max_iter}, scale' if at_limit else 'Scale'} the data, or {remedy}."
         )
     else:
         message = (
-            f"The solver stopped{limit} before tol={tol:g} was reached (KKT violation "
-            f"{fitted.kkt_violation.max():.3g}): raise {most}tol, scale the data, or "
+            f"Rounding errors keep the solver from tol={tol:g}: it stopped making progress at a "
+            f"KKT violation of {fitted.kkt_violation.max():.3g}. Raise tol, scale the data, or "
             f"{remedy}."
         )
+    if not fitted.n_support.sum():
+        message += " The model has no support vectors: it predicts a constant."
     warn(message, ConvergenceWarning)

@@ -36,7 +36,7 @@ from aesvm.machines import rounds
 from aesvm.machines.formulation import Formulation
 from aesvm.machines.problem import Problem
 from aesvm.machines.rows import Rows
-from aesvm.machines.training import solve
+from aesvm.machines.solving import solve
 from aesvm.sets.derive import GIVE_UP_SHARE
 
 #: Rows of the larger sample, and how well its SVM is solved.

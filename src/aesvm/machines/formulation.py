@@ -18,12 +18,14 @@ Signed coefficients stand for multipliers: ``w = sum_i coef_i phi(x_i)``, ``|coe
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.solver.small import SAME_SUM, TwoClasses
+from aesvm.solver.scaling import best_multiples
+from aesvm.solver.small import SAME_SUM, UNBIASED, UNCHANGED, TwoClasses
 
 Array = NDArray[np.float64]
 
@@ -78,6 +80,10 @@ class Formulation(Protocol):
     @property
     def flat_pieces(self) -> tuple[bool, ...]:
         """Of the linear pieces of the loss, from the lowest positions up: which are zero."""
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether w and the offsets scale with the costs (nu forms): then ``tol`` must, too."""
 
     @property
     def target_reach(self) -> float:
@@ -181,6 +187,45 @@ def best_offsets(formulation: Formulation, scores: Array, targets: Array, bounds
     return tuple(found)
 
 
+def unbiased_offsets(
+    formulation: Formulation,
+    scores: Array,
+    targets: Array,
+    bounds: Array,
+    squared_norm: float,
+    violation: float,
+) -> Offsets:
+    """The best offsets; those of an intercept of zero where these are as good.
+
+    An intercept is known up to the ``violation`` that a solve ended at, and up to rounding. Far
+    from all support vectors it alone decides, and the last digits of a solution must not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.formulation import unbiased_offsets
+    >>> from aesvm.machines.hinge import Hinge
+    >>> scores, targets = np.array([1.0, -1.0625]), np.array([1.0, -1.0])
+    >>> best = Hinge(), scores, targets, np.ones(2), 4.0
+    >>> unbiased_offsets(*best, 0.1), unbiased_offsets(*best, 0.0)
+    ((0.0,), (0.03125,))
+    """
+    offsets = best_offsets(formulation, scores, targets, bounds)
+    if not hasattr(formulation, "two_classes"):
+        return offsets
+    decision = formulation.decision(offsets)
+    intercept = decision.intercept * decision.scale
+    size = max(formulation.width(offsets), float(np.abs(scores).max(initial=0.0)))
+    if abs(intercept) > max(violation, UNBIASED * size):
+        return offsets
+    zero = tuple(b - sign * intercept for b, sign in zip(offsets, decision.signs, strict=True))
+    best, other = (
+        total_loss(formulation, formulation.positions(scores, targets, own), bounds, own)
+        for own in (offsets, zero)
+    )
+    return zero if other - best <= UNCHANGED * abs(0.5 * squared_norm + best) else offsets
+
+
 def _best_offset(kinks: Array, costs: Array, rising: NDArray[np.bool_], linear: float) -> float:
     """The b that minimises summed ramps, and ``linear * b``.
 
@@ -200,6 +245,52 @@ def _best_offset(kinks: Array, costs: Array, rising: NDArray[np.bool_], linear: 
     if slope[-1] <= hair[-1]:  # no ramp rises
         last = len(order) - 1
     return float(0.5 * (kinks[order[first]] + kinks[order[last]]))
+
+
+def tol_of(formulation: Formulation, tol: float, total_cost: float, n_rows: int) -> float:
+    """The violation of optimality that a solve ends at, in the unit of its scores.
+
+    ``tol`` is meant for costs of about one. Where scores are proportional to the costs, it is
+    lowered with these.
+
+    Examples
+    --------
+    >>> from aesvm.machines.formulation import tol_of
+    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.machines.nu_hinge import NuHinge
+    >>> tol_of(Hinge(), 1e-3, 0.5, 50), tol_of(NuHinge(0.5), 1e-3, 0.5, 50)
+    (0.001, 1e-05)
+    """
+    if not formulation.is_homogeneous or not n_rows:
+        return tol
+    return tol * min(1.0, total_cost / n_rows)
+
+
+def best_multiple_of_w(
+    formulation: Formulation, scores: Array, targets: Array, bounds: Array, squared_norm: float
+) -> float:
+    """The t for which ``F(t w, b)`` is smallest, with the best offsets b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.formulation import best_multiple_of_w
+    >>> from aesvm.machines.hinge import Hinge
+    >>> scores, targets = np.array([4.0, -4.0]), np.array([1.0, -1.0])
+    >>> round(best_multiple_of_w(Hinge(), scores, targets, np.ones(2), 4.0), 2)
+    0.25
+    """
+    if not 0.0 < squared_norm < inf:  # of a kernel that is not positive semidefinite
+        return 1.0
+
+    def objective(multiples: Array) -> Array:
+        t = float(multiples[0])
+        offsets = best_offsets(formulation, t * scores, targets, bounds)
+        positions = formulation.positions(t * scores, targets, offsets)
+        loss = total_loss(formulation, positions, bounds, offsets)
+        return np.array([0.5 * t * t * squared_norm + loss])
+
+    return float(best_multiples(objective, 1, len(scores))[0])
 
 
 def balanced(coefs: Array) -> Array:

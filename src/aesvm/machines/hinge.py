@@ -29,6 +29,7 @@ class Hinge:
     """The hinge loss, a ``Formulation``."""
 
     flat_pieces = (False, True)
+    is_homogeneous = False
     target_reach = 0.0
 
     def width(self, offsets: Offsets) -> float:

@@ -23,6 +23,7 @@ from aesvm.machines.formulation import (
     Offsets,
     best_offsets,
     n_support,
+    tol_of,
     total_loss,
     worst_optimum,
 )
@@ -96,7 +97,8 @@ class RowsInMemory:
         self.kernel = kernel
         self.represent = represent
         self.formulation = formulation
-        self.tol = tol
+        bounds = problem.bounds
+        self.tol = tol_of(formulation, tol, float(bounds.sum()), len(bounds))
         self.run = run
         self.progress = progress
         self.share = share
@@ -113,7 +115,6 @@ class RowsInMemory:
         problem, members = self.problem, combinations.members
         bounds = problem.bounds
         worst = worst_optimum(self.formulation, problem.targets, bounds)
-        residuals = np.maximum(combinations.residuals, 0.0)
         own = TrainingSet(
             problem.rows[members],
             problem.targets[members],
@@ -123,7 +124,7 @@ class RowsInMemory:
                 n_rows=len(problem.rows),
                 max_residual=float(combinations.residuals.max(initial=0.0)),
                 total_residual=float(combinations.residuals.sum()),
-                weighted_distances=float(bounds @ np.sqrt(residuals)),
+                weighted_distances=float(bounds @ self._distances(combinations)),
                 total_cost=float(bounds.sum()),
                 worst_optimum=worst,
                 squared_norm_bound=self.formulation.squared_norm_bound(bounds, worst),
@@ -134,6 +135,17 @@ class RowsInMemory:
             None if before is None else before[members],
         )
         return TrainingSets(self.kernel, [own])
+
+    def _distances(self, combinations: Combinations) -> Array:
+        """How far rows are from what stands for them, at most: rounding is counted in."""
+        if combinations.is_identity:
+            return np.zeros(len(self.problem.rows))
+        values = self.kernel.matrix(self.kernel.X.dtype, self.kernel.sum_tol / 10)
+        # a residual is a sum of four means of kernel values
+        off = 4.0 * values.rounding(self.problem.rows)
+        distances = np.sqrt(np.maximum(combinations.residuals, 0.0) + off)
+        distances[combinations.members] = 0.0
+        return distances
 
     def represented(self, found: Representatives | None) -> TrainingSets:
         """The training set of representatives; without any, of all rows."""
@@ -208,7 +220,7 @@ class RowsInMemory:
     def lifted(self, machine: Machine) -> Array:
         """Coefficients of all rows, feasible for the full dual."""
         problem = self.problem
-        coefs = _combinations_of(machine).lift(machine.coefs, problem.weights)
+        coefs = _combinations_of(machine).lift(machine.multipliers, problem.weights)
         return self.formulation.feasible(coefs, problem.targets, problem.bounds)
 
     def _scores(self, machine: Machine, free_offsets: bool) -> tuple[Array, Offsets, int]:
@@ -303,7 +315,7 @@ class RowsInMemory:
         """Rows with a multiplier, whose kernel values among each other the dual would take."""
         if machine.set.coverage.exact:
             return 0
-        active = (machine.coefs != 0).astype(float)
+        active = (machine.multipliers != 0).astype(float)
         return int(np.count_nonzero(_combinations_of(machine).spread(active)))
 
 

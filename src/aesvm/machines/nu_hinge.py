@@ -31,6 +31,7 @@ class NuHinge:
 
     nu: float
     flat_pieces = (False, True)
+    is_homogeneous = True
     target_reach = 0.0
 
     def width(self, offsets: Offsets) -> float:

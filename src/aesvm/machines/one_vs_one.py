@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations, pairwise
 from math import sqrt
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from aesvm.kernels.csr import narrowed
 from aesvm.machines.problem import Expansion, Problem
 from aesvm.machines.results import Terms
+from aesvm.runtime.cached import cached_property
 
 
 class ClassPair(NamedTuple):

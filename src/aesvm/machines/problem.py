@@ -135,13 +135,22 @@ class Expansion(NamedTuple):
 
 @dataclass(frozen=True)
 class Machine:
-    """A trained SVM: ``w = sum_t coefs_t phi(x_t)`` over its training set, and its offsets."""
+    """A trained SVM: ``w = sum_t coefs_t phi(x_t)`` over its training set, and its offsets.
+
+    Where the solve was cut short, w is the best multiple of the dual solution.
+    """
 
     set: TrainingSet
     coefs: Array
     scores: Array  #: <w, z_t> of every row of the set
     offsets: Offsets
     solution: Solution | None  #: None where there was nothing to learn
+    dual_coefs: Array | None = None  #: of the dual solution, where these are not the same
+
+    @property
+    def multipliers(self) -> Array:
+        """Coefficients that are feasible for the dual."""
+        return self.coefs if self.dual_coefs is None else self.dual_coefs
 
     @property
     def support(self) -> NDArray[np.intp]:
@@ -156,8 +165,9 @@ class Machine:
 
     @property
     def terms(self) -> tuple[NDArray[np.intp], Array]:
-        """The support vectors, rows of the kernel matrix, and their coefficients."""
-        return self.set.rows[self.support], self.coefs[self.support]
+        """The rows of the kernel matrix that have multipliers, and these."""
+        held = np.flatnonzero(self.multipliers)
+        return self.set.rows[held], self.multipliers[held]
 
     @property
     def n_support(self) -> int:

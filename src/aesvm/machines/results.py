@@ -74,7 +74,7 @@ class Terms(NamedTuple):
 class TrainedMachines(NamedTuple):
     """All machines of a fit, a column for each of their numbers."""
 
-    n_iter: NDArray[np.int32]
+    n_iter: NDArray[np.int64]
     dual_objective: Array  #: over the rows solved for; zero where there was nothing to learn
     kkt_violation: Array
     converged: NDArray[np.bool_]
@@ -93,7 +93,7 @@ class TrainedMachines(NamedTuple):
         expansions = [one.machine.expansion(formulation) for one in trained]
         nothing = np.empty(0, dtype=np.int32), np.empty(0)
         return cls(
-            np.array([one.n_iter for one in trained], dtype=np.int32),
+            np.array([one.n_iter for one in trained], dtype=np.int64),
             np.array([-one.objective if one else 0.0 for one in solutions]),
             np.array([one.gap if one else 0.0 for one in solutions]),
             np.array([one is None or one.converged for one in solutions], dtype=bool),

@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from sys import maxsize
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -244,7 +245,7 @@ class SmallPairs:
         rows = classes.rows[at]
         variables = PairVariables.at_start(sizes, classes.bounds[at], self.diag[at], loss)
         values = scratch.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
-        most = int(max(10_000_000, 100 * n_rows.max())) if max_iter == -1 else max_iter
+        most = maxsize if max_iter == -1 else max_iter
         if one_round:  # which would be all of the solve
             most = min(most, max(10, int(_LAST_UPDATES * n_rows.max())))
         columns = solve_small(
@@ -358,10 +359,9 @@ class SmallPairs:
         decision: Any = formulation.decision(each)
         intercept = decision.intercept.copy()
         intercept[nothing] = self._constants(first[self.nothing], second[self.nothing])
-        decided = multipliers
-        if not isinstance(decision.scale, float):
-            scales = np.repeat(decision.scale, counts)
-            decided = multipliers._replace(coefs=multipliers.coefs / scales)
+        scale = np.repeat(np.broadcast_to(decision.scale, len(counts)), counts)
+        coefs = multipliers.coefs * np.repeat(of["multiple"], counts) / scale
+        decided = multipliers._replace(coefs=coefs)
         of["converged"][nothing] = 1.0
         bound = formulation.squared_norm_bound(np.ones(1), 1.0)
         accounts = Accounts.of_numbers(
@@ -385,7 +385,7 @@ class SmallPairs:
         learned = self.numbers[n_rows > 0]
         solved[first[learned]] = solved[second[learned]] = True
         return TrainedMachines(
-            of["n_iter"].astype(np.int32),
+            of["n_iter"].astype(np.int64),
             -of["objective"],
             of["gap"].copy(),
             of["converged"] > 0,

@@ -8,22 +8,22 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.gpu.devices import open_device
-from aesvm.gpu.smo import minimize as minimize_on_device
 from aesvm.gpu.streams import n_streams_for, on_streams
-from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.kernels import TrainingKernel
 from aesvm.machines.accounts import Account
 from aesvm.machines.certifying import accounts_of, proven
 from aesvm.machines.formulation import (
     Formulation,
     Offsets,
-    Variables,
-    best_offsets,
+    best_multiple_of_w,
+    tol_of,
+    unbiased_offsets,
 )
 from aesvm.machines.formulation import n_support as count_support
 from aesvm.machines.history import History
@@ -40,15 +40,15 @@ from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import Policy, State, refine
 from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
+from aesvm.machines.solving import solve_precisely
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.side_by_side import side_by_side
 from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import Representatives
-from aesvm.solver.smo import minimize
-from aesvm.solver.state import Solution
 
-#: Largest relative duality gap of an exact solution.
-DUALITY_TOL = 1e-3
+#: Largest relative duality gap of an exact solution; solves aim at somewhat less, which leaves room
+#: for the rounding that a proof counts.
+DUALITY_TOL, _AIMED_GAP = 1e-3, 0.9e-3
 
 #: The number that machines trained together have in a history.
 _TOGETHER = -1
@@ -207,7 +207,7 @@ class Trainer:
         variables = formulation.variables(own.targets, bounds)
         rows = own.rows[variables.rows]
         values = kernel.for_sums(rows, variables.bounds)
-        start, prepared = None, None
+        start, prepared, tol = None, None, self.tol_of(own)
         if own.start is not None:
             start = Start(
                 np.clip(formulation.alpha(own.targets, own.start, bounds), 0.0, variables.bounds)
@@ -221,51 +221,41 @@ class Trainer:
             n_support = count_support(formulation, own.positions_before)
         n_values = _EXPECTED * len(rows) * max(n_support, 1)
         with progress.task("steps", _STEPS if self.alone else 0, share=1.0) as task:
-            solution = solve(
+            solution, used = solve_precisely(
+                kernel,
                 values,
                 rows,
                 variables,
                 start,
-                prepared=prepared,
-                tol=options.tol,
-                duality_tol=DUALITY_TOL if exact else None,
+                prepared,
+                tol=tol,
                 max_iter=options.max_iter,
-                cache_bytes=int(options.cache_size * 1e6),
-                shrinking=options.shrinking,
                 run=self.run,
                 watch=_Watch(self, number, n_values, task),
+                duality_tol=_AIMED_GAP if exact else None,
+                cache_bytes=int(options.cache_size * 1e6),
+                shrinking=options.shrinking,
             )
         self.n_iter[number] += solution.n_iter
         self.n_values[number] += solution.n_evaluations
         if self.starts is not None and own.start is None:
-            self.starts.keep(number, values, rows, variables, solution, prepared)
+            kept = prepared if used is values else None
+            self.starts.keep(number, used, rows, variables, solution, kept)
         scores = np.empty(len(own.rows))
         scores[variables.rows] = solution.scores
-        offsets = best_offsets(formulation, scores, own.targets, bounds)
-        coefs = formulation.coefs(own.targets, solution.alpha)
-        return Machine(own, coefs, scores, offsets, solution)
+        coefs, dual_coefs = formulation.coefs(own.targets, solution.alpha), None
+        if not solution.converged:
+            t = best_multiple_of_w(formulation, scores, own.targets, bounds, float(coefs @ scores))
+            coefs, scores, dual_coefs = t * coefs, t * scores, coefs
+        norm = float(coefs @ scores)
+        rows_seen = scores, own.targets, bounds
+        offsets = unbiased_offsets(formulation, *rows_seen, norm, solution.gap)
+        return Machine(own, coefs, scores, offsets, solution, dual_coefs)
 
-
-def solve(
-    kernel: KernelMatrix,
-    rows: NDArray[np.intp],
-    variables: Variables,
-    start: Start | None = None,
-    **options: Any,
-) -> Solution:
-    """The dual of some variables, minimised; on the kernel's device, if it has one."""
-    minimized: Any = minimize if kernel.device is None else minimize_on_device
-    return minimized(
-        kernel,
-        rows,
-        variables.signs,
-        variables.linear,
-        variables.bounds,
-        groups=variables.constraints,
-        start=variables.start if start is None else start.alpha,
-        known=None if start is None else start.known,
-        **options,
-    )
+    def tol_of(self, own: TrainingSet) -> float:
+        """The violation of optimality that a set is solved to."""
+        n_rows = max(own.coverage.n_rows, len(own.rows))
+        return tol_of(self.formulation, self.options.tol, float(own.bounds.sum()), n_rows)
 
 
 class _Watch:
@@ -392,9 +382,21 @@ def train_in_memory(
         norms = 0.5 * total("squared_norm")
         trainer.history.note(_TOGETHER, norms + total("loss"), total("dual_objective"))
         trained = together.put_together(small.numbers, trained, numbers)
+    if trainer.aim_at_duality_gap:
+        trained = trained._replace(converged=_as_proven(trained, trainer))
     trainer.say_trained(trained, started)
     trainer.note_cut(int(np.count_nonzero(~trained.converged)))
     return trained
+
+
+def _as_proven(trained: TrainedMachines, trainer: Trainer) -> NDArray[np.bool_]:
+    """Which exact machines have converged, by the gaps that were proven of them."""
+    accounts = trained.accounts
+    gaps = accounts.relative_gaps()
+    each = zip(accounts["total_cost"].tolist(), accounts["n_rows"].tolist(), strict=True)
+    tol = [tol_of(trainer.formulation, trainer.options.tol, *one) for one in each]
+    reached = (trained.kkt_violation <= tol) & (gaps <= DUALITY_TOL)
+    return np.where(np.isnan(gaps) | accounts.negligible, trained.converged, reached)
 
 
 def _side_by_side_on(run: Callable, n_even: float, kernel: TrainingKernel) -> Threads | None:
@@ -428,7 +430,7 @@ def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> Train
 
     return small.train(
         options.tol,
-        DUALITY_TOL if trainer.aim_at_duality_gap else inf,
+        _AIMED_GAP if trainer.aim_at_duality_gap else inf,
         options.max_iter,
         trainer.run,
         task.is_over,

@@ -40,6 +40,7 @@ class Tube:
     epsilon: float
     spread: float  #: the standard deviation of the targets, or another unit of them
     flat_pieces = (False, True, False)
+    is_homogeneous = False
 
     @property
     def target_reach(self) -> float:

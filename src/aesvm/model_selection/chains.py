@@ -73,12 +73,18 @@ def svm_of(estimator: Any, params: dict[str, Any]) -> tuple[str, Any]:
 
     None where there is none of ours that is fitted to rows in memory: the estimator itself, or the
     last step of a pipeline. Nor where the one or the other has a ``fit`` of its own, which may do
-    other things with rows than work is shared for.
+    other things with rows than work is shared for; nor where a pipeline has callbacks, which are
+    to see its fit.
     """
     prefix, svm = "", estimator
     if isinstance(estimator, Pipeline):
         own_fit = type(estimator).fit is not Pipeline.fit
-        if own_fit or estimator.transform_input is not None or "steps" in params:
+        if (
+            own_fit
+            or hasattr(estimator, "_skl_callbacks")
+            or estimator.transform_input is not None
+            or "steps" in params
+        ):
             return prefix, None
         name, svm = estimator.steps[-1]
         prefix, svm = f"{name}__", params.get(name, svm)

@@ -149,6 +149,7 @@ def _gathered(
     if not rows.whole:
         unknown = np.where(learned, np.nan, 0.0)
         known |= {
+            "rounding": np.maximum(accounts["rounding"], accounts["proof_rounding"]),
             "loss": unknown,
             "dual_objective": unknown,
             "violators": np.where(learned, -1, 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from typing import Any, NamedTuple
@@ -13,6 +14,18 @@ from numpy.typing import NDArray
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 from aesvm.sets.digest import NOTHING, Digest, added, digest
+
+#: The reader of a file by the end of its name, and what it is given beside the file.
+_READERS = {
+    (".csv",): ("CSVReader", ", target=..."),
+    (".tsv",): ("CSVReader", ', target=..., delimiter="\\t"'),
+    (".parquet", ".pq"): ("ParquetReader", ", target=..."),
+    (".npy",): ("NpyReader", ', "y.npy"'),
+    (".libsvm", ".svm", ".svmlight"): ("LibsvmReader", ", n_features=..."),
+}
+
+#: What names of compressed files end with.
+_COMPRESSED = re.compile(r"\.(gz|bz2|xz)$", re.I)
 
 #: Steps of progress while a source is read.
 _STEPS = 100
@@ -52,13 +65,30 @@ def readable_again(source: Iterable) -> bool:
 def check_source(source: Any) -> None:
     if isinstance(source, str | PathLike):
         raise ValueError(
-            f"source={str(source)!r} is a name: pass a reader of the file, from aesvm.io."
+            f"source={str(source)!r} is a name: pass a reader of the file, {reader_of(source)}."
         )
     if not isinstance(source, Iterable):
         raise ValueError(
             f"source={source!r} is no iterable: pass a reader from aesvm.io, or an iterable of "
             "(X, y, sample_weight)."
         )
+
+
+def reader_of(path: str | PathLike) -> str:
+    """How a file of this name is read.
+
+    Examples
+    --------
+    >>> from aesvm.out_of_core.source import reader_of
+    >>> reader_of("rows.csv")
+    "aesvm.io.CSVReader('rows.csv', target=...)"
+    """
+    plain = _COMPRESSED.sub("", str(path)).lower()
+    for suffixes, (reader, others) in _READERS.items():
+        if plain.endswith(suffixes):
+            return f"aesvm.io.{reader}({str(path)!r}{others})"
+    names = sorted({reader for reader, _ in _READERS.values()})
+    return f"one of {', '.join(names)} of aesvm.io"
 
 
 def check_chunk(chunk: Any) -> None:

@@ -223,6 +223,7 @@ def _of_the_set(one: Trained, own: TrainingSet) -> Trained:
     if not covered.exact:
         account = replace(
             account.without_dual(),
+            rounding=account.proof_rounding,
             max_residual=covered.max_residual,
             total_residual=covered.total_residual,
             weighted_distances=covered.weighted_distances,

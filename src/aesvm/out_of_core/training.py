@@ -285,10 +285,10 @@ class GatheredTrainer:
             own.rows[machine.support],
             machine.coefs[machine.support],
             machine.offsets,
-            machine.coefs,
+            machine.multipliers,
             kernel,
             self.formulation,
-            self.trainer.options.tol,
+            self.trainer.tol_of(own),
             self.trainer.run,
             n_summed=own.n_rows,
         )

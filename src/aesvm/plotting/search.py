@@ -23,13 +23,16 @@ class SearchDisplay:
     ----------
     scores : ndarray of shape (n_rows, n_columns)
         The best mean score of the candidates with such values, over all other parameters; nan where
-        there is none. After halving, the score of the last round that a candidate was in.
+        there is none. After halving, of the candidates with the most resources alone: scores on
+        fewer rows do not compare with theirs.
     row_values, column_values : list
         Of the parameters.
     row_name, column_name : str
     score_name : str
     best : tuple of int
         Where the candidate is that the search has found best, or that has the highest score.
+    eliminated : ndarray of bool of shape (n_rows, n_columns), default=None
+        Cells whose candidates halving has dropped before its last round. They are drawn in grey.
 
     Attributes
     ----------
@@ -59,6 +62,7 @@ class SearchDisplay:
     column_name: str
     score_name: str
     best: tuple[int, int]
+    eliminated: NDArray[np.bool_] | None = None
 
     @classmethod
     def from_search(
@@ -116,22 +120,22 @@ class SearchDisplay:
         columns = _distinct(params.get(column_name) for params in results["params"])
         scores = np.full((len(rows), len(columns)), np.nan)
         values = np.asarray(results[f"mean_test_{score}"], dtype=float)
-        rounds = np.asarray(results.get("iter", np.zeros(len(values))))
-        last = np.full(scores.shape, -1.0)
+        finalists = with_most_resources(results)
         places = [
             (_place(params.get(row_name), rows), _place(params.get(column_name), columns))
             for params in results["params"]
         ]
-        for at, value, of_round in zip(places, values, rounds, strict=True):
-            if of_round > last[at]:
-                scores[at], last[at] = value, of_round
-            elif of_round == last[at]:
-                scores[at] = np.fmax(scores[at], value)
-        number = int(np.argmax(np.where(np.isnan(values), -np.inf, values)))
+        tried, compared = np.zeros(scores.shape, dtype=bool), np.zeros(scores.shape, dtype=bool)
+        for at, value, is_finalist in zip(places, values, finalists, strict=True):
+            tried[at] = True
+            if is_finalist:
+                compared[at], scores[at] = True, np.fmax(scores[at], value)
+        number = int(np.argmax(np.where(finalists & ~np.isnan(values), values, -np.inf)))
         own = getattr(search, "refit", None) in (True, score) or score == "score"
         if own and hasattr(search, "best_index_"):
             number = search.best_index_
-        return cls(scores, rows, columns, row_name, column_name, score, places[number])
+        eliminated = None if finalists.all() else tried & ~compared
+        return cls(scores, rows, columns, row_name, column_name, score, places[number], eliminated)
 
     def plot(
         self,
@@ -145,6 +149,10 @@ class SearchDisplay:
         ax = axes_for(self, ax)
         from matplotlib.patches import Rectangle
 
+        if self.eliminated is not None:
+            grey = np.where(self.eliminated, 0.3, np.nan)
+            ax.imshow(grey, cmap="Greys", vmin=0.0, vmax=1.0, aspect="auto", origin="lower")
+            ax.set_title("grey: dropped before the last round", fontsize="medium")
         image = ax.imshow(self.scores, cmap=cmap, aspect="auto", origin="lower")
         ax.figure.colorbar(image, ax=ax, label=f"mean test {self.score_name}")
         ax.set_xticks(range(len(self.column_values)), [_text(v) for v in self.column_values])
@@ -174,6 +182,19 @@ class SearchDisplay:
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="red", lw=2))
         self.ax_, self.figure_, self.image_ = ax, ax.figure, image
         return self
+
+
+def with_most_resources(results: dict[str, Any]) -> NDArray[np.bool_]:
+    """The candidates whose scores compare: after halving, those with the most resources.
+
+    Examples
+    --------
+    >>> from aesvm.plotting.search import with_most_resources
+    >>> with_most_resources({"params": [{}, {}, {}], "n_resources": [10, 10, 30]})
+    array([False, False,  True])
+    """
+    n_resources = np.asarray(results.get("n_resources", np.zeros(len(results["params"]))))
+    return n_resources == n_resources.max(initial=0)
 
 
 def _axes(names: list[str], params: list[dict], x: str | None, y: str | None) -> tuple[str, str]:

@@ -7,6 +7,7 @@ and home), functions are compiled anew in every process, and one warning says so
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,12 +16,20 @@ from typing import Any
 import numba as nb
 from llvmlite import ir
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
 #: How functions are compiled, but for the cache.
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
 
 _warned = False
+
+if hasattr(os, "register_at_fork"):  # a fork waits until no thread compiles: a child could not
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 
 def jit(function: Callable) -> Callable:
@@ -51,8 +60,8 @@ class _Listener(event.Listener):
         ours = event.data["dispatcher"].py_func.__module__.startswith("aesvm.")
         if ours and not self.told:
             self.told = True
-            how_often = "in every process" if _warned else "once per machine"
-            self.tell(f"compiling ({how_often})")
+            kept = "in every process" if _warned else "cached on disk for later fits"
+            self.tell(f"compiling code that this kind of fit needs ({kept})")
 
     def on_end(self, event: Any) -> None:
         """Nothing is said of it."""
@@ -62,7 +71,7 @@ class _Listener(event.Listener):
 def told_of_compiling(tell: Callable[[str], None]) -> Iterator[None]:
     """A context in which ``tell`` gets a line where code of this package has to be compiled.
 
-    Where it comes from the cache, as it does after the first fit on a machine, nothing is said.
+    Where it comes from the cache, as it does after the first fit of its kind, nothing is said.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -277,6 +277,36 @@ class Progress:
         if time.perf_counter() - self.last_line > _EVERY:
             self.last_line = time.perf_counter()
             self.say(message)
+
+
+class Watched:
+    """Runs functions on threads, and looks at the clock before each call.
+
+    Where the work is to end, a call raises ``OutOfTimeError``.
+
+    Parameters
+    ----------
+    run : callable
+        ``map`` or a parallel one.
+    progress : Progress
+
+    Examples
+    --------
+    >>> from aesvm.runtime.progress import Silence, Watched
+    >>> list(Watched(map, Silence())(abs, [-1, 2]))
+    [1, 2]
+    """
+
+    def __init__(self, run: Callable, progress: Progress) -> None:
+        self.run = run
+        self.progress = progress
+
+    def __call__(self, function: Callable, items: Iterable) -> Iterator:
+        def one(item: Any) -> Any:
+            self.progress.check()
+            return function(item)
+
+        return self.run(one, items)
 
 
 class Silence(Progress):

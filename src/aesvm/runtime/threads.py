@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import threading
 import time
 import weakref
@@ -32,7 +33,8 @@ def _wait_for_threads() -> None:
     """
     end = time.monotonic() + _LAST_SECONDS
     for thread in list(_ALIVE):
-        thread.join(max(0.0, end - time.monotonic()))
+        if thread.is_alive():  # an interrupt may have fallen before its start
+            thread.join(max(0.0, end - time.monotonic()))
 
 
 class Threads:
@@ -47,6 +49,8 @@ class Threads:
     makes the context that each thread works in; who maps is in it already.
     """
 
+    n_started = 0  # of the class: an interrupt may fall into __init__, and __del__ follows
+
     def __init__(
         self,
         n_jobs: int | None,
@@ -55,7 +59,6 @@ class Threads:
         self.n_threads = effective_n_jobs(n_jobs)
         self.around = around
         self.maps: SimpleQueue[_Map | None] = SimpleQueue()
-        self.n_started = 0
         self.starting = threading.Lock()  # several threads may map at the same time
         # counts calls that somebody waits for: threads that look for strips leave at a new one
         self.calls = np.zeros(1, dtype=np.int64)
@@ -111,10 +114,11 @@ class Threads:
 
     def __exit__(self, *error: object) -> None:
         # after an interrupt, what is running is not waited for: its result is dropped
+        if self.n_started > 0:
+            self.calls += 1
         while self.n_started > 0:
             self.maps.put(None)
             self.n_started -= 1
-        self.calls += 1
 
     def __del__(self) -> None:
         self.__exit__()
@@ -174,8 +178,7 @@ class one_blas_thread:  # noqa: N801
     An interrupt may fall anywhere: what it leaves undone is done when this object goes.
     """
 
-    def __init__(self) -> None:
-        self.entered = False
+    entered = False
 
     def __enter__(self) -> None:
         self.entered = True
@@ -191,14 +194,16 @@ class one_blas_thread:  # noqa: N801
 
 
 class _Limit:
+    """How many ``one_blas_thread`` contexts there are, and what they have changed."""
+
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.inside: set[int] = set()
+        self.inside: dict[int, int] = {}  # contexts, and the thread that entered each
         self.before: list[tuple[Any, int]] = []  # kept until all of it is restored
 
     def set(self, one: int) -> None:
         with self.lock:
-            self.inside.add(one)
+            self.inside[one] = threading.get_ident()
             if len(self.inside) > 1:
                 return
             if not self.before:
@@ -208,10 +213,20 @@ class _Limit:
 
     def lift(self, one: int) -> None:
         with self.lock:
-            self.inside.discard(one)
-            if not self.inside and self.before:
-                self._set([count for _, count in self.before])
-                self.before = []
+            self.inside.pop(one, None)
+            self._restore()
+
+    def continue_in_child(self) -> None:
+        """After a fork, which has left but one thread: contexts of the others never end."""
+        this = threading.get_ident()
+        self.inside = {one: thread for one, thread in self.inside.items() if thread == this}
+        self._restore()
+        self.lock.release()
+
+    def _restore(self) -> None:
+        if not self.inside and self.before:
+            self._set([count for _, count in self.before])
+            self.before = []
 
     def _set(self, counts: list[int]) -> None:
         for (library, _), count in zip(self.before, counts, strict=True):
@@ -226,3 +241,10 @@ def _threadpools() -> ThreadpoolController:
 
 
 _limit = _Limit()
+
+if hasattr(os, "register_at_fork"):  # a child inherits the lock: no other thread may hold it then
+    os.register_at_fork(
+        before=_limit.lock.acquire,
+        after_in_parent=_limit.lock.release,
+        after_in_child=_limit.continue_in_child,
+    )

@@ -69,7 +69,6 @@ class _Memory(NamedTuple):
     n_chosen: NDArray[np.intp]  #: (2,), where each group ends in the working set
     part: _Dual  #: the variables of the working set
     block: Array  #: its kernel values
-    written: NDArray[np.bool_]  #: that all of these are
     slots: NDArray[np.intp]  #: of each variable, its line in the kernel rows; -1 where it has none
     n_kept: NDArray[np.intp]  #: (2,), lines of each class that are written
     moved: NDArray[np.intp]  #: variables whose coefficients changed
@@ -96,7 +95,6 @@ class _Memory(NamedTuple):
             n_chosen=numbers(2),
             part=_Dual(*np.empty((len(_Dual._fields), WORKING_SET))),
             block=np.empty(WORKING_SET**2),
-            written=np.ones(WORKING_SET, dtype=bool),
             slots=numbers(n),
             n_kept=numbers(2),
             moved=numbers(n),
@@ -135,14 +133,14 @@ def compiled_round(
     """
 
     def make(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
-        accounts = np.zeros((len(active), 3))
+        updates = np.zeros(len(active), dtype=np.intp)
         memory = _Memory.of(int(v.sizes.sum(axis=1).max()), rows.classes[0].shape[0])
         for a, number in enumerate(active.tolist()):
             first, second = (rows.classes[own] for own in pairs[number].tolist())
             n_first, n_second = first.shape[1], second.shape[1]
             start, n = int(v.classes[2 * number]), n_first + n_second
             each = v.coefs, v.slopes, v.linear, v.lower, v.upper, v.diag
-            _solve(
+            updates[a] = _solve(
                 _Dual(*(own[start : start + n] for own in each)),
                 np.array([n_first, n] if apart else [n]),
                 float(v.held[number]),
@@ -152,9 +150,8 @@ def compiled_round(
                 float(aims[a]),
                 int(most[a]),
                 memory,
-                accounts[a],
             )
-        return accounts[:, 0], accounts[:, 1]
+        return updates
 
     return make
 
@@ -175,8 +172,8 @@ def _kernel_rows(
 
 
 @jit
-def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory, account):
-    """Solve a dual.
+def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
+    """Solve a dual; returns the number of pair updates.
 
     Parameters
     ----------
@@ -195,8 +192,6 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory, 
     most : int
         Most pair updates.
     memory : _Memory
-    account : ndarray of shape (3,)
-        Receives the updates made, and what the objective fell by.
     """
     first, second = rows
     coefs, slopes, lower, upper, part = dual.coefs, dual.slopes, dual.lower, dual.upper, memory.part
@@ -206,7 +201,7 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory, 
     width, n_first = first.shape
     zero: Any = np.intp(0)  # no literal: add_rows would be compiled for that, too
     n_kept[0] = n_kept[1] = 0
-    updates, decrease = 0.0, 0.0
+    updates = 0
     for k in range(coefs.size):
         slots[k] = -1
     for c in range(recent.size):
@@ -267,14 +262,13 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory, 
                 part.lower[c], part.upper[c] = lower[k], upper[k]
                 for g in range(ends.size):
                     n_chosen[g] += k < ends[g]
-            update_pairs(
-                K, part.diag[:size], memory.written[:size], part.coefs[:size], part.slopes[:size],
-                part.lower[:size], part.upper[:size], n_chosen[: ends.size],
-                max(0.5 * aim, INNER * gap), most - int(updates), account,
+            done = update_pairs(
+                K, part.diag[:size], part.coefs[:size], part.slopes[:size], part.lower[:size],
+                part.upper[:size], n_chosen[: ends.size], max(0.5 * aim, INNER * gap),
+                most - updates,
             )  # fmt: skip
-            is_over = account[0] == 0.0
-            updates += account[0]
-            decrease += account[1]
+            is_over = done == 0
+            updates += done
             n_moved = 0
             for c in range(size):
                 k = chosen[c]
@@ -285,7 +279,7 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory, 
         if is_over:
             balance(coefs, lower, upper, n_first, held)
             n_moved = _move_all(coefs, dual.linear, slopes, moved, changes)
-    account[0], account[1] = updates, decrease
+    return updates
 
 
 @jit

@@ -20,18 +20,16 @@ HUGE = 1e300
 
 
 @jit
-def update_pairs(K, diag, written, coefs, slopes, lower, upper, ends, tol, limit, account):
+def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
     """Minimise until slopes in no group differ the wrong way by more than ``tol``.
 
-    It ends early where it comes to a row of K that is not written: to be called again.
+    Returns the number of updates.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
     diag : ndarray of shape (n,)
         Its diagonal.
-    written : ndarray of shape (n,)
-        Whether each row of K is.
     coefs, slopes : ndarray of shape (n,)
         A feasible b and its ``Kb + q``; both are brought up to date.
     lower, upper : ndarray of shape (n,)
@@ -40,9 +38,6 @@ def update_pairs(K, diag, written, coefs, slopes, lower, upper, ends, tol, limit
     tol : float
     limit : int
         Most updates.
-    account : ndarray of shape (3,)
-        Receives the number of updates, the decrease of the objective, and the row that is to be
-        written, -1 where there is none.
     """
     # Numba vectorises loops over slices that begin at zero, and no others
     n = coefs.size
@@ -57,8 +52,6 @@ def update_pairs(K, diag, written, coefs, slopes, lower, upper, ends, tol, limit
         no_fall[i] = 0.0 if coefs[i] > lower[i] else HUGE
     nothing: Any = np.intp(-1)  # no literal: _partner would be compiled for that, too
     updates = 0
-    decrease = 0.0
-    wanted = -1
     while updates < limit:
         gap = tol
         i = first = last = nothing
@@ -85,14 +78,8 @@ def update_pairs(K, diag, written, coefs, slopes, lower, upper, ends, tol, limit
                         break
         if i < 0:
             break
-        if not written[i]:
-            wanted = i
-            break
         j, eta = _partner(K[i], diag, slopes, no_fall, i, first, last, flat)
         if j < 0:
-            break
-        if not written[j]:
-            wanted = j
             break
         difference = slopes[j] - slopes[i]
         step = difference / max(eta, flat)
@@ -106,11 +93,8 @@ def update_pairs(K, diag, written, coefs, slopes, lower, upper, ends, tol, limit
         row_i, row_j = K[i], K[j]
         for k in range(n):
             slopes[k] += step * (np.float64(row_i[k]) - np.float64(row_j[k]))
-        decrease += step * (difference - 0.5 * eta * step)
         updates += 1
-    account[0] = updates
-    account[1] = decrease
-    account[2] = wanted
+    return updates
 
 
 @jit

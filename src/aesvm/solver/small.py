@@ -17,6 +17,7 @@ round is computed for all of them at once. ``small_rounds`` has the rounds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ from numpy.typing import NDArray
 
 from aesvm.kernels.expansion import rounding_of_sum
 from aesvm.solver.pair_updates import HUGE
+from aesvm.solver.scaling import best_multiples
+from aesvm.solver.stagnation import UPDATES_PER_VARIABLE, fall
 
 Array = NDArray[np.float64]
 
@@ -39,6 +42,7 @@ COLUMNS = (
     "dual",  # a lower bound on the primal
     "violators",
     "rounding",  # what the primal is off by, at most
+    "multiple",  # w is this multiple of the dual solution: 1, unless that was cut short
     "first_offset",
     "second_offset",  # zero where there is one
 )
@@ -46,14 +50,18 @@ COLUMNS = (
 #: Sums that differ by less, as a share of them, are the same.
 SAME_SUM = 1e-13
 
-#: As in ``smo``: pair updates of a round for each variable; how much smaller a gap is aimed at
-#: where the duality gap is too large, and the smallest share; rounds without a smaller gap, the
-#: share that the objective must still fall by in them, and how many are enough whatever it says.
-_UPDATES, _TIGHTER, _TIGHTEST = 50, 0.25, 1e-4
-_PATIENCE, _PROGRESS, _LONGEST_PATIENCE = 200, 1e-12, 5000
+#: As in ``smo``: pair updates of a round for each variable; and how much smaller a violation is
+#: aimed at where the duality gap is too large, down to which share of ``tol``.
+_UPDATES, _TIGHTER, _TIGHTEST = 50, 0.25, 1e-6
+
+_EPS = float(np.finfo(np.float64).eps)
 
 #: Sums of costs that differ by less, as a share of them, are the same.
 _FLAT = 1e-10
+
+#: An intercept below this share of the scores is rounding; one of zero takes the place of one that
+#: is not known better, where the objective rises by no more than the second share.
+UNBIASED, UNCHANGED = 1e-10, 1e-5
 
 #: Kernel values are taken to be right to this share, where a squared norm came out negative.
 _NINE_DIGITS = 1e-9
@@ -133,15 +141,17 @@ class PairVariables(NamedTuple):
 
 
 #: A round takes the variables, the numbers of some duals, and for each the gap to come to and the
-#: most pair updates. It brings coefficients and slopes up to date, and returns for each dual the
-#: updates made and what its objective fell by.
-Round = Callable[[PairVariables, NDArray[np.intp], Array, NDArray[np.intp]], tuple[Array, Array]]
+#: most pair updates. It brings coefficients and slopes up to date, and returns the updates made for
+#: each dual.
+Round = Callable[[PairVariables, NDArray[np.intp], Array, NDArray[np.intp]], NDArray[np.intp]]
 
 
 def solve_small(
     variables: PairVariables, loss: TwoClasses, accuracy: Accuracy, make_round: Round
 ) -> Array:
     """Solve several duals; returns what is told of each, shape (n_duals, len(COLUMNS)).
+
+    Where a solve has not converged, w is the best multiple of its dual solution.
 
     Parameters
     ----------
@@ -151,76 +161,179 @@ def solve_small(
     accuracy : Accuracy
     make_round : callable
     """
-    tol = accuracy.tol
+    tol = tolerances(variables, loss, accuracy.tol)
     n, n_rows = len(variables.sizes), variables.sizes.sum(axis=1)
     told = np.zeros((n, len(COLUMNS)))
-    n_iter, waited = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp)
-    limit = np.full(n, accuracy.limit)
-    aim, least, fallen, then = np.full(n, tol), np.full(n, HUGE), np.zeros(n), np.zeros(n)
-    active = np.arange(n)
+    n_iter, limit, aim = np.zeros(n, dtype=np.intp), np.full(n, accuracy.limit), tol.copy()
+    active, stagnation = np.arange(n), _Stagnations(variables)
     while len(active):
         most = np.minimum(limit - n_iter, _UPDATES * n_rows)[active]
-        updates, decrease = make_round(variables, active, aim[active], most)
-        n_iter[active] += updates.astype(np.intp)
-        fallen[active] += decrease
+        updates = make_round(variables, active, aim[active], most)
+        n_iter[active] += updates
         limit[active[updates == 0]] = 0  # no pair can move
         gap = variables.gaps(loss.apart)
-        waited[active] += 1
-        smaller = gap < least
-        least, then = np.where(smaller, gap, least), np.where(smaller, fallen, then)
-        waited[smaller] = 0
-        over = (n_iter >= limit) | accuracy.one_round | (waited >= _LONGEST_PATIENCE)
-        over |= (waited >= _PATIENCE) & (fallen - then <= _PROGRESS * fallen)
+        over = (n_iter >= limit) | accuracy.one_round | stagnation.are_reached(variables, active)
         found = active[(gap <= aim)[active] | over[active]]
         if len(found) == 0:
             continue
         told[found] = account(variables, loss, accuracy)[found]
-        primal, dual = 0.5 * told[:, 4] + told[:, 6], -told[:, 1]
-        # a dual of zero is no multiple of an infinite tolerance
-        short = primal - dual > accuracy.duality_tol * np.maximum(np.abs(dual), 1.0 / HUGE)
+        objective = 0.5 * told[:, 4] + told[:, 6]
+        proven_gap = objective + told[:, 9] - told[:, 7]
+        # an objective of zero is no multiple of an infinite tolerance
+        short = proven_gap > accuracy.duality_tol * np.maximum(np.abs(objective), 1.0 / HUGE)
         aim[found] *= _TIGHTER
-        while (reached := (gap[found] <= aim[found]) & (aim[found] >= _TIGHTEST * tol)).any():
+        while (reached := (gap <= aim)[found] & (aim >= _TIGHTEST * tol)[found]).any():
             aim[found[reached]] *= _TIGHTER
-        least[found], waited[found] = HUGE, 0
         told[found, 0], told[found, 2] = n_iter[found], gap[found]
         told[found, 3] = ((gap <= tol) & ~short)[found]
         ended = np.zeros(n, dtype=bool)
         ended[found] = (over | ~short | (aim < _TIGHTEST * tol))[found]
         active = active[~ended[active]]
+    cut = told[:, 3] == 0.0
+    if cut.any():
+        multiples = best_multiples(
+            lambda t: _Primal.of(variables, loss, t).objective, n, len(variables.coefs)
+        )
+        told[cut, 4:] = account(variables, loss, accuracy, multiples)[cut, 4:]
     return told
 
 
-def account(variables: PairVariables, loss: TwoClasses, accuracy: Accuracy) -> Array:
-    """All that solutions are told by, but how they were found."""
-    sizes, side, bounds, coefs = variables.sizes, variables.side, variables.bounds, variables.coefs
+def tolerances(variables: PairVariables, loss: TwoClasses, tol: float) -> Array:
+    """The violation that each dual is solved to; see ``machines.formulation.tol_of``."""
+    n_rows = variables.sizes.sum(axis=1)
+    if loss.slope == 0.0:
+        return np.full(len(n_rows), tol)
+    means = np.add.reduceat(variables.bounds, variables.classes[::2]) / n_rows
+    return tol * np.minimum(1.0, means)
+
+
+class _Primal(NamedTuple):
+    """Primal solutions of several duals, whose w are multiples of the dual ones."""
+
+    scores: Array
+    squared_norm: Array  #: of each dual
+    held: Array  #: of each group of variables whose sum is held
+    offsets: Array  #: of each group
+    inside: Array  #: how far each row is inside its margin; negative outside
+    losses: Array
+    paid: Array  #: of each dual, the losses times their costs
+    by_offsets: Array  #: of each dual, what F has of each offset
+
+    @property
+    def objective(self) -> Array:
+        return 0.5 * self.squared_norm + self.paid + self.by_offsets.sum(axis=1)
+
+    @classmethod
+    def of(cls, variables: PairVariables, loss: TwoClasses, multiples: Array) -> _Primal:
+        sizes, side, bounds = variables.sizes, variables.side, variables.bounds
+        duals, groups = variables.classes[::2], variables.groups(loss.apart)
+        n_groups = len(groups) // len(sizes)
+        times = np.repeat(multiples, sizes.sum(axis=1))
+        scores = times * (variables.slopes - variables.linear)
+        own, ways = loss.kinks[side] - loss.signs[side] * scores, loss.ways[side]
+        held = np.repeat(variables.held, n_groups)
+        in_group = np.diff(groups, append=len(bounds))
+        norms = np.add.reduceat(times * variables.coefs * scores, duals)
+
+        def at(offsets: Array) -> _Primal:
+            inside = (own - np.repeat(offsets, in_group)) * ways
+            losses = np.maximum(inside, 0.0)
+            paid = np.add.reduceat(bounds * losses, duals)
+            by_offsets = (held * offsets).reshape(len(sizes), n_groups)
+            return cls(scores, norms, held, offsets, inside, losses, paid, by_offsets)
+
+        best = at(best_offsets(own, ways * bounds, held, groups))
+        largest = np.maximum.reduceat(np.abs(scores), duals)
+        intercepts = _unknown_intercepts(best.offsets, variables, loss, largest)
+        if not intercepts.any():
+            return best
+        signs = np.array([1.0, -1.0] if loss.apart else [1.0])
+        zero = at(best.offsets - np.outer(intercepts, signs).ravel())
+        same = zero.objective - best.objective <= UNCHANGED * np.abs(best.objective)
+        return at(np.where(np.repeat(same, n_groups), zero.offsets, best.offsets))
+
+
+def _unknown_intercepts(
+    offsets: Array, variables: PairVariables, loss: TwoClasses, largest: Array
+) -> Array:
+    """The intercepts of duals that may as well be zero, and zero for others.
+
+    See ``machines.formulation.unbiased_offsets``; ``largest`` are the largest scores.
+    """
+    first, second = offsets.reshape(len(largest), -1)[:, [0, -1]].T
+    intercepts = 0.5 * (first - second) if loss.apart else first
+    width = -0.5 * (first + second) if loss.apart else 1.0
+    known_to = np.maximum(variables.gaps(loss.apart), UNBIASED * np.maximum(width, largest))
+    return np.where(np.abs(intercepts) <= known_to, intercepts, 0.0)
+
+
+class _Stagnations:
+    """The rule of ``stagnation``, for each of several duals: a round is an iteration.
+
+    Slopes are computed anew in every round, so the first one tells where the objective begins.
+    """
+
+    def __init__(self, variables: PairVariables) -> None:
+        self.sizes, self.duals = variables.sizes.sum(axis=1), variables.classes[::2]
+        self.window = UPDATES_PER_VARIABLE // _UPDATES  # a round has up to _UPDATES of each
+        self.n_rounds = np.full(len(self.sizes), -1)
+        self.coefs, self.slopes = variables.coefs.copy(), variables.slopes.copy()
+
+    def are_reached(self, v: PairVariables, active: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Count a round of some duals: which have fallen too little in a window that it ends."""
+        self.n_rounds[active] += 1
+        begins, ends = self.n_rounds == 0, self.n_rounds >= self.window
+        reached = np.zeros(len(self.sizes), dtype=bool)
+        if ends.any():
+            by_dual = partial(np.add.reduceat, indices=self.duals)
+            lengths = np.sqrt(np.abs(v.diag))
+            seen = (self.coefs, v.coefs), (self.slopes, v.slopes)
+            fell, rounding = fall(*seen, lengths, _EPS, by_dual)
+            reached = ends & ~(fell > rounding)
+            self.n_rounds[ends] = 0
+        if begins.any() or ends.any():
+            here = np.repeat(begins | ends, self.sizes)
+            self.coefs[here], self.slopes[here] = v.coefs[here], v.slopes[here]
+        return reached
+
+
+def account(
+    variables: PairVariables,
+    loss: TwoClasses,
+    accuracy: Accuracy,
+    multiples: Array | float = 1.0,
+) -> Array:
+    """All that solutions are told by, but how they were found.
+
+    ``multiples``: of the dual solutions, for w.
+    """
+    sizes, bounds, coefs = variables.sizes, variables.bounds, variables.coefs
     duals, n_rows = variables.classes[::2], sizes.sum(axis=1)
-    groups = variables.groups(loss.apart)
-    n_groups = len(groups) // len(sizes)
-    scores, alphas = variables.slopes - variables.linear, np.abs(coefs)
-    norm = np.add.reduceat(coefs * scores, duals)
+    n_groups = len(variables.groups(loss.apart)) // len(sizes)
+    multiples = np.broadcast_to(multiples, len(sizes))
+    dual_scores, alphas = variables.slopes - variables.linear, np.abs(coefs)
+    norm = np.add.reduceat(coefs * dual_scores, duals)
     size = np.add.reduceat(alphas, duals)
     gain = -np.add.reduceat(coefs * variables.linear, duals)
     largest = np.maximum.reduceat(np.abs(variables.diag), duals)
-    own, ways = loss.kinks[side] - loss.signs[side] * scores, loss.ways[side]
     off = size * (accuracy.rounding + n_rows * accuracy.unit)
-    held = np.repeat(variables.held, n_groups)
-    offsets = best_offsets(own, ways * bounds, held, groups)
-    in_group = np.diff(groups, append=len(coefs))
-    inside = (own - np.repeat(offsets, in_group)) * ways
-    losses = np.maximum(inside, 0.0)
-    paid = np.add.reduceat(bounds * losses, duals)
-    by_offsets = (held * offsets).reshape(len(sizes), n_groups)
-    sums = paid + np.abs(by_offsets).sum(axis=1)
-    paid += by_offsets.sum(axis=1)
+    primal = _Primal.of(variables, loss, multiples)
+    inside, losses = primal.inside, primal.losses
+    in_group = np.diff(variables.groups(loss.apart), append=len(coefs))
+    sums = primal.paid + np.abs(primal.by_offsets).sum(axis=1)
+    paid = primal.paid + primal.by_offsets.sum(axis=1)
     gains = abs(loss.linear)
     # what each loss is the difference of, and its own size
-    parts = gains + np.abs(scores) + np.abs(np.repeat(offsets, in_group)) + 2.0 * np.abs(inside)
-    moved = np.repeat(off, n_rows) + rounding_of_sum(0, parts)
+    parts = gains + np.abs(primal.scores) + np.abs(np.repeat(primal.offsets, in_group))
+    parts += 2.0 * np.abs(inside)
+    moved = np.repeat(multiples * off, n_rows) + rounding_of_sum(0, parts)
     can_pay = np.where(inside > -moved, bounds, 0.0)
     may_pay = np.add.reduceat(can_pay, duals)
-    products, units = np.add.reduceat(np.abs(coefs * scores), duals), np.add.reduceat(losses, duals)
-    violates = (alphas < (1.0 - accuracy.at_bound) * bounds) & (inside > accuracy.tol)
-    violates |= (alphas > accuracy.at_bound * bounds) & (inside < -accuracy.tol)
+    products = np.add.reduceat(np.abs(coefs * dual_scores), duals)
+    units = np.add.reduceat(losses, duals)
+    tol = np.repeat(tolerances(variables, loss, accuracy.tol), n_rows)
+    violates = (alphas < (1.0 - accuracy.at_bound) * bounds) & (inside > tol)
+    violates |= (alphas > accuracy.at_bound * bounds) & (inside < -tol)
     n_terms = n_rows + accuracy.n_terms
     # a norm that is larger makes the dual smaller: it stays a bound
     longest = norm + off * size + rounding_of_sum(n_terms, products)
@@ -233,14 +346,17 @@ def account(variables: PairVariables, loss: TwoClasses, accuracy: Accuracy) -> A
     np.divide(gain, longest, out=share, where=(variables.held == 0.0) & (longest > gain))
     told = np.zeros((len(sizes), len(COLUMNS)))
     told[:, 1] = 0.5 * norm - gain
-    told[:, 4] = norm
-    told[:, 5] = np.where(norm >= 0.0, 0.0, _NINE_DIGITS * size * size * largest)
+    told[:, 4] = primal.squared_norm
+    squared = np.square(multiples)
+    told[:, 5] = np.where(norm >= 0.0, 0.0, squared * _NINE_DIGITS * size * size * largest)
     told[:, 6] = paid
     told[:, 7] = share * (gain - 0.5 * share * longest) - below
     told[:, 8] = np.add.reduceat(violates.astype(np.intp), duals)
-    told[:, 9] = off * (may_pay + 0.5 * size) + rounding_of_sum(n_terms, products + sums, units)
+    told[:, 9] = multiples * off * (may_pay + 0.5 * multiples * size)
+    told[:, 9] += rounding_of_sum(n_terms, squared * products + sums, units)
     told[:, 9] += rounding_of_sum(0, np.add.reduceat(can_pay * parts, duals))
-    told[:, 10 : 10 + n_groups] = offsets.reshape(len(sizes), n_groups)
+    told[:, 10] = multiples
+    told[:, 11 : 11 + n_groups] = primal.offsets.reshape(len(sizes), n_groups)
     return told
 
 

@@ -53,13 +53,13 @@ def round_of_blocks(blocks: Blocks, places: NDArray[np.intp], apart: bool, value
     """
 
     def make(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
-        accounts, n = np.empty((len(active), 2)), v.sizes.sum(axis=1).max()
+        updates = np.empty(len(active), dtype=np.intp)
         _round_of_blocks(
             *blocks, places, v.sizes, v.classes, active, np.empty(2 if apart else 1, dtype=np.intp),
-            v.held, v.linear, v.diag, v.lower, v.upper, aims, most, values, np.ones(n, dtype=bool),
-            v.coefs, v.slopes, np.empty(3), accounts,
+            v.held, v.linear, v.diag, v.lower, v.upper, aims, most, values, v.coefs, v.slopes,
+            updates,
         )  # fmt: skip
-        return accounts.T
+        return updates
 
     return make
 
@@ -82,11 +82,9 @@ def _round_of_blocks(
     aims,
     most,
     values,
-    written,
     coefs,
     slopes,
-    account,
-    accounts,
+    updates,
 ):
     for a in range(active.size):
         number = active[a]
@@ -100,11 +98,9 @@ def _round_of_blocks(
             balance(own, low, high, n_first, held[number])
             _add_up(K, own, linear[start], n_first, at)
             if not is_last:
-                update_pairs(
-                    K, diag[start:][:n], written[:n], own, at, low, high, ends,
-                    0.5 * aims[a], most[a], account,
-                )  # fmt: skip
-        accounts[a, 0], accounts[a, 1] = account[0], account[1]
+                updates[a] = update_pairs(
+                    K, diag[start:][:n], own, at, low, high, ends, 0.5 * aims[a], most[a]
+                )
 
 
 @jit
@@ -169,11 +165,11 @@ def round_of_working_sets(lines: Callable[[int], Lines], apart: bool, values: Ar
     """
 
     def make(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
-        updates, decrease = np.zeros(len(active)), np.zeros(len(active))
+        updates = np.zeros(len(active), dtype=np.intp)
         for a, number in enumerate(active.tolist()):
             one = _WorkingSets(v, number, lines(number), apart, values)
-            updates[a], decrease[a] = one.solve(aims[a], int(most[a]))
-        return updates, decrease
+            updates[a] = one.solve(aims[a], int(most[a]))
+        return updates
 
     return make
 
@@ -196,9 +192,10 @@ class _WorkingSets:
         self.n_kept = 0
         self.recent = np.empty(0, dtype=np.intp)
 
-    def solve(self, aim: float, most: int) -> tuple[int, float]:
-        updates, decrease = 0, 0.0
-        account, block = np.empty(3), np.empty(WORKING_SET**2)
+    def solve(self, aim: float, most: int) -> int:
+        """Pair updates made."""
+        updates = 0
+        block = np.empty(WORKING_SET**2)
         self._anew()
         while True:
             chosen, gap = self._choose()
@@ -209,10 +206,9 @@ class _WorkingSets:
             self.lines.square(chosen, K)
             before = self.coefs[chosen]
             coefs, slopes = before.copy(), self.slopes[chosen]
-            update_pairs(
+            done = update_pairs(
                 K,
                 self.diag[chosen],
-                np.ones(n, dtype=bool),
                 coefs,
                 slopes,
                 self.lower[chosen],
@@ -220,19 +216,17 @@ class _WorkingSets:
                 np.searchsorted(chosen, self.ends),
                 max(0.5 * aim, INNER * gap),
                 most - updates,
-                account,
             )
-            if account[0] == 0:
+            if done == 0:
                 break
-            updates += int(account[0])
-            decrease += float(account[1])
+            updates += done
             self.coefs[chosen] = coefs
             changes = coefs - before
             moved = np.flatnonzero(changes)
             self._add(chosen[moved], changes[moved])
         balance(self.coefs, self.lower, self.upper, self.n_first, self.held)
         self._anew()
-        return updates, decrease
+        return updates
 
     def _anew(self) -> None:
         self.slopes[:] = self.linear

@@ -21,12 +21,18 @@ are looked at again. Where few are left, or were few from the start, the working
 Scores are brought up to date, not computed anew, so what rounding leaves of coefficients that were
 once large stays in them. Where all that was ever added may have left more than a tenth of ``tol``,
 they are computed anew before the end.
+
+A solve ends when it has reached ``tol``, at ``max_iter``, when ``watch`` says so, or when it
+stagnates (``stagnation``) with all variables in play and all scores as good as new. Beyond ``tol``,
+for a smaller duality gap, it takes up to ``EXTRA`` times the pair updates so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import isqrt
+from sys import maxsize
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +47,11 @@ from aesvm.solver.choosing import (
     most_violating,
     possible_moves,
 )
+from aesvm.solver.free_variables import newton_step
+from aesvm.solver.interior_point import solve_interior
 from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.row_cache import RowCache
+from aesvm.solver.stagnation import Stagnation, fall
 from aesvm.solver.state import DualState, Edge, Known, PreparedVariables, Solution
 
 #: Variables solved for together.
@@ -59,18 +68,23 @@ _HELD, _ALWAYS_HELD = 4, 2
 #: Pair updates of a working set, per variable: what bounds the time between two rounds.
 UPDATES = 50
 
+#: Newton steps after pair updates that were slow.
+_NEWTON_STEPS = 3
+
+#: An interior-point method is tried once n variables have had this share of n^2 slow pair updates,
+#: which take about as long; again after four times as many. Its matrices take some 100 MB at most.
+_INTERIOR_AFTER, _MOST_INTERIOR = 0.25, 2048
+
 #: Rounds that a variable rests before it is left out, and the share of them worth the copying.
 REST, SHRINK = 4, 0.3
 
-#: How much smaller a gap is aimed at where the duality gap is too large, and the smallest share.
-TIGHTER, TIGHTEST = 0.25, 1e-4
+#: How much smaller a violation is aimed at where the duality gap is too large, and the smallest
+#: share of ``tol``: where the optimum is zero, no duality gap is small beside it.
+TIGHTER, TIGHTEST = 0.25, 1e-6
 
-#: Rounds without a smaller gap, and the share the objective must still fall by in them.
-_PATIENCE, _PROGRESS = 200, 1e-12
-
-#: Rounds without a smaller gap that are enough whatever the objective says: where rounding decides,
-#: each pair of a circle claims to lower it.
-_LONGEST_PATIENCE = 5000
+#: Pair updates for that: this multiple of those up to ``tol``, or of those of a window of
+#: ``stagnation`` where these are more.
+EXTRA = 4
 
 
 def minimize(
@@ -86,6 +100,7 @@ def minimize(
     prepared: PreparedVariables | None = None,
     tol: float = 1e-3,
     duality_tol: float | None = None,
+    finest: float = 0.0,
     max_iter: int = -1,
     cache_bytes: int = 200_000_000,
     shrinking: bool = True,
@@ -114,8 +129,10 @@ def minimize(
     duality_tol : float, default=None
         Largest duality gap, relative to the objective; where that is not reached at ``tol``, a
         smaller one is aimed at. The kernel must be positive semidefinite.
+    finest : float, default=0.0
+        The smallest violation to aim at for that: kernel values are precise enough for no less.
     max_iter : int, default=-1
-        Most pair updates, LIBSVM's iterations; -1 stands for ``max(10_000_000, 100 * n)``.
+        Most pair updates, LIBSVM's iterations; -1 for no limit.
     cache_bytes : int, default=200_000_000
         For rows of the kernel matrix; none are kept of dense rows with few features.
     shrinking : bool, default=True
@@ -140,63 +157,40 @@ def minimize(
     if prepared is None:
         prepared = PreparedVariables.of(kernel, rows, groups)
     problem = DualState(kernel, prepared, signs, linear, bounds, start, known, run)
-    limit = max(10_000_000, 100 * len(rows)) if max_iter == -1 else max_iter
-    active = _Active(problem, np.arange(len(rows)), cache_bytes)
-    patience = Patience()
+    limit = maxsize if max_iter == -1 else max_iter
+    stagnation = Stagnation(len(rows), problem.unit)
+    active = _Active(problem, np.arange(len(rows)), cache_bytes, stagnation)
     n_iter = 0
     aim = tol
+
+    def is_over() -> bool:
+        return watch is not None and bool(watch(max(gap, 0.0), n_iter, problem.n_evaluations))
+
     while True:
         edges = active.edges()
         gap = max((edge.gap for edge in edges), default=0.0)
-        if watch is not None and watch(max(gap, 0.0), n_iter, problem.n_evaluations):
+        if is_over():
             limit = n_iter
-        stalled = patience.is_over(gap)
-        if gap <= aim or n_iter >= limit or stalled:
-            if not active.rejoin() or n_iter >= limit:
-                if active.refresh(aim) and n_iter < limit and not stalled:
-                    continue
-                if n_iter >= limit or stalled or not problem.is_short_of(duality_tol):
-                    break
-                aim *= TIGHTER
-                if aim < TIGHTEST * tol:
-                    break
-            # without progress, leaving out and taking up again would go on for ever
-            shrinking = patience.renew() and shrinking and not stalled
+        ended, stalled = n_iter >= limit, stagnation.count_iteration(active.state, n_iter)
+        if gap <= aim or ended or stalled:
+            rejoined = active.rejoin()
+            if rejoined and not ended:
+                shrinking = shrinking and not stalled
+                continue
+            if active.refresh(aim) and not ended and stagnation.n_windows < 2:
+                continue
+            next_aim = TIGHTER * aim
+            is_too_fine = next_aim < max(finest, TIGHTEST * tol)
+            if ended or stalled or is_too_fine or not problem.is_short_of(duality_tol):
+                break
+            if aim == tol:
+                limit = min(limit, n_iter + EXTRA * max(n_iter, stagnation.most_updates))
+            aim = next_aim
             continue
         if shrinking:
             edges = active.shrink(edges)
-        done, decrease = active.improve(edges, aim, limit - n_iter)
-        n_iter += done
-        patience.count(decrease)
+        n_iter += active.improve(edges, aim, limit - n_iter, is_over)
     return problem.solution(n_iter, tol, duality_tol)
-
-
-class Patience:
-    """Tells when neither the gap nor the objective gets any smaller."""
-
-    def __init__(self) -> None:
-        self.best, self.rounds = np.inf, 0
-        self.total = self.at_best = self.at_renewal = 0.0
-
-    def count(self, decrease: float) -> None:
-        self.rounds += 1
-        self.total += decrease
-
-    def is_over(self, gap: float) -> bool:
-        if gap < self.best:
-            self.best, self.rounds, self.at_best = gap, 0, self.total
-        if self.rounds >= _LONGEST_PATIENCE:
-            return True
-        return self.rounds >= _PATIENCE and not self._fell(self.at_best)
-
-    def renew(self) -> bool:
-        """Begin anew: whether the objective has fallen since the last time."""
-        fell = self._fell(self.at_renewal)
-        self.best, self.rounds, self.at_renewal = np.inf, 0, self.total
-        return fell
-
-    def _fell(self, since: float) -> bool:
-        return self.total - since > _PROGRESS * self.total
 
 
 class _Active:
@@ -206,8 +200,16 @@ class _Active:
     room for.
     """
 
-    def __init__(self, problem: DualState, variables: NDArray[np.intp], cache_bytes: int) -> None:
+    def __init__(
+        self,
+        problem: DualState,
+        variables: NDArray[np.intp],
+        cache_bytes: int,
+        stagnation: Stagnation,
+    ) -> None:
         self.problem = problem
+        self.stagnation = stagnation
+        self.interior_after = _INTERIOR_AFTER
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
         n = len(variables) + 1
         self.workspace = np.empty(n), np.empty(n, dtype=np.intp)  # for choosing
@@ -234,15 +236,23 @@ class _Active:
         self.coefs = problem.coefs[variables]
         self.linear = problem.linear[variables]
         self.lower, self.upper = problem.lower[variables], problem.upper[variables]
+        self.lengths = problem.lengths[variables]
         self.moves = possible_moves(self.coefs, self.lower, self.upper)
         self.slopes = np.empty(len(variables))  # written by ``edges``
         self.spans = problem.spans(variables)
         self.rest = np.zeros(len(variables), dtype=np.int8)
         self.recent = np.empty(0, dtype=np.intp)
+        self.stagnation.follow(*self.state()[:2])
+
+    def state(self) -> tuple[Any, Any, Any]:
+        """What ``stagnation`` follows: coefficients, slopes and the lengths of rows."""
+        scores = self.scores if self.by_row else self.scores[self.at]
+        return self.coefs, scores + self.linear, self.lengths
 
     def _hold(self, gram: NDArray | None = None) -> None:
         """Hold all kernel values, where they are few."""
         self.gram = gram
+        self.n_slow_updates = 0
         if gram is None and self._are_few():
             self.gram = self.problem.kernel.square(self.problem.rows[self.points])
             self.problem.n_evaluations += self.gram.size // 2
@@ -254,6 +264,7 @@ class _Active:
         return always or len(self.variables) <= self.most_held
 
     def _leave(self) -> None:
+        self.stagnation.count(*self.state())
         self.problem.coefs[self.variables] = self.coefs
         self.problem.scores[self.points] = self.scores
 
@@ -264,6 +275,7 @@ class _Active:
         self._leave()
         self.problem.refresh()
         self.scores = self.problem.scores[self.points]
+        self.stagnation.follow(*self.state()[:2])
         return True
 
     def edges(self) -> list[Edge]:
@@ -280,10 +292,12 @@ class _Active:
             edges.append(Edge(part, lowest, highest))
         return edges
 
-    def improve(self, edges: list[Edge], tol: float, limit: int) -> tuple[int, float]:
+    def improve(
+        self, edges: list[Edge], tol: float, limit: int, is_over: Callable[[], bool]
+    ) -> int:
         """Solve for a working set, and bring all scores up to date.
 
-        Returns the number of pair updates and the decrease of the objective.
+        Returns the number of pair updates.
         """
         tol = 0.5 * tol
         if self.gram is None:
@@ -297,11 +311,14 @@ class _Active:
                 block = block[np.ix_(self.at, self.at)]
         coefs, slopes = self.coefs[chosen], self.slopes[chosen]
         ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in edges])
-        account = np.empty(3)
-        limit = min(limit, UPDATES * min(len(chosen), _ALWAYS_HELD * WORKING_SET))
+        # a bound on the time between two looks at the clock
+        many = UPDATES * min(len(chosen), _ALWAYS_HELD * WORKING_SET)
         lower, upper = self.lower[chosen], self.upper[chosen]
-        diag, written = block.diagonal().astype(np.float64), np.ones(len(chosen), dtype=bool)
-        update_pairs(block, diag, written, coefs, slopes, lower, upper, ends, tol, limit, account)
+        diag = block.diagonal().astype(np.float64)
+        limits = ends, tol, min(limit, many)
+        n_updates = update_pairs(block, diag, coefs, slopes, lower, upper, *limits)
+        if n_updates == many:  # pair updates are slow here
+            self._leap(block, coefs, slopes, lower, upper, ends, n_updates, is_over)
         changes = coefs - self.coefs[chosen]
         self.coefs[chosen] = coefs
         self.moves[chosen] = possible_moves(coefs, lower, upper)
@@ -313,7 +330,41 @@ class _Active:
             self._update(points, total)
         else:
             add_rows(self.gram, points, total, 0, self.scores)
-        return int(account[0]), float(account[1])
+        return n_updates
+
+    def _leap(
+        self,
+        block: NDArray,
+        coefs: NDArray[np.float64],
+        slopes: NDArray[np.float64],
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        ends: NDArray[np.intp],
+        n_updates: int,
+        is_over: Callable[[], bool],
+    ) -> None:
+        """Move many variables at once, where pair updates are slow.
+
+        Once they have taken about as long as an interior-point method would, that is tried, where
+        the working set is all variables in play.
+        """
+        n = len(coefs)
+        self.n_slow_updates += n_updates
+        is_due = self.n_slow_updates >= self.interior_after * n * n
+        if self.gram is not None and n <= _MOST_INTERIOR and is_due:
+            self.n_slow_updates, self.interior_after = 0, 4.0 * self.interior_after
+            # with what variables that are left out add to the slopes
+            linear = slopes - block @ coefs if self.left_out else self.linear
+            found = solve_interior(block, linear, coefs, lower, upper, ends, is_over)
+            if found is not None:
+                after = block @ found + linear
+                seen = (coefs, found), (slopes, after)
+                fell, _ = fall(*seen, self.lengths, self.problem.unit)
+                if fell > 0.0:
+                    coefs[:], slopes[:] = found, after
+        for _ in range(_NEWTON_STEPS):
+            if is_over() or not newton_step(block, coefs, slopes, lower, upper, ends):
+                break
 
     def _working_set(self, edges: list[Edge]) -> NDArray[np.intp]:
         stay = self.recent[: WORKING_SET // 2]

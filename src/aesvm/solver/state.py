@@ -124,6 +124,8 @@ class DualState:
         self.lower, self.upper = np.minimum(ends, 0.0), np.maximum(ends, 0.0)
         self.coefs = np.zeros(n)
         self.scores = np.zeros(len(self.rows))
+        #: Square roots of the diagonal of the kernel matrix, of each variable.
+        self.lengths = np.sqrt(np.abs(kernel.diag(self.rows)).astype(np.float64))[self.at]
         self.n_evaluations = 0
         self.total_moved = 0.0  # all that coefficients have moved, which scores were rounded after
         self.crew = Crew(run)
@@ -161,6 +163,11 @@ class DualState:
             return False
         unit = float(np.finfo(np.float64).eps) * self.kernel.bound(self.rows)
         return unit * self.total_moved > 0.1 * tol
+
+    @property
+    def unit(self) -> float:
+        """Relative rounding of kernel values."""
+        return float(np.finfo(self.kernel.dtype).eps)
 
     def by_point(self) -> NDArray[np.float64]:
         return np.bincount(self.at, self.coefs, len(self.rows)).astype(np.float64, copy=False)
