@@ -356,7 +356,7 @@ def test_each_fit_of_a_search_is_limited(search, limited, n_jobs):
 )
 def test_a_limit_that_would_be_ignored_is_refused(whole):
     X, y = rows(200)
-    message = rf"TimeLimit\(2\) was set on {type(whole).__name__}, which .*on a pipeline whose last step"
+    message = rf"TimeLimit\(2\) was set on {type(whole).__name__}, which .*whose last step is one"
     with pytest.raises(ValueError, match=message):
         whole.set_callbacks(TimeLimit(2)).fit(X, y)
     if hasattr(whole, "transform"):
