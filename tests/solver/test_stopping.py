@@ -14,7 +14,7 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from aesvm import AESVC, AENuSVC, AEOneClassSVM, TimeLimit
+from aesvm import AESVC, AENuSVC, AENuSVR, AEOneClassSVM, TimeLimit
 from aesvm.kernels import kernel_matrix
 from aesvm.solver import smo
 from aesvm.solver.free_variables import newton_step
@@ -143,6 +143,19 @@ def test_newton_steps_lower_the_objective_and_stay_feasible(seed):
     was, now = (0.5 * one @ K @ one + q @ one for one in (before, b))
     assert now <= was + 1e-12 * abs(was)
     assert fell or np.array_equal(b, before)
+
+
+@pytest.mark.parametrize("seed", [8, 9])
+def test_newton_steps_of_a_kernel_of_low_rank_keep_the_sums(seed):
+    """Three features and a linear kernel: its matrix cannot be factorised without a remedy."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(160, 3))
+    X[np.abs(X) < 0.3] = 0.0
+    y = 0.3 * np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.2 * random.normal(size=160)
+    model = AENuSVR(kernel="linear", nu=0.23, C=10.0, tol=1e-6, refine="exact").fit(
+        X[:120], y[:120]
+    )
+    assert_allclose(np.abs(model.dual_coef_).sum(), 0.23 * 10.0 * 120, rtol=1e-12)
 
 
 def test_the_best_multiple_is_no_worse_than_any_other():

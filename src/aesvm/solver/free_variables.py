@@ -109,6 +109,8 @@ def _minimum(
         return None
     change = pins.copy()
     change[at] = towards - by_group @ multipliers
+    # sums stay as they are, whatever is left of them where the matrix is ill-conditioned
+    change[at] -= own @ (groups.T @ change / own.sum(axis=0))
     return change if np.isfinite(change).all() else None
 
 
