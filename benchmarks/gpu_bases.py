@@ -22,10 +22,10 @@ import numpy as np
 from aesvm.bases import training
 from aesvm.bases.machine import SpanMachine
 from aesvm.bases.training import BasisLimits, train_in_basis
+from aesvm.formulations.hinge import Hinge
 from aesvm.gpu.arrays import computing_on, rows_there
 from aesvm.gpu.devices import Device, open_device
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.hinge import Hinge
 from aesvm.machines.rows import ClassRows
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.runtime.progress import Silence

@@ -11,10 +11,10 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR
-from aesvm.certificate import certificate_of
+from aesvm.certificate.accounts import Account, Accounts
+from aesvm.certificate.certificate import certificate_of
 from aesvm.estimators.gap_warnings import FAR, NOTHING
 from aesvm.kernels import DEFINITE
-from aesvm.machines.accounts import Account, Accounts
 from aesvm.machines.fitted import warn_of_solver
 
 

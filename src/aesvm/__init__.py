@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aesvm.bases.compress import Compression
     from aesvm.callbacks import TimeLimit
-    from aesvm.certificate import Certificate
+    from aesvm.certificate.certificate import Certificate
     from aesvm.io.model_file import load, save
     from aesvm.nu_svc import AENuSVC
     from aesvm.one_class import AEOneClassSVM
@@ -41,7 +41,7 @@ _MODULES = {
     "AENuSVC": "aesvm.nu_svc",
     "AENuSVR": "aesvm.svr",
     "AEOneClassSVM": "aesvm.one_class",
-    "Certificate": "aesvm.certificate",
+    "Certificate": "aesvm.certificate.certificate",
     "Compression": "aesvm.bases.compress",
     "RepresentativeSet": "aesvm.representative_set",
     "TimeLimit": "aesvm.callbacks",

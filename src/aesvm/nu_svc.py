@@ -13,7 +13,7 @@ from aesvm.estimators.learning import Classes, InfeasibleError
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import with_parameters_of
 from aesvm.estimators.prediction import PairwiseClassifier
-from aesvm.machines.nu_hinge import NuHinge
+from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.svc import AESVC, CLASS_CONSTRAINTS
 
 

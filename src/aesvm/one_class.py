@@ -15,7 +15,7 @@ from aesvm.estimators.learning import Support
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator
-from aesvm.machines.one_class import OneClass
+from aesvm.formulations.one_class import OneClass
 from aesvm.svr import AESVR
 
 

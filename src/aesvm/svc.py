@@ -18,7 +18,7 @@ from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import by_name
 from aesvm.estimators.prediction import PairwiseClassifier
 from aesvm.estimators.streams import available_for_streams
-from aesvm.machines.hinge import Hinge
+from aesvm.formulations.hinge import Hinge
 
 #: Of an estimator of classes.
 CLASS_CONSTRAINTS: dict[str, list] = {

@@ -16,8 +16,8 @@ from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import by_name, with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator, score
 from aesvm.estimators.trained import TrainedOn
-from aesvm.machines.nu_tube import NuTube
-from aesvm.machines.tube import Tube
+from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.tube import Tube
 
 
 class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixin, BaseEstimator):

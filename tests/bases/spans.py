@@ -8,8 +8,8 @@ import numpy as np
 
 from aesvm.bases.newton import Point, solve_in_span
 from aesvm.bases.values import BasisValues
+from aesvm.formulations.protocol import best_offsets, total_loss
 from aesvm.kernels import kernel_matrix
-from aesvm.machines.formulation import best_offsets, total_loss
 from aesvm.runtime.progress import Silence
 
 WIDTHS = (0.3, 0.1, 0.03, 0.01)

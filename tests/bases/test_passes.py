@@ -10,13 +10,13 @@ from aesvm.bases import passes
 from aesvm.bases.newton import Point
 from aesvm.bases.passes import Start, solve_in_passes
 from aesvm.bases.sums import SpanMachines, add_up
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
-from aesvm.machines.hinge import Hinge
-from aesvm.machines.nu_hinge import NuHinge
-from aesvm.machines.nu_tube import NuTube
-from aesvm.machines.one_class import OneClass
 from aesvm.machines.rows import EveryRow
-from aesvm.machines.tube import Tube
 from aesvm.runtime.progress import OutOfTimeError, Silence
 from tests import oracles
 from tests.bases.spans import solved_in_one_place

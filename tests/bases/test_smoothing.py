@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
 from aesvm.bases.smoothing import best_step, implied, ramps_of
-from aesvm.machines.formulation import total_loss
+from aesvm.formulations.protocol import total_loss
 from tests.machines.test_formulations import FORMULATIONS, problem
 
 EACH = pytest.mark.parametrize("name", FORMULATIONS)

@@ -11,13 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.bases import sums
 from aesvm.bases.sums import PointOnLine, Question, SpanMachines, add_up, merged
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
-from aesvm.machines.hinge import Hinge
-from aesvm.machines.nu_tube import NuTube
-from aesvm.machines.one_class import OneClass
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.rows import EveryRow
-from aesvm.machines.tube import Tube
 from aesvm.runtime.threads import Threads
 from tests import oracles
 

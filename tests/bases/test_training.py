@@ -18,12 +18,12 @@ from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.bases import training
 from aesvm.bases.machine import SpanMachine
 from aesvm.estimators.trained import TrainedOn
-from aesvm.machines.formulation import best_offsets, total_loss
-from aesvm.machines.hinge import Hinge
-from aesvm.machines.nu_hinge import NuHinge
-from aesvm.machines.nu_tube import NuTube
-from aesvm.machines.one_class import OneClass
-from aesvm.machines.tube import Tube
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.protocol import best_offsets, total_loss
+from aesvm.formulations.tube import Tube
 from tests import oracles
 
 FAMILY = {

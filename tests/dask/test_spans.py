@@ -11,9 +11,9 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import make_blobs
 
 from aesvm.dask import DaskAEOneClassSVM, DaskAESVC, DaskAESVR, fitting
-from aesvm.machines.hinge import Hinge
-from aesvm.machines.one_class import OneClass
-from aesvm.machines.tube import Tube
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.tube import Tube
 from tests.bases.spans import solved_in_one_place
 from tests.dask.clusters import AtStep, has_forgotten_all, lazy, moons, wait_until
 from tests.dask.test_estimators import recomputable

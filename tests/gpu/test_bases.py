@@ -21,18 +21,18 @@ from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.smoothing import best_step, implied, ramps_of
 from aesvm.bases.training import BasisLimits, train_in_basis
 from aesvm.bases.values import BasisValues, gram
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.protocol import best_offsets, total_loss
+from aesvm.formulations.tube import Tube
 from aesvm.gpu import devices, linear_algebra, plain
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.formulation import best_offsets, total_loss
-from aesvm.machines.hinge import Hinge
-from aesvm.machines.nu_hinge import NuHinge
-from aesvm.machines.nu_tube import NuTube
-from aesvm.machines.one_class import OneClass
 from aesvm.machines.rows import ClassRows, TargetRows
 from aesvm.machines.training import SolverOptions, Trainer
-from aesvm.machines.tube import Tube
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
 from tests import oracles

@@ -16,12 +16,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
+from aesvm.formulations.hinge import Hinge
 from aesvm.gpu import arrays, devices, matrix, plain
 from aesvm.gpu.devices import Device
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
 from aesvm.machines import small_pairs
-from aesvm.machines.hinge import Hinge
 from aesvm.machines.rows import EveryRow
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core.part import SentMachine, SentMachines

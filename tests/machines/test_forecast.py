@@ -7,10 +7,10 @@ import pytest
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC
+from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines import forecast, rounds
 from aesvm.machines.forecast import Forecast
-from aesvm.machines.hinge import Hinge
 from aesvm.machines.rows import ClassRows
 from aesvm.sets import derive
 

@@ -12,8 +12,8 @@ from sklearn.datasets import make_moons
 
 from aesvm import AESVC
 from aesvm.dask import DaskAESVC
+from aesvm.formulations.hinge import Hinge
 from aesvm.machines import rounds
-from aesvm.machines.hinge import Hinge
 from aesvm.machines.problem import Coverage, Machine, TrainingSet, TrainingSets
 from aesvm.machines.rounds import Look, OverBudgetError, Policy, refine
 from aesvm.out_of_core import merge_tree

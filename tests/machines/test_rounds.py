@@ -21,11 +21,11 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 from aesvm import AESVC, Certificate
+from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelMatrix, KernelSpec, TrainingKernel
 from aesvm.machines import forecast
 from aesvm.machines import rounds as rounds_module
 from aesvm.machines.fit import represent_anew
-from aesvm.machines.hinge import Hinge
 from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.one_vs_one import pairs_of_classes
 from aesvm.machines.problem import Problem

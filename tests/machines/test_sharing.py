@@ -13,10 +13,10 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.tube import Tube
 from aesvm.kernels import kernel_matrix
-from aesvm.machines.hinge import Hinge
 from aesvm.machines.sharing import SharedWork, Starts, scaled
-from aesvm.machines.tube import Tube
 from aesvm.solver.smo import minimize
 
 

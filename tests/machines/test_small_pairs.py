@@ -15,8 +15,8 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from aesvm import AESVC, AENuSVC, TimeLimit
 from aesvm.estimators.trained import TrainedOn
+from aesvm.formulations.protocol import _best_offset
 from aesvm.machines import one_vs_one, small_pairs
-from aesvm.machines.formulation import _best_offset
 from aesvm.solver import compiled_rounds, small_rounds
 from aesvm.solver.small import best_offsets
 from tests import oracles

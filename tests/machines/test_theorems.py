@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.kernels.joint import TargetScale
-from aesvm.machines.nu_hinge import NuHinge
-from aesvm.machines.nu_tube import NuTube
-from aesvm.machines.one_class import OneClass
-from aesvm.machines.tube import Tube
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import ReductionSettings

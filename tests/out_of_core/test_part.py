@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance
-from aesvm.machines.hinge import Hinge
 from aesvm.machines.one_vs_one import ClassPair
 from aesvm.machines.rounds import COARSER, WIDEST, Cut
 from aesvm.out_of_core import merge_tree, part

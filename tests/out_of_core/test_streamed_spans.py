@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM, TimeLimit
 from aesvm.estimators import streams
-from aesvm.machines.hinge import Hinge
-from aesvm.machines.one_class import OneClass
-from aesvm.machines.tube import Tube
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.tube import Tube
 from aesvm.out_of_core import merge_tree, spans
 from aesvm.out_of_core.spans import SET_BYTES
 from tests import oracles

@@ -14,15 +14,15 @@ from aesvm.bases.arrays import put, times, to_host, zeros
 from aesvm.bases.factor import Factor, kernel_factor, solve
 from aesvm.bases.newton import Point, Solved, solve_in_span
 from aesvm.bases.values import Array, BasisValues
-from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.machines.accounts import Account
-from aesvm.machines.formulation import (
+from aesvm.certificate.accounts import Account
+from aesvm.formulations.protocol import (
     Formulation,
     Offsets,
     best_offsets,
     total_loss,
     worst_optimum,
 )
+from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.memory import prove
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained

@@ -22,7 +22,7 @@ from aesvm.bases.factor import Factor, kernel_factor, product, solve
 from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues
-from aesvm.machines.formulation import Formulation, Offsets, best_offsets, total_loss
+from aesvm.formulations.protocol import Formulation, Offsets, best_offsets, total_loss
 from aesvm.runtime.progress import OutOfTimeError, Progress
 
 #: The relative duality gap to come to in the end, but for what of g is outside of the span.

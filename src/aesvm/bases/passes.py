@@ -19,7 +19,7 @@ from aesvm.bases.hessian import History, factor_of, two_loops
 from aesvm.bases.newton import DIFFERENCE, NARROWER, NARROWEST, Point
 from aesvm.bases.sums import Answer, PointOnLine, Question, Sums
 from aesvm.bases.values import Array
-from aesvm.machines.formulation import Formulation
+from aesvm.formulations.protocol import Formulation
 from aesvm.runtime.progress import OutOfTimeError, Progress
 
 #: Half-widths of the rounded kinks, in the formulation's unit; others follow, until rounding off
@@ -112,7 +112,7 @@ def solve_in_passes(
     >>> from aesvm.bases.passes import Start, solve_in_passes
     >>> from aesvm.bases.sums import SpanMachines, add_up
     >>> from aesvm.kernels import KernelSpec
-    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.formulations.hinge import Hinge
     >>> from aesvm.machines.rows import EveryRow
     >>> from aesvm.runtime.progress import Silence
     >>> X, signs = np.array([[1.0], [3.0]]), np.array([-1.0, 1.0])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.arrays import is_host
-from aesvm.machines.formulation import Array, Formulation
+from aesvm.formulations.protocol import Array, Formulation
 from aesvm.runtime.jit import jit
 
 #: Rows that a thread looks at, at a time.
@@ -81,7 +81,7 @@ def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> ScoreRa
     --------
     >>> import numpy as np
     >>> from aesvm.bases.smoothing import ramps_of
-    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.formulations.hinge import Hinge
     >>> ramps = ramps_of(Hinge(), np.array([1.0, -1.0]), np.ones(2))
     >>> ramps.heights(np.array([0.5, 0.5]), np.array([0.25]))  # 1 - margin
     array([0.25, 1.75])

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from aesvm.bases.hessian import Curvature
 from aesvm.bases.smoothing import implied, ramps_of
 from aesvm.bases.values import Array
+from aesvm.formulations.protocol import Formulation
 from aesvm.kernels import KernelSpec
-from aesvm.machines.formulation import Formulation
 from aesvm.machines.problem import RowSelection
 
 #: Kernel values of a tile, rows of one at least, and the tiles that are computed together.
@@ -134,7 +134,7 @@ def add_up(
     >>> import numpy as np
     >>> from aesvm.bases.sums import PointOnLine, Question, SpanMachines, add_up
     >>> from aesvm.kernels import KernelSpec
-    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.formulations.hinge import Hinge
     >>> from aesvm.machines.rows import EveryRow
     >>> X, signs = np.array([[1.0], [-2.0]]), np.array([1.0, -1.0])
     >>> sent = SpanMachines(

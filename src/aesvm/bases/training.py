@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
 from aesvm.bases.values import TILE, Array
+from aesvm.certificate.accounts import Account
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.accounts import Account
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.rows import Rows

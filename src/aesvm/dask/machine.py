@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.certificate import Certificate
+from aesvm.certificate.certificate import Certificate
 from aesvm.dask.clients import clone_with_client, state_without_client
 from aesvm.dask.fitting import checked_partitions, cluster_rows
 from aesvm.dask.partitions import is_lazy, partitions

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from aesvm.bases.compress import Compressed, Compression, compress
+from aesvm.certificate.accounts import Accounts
 from aesvm.estimators.fitting import fitting
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.trained import TrainedOn
 from aesvm.estimators.validation import from_gpu, validated_rows
-from aesvm.machines.accounts import Accounts
 
 
 def check_compress(n_vectors: int | None, tol: float | None) -> None:

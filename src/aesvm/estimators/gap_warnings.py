@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
-from aesvm.certificate import Certificate
-from aesvm.machines.accounts import Accounts
+from aesvm.certificate.accounts import Accounts
+from aesvm.certificate.certificate import Certificate
 from aesvm.runtime.warn import warn
 
 #: What a warning of a large gap begins with, and one of an objective and gap that are zero.

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
-from aesvm.certificate import Certificate
+from aesvm.certificate.certificate import Certificate
+from aesvm.certificate.history import columns_of
 from aesvm.estimators.learning import Learning
 from aesvm.estimators.parameters import basis_limits, kernel_spec, solver_options, trained_with
 from aesvm.estimators.prediction import model_of
@@ -19,7 +20,6 @@ from aesvm.estimators.streams import reducer_of
 from aesvm.estimators.trained import TrainedOn, check_as_trained, set_trained
 from aesvm.estimators.validation import check_labels
 from aesvm.kernels.joint import TargetScale
-from aesvm.machines.history import columns_of
 from aesvm.machines.results import Terms
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.out_of_core.elsewhere import Answers, GatheredRows

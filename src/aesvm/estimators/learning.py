@@ -23,15 +23,15 @@ from aesvm.estimators.validation import (
     valid_classes,
     valid_values,
 )
+from aesvm.formulations.protocol import Array, Decision, Formulation, Offsets
+from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
-from aesvm.machines.formulation import Array, Decision, Formulation, Offsets
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rows import ClassRows, EveryRow, Rows, TargetRows
-from aesvm.machines.tube import Tube
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from aesvm.machines.formulation import AT_BOUND, Array, best_offsets
+from aesvm.formulations.protocol import AT_BOUND, Array, best_offsets
+from aesvm.formulations.tube import Tube
 from aesvm.machines.problem import Machine
-from aesvm.machines.tube import Tube
 from aesvm.runtime.warn import warn
 
 #: Of the weight of all rows, or of what nu allows: the share at the bound that is nearly all.

@@ -17,7 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.bases.training import BasisLimits, is_long, may_pay, train_in_basis
-from aesvm.certificate import Certificate, certificate_of
+from aesvm.certificate.accounts import Accounts
+from aesvm.certificate.certificate import Certificate, certificate_of
+from aesvm.certificate.history import columns_of, steps_of
 from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.estimators.fitting import fitting, set_fitted
 from aesvm.estimators.gap_warnings import warn_of_gap
@@ -36,9 +38,7 @@ from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.gpu.devices import open_device
 from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import fit
-from aesvm.machines.accounts import Accounts
 from aesvm.machines.fitted import Fitted, warn_of_solver
-from aesvm.machines.history import columns_of, steps_of
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import Trainer

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from aesvm.certificate.accounts import Account, Accounts
+from aesvm.formulations.protocol import Formulation, tol_of, total_loss
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.expansion import n_additions, rounding_of_sum
-from aesvm.machines.accounts import Account, Accounts
-from aesvm.machines.formulation import Formulation, tol_of, total_loss
 from aesvm.machines.memory import Proof, prove
 from aesvm.machines.problem import Expansion, Machine, Problem
 from aesvm.machines.results import Terms

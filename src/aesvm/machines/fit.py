@@ -14,13 +14,13 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.certificate.accounts import Accounts
+from aesvm.formulations.protocol import Formulation, PairFormulation
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.joint import HullKernel
 from aesvm.machines import rounds, small_pairs
-from aesvm.machines.accounts import Accounts
 from aesvm.machines.certifying import certified
 from aesvm.machines.forecast import Forecast, forecast
-from aesvm.machines.formulation import Formulation, PairFormulation
 from aesvm.machines.problem import Expansion
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.rounds import COARSER, Policy

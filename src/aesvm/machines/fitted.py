@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from aesvm.certificate import Certificate
+from aesvm.certificate.certificate import Certificate
 from aesvm.kernels import KernelSpec
 from aesvm.machines import one_vs_one
 from aesvm.machines.problem import Expansion

@@ -31,9 +31,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.formulations.protocol import Formulation
 from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds
-from aesvm.machines.formulation import Formulation
 from aesvm.machines.problem import Problem
 from aesvm.machines.rows import Rows
 from aesvm.machines.solving import solve

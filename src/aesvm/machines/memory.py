@@ -14,10 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.kernels.expansion import n_additions, rounding_of_sum
-from aesvm.machines import rounds
-from aesvm.machines.formulation import (
+from aesvm.formulations.protocol import (
     Array,
     Formulation,
     Offsets,
@@ -27,6 +24,9 @@ from aesvm.machines.formulation import (
     total_loss,
     worst_optimum,
 )
+from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.kernels.expansion import n_additions, rounding_of_sum
+from aesvm.machines import rounds
 from aesvm.machines.problem import (
     Coverage,
     Machine,

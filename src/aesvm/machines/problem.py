@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.kernels import TrainingKernel
-from aesvm.machines.formulation import Array, Formulation, Offsets
 from aesvm.sets.combinations import Combinations
 from aesvm.solver.state import Solution
 

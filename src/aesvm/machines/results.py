@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.accounts import Account, Accounts
-from aesvm.machines.formulation import Array, Formulation
-from aesvm.machines.history import Step
+from aesvm.certificate.accounts import Account, Accounts
+from aesvm.certificate.history import Step
+from aesvm.formulations.protocol import Array, Formulation
 from aesvm.machines.problem import Machine, different
 
 

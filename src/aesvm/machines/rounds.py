@@ -40,7 +40,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from aesvm.machines.formulation import Formulation, Offsets, n_support
+from aesvm.formulations.protocol import Formulation, Offsets, n_support
 from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, n_different
 from aesvm.runtime.progress import OutOfTimeError, Progress
 from aesvm.runtime.warn import warn

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array
+from aesvm.formulations.protocol import Array
 from aesvm.machines.one_vs_one import pairs_of_classes, squared_sizes
 from aesvm.machines.problem import Problem
 from aesvm.machines.small_pairs import ClassMembers

@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array, Formulation, Offsets
+from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.sets.combinations import Combinations
 
 #: Losses that differ by less are the same.

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.formulations.protocol import Variables
 from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.machines.formulation import Variables
 from aesvm.solver.state import Known, PreparedVariables, Solution
 
 Value = TypeVar("Value")
@@ -176,7 +176,7 @@ def scaled(solution: Solution, variables: Variables, same_values: bool = True) -
     --------
     >>> import numpy as np
     >>> from aesvm.kernels import kernel_matrix
-    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.formulations.hinge import Hinge
     >>> from aesvm.machines.sharing import scaled
     >>> from aesvm.solver.smo import minimize
     >>> K, y = kernel_matrix(np.array([[-1.0], [1.0]]), kernel="linear"), np.array([-1.0, 1.0])

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.certificate.accounts import Accounts
+from aesvm.formulations.protocol import AT_BOUND, Array, PairFormulation
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.rows_by_class import RowsByClass
-from aesvm.machines.accounts import Accounts
-from aesvm.machines.formulation import AT_BOUND, Array, PairFormulation
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.solver.compiled_rounds import BothClassValues, ClassValues, compiled_round

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.formulations.protocol import Variables
 from aesvm.gpu.smo import minimize as minimize_on_device
 from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.machines.formulation import Variables
 from aesvm.machines.sharing import Start
 from aesvm.solver.smo import minimize
 from aesvm.solver.state import Known, PreparedVariables, Solution

@@ -13,20 +13,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.gpu.devices import open_device
-from aesvm.gpu.streams import n_streams_for, on_streams
-from aesvm.kernels import TrainingKernel
-from aesvm.machines.accounts import Account
-from aesvm.machines.certifying import accounts_of, proven
-from aesvm.machines.formulation import (
+from aesvm.certificate.accounts import Account
+from aesvm.certificate.history import History
+from aesvm.formulations.protocol import (
     Formulation,
     Offsets,
     best_multiple_of_w,
     tol_of,
     unbiased_offsets,
 )
-from aesvm.machines.formulation import n_support as count_support
-from aesvm.machines.history import History
+from aesvm.formulations.protocol import n_support as count_support
+from aesvm.gpu.devices import open_device
+from aesvm.gpu.streams import n_streams_for, on_streams
+from aesvm.kernels import TrainingKernel
+from aesvm.machines.certifying import accounts_of, proven
 from aesvm.machines.memory import Represent, RowsInMemory
 from aesvm.machines.problem import (
     Coverage,

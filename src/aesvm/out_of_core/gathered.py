@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.formulations.protocol import Array, Formulation, worst_optimum
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.formulation import Array, Formulation, worst_optimum
 from aesvm.machines.problem import (
     Coverage,
     RowSelection,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array, Offsets
+from aesvm.formulations.protocol import Array, Offsets
 from aesvm.machines.rounds import DEVIATIONS, WIDEST
 
 #: How far from the present offset a better one is looked for, in the formulation's ``width``, and
@@ -31,7 +31,7 @@ def steps_of(width: float) -> Array:
 class PartLook(NamedTuple):
     """The rows of one machine, seen by it: their losses as a function of its offsets.
 
-    A row's loss is ramps (``machines.formulation``) that begin at kinks. Of all ramps whose kink is
+    A row's loss is ramps (``formulations.protocol``) that begin at kinks. Of all ramps whose kink is
     between two of the steps, the sums of costs and of costs times kinks are kept, falling and
     rising apart: at every step the losses are known to the last digit, and between two steps there
     is little to gain.

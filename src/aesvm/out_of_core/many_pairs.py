@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.certificate.accounts import Accounts
+from aesvm.formulations.protocol import PairFormulation
 from aesvm.kernels import TrainingKernel
 from aesvm.machines import small_pairs
-from aesvm.machines.accounts import Accounts
 from aesvm.machines.certifying import accounts_of
-from aesvm.machines.formulation import PairFormulation
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import State

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.formulation import Array, Formulation, Offsets
 from aesvm.machines.problem import RowSelection
 from aesvm.machines.rounds import COARSER, WIDEST, Cut
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses

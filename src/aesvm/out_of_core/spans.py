@@ -19,7 +19,7 @@ from aesvm.bases.newton import Point
 from aesvm.bases.passes import SolvedInPasses, Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.bases.training import BasisLimits, train_in_basis
-from aesvm.machines.formulation import Array
+from aesvm.formulations.protocol import Array
 from aesvm.machines.problem import Problem, RowSelection, TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.training import Trainer

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.training import BasisLimits
+from aesvm.certificate.accounts import Account, Accounts
+from aesvm.certificate.history import Step
+from aesvm.formulations.protocol import Array, Formulation
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.accounts import Account, Accounts
 from aesvm.machines.certifying import accounts_of, proven
 from aesvm.machines.fitted import Fitted
-from aesvm.machines.formulation import Array, Formulation
-from aesvm.machines.history import Step
 from aesvm.machines.memory import prove
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 from aesvm.machines.problem import Machine, Problem, RowSelection

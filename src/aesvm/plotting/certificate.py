@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.certificate import Certificate
-from aesvm.machines.history import Step
+from aesvm.certificate.certificate import Certificate
+from aesvm.certificate.history import Step
 from aesvm.plotting.axes import axes_for
 from aesvm.plotting.fitted import machine_in
 

@@ -8,7 +8,7 @@ It is the problem of ``smo``. With each solution comes what a certificate says o
 
     1/2 |w|^2 + sum_g d b_g + sum_i c_i max(0, +-(k_i - b_g)),     k_i = kink - sign <w, z_i>
 
-over one offset b_g, or one for each class (``machines.formulation`` has the words for all of it).
+over one offset b_g, or one for each class (``formulations.protocol`` has the words for all of it).
 
 The variables of all duals lie one after another in arrays, and what is asked of each dual after a
 round is computed for all of them at once. ``small_rounds`` has the rounds.
@@ -199,7 +199,7 @@ def solve_small(
 
 
 def tolerances(variables: PairVariables, loss: TwoClasses, tol: float) -> Array:
-    """The violation that each dual is solved to; see ``machines.formulation.tol_of``."""
+    """The violation that each dual is solved to; see ``formulations.protocol.tol_of``."""
     n_rows = variables.sizes.sum(axis=1)
     if loss.slope == 0.0:
         return np.full(len(n_rows), tol)
@@ -258,7 +258,7 @@ def _unknown_intercepts(
 ) -> Array:
     """The intercepts of duals that may as well be zero, and zero for others.
 
-    See ``machines.formulation.unbiased_offsets``; ``largest`` are the largest scores.
+    See ``formulations.protocol.unbiased_offsets``; ``largest`` are the largest scores.
     """
     first, second = offsets.reshape(len(largest), -1)[:, [0, -1]].T
     intercepts = 0.5 * (first - second) if loss.apart else first

@@ -15,11 +15,11 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.svm import SVC
 
 from aesvm import AESVC, AENuSVC
-from aesvm.certificate import certificate_of
+from aesvm.certificate.accounts import Account, Accounts
+from aesvm.certificate.certificate import certificate_of
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.protocol import best_offsets
 from aesvm.kernels import DEFINITE, kernel_matrix
-from aesvm.machines.accounts import Account, Accounts
-from aesvm.machines.formulation import best_offsets
-from aesvm.machines.hinge import Hinge
 from aesvm.solver.smo import minimize
 from tests import oracles
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import Array, Decision, Offsets
-from aesvm.machines.nu_hinge import NuHinge
+from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.protocol import Array, Decision, Offsets
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import (
+from aesvm.formulations.nu_hinge import filled
+from aesvm.formulations.protocol import (
     Array,
     Decision,
     Offsets,
@@ -28,8 +29,7 @@ from aesvm.machines.formulation import (
     Variables,
     best_multiple,
 )
-from aesvm.machines.nu_hinge import filled
-from aesvm.machines.tube import Tube
+from aesvm.formulations.tube import Tube
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.certificate_text import as_html, caveat_of, plain, text_of, verdict_of
+from aesvm.certificate.accounts import Accounts
+from aesvm.certificate.history import Step
+from aesvm.certificate.text import as_html, caveat_of, plain, text_of, verdict_of
 from aesvm.kernels import NOT_DEFINITE, TAKEN
-from aesvm.machines.accounts import Accounts
-from aesvm.machines.history import Step
 
 #: Why a number is missing.
 NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was given"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aesvm.kernels import DEFINITE, NOT_DEFINITE
 
 if TYPE_CHECKING:
-    from aesvm.certificate import Certificate
+    from aesvm.certificate.certificate import Certificate
 
 #: Above this relative gap, or share of predictions that the last round changed, a certificate says
 #: that the model may be far from the exact SVM.
@@ -198,7 +198,7 @@ def at_most(value: float, digits: int = 2) -> str:
 
     Examples
     --------
-    >>> from aesvm.certificate_text import at_most
+    >>> from aesvm.certificate.text import at_most
     >>> at_most(2.91e-6, 1), at_most(0.01301), at_most(67.2, 3), at_most(199.7)
     ('3e-6', '0.014', '67.2', '200')
     >>> at_most(5e-324, 1), at_most(float("inf"))

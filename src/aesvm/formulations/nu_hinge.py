@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import AT_BOUND, Array, Decision, Offsets, Ramps, Variables
+from aesvm.formulations.protocol import AT_BOUND, Array, Decision, Offsets, Ramps, Variables
 from aesvm.solver.small import TwoClasses
 
 #: A model is not divided by a margin below this: its coefficients would overflow.
@@ -151,7 +151,7 @@ def filled(bounds: Array, total: float) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.machines.nu_hinge import filled
+    >>> from aesvm.formulations.nu_hinge import filled
     >>> filled(np.ones(3), 1.5)
     array([1. , 0.5, 0. ])
     """
@@ -167,7 +167,7 @@ def with_sum(alpha: Array, bounds: Array, total: float) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.machines.nu_hinge import with_sum
+    >>> from aesvm.formulations.nu_hinge import with_sum
     >>> with_sum(np.array([1.0, 0.0]), np.ones(2), 0.5), with_sum(np.zeros(2), np.ones(2), 1.0)
     (array([0.5, 0. ]), array([0.5, 0.5]))
     """

@@ -11,12 +11,12 @@ import pytest
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AENuSVC, AEOneClassSVM
-from aesvm.certificate import certificate_of
-from aesvm.certificate_text import at_most, text_of
+from aesvm.certificate.accounts import Account, Accounts
+from aesvm.certificate.certificate import certificate_of
+from aesvm.certificate.history import History
+from aesvm.certificate.text import at_most, text_of
 from aesvm.kernels import DEFINITE, NOT_DEFINITE, TAKEN
 from aesvm.machines import rounds
-from aesvm.machines.accounts import Account, Accounts
-from aesvm.machines.history import History
 
 
 def certificate(objective, dual, kernel=DEFINITE, **others):

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.protocol import best_offsets, total_loss, worst_optimum
+from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.formulation import best_offsets, total_loss, worst_optimum
-from aesvm.machines.hinge import Hinge
-from aesvm.machines.nu_hinge import NuHinge
-from aesvm.machines.nu_tube import NuTube
-from aesvm.machines.one_class import OneClass
 from aesvm.machines.solving import solve
-from aesvm.machines.tube import Tube
 
 SPEC = KernelSpec("rbf", gamma=1.0)
 FORMULATIONS = {

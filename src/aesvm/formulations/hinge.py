@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import (
+from aesvm.formulations.protocol import (
     AT_BOUND,
     Array,
     Decision,
@@ -79,7 +79,7 @@ class Hinge:
         Examples
         --------
         >>> import numpy as np
-        >>> from aesvm.machines.hinge import Hinge
+        >>> from aesvm.formulations.hinge import Hinge
         >>> margins, signs = np.array([0.2, 0.8, 0.5]), np.array([1.0, 1.0, -1.0])
         >>> Hinge().agreeing(margins, signs, np.ones(3))
         array([ 1.,  0., -1.])

@@ -94,7 +94,7 @@ class Accounts:
 
     Examples
     --------
-    >>> from aesvm.machines.accounts import Account, Accounts
+    >>> from aesvm.certificate.accounts import Account, Accounts
     >>> accounts = Accounts.of([Account.of_nothing(), Account.of_nothing()])
     >>> len(accounts), accounts.total("loss"), accounts.total("changed")
     (2, 0.0, None)

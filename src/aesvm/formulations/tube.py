@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.machines.formulation import (
+from aesvm.formulations.protocol import (
     AT_BOUND,
     Array,
     Decision,
@@ -110,7 +110,7 @@ class Tube:
         Examples
         --------
         >>> import numpy as np
-        >>> from aesvm.machines.tube import Tube
+        >>> from aesvm.formulations.tube import Tube
         >>> residuals = np.array([-3.0, -0.2, 0.0, 2.0, 5.0])
         >>> Tube(0.5, 1.0).agreeing(residuals, np.zeros(5), np.ones(5))
         array([ 1.,  1.,  0., -1., -1.])

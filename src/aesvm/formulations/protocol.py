@@ -174,8 +174,8 @@ def best_offsets(formulation: Formulation, scores: Array, targets: Array, bounds
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.machines.formulation import best_offsets
-    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.formulations.protocol import best_offsets
+    >>> from aesvm.formulations.hinge import Hinge
     >>> best_offsets(Hinge(), np.array([2.0, -1.0]), np.array([1.0, -1.0]), np.ones(2))
     (-0.5,)
     """
@@ -203,8 +203,8 @@ def unbiased_offsets(
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.machines.formulation import unbiased_offsets
-    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.formulations.protocol import unbiased_offsets
+    >>> from aesvm.formulations.hinge import Hinge
     >>> scores, targets = np.array([1.0, -1.0625]), np.array([1.0, -1.0])
     >>> best = Hinge(), scores, targets, np.ones(2), 4.0
     >>> unbiased_offsets(*best, 0.1), unbiased_offsets(*best, 0.0)
@@ -255,9 +255,9 @@ def tol_of(formulation: Formulation, tol: float, total_cost: float, n_rows: int)
 
     Examples
     --------
-    >>> from aesvm.machines.formulation import tol_of
-    >>> from aesvm.machines.hinge import Hinge
-    >>> from aesvm.machines.nu_hinge import NuHinge
+    >>> from aesvm.formulations.protocol import tol_of
+    >>> from aesvm.formulations.hinge import Hinge
+    >>> from aesvm.formulations.nu_hinge import NuHinge
     >>> tol_of(Hinge(), 1e-3, 0.5, 50), tol_of(NuHinge(0.5), 1e-3, 0.5, 50)
     (0.001, 1e-05)
     """
@@ -274,8 +274,8 @@ def best_multiple_of_w(
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.machines.formulation import best_multiple_of_w
-    >>> from aesvm.machines.hinge import Hinge
+    >>> from aesvm.formulations.protocol import best_multiple_of_w
+    >>> from aesvm.formulations.hinge import Hinge
     >>> scores, targets = np.array([4.0, -4.0]), np.array([1.0, -1.0])
     >>> round(best_multiple_of_w(Hinge(), scores, targets, np.ones(2), 4.0), 2)
     0.25
@@ -301,7 +301,7 @@ def balanced(coefs: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.machines.formulation import balanced
+    >>> from aesvm.formulations.protocol import balanced
     >>> balanced(np.array([1.0, 1.0, -1.0]))
     array([ 0.5,  0.5, -1. ])
     """
@@ -317,7 +317,7 @@ def best_multiple(linear: float, squared_norm: float) -> float:
 
     Examples
     --------
-    >>> from aesvm.machines.formulation import best_multiple
+    >>> from aesvm.formulations.protocol import best_multiple
     >>> best_multiple(1.0, 0.5), best_multiple(1.0, 2.0), best_multiple(1.0, 1e-320)
     (0.75, 0.25, 1.0)
     """

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
-from aesvm.machines.formulation import best_offsets, n_support, worst_optimum
-from aesvm.machines.hinge import Hinge
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.protocol import best_offsets, n_support, worst_optimum
 
 HINGE = Hinge()
 

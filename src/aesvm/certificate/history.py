@@ -51,7 +51,7 @@ class History:
 
     Examples
     --------
-    >>> from aesvm.machines.history import History
+    >>> from aesvm.certificate.history import History
     >>> history = History(0.0)
     >>> for number, objectives in enumerate([(9.0, 8.0), (5.0,)]):
     ...     history.begin(number)
