@@ -31,7 +31,7 @@ def steps_of(width: float) -> Array:
 class PartLook(NamedTuple):
     """The rows of one machine, seen by it: their losses as a function of its offsets.
 
-    A row's loss is ramps (``formulations.protocol``) that begin at kinks. Of all ramps whose kink is
+    A loss is ramps (``formulations.protocol``) that begin at kinks. Of all ramps whose kink is
     between two of the steps, the sums of costs and of costs times kinks are kept, falling and
     rising apart: at every step the losses are known to the last digit, and between two steps there
     is little to gain.
