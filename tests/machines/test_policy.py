@@ -14,8 +14,8 @@ from aesvm import AESVC
 from aesvm.dask import DaskAESVC
 from aesvm.formulations.hinge import Hinge
 from aesvm.machines import rounds
-from aesvm.machines.problem import Coverage, Machine, TrainingSet, TrainingSets
 from aesvm.machines.plan import Facts, plan
+from aesvm.machines.problem import Coverage, Machine, TrainingSet, TrainingSets
 from aesvm.machines.rounds import Look, OverBudgetError, Policy, refine
 from aesvm.out_of_core import merge_tree
 from aesvm.runtime.progress import Silence
@@ -224,8 +224,8 @@ def test_everywhere_rounds_that_make_it_worse_are_undone(fit, monkeypatch, best)
 
 
 def test_everywhere_the_set_is_finer_where_no_round_can_be_made(fit, monkeypatch):
-    set_limits(monkeypatch, exact=10.0)
-    set_limits(monkeypatch, first_round=10.0)
+    set_limits(monkeypatch, exact=10.0, first_round=10.0)
+    set_table(monkeypatch, worth=np.inf)
     auto, paper = fit(refine="auto"), fit(refine=0)
     assert auto.certificate_.rounds == 0
     np.testing.assert_array_equal(auto.support_, paper.support_)
