@@ -31,6 +31,7 @@ from aesvm.gpu import devices, linear_algebra, plain
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.machines import pilots
 from aesvm.machines.plan import Span
 from aesvm.machines.rows import ClassRows, TargetRows
 from aesvm.machines.training import SolverOptions, Trainer
@@ -57,8 +58,8 @@ def small_steps(monkeypatch):
     monkeypatch.setattr(values, "_COPIED_THERE", 999)
     monkeypatch.setattr(newton, "_COPIED_THERE", 1999)
     monkeypatch.setattr(pursuit, "_PIECE_THERE", 50)
-    monkeypatch.setattr(training, "PILOT", 150)
-    monkeypatch.setattr(training, "_LEAST_PILOT", 60)
+    monkeypatch.setattr(pilots, "PILOT_ROWS", 150)
+    monkeypatch.setattr(pilots, "_LEAST_ROWS", 60)
     monkeypatch.setattr(training, "_FIRST_ROWS", 100)
     monkeypatch.setattr(training, "_FIRST_ROWS_PER_VECTOR", 1)
     monkeypatch.setattr(training, "_MOST_ADDED", 20)
