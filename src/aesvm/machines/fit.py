@@ -28,7 +28,6 @@ from aesvm.machines.rounds import Policy
 from aesvm.machines.rows import ClassRows, Rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import (
-    SUPPORT_SHARE,
     SolverOptions,
     Trainer,
     share_of,
@@ -48,10 +47,6 @@ from aesvm.sets.derive import (
 )
 from aesvm.sets.distinct import row_hashes
 from aesvm.sets.represent import Represented, distinct_of, represent
-
-#: For progress, kernel values that training is expected to take after a first set, for each of rows
-#: times rows: with rounds, and without. And those that reducing a row takes, times ``subset_size``.
-_ROUNDS_SOLVE, _PAPER_SOLVES, _REDUCED = 0.3, 0.03, 2.0
 
 
 @dataclass(frozen=True)
@@ -82,9 +77,7 @@ class Work:
         self, plan: Exact | Rounds | None = None, aim_at_duality_gap: bool = False
     ) -> Trainer:
         """Trains these machines, as a plan says; without one, their pilots."""
-        support_share = SUPPORT_SHARE
-        if plan is not None and plan.support_share is not None:
-            support_share = plan.support_share
+        support_share = None if plan is None else plan.support_share
         # no start where a solve may be cut short, nor where the dual has several minima
         may_start = self.options.max_iter == -1 and self.kernel.spec.is_definite
         return Trainer(
@@ -126,7 +119,7 @@ def train_in_rounds(work: Work, prepared: PreparedRows, plan: Rounds) -> Outcome
 
     Where too many rows would be kept, every row stands for itself: the machines are exact.
     """
-    first = first_set(work, prepared, plan.settings)
+    first = first_set(work, prepared, plan)
     if plan.most is None:
         _say_kept(first, work.progress)
     return _trained(work, first, plan)
@@ -139,18 +132,17 @@ def every_row(work: Work, prepared: PreparedRows) -> Represented:
     return Represented(prepared, Derived(found, 0, None, False), None, settings)
 
 
-def first_set(work: Work, prepared: PreparedRows, settings: ReductionSettings) -> Represented:
+def first_set(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
     """The representatives that all machines are trained on first."""
-    key = "set", settings, work.settings.hull_tol
-    return work.shared.of_kernel(key, lambda: _reduced(work, prepared, settings))
+    key = "set", plan.settings, work.settings.hull_tol
+    return work.shared.of_kernel(key, lambda: _reduced(work, prepared, plan))
 
 
-def _reduced(work: Work, prepared: PreparedRows, settings: ReductionSettings) -> Represented:
+def _reduced(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
+    settings = plan.settings
+    share = plan.phases.reduce / plan.phases.whole(1 if plan.most is None else plan.most)
     data, kernel, shared, run = work.data, work.kernel, work.shared, work.run
     finest_tol = work.settings.hull_tol
-    solved = _ROUNDS_SOLVE if settings.hull_tol > finest_tol else _PAPER_SOLVES
-    reducing = _REDUCED * settings.subset_size * len(prepared.rows)
-    share = reducing / (reducing + solved * data.effort(prepared.rows))
     with work.progress.task("representatives", 2, share=share, bar=True) as task:
         values = kernel.for_residuals(prepared.rows, min(settings.hull_tol, finest_tol))
         with shared.timed("partition"):
@@ -198,7 +190,7 @@ def _trained(
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)
     total = data.effort(rows)
-    spent = _REDUCED * work.settings.subset_size * len(rows) if reduced else 0.0
+    spent = plan.phases.reduce if isinstance(plan, Rounds) and reduced else 0.0
     found = first.derived.found if reduced else None
 
     def train(number: int, problem: Problem, progress: Progress) -> Trained:
@@ -215,6 +207,7 @@ def _trained(
             progress,
             share,
             spent,
+            plan.share("look") if isinstance(plan, Rounds) else 0.0,
         )
         return train_one(number, place, found, policy, trainer)
 

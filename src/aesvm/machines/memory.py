@@ -78,6 +78,8 @@ class RowsInMemory:
         Of what certificates may take without being asked for: this machine's.
     spent : float, default=0.0
         Kernel values that the first set of all machines took.
+    look_share : float, default=0.0
+        What a look at all rows is expected to take of the fit, for progress.
     """
 
     holds_all_rows = True
@@ -93,6 +95,7 @@ class RowsInMemory:
         progress: Progress,
         share: float = 1.0,
         spent: float = 0.0,
+        look_share: float = 0.0,
     ) -> None:
         self.problem = problem
         self.kernel = kernel
@@ -104,6 +107,7 @@ class RowsInMemory:
         self.progress = progress
         self.share = share
         self.spent = spent
+        self.look_share = look_share
         self.dual = -inf  # the best value of the dual found so far
         self.best_coefs: Array | None = None  # of all rows, that have it
         self.positions = np.empty(0)  # of all rows, at the last look
@@ -255,7 +259,7 @@ class RowsInMemory:
             long = len(at) * len(rows) > _LONG
             if long:
                 self.progress.say(f"looking at the positions of {len(at):,} rows")
-            with self.progress.task("look", _STEPS, share=rounds.LOOK_SHARE) as task:
+            with self.progress.task("look", _STEPS, share=self.look_share) as task:
                 for part in np.array_split(at, min(_STEPS, -(-len(at) // _LOOK_ROWS))):
                     if long:
                         task.check()

@@ -48,12 +48,6 @@ from aesvm.runtime.warn import warn
 #: ``width``: the band of the hinge never reaches beyond the decision boundary.
 DEVIATIONS, WIDEST = 1.5, 1.0
 
-#: What the first solve, and each look at all rows, is expected to take of a fit with rounds.
-_FIRST_SHARE, LOOK_SHARE = 0.1, 0.1
-
-#: What is expected of a round to be taken by the sets that it solves for.
-_STRATIFY_SHARE = 0.2
-
 #: What is said where a fit ended in its rounds, or before them.
 _CUT = "refining ended after {} rounds"
 
@@ -188,7 +182,7 @@ def refine(
     plan = policy.plan
     assert isinstance(plan, Rounds)
     rounds = plan.most != 0 and not first.exact
-    with progress.share(_FIRST_SHARE if rounds else 1.0) as task:
+    with progress.share(plan.share("first") if rounds else 1.0) as task:
         state = State(train(first, task), 0, first)
     if rounds and all(formulation.constant(own.targets) is not None for own in first.sets):
         progress.say("the set leaves nothing to learn: no rounds")
@@ -358,11 +352,12 @@ class _Rounds:
         None where "auto" had better solve for all rows.
         """
         looks = state.looks or []
-        share = (1.0 - _FIRST_SHARE) / (self.plan.most or 1) - LOOK_SHARE
+        stratify = self.plan.share("stratify")
+        share = stratify + self.plan.share("solve")
         with self.progress.task("round", None, quiet=True, share=share) as task:
             task.check()
             cuts = [Cut(look.offsets, look.doubt) for look in looks]
-            with task.share(_STRATIFY_SHARE) as part:
+            with task.share(stratify / max(share, 1e-12)) as part:
                 sets = self.place.stratify(cuts, part)
             task.check()
             if self._gains_little(sets, state):

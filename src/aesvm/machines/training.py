@@ -27,6 +27,7 @@ from aesvm.gpu.streams import n_streams_for, on_streams
 from aesvm.kernels import TrainingKernel
 from aesvm.machines.certifying import accounts_of, proven
 from aesvm.machines.memory import RowsInMemory
+from aesvm.machines.plan import TABLE
 from aesvm.machines.problem import (
     Coverage,
     Machine,
@@ -54,13 +55,6 @@ _TOGETHER = -1
 
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
-
-#: Kernel values of a solve, expected for each row and support vector; and the share of its rows
-#: that are taken to be support vectors where nothing tells. (Progress is told by them and not by
-#: the gap: when half of the seconds had passed, the gap had come 3 to 20 % of its way to ``tol``,
-#: on a logarithmic scale, and 28 to 65 % of the values were there that support vectors foreseen
-#: from a sample let expect: on ijcnn1, covtype and generated noise.)
-_EXPECTED, SUPPORT_SHARE = 2.0, 0.3
 
 #: Machines for each thread, at least, where machines are trained side by side: with fewer, threads
 #: that work on one of them together take less time, and tell more of it.
@@ -93,8 +87,9 @@ class Trainer:
         Where lines are printed.
     aim_at_duality_gap : bool, default=False
         Whether a set that is all rows is solved to a relative duality gap of 1e-3.
-    support_share : float, default=0.3
-        The share of the rows that are expected to be support vectors, for progress.
+    support_share : float, default=None
+        The share of the rows that are expected to be support vectors, for progress. None: what is
+        usual.
     starts : Starts, default=None
         Solutions of other fits to these rows, to begin with.
     """
@@ -107,7 +102,7 @@ class Trainer:
         run: Callable,
         progress: Progress,
         aim_at_duality_gap: bool = False,
-        support_share: float = SUPPORT_SHARE,
+        support_share: float | None = None,
         starts: Starts | None = None,
     ) -> None:
         self.formulation = formulation
@@ -115,7 +110,7 @@ class Trainer:
         self.run = run
         self.progress = progress
         self.aim_at_duality_gap = aim_at_duality_gap
-        self.support_share = support_share
+        self.support_share = TABLE.support_share if support_share is None else support_share
         self.starts = starts
         self.n_iter = [0] * n_machines
         self.n_values = [0] * n_machines  # kernel values that their solves have taken
@@ -218,7 +213,8 @@ class Trainer:
         n_support = self.support_share * len(rows)
         if own.positions_before is not None:
             n_support = count_support(formulation, own.positions_before)
-        n_values = _EXPECTED * len(rows) * max(n_support, 1)
+        # progress is told by kernel values: a violation falls slowly at first, and fast at the end
+        n_values = TABLE.exact_values * len(rows) * max(n_support, 1)
         with progress.task("steps", _STEPS if self.alone else 0, share=1.0) as task:
             solution, used = solve_precisely(
                 kernel,
