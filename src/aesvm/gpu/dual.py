@@ -23,7 +23,17 @@ from aesvm.solver import smo
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.stagnation import Stagnation
 from aesvm.solver.state import DualState, check_finite
-from aesvm.solver.working_set import FALL, INNER, REST, RISE, SHRINK, UPDATES, Edge, possible_moves
+from aesvm.solver.working_set import (
+    FALL,
+    INNER,
+    REST,
+    RISE,
+    SHRINK,
+    UPDATES,
+    Edge,
+    possible_moves,
+    violators,
+)
 
 #: Pair updates of a working set, per variable, where it is all variables that are in play.
 _UPDATES_OF_ALL = 200
@@ -223,16 +233,11 @@ class DeviceDual:
         self.left_out = [(points, now) for points, _ in self.left_out]
         slopes = everything.scores[everything.at] + everything.linear
         moves = possible_moves(everything.coefs, everything.lower, everything.upper)
-        outer = _edges(xp, slopes, moves, everything.spans)
-        if max(edge.violation for edge in outer) <= aim:
+        every = _edges(xp, slopes, moves, everything.spans)
+        if max(edge.violation for edge in every) <= aim:
             return False
-        inner = _edges(xp, slopes[self.variables], moves[self.variables], self.spans)
-        violates = xp.zeros(len(slopes), dtype=bool)
-        for own, whole in zip(inner, outer, strict=True):
-            # where those in play can move in one direction alone they have no such edges
-            has_edges = own.lowest < HUGE and own.highest > -HUGE
-            seen = own._replace(part=whole.part) if has_edges else whole
-            violates[whole.part] = seen.violated(slopes, moves)
+        in_play = _edges(xp, slopes[self.variables], moves[self.variables], self.spans)
+        violates = violators(in_play, every, slopes, moves, xp)
         violates[self.variables] = True
         if int(violates.sum()) == len(self.variables):
             return False

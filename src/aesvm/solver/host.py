@@ -31,6 +31,7 @@ from aesvm.solver.working_set import (
     count_rest,
     find_slopes,
     possible_moves,
+    violators,
 )
 
 #: Variables solved for together.
@@ -272,12 +273,13 @@ class HostDual:
             problem.add(problem.columns.take(points), scores, now - then)
             problem.scores[points] = scores
         self.left_out = [(points, now) for points, _ in self.left_out]
-        violates = np.zeros(len(problem.coefs), dtype=bool)
         slopes = problem.scores[problem.at] + problem.linear
         moves = possible_moves(problem.coefs, problem.lower, problem.upper)
-        spans = problem.spans(np.arange(len(problem.coefs)))
-        for part, edge in zip(spans, self.edges, strict=True):
-            violates[part] = edge._replace(part=part).violated(slopes, moves)
+        spans = problem.spans(np.arange(len(slopes)))
+        every = [Edge.of(part, slopes, moves) for part in spans]
+        if max(edge.violation for edge in every) <= aim:
+            return False
+        violates = violators(self.edges, every, slopes, moves)
         violates[self.variables] = True
         if np.count_nonzero(violates) == len(self.variables):
             return False

@@ -75,7 +75,7 @@ class DualOperations(Protocol):
     def rejoin(self, aim: float) -> bool:
         """Bring all scores up to date, and take up again variables that violate: whether any do.
 
-        Where the violation of all variables is below ``aim``, none need be taken up.
+        Where the violation of all variables is no more than ``aim``, none are taken up.
         """
 
     def refresh(self, aim: float) -> bool:

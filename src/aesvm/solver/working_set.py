@@ -58,11 +58,37 @@ class Edge(NamedTuple):
     def of(cls, part: slice, slopes: NDArray, moves: NDArray) -> Edge:
         return cls(part, *find_edges(slopes[part], moves[part]))
 
-    def violated(self, slopes: Any, moves: Any) -> Any:
-        """Which of the group's variables, seen against these edges, want to move and can."""
-        slopes, moves = slopes[self.part], moves[self.part]
-        rises = ((moves & RISE) != 0) & (slopes < self.highest)
-        return rises | (((moves & FALL) != 0) & (slopes > self.lowest))
+
+def violators(in_play: list[Edge], every: list[Edge], slopes: Any, moves: Any, xp: Any = np) -> Any:
+    """Which of all variables, seen against the edges of those in play, want to move and can.
+
+    Where those in play can move in one direction alone, they are seen against the edges of all.
+
+    Parameters
+    ----------
+    in_play, every : list of Edge
+        Of each group, among the variables in play and among all.
+    slopes, moves : array of shape (n,)
+        Of all variables.
+    xp : module, default=numpy
+        The namespace of these arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.solver.working_set import FALL, RISE, Edge, violators
+    >>> slopes, moves = np.array([0.0, 1.0, 3.0]), np.array([RISE, FALL, FALL])
+    >>> violators([Edge(slice(0, 2), 0.0, 1.0)], [Edge(slice(0, 3), 0.0, 3.0)], slopes, moves)
+    array([ True,  True,  True])
+    """
+    found = xp.zeros(len(slopes), dtype=bool)
+    for own, whole in zip(in_play, every, strict=True):
+        is_one_way = own.lowest >= HUGE or own.highest <= -HUGE
+        _, lowest, highest = whole if is_one_way else own
+        near, can = slopes[whole.part], moves[whole.part]
+        rises = ((can & RISE) != 0) & (near < highest)
+        found[whole.part] = rises | (((can & FALL) != 0) & (near > lowest))
+    return found
 
 
 def possible_moves(
