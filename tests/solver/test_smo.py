@@ -15,6 +15,8 @@ from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 from aesvm.kernels import blocks, kernel_matrix
 from aesvm.runtime.threads import Threads
 from aesvm.solver import host, smo
+from aesvm.solver.stagnation import Stagnation
+from aesvm.solver.state import DualState, Known, PreparedVariables
 from tests import oracles
 
 
@@ -227,7 +229,7 @@ def test_any_feasible_start_reaches_the_same_objective(small_sets, seed):
 
 def test_solves_may_share_what_they_prepare(small_sets):
     arguments, _ = classification()
-    prepared = smo.PreparedVariables.of(arguments[0], arguments[1], None)
+    prepared = PreparedVariables.of(arguments[0], arguments[1], None)
     found = [smo.minimize(*arguments, prepared=one).alpha for one in (None, prepared, prepared)]
     assert_array_equal(found[1], found[0])
     assert_array_equal(found[2], found[0])
@@ -402,3 +404,19 @@ def test_progress_is_watched():
     assert violations[0] == 2.0
     assert violations[-1] <= 1e-3
     assert seen[-1][1] == found.n_updates
+
+
+def test_violators_are_taken_up_again_where_those_in_play_can_only_rise():
+    """Slopes are 5 in play, at the lower bound; and 0 and 1 of two that were left out."""
+    kernel, ones = kernel_matrix(np.eye(6), kernel="linear"), np.ones(6)
+    start, slopes = np.array([0.5, 0.5, 0, 0, 0, 0]), np.array([0.0, 1.0, 5.0, 5.0, 5.0, 5.0])
+    prepared = PreparedVariables.of(kernel, np.arange(6), None)
+    state = DualState(kernel, prepared, ones, np.zeros(6), ones, start, Known(slopes, 1.0), map)
+    dual = host.HostDual(state, Stagnation(6, state.unit), 10**6)
+    out = prepared.order < 2
+    dual._enter(np.flatnonzero(~out))
+    dual.left_out = [(np.flatnonzero(out), state.by_point())]
+    assert dual.measure() < 0.0
+    assert dual.rejoin(1e-3)
+    assert set(prepared.order[dual.variables]) >= {0, 1}
+    assert dual.measure() == 1.0
