@@ -27,7 +27,7 @@ from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.protocol import best_offsets, total_loss
 from aesvm.formulations.tube import Tube
-from aesvm.gpu import devices, linear_algebra, plain
+from aesvm.gpu import devices, linear_algebra
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.kernels import KernelSpec, TrainingKernel
@@ -38,6 +38,7 @@ from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
 from tests import oracles
+from tests.gpu import plain
 from tests.gpu.strict import StrictDevice, give_linear_algebra
 
 FORMULATIONS = {

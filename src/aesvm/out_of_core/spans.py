@@ -199,7 +199,7 @@ def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trai
             alpha=np.abs(coefs),
             scores=solved.scores,
             objective=nan,  # the dual's, which is not known
-            n_iter=n_iter,
+            n_updates=n_iter,
             converged=solved.converged,
         ),
     )
