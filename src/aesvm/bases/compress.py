@@ -25,8 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.factor import kernel_factor, solve
-from aesvm.bases.hessian import Curvature, factor_of
+from aesvm.bases.factor import Curvature, hessian_factor, kernel_factor, solve
 from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.seen import SeenKernel
 from aesvm.bases.values import Array
@@ -307,7 +306,7 @@ def _fitted(
     size = float(np.mean(kernel.diag(at)))
     within = size * np.asarray(kernel.square(rows), dtype=np.float64)
     sums[:-1] += size * scores[rows]
-    solution = solve(factor_of(within, total, float(len(at)), run), sums)
+    solution = solve(hessian_factor(within, total, float(len(at)), run), sums)
     return solution[:-1], float(solution[-1])
 
 

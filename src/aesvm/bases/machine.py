@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.arrays import put, times, to_host, zeros
+from aesvm.bases.descent import Point
 from aesvm.bases.factor import Factor, kernel_factor, solve
-from aesvm.bases.newton import Point, Solved, solve_in_span
+from aesvm.bases.rows_in_memory import Solved, solve_in_span
 from aesvm.bases.values import Array, BasisValues
 from aesvm.certificate.accounts import Account
 from aesvm.formulations.protocol import (

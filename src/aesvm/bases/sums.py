@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.hessian import Curvature
+from aesvm.bases.factor import Curvature
 from aesvm.bases.smoothing import implied, ramps_of
 from aesvm.bases.values import Array
 from aesvm.formulations.protocol import Formulation
@@ -54,26 +54,26 @@ class Question(NamedTuple):
     offsets: Array
     along: Array  #: the direction, of coefficients
     shift: Array  #: and of offsets
-    looks: tuple[PointOnLine, ...]
-    curved: int  #: the look whose curvature is wanted, by number
+    points: tuple[PointOnLine, ...]
+    curved: int  #: the point whose curvature is wanted, by number
     one_in: int = 1  #: curvature is summed over every row that is curved, or every ``one_in``-th
 
 
 class Losses(NamedTuple):
-    """What losses come to, summed over rows; arrays are over looks."""
+    """What losses come to, summed over rows; arrays are over points."""
 
     total_cost: Array  #: (1,)
     n_curved: Array  #: (1,): rows whose losses are curved
     slopes: Array  #: (n_offsets,): of F in the offsets, beside the losses
     rounded: Array  #: with rounded kinks
     exact: Array  #: with kinks as they are
-    pulls: Array  #: (n_looks, n_vectors): ``sum_i coef_i k(x_i, b)``, of multipliers implied
-    by_offset: Array  #: (n_looks, n_offsets): slopes of the losses
+    g_at_basis: Array  #: (n_points, n_vectors): ``sum_i coef_i k(x_i, b)``, of multipliers implied
+    by_offset: Array  #: (n_points, n_offsets): slopes of the losses
 
     @classmethod
     def of_nothing(cls, question: Question) -> Losses:
-        n_looks, n, n_offsets = len(question.looks), len(question.coefs), len(question.offsets)
-        own = (n_offsets,), (n_looks,), (n_looks,), (n_looks, n), (n_looks, n_offsets)
+        n_points, n, n_offsets = len(question.points), len(question.coefs), len(question.offsets)
+        own = (n_offsets,), (n_points,), (n_points,), (n_points, n), (n_points, n_offsets)
         shapes = (1,), (1,), *own
         return cls(*(np.zeros(shape) for shape in shapes))
 
@@ -149,7 +149,7 @@ def add_up(
     >>> points = PointOnLine(0.0, 0.1), PointOnLine(1.0, 0.1)
     >>> here = Question(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), points, 0)
     >>> found = add_up(X, signs, np.ones(2), sent, {0: here})[0].losses
-    >>> found.rounded, found.pulls[:, 0]  # at w = 0 both rows pay, at w = 1 one is on the margin
+    >>> found.rounded, found.g_at_basis[:, 0]  # at w = 0 both rows pay, at w = 1 none
     (array([2.   , 0.025]), array([3. , 0.5]))
     """
     n_vectors = sent.vectors.shape[0]
@@ -215,12 +215,16 @@ def _tile(
     scores, changes = np.ascontiguousarray((block @ line).T, dtype=np.float64)
     ramps = ramps_of(formulation, targets, bounds)
     heights, rises = ramps.heights(scores, question.offsets), ramps.changes(changes, question.shift)
-    n_looks = len(question.looks)
-    rounded, exact, by_offset = np.empty(n_looks), np.empty(n_looks), np.empty((n_looks, n_offsets))
-    coefs = np.empty((n_looks, n), dtype=block.dtype)
-    for number, look in enumerate(question.looks):
-        here = heights + look.step * rises
-        seen = implied(ramps, here, look.width, n, n_offsets)
+    n_points = len(question.points)
+    rounded, exact, by_offset = (
+        np.empty(n_points),
+        np.empty(n_points),
+        np.empty((n_points, n_offsets)),
+    )
+    coefs = np.empty((n_points, n), dtype=block.dtype)
+    for number, point in enumerate(question.points):
+        here = heights + point.step * rises
+        seen = implied(ramps, here, point.width, n, n_offsets)
         rounded[number], coefs[number], by_offset[number] = seen.loss, seen.coefs, seen.by_offset
         exact[number] = ramps.costs @ np.maximum(here, 0.0)
         if number == question.curved:

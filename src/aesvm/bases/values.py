@@ -17,12 +17,6 @@ Array = NDArray[np.float64]
 #: which each product is a call that takes as long as reading some millions of values.
 TILE, _TILE_THERE = 2048, 1 << 17
 
-#: Columns of a product of all columns with each other that are computed together.
-_PANEL = 256
-
-#: Values that a device copies in double precision at a time, for such a product.
-_COPIED_THERE = 1 << 27
-
 
 class BasisValues:
     """The values ``k(x_i, b_j)`` of rows and a basis.
@@ -227,49 +221,3 @@ class BasisValues:
         rows = self.rows[number * self._tile + at]
         self.n_values += len(rows) * len(columns)
         return columns.values_there(columns.lines(rows), len(rows))
-
-
-def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
-    """``sum_i w_i k_i k_i^T`` of lines k_i, for weights that are not negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.values import gram
-    >>> gram(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([1.0, 3.0]))
-    array([[1., 2.],
-           [2., 7.]])
-    """
-    if not is_host(lines):
-        return _gram_there(lines, weights)
-    n_lines, n = lines.shape
-    scaled, roots = np.empty(lines.shape), np.sqrt(weights)
-    out = np.empty((n, n))
-
-    def scale(first: int) -> None:
-        here = slice(first, first + _PANEL)  # in double precision: tiny parts of it matter
-        np.multiply(lines[here], roots[here, None], out=scaled[here])
-
-    def tile(corner: tuple[int, int]) -> None:
-        one, other = (slice(first, first + _PANEL) for first in corner)
-        out[one, other] = scaled[:, one].T @ scaled[:, other]
-        if one != other:
-            out[other, one] = out[one, other].T
-
-    list(run(scale, range(0, n_lines, _PANEL)))
-    corners = range(0, n, _PANEL)
-    list(run(tile, [(one, other) for one in corners for other in corners if one <= other]))
-    return out
-
-
-def _gram_there(lines: Any, weights: Any) -> Any:
-    """The same on a device."""
-    n_lines, n = lines.shape
-    roots = np.sqrt(weights)
-    out = np.zeros_like(roots, shape=(n, n))
-    step = max(1, _COPIED_THERE // max(1, n))
-    for first in range(0, n_lines, step):
-        here = slice(first, first + step)
-        scaled = lines[here] * roots[here, None]
-        out += scaled.T @ scaled
-    return out

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.newton import Point
+from aesvm.bases.descent import Point
 from aesvm.bases.passes import SolvedInPasses, Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.bases.training import BasisLimits, train_in_basis
@@ -186,7 +186,7 @@ def _solved(
 
 def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trained:
     """A machine of the set, with what passes over all rows have made of it."""
-    (coefs, offsets), loss, _ = solved.seen
+    (coefs, offsets), loss, _ = solved.best
     solution = one.machine.solution
     assert solution is not None
     n_iter = one.n_iter + solved.n_steps
