@@ -27,6 +27,7 @@ from aesvm.formulations.protocol import (
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.kernels.expansion import n_additions, rounding_of_sum
 from aesvm.machines import rounds
+from aesvm.machines.plan import COARSER
 from aesvm.machines.problem import (
     Coverage,
     Machine,
@@ -34,7 +35,7 @@ from aesvm.machines.problem import (
     TrainingSet,
     TrainingSets,
 )
-from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut, Look, State
+from aesvm.machines.rounds import DEVIATIONS, WIDEST, Cut, Look, State
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
