@@ -25,7 +25,7 @@ from aesvm.bases.factor import (
     solve,
 )
 from aesvm.bases.pursuit import Functions, Pursuit
-from aesvm.bases.smoothing import best_step, implied, ramps_of
+from aesvm.bases.smoothing import best_step, ramps_of, smoothed_losses
 from aesvm.bases.training import SpanTraining
 from aesvm.bases.values import BasisValues
 from aesvm.formulations.hinge import Hinge
@@ -194,10 +194,10 @@ def test_losses_are_those_of_the_host(name):
         ramps_there.heights(given[0], own_there),
     )
     assert_allclose(heights_there.get(), heights, atol=1e-12)
-    seen = implied(ramps, heights, 0.2, 200, len(own))
-    seen_there = implied(ramps_there, heights_there, 0.2, 200, len(own))
-    assert seen_there.loss == pytest.approx(seen.loss)
-    for one, other in zip(seen_there[1:], seen[1:], strict=True):
+    losses = smoothed_losses(ramps, heights, 0.2, 200, len(own))
+    losses_there = smoothed_losses(ramps_there, heights_there, 0.2, 200, len(own))
+    assert losses_there.loss == pytest.approx(losses.loss)
+    for one, other in zip(losses_there[1:], losses[1:], strict=True):
         assert_allclose(one.get(), other, atol=1e-11)
     changes = ramps.changes(change, own)
     changes_there = ramps_there.changes(there(change), own_there)

@@ -59,7 +59,7 @@ class Line(NamedTuple):
     """A line to search, from where the descent is."""
 
     direction: Array | None  #: of coefficients and offsets; None: F is wanted where it is
-    share: float  #: the half-width of the rounded kinks, in the formulation's unit
+    width: float  #: the half-width of the rounded kinks, in the formulation's unit
     narrower: float  #: the half-width that will follow
 
 
@@ -126,19 +126,19 @@ class Descent:
         self.solved = False  #: the problem of the present width
 
     def __iter__(self) -> Iterator[Line]:
-        for share, narrower in zip(self.widths[:-1], self.widths[1:], strict=True):
-            yield from self._minimise(share, narrower, self.goal)
-        share = self.widths[-1]
-        yield from self._minimise(share, NARROWER * share, self.last)
-        while share > NARROWEST and self.rows.narrows():
-            share *= NARROWER
-            yield from self._minimise(share, NARROWER * share, self.last)
+        for width, narrower in zip(self.widths[:-1], self.widths[1:], strict=True):
+            yield from self._minimise(width, narrower, self.goal)
+        width = self.widths[-1]
+        yield from self._minimise(width, NARROWER * width, self.last)
+        while width > NARROWEST and self.rows.narrows():
+            width *= NARROWER
+            yield from self._minimise(width, NARROWER * width, self.last)
 
-    def _minimise(self, share: float, narrower: float, goal: Goal) -> Iterator[Line]:
+    def _minimise(self, width: float, narrower: float, goal: Goal) -> Iterator[Line]:
         """Solve the problem of one width."""
         rows, self.solved = self.rows, False
         n_steps = n_slow = 0
-        yield Line(None, share, narrower)
+        yield Line(None, width, narrower)
         for attempt in range(rows.n_factors):
             rows.renew_factor(worn=attempt > 0)
             history: History = deque(maxlen=_MEMORY)
@@ -152,7 +152,7 @@ class Descent:
                     self.solved = goal.lacking == inf or rows.lacks() <= goal.lacking * size
                     if self.solved:
                         return
-                yield Line(direction, share, narrower)
+                yield Line(direction, width, narrower)
                 here = rows.here
                 if here.moved is None:
                     self.solved = True
@@ -178,12 +178,12 @@ def two_loops(gradient: Array, history: History, factor: Factor) -> Array:
     The Hessian is what a factor says, corrected by what the steps have shown since.
     """
     left = gradient.copy()
-    shares = []
+    taken = []
     for moved, change, inner in reversed(history):
-        share = (moved @ left) / inner  # of a device, without waiting for it
-        left -= share * change
-        shares.append(share)
+        length = (moved @ left) / inner  # of a device, without waiting for it
+        left -= length * change
+        taken.append(length)
     result = solve(factor, left)
-    for (moved, change, inner), share in zip(history, reversed(shares), strict=True):
-        result += (share - (change @ result) / inner) * moved
+    for (moved, change, inner), length in zip(history, reversed(taken), strict=True):
+        result += (length - (change @ result) / inner) * moved
     return result

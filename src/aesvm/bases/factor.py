@@ -36,15 +36,15 @@ _CONVERTED = 1024
 #: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
 _JITTER = 16
 
-#: An offset that no row near a kink holds is held by this share of what all rows could.
+#: The least curvature in an offset, as a share of what it would be with all rows near a kink.
 _HELD = 1e-6
 
 
 class FactorThere:
     """The lower Cholesky factor of a matrix on a device.
 
-    A triangular system with one right-hand side takes a device as long as hundreds of products with
-    the inverse of the factor, which is therefore made where systems are to be solved.
+    On a device, a triangular system with one right-hand side takes as long as hundreds of products
+    with the inverse. So the inverse is computed as soon as systems are solved.
     """
 
     def __init__(self, lower: Any) -> None:
@@ -103,7 +103,7 @@ def cholesky(matrix: Array, run: Callable = map) -> Array:
 
 
 def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> Any:
-    """The lower Cholesky factor of a matrix, and if need be of one with a larger diagonal.
+    """The lower Cholesky factor of a matrix; where there is none, its diagonal is raised.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def _gram_there(lines: Any, weights: Any) -> Any:
 
 
 class Curvature(NamedTuple):
-    """What smoothed losses add to the Hessian; sums over rows."""
+    """The part of the Hessian that comes from smoothed losses, summed over rows."""
 
     within: Array  #: ``sum_i curvature_i k_i k_i^T``, k_i the kernel values of a row and the basis
     crossed: Array  #: (n_offsets, n_vectors): of offsets and coefficients
@@ -269,7 +269,7 @@ class Curvature(NamedTuple):
     def of_rows(
         cls, lines: NDArray, curvatures: Array, crossed: Array, run: Callable = map
     ) -> Curvature:
-        """Of some rows: their kernel values with the basis, and what ``Implied`` has of them."""
+        """Of some rows: their kernel values with the basis, and their ``SmoothedLosses``."""
         if not is_host(lines):
             across = np.stack([sum_rows(lines, None, own) for own in crossed])
             return cls(gram(lines, curvatures), across, np.abs(crossed).sum(axis=1))

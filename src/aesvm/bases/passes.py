@@ -152,8 +152,8 @@ class _Asked(NamedTuple):
 
     direction: Array
     steps: tuple[float, ...]
-    shares: tuple[float, ...]  #: the half-widths, in the formulation's unit
-    widths: tuple[float, ...]  #: the half-widths; points with the first one are compared
+    widths: tuple[float, ...]  #: half-widths in the formulation's unit; the present one is first
+    half_widths: tuple[float, ...]  #: the same as they are
     bent: float  #: the half-width that curvature is evaluated with
 
     @property
@@ -163,14 +163,14 @@ class _Asked(NamedTuple):
 
     @property
     def points(self) -> tuple[PointOnLine, ...]:
-        compared = (PointOnLine(step, width) for width in self.widths for step in self.steps)
+        compared = (PointOnLine(step, width) for width in self.half_widths for step in self.steps)
         return *compared, PointOnLine(self.full, self.bent)
 
 
 class _Known(NamedTuple):
     """F where the descent is, with one half-width."""
 
-    width: float
+    half_width: float
     rounded_off: float  #: what rounding off adds to F
     here: Here
 
@@ -185,7 +185,7 @@ class _RowsElsewhere:
         self.formulation = formulation
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
         self.best = Evaluated(start, inf, inf)
-        self.known: dict[float, _Known] = {}  # by half-width, in the formulation's unit
+        self.known: dict[float, _Known] = {}  # by width, in the formulation's unit
         self.n_steps = self.n_tries = 0
         self.descent: Descent | None = None
         self.lines: Iterator[Line] = iter(())
@@ -203,32 +203,32 @@ class _RowsElsewhere:
         if not self._take(sums):
             self.n_tries += 1
             if self.n_tries < _TRIES:
-                return self._ask(_SHORTER * self.asked.direction, self.asked.shares)
+                return self._ask(_SHORTER * self.asked.direction, self.asked.widths)
             self.now = self.now._replace(here=self.here._replace(moved=None))
         if self.descent is None:
             self.descent = Descent(self, self._first_widths(), _GOAL, _LAST_GOAL)
             self.lines = iter(self.descent)
         for line in self.lines:
-            if line.direction is not None or line.share not in self.known:
+            if line.direction is not None or line.width not in self.known:
                 self.n_tries = 0
-                return self._ask(line.direction, (line.share, line.narrower))
-            self.now = self.known[line.share]
+                return self._ask(line.direction, (line.width, line.narrower))
+            self.now = self.known[line.width]
         return None
 
-    def _ask(self, direction: Array | None, shares: tuple[float, ...]) -> Question:
+    def _ask(self, direction: Array | None, widths: tuple[float, ...]) -> Question:
         """A question about points along a direction, or where the descent is."""
         n, moves = len(self.coefs), direction is not None
         if direction is None:
             direction = np.zeros(n + len(self.offsets))
         change = np.append(self.within @ direction[:n], direction[n:])
         reach = float(np.abs(change).max(initial=0.0))
-        direction = direction * min(1.0, self._width(_REACH) / max(reach, 1e-300))
-        widths = tuple(map(self._width, shares))
-        if moves:
-            widths = self.now.width, *widths[1:]  # objectives of one width are compared
+        direction = direction * min(1.0, self._half_width(_REACH) / max(reach, 1e-300))
+        half_widths = tuple(map(self._half_width, widths))
+        if moves:  # objectives are compared: that of the present point has this one
+            half_widths = self.now.half_width, *half_widths[1:]
         steps = _STEPS if moves else (0.0,)
-        bent = self._width(min(_BENT, _TIMES * shares[0]))
-        self.asked = _Asked(direction, steps, shares, widths, bent)
+        bent = self._half_width(min(_BENT, _TIMES * widths[0]))
+        self.asked = _Asked(direction, steps, widths, half_widths, bent)
         points = self.asked.points
         return Question(
             self.coefs,
@@ -244,8 +244,9 @@ class _RowsElsewhere:
         """Choose the share of the ``n_curved`` rows that curvature is summed over."""
         self.one_in = max(1, int(n_curved) // (_SAMPLED * max(1, len(self.coefs))))
 
-    def _width(self, share: float) -> float:
-        return share * self.formulation.width(tuple(self.offsets.tolist()))
+    def _half_width(self, width: float) -> float:
+        """A half-width that is given in the formulation's unit."""
+        return width * self.formulation.width(tuple(self.offsets.tolist()))
 
     def _take(self, sums: Sums) -> bool:
         """Go to the best point of an answer; False where it is no better than the present one."""
@@ -270,15 +271,16 @@ class _RowsElsewhere:
         if moves and objectives[at] >= self.here.objective:
             return False
         self.known = {}
-        for number, (share, width) in enumerate(zip(asked.shares, asked.widths, strict=True)):
+        for number, width in enumerate(asked.widths):
             k = number * n_steps + at
             gradient = np.append(
                 w_at_basis + steps[k] * change - found.g_at_basis[k],
                 found.slopes + found.by_offset[k],
             )
             here = Here(float(objectives[k]), gradient, steps[k] * asked.direction)
-            self.known[share] = _Known(width, float(objectives[k] - exact[k]), here)
-        self.now = self.known[asked.shares[0]]
+            rounded_off = float(objectives[k] - exact[k])
+            self.known[width] = _Known(asked.half_widths[number], rounded_off, here)
+        self.now = self.known[asked.widths[0]]
         self.coefs, offsets = self._point(steps[at])
         self.offsets = np.array(offsets)
         self.n_steps += moves
@@ -291,9 +293,9 @@ class _RowsElsewhere:
 
     def _first_widths(self) -> tuple[float, ...]:
         size = abs(self.best.objective)
-        small = [share for share in _FIRST if self.known[share].rounded_off <= _ADDED * size]
+        small = [width for width in _FIRST if self.known[width].rounded_off <= _ADDED * size]
         first = small[0] if small else _FIRST[-1]
-        return first, *(share for share in _WIDTHS if share < first)
+        return first, *(width for width in _WIDTHS if width < first)
 
     # --- what the descent asks
 

@@ -10,7 +10,7 @@ import numpy as np
 from aesvm.bases.arrays import put, to_host, zeros
 from aesvm.bases.descent import Descent, Goal, Here, Line, Point
 from aesvm.bases.factor import Curvature, Factor, hessian_factor, kernel_factor, product, solve
-from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
+from aesvm.bases.smoothing import SmoothedLosses, best_step, ramps_of, smoothed_losses
 from aesvm.bases.values import Array, BasisValues
 from aesvm.formulations.protocol import Formulation, Offsets, best_offsets, total_loss
 from aesvm.runtime.cached import cached_property
@@ -152,7 +152,7 @@ class _RowsInMemory:
     def search(self, line: Line) -> None:
         """Go to the best point on a line, and evaluate F there."""
         if line.direction is None:
-            self.width = line.share * self.formulation.width(self.offsets_here())
+            self.width = line.width * self.formulation.width(self.offsets_here())
             self.here = self._evaluated(None)
             return
         moved = self._step(line.direction)
@@ -192,7 +192,7 @@ class _RowsInMemory:
         """F at the present point; the multipliers that the losses imply are kept."""
         self.heights = self.ramps.heights(self.scores, self.offsets, self.run)
         n, n_offsets = len(self.scores), len(self.offsets)
-        self.losses = implied(self.ramps, self.heights, self.width, n, n_offsets, self.run)
+        self.losses = smoothed_losses(self.ramps, self.heights, self.width, n, n_offsets, self.run)
         self.g_at_basis = self.g_at_basis + self.values.sums(self.losses.coefs - self.multipliers)
         self.multipliers = self.losses.coefs
         objective = float(
@@ -223,7 +223,7 @@ class _RowsInMemory:
             self._factor = None  # there need not be room for two
             self._factor = self._new_factor(self.losses)
 
-    def _new_factor(self, losses: Implied) -> Factor:
+    def _new_factor(self, losses: SmoothedLosses) -> Factor:
         """The Hessian's Cholesky factor, over a sample of the rows that are curved."""
         at = to_host(np.flatnonzero(losses.curvatures))
         # as many as take no longer than the steps that a factor serves at least

@@ -1,4 +1,4 @@
-"""Kernel values of many rows against a basis that grows: held where there is room for them."""
+"""Kernel values of many rows and a growing basis: held in memory where there is room."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from aesvm.kernels import Columns, KernelMatrix
 
 Array = NDArray[np.float64]
 
-#: Rows whose values are computed, held and multiplied together: by the host, and by a device, to
-#: which each product is a call that takes as long as reading some millions of values.
+#: Rows whose values are computed, held and multiplied together, on the host and on a device. There
+#: every product is a call that takes as long as reading some millions of values.
 TILE, _TILE_THERE = 2048, 1 << 17
 
 
@@ -31,7 +31,7 @@ class BasisValues:
     rows : ndarray
         Rows of the kernel matrix, of which the first ``n_rows`` are in use.
     most_bytes : float
-        Of values that are held; others are computed anew wherever they are needed.
+        Of values that are held; all others are computed again whenever they are needed.
     run : callable
         ``map`` or a parallel one.
 
@@ -65,12 +65,12 @@ class BasisValues:
         self.basis = np.empty(0, dtype=np.intp)
         self.batches: list[Columns] = []  # vectors that were added together
         self.held: dict[tuple[int, int], Any] = {}  # by number of group and of tile
-        self.to_hold: set[tuple[int, int]] = set()  # these, and those that will be
-        self.n_bytes = 0  # of all of them
+        self.to_hold: set[tuple[int, int]] = set()  # those that are held, or will be
+        self.n_bytes = 0  # that these take
         self.n_values = 0  # kernel values computed so far
 
     def compute_by(self, kernel: KernelMatrix) -> None:
-        """Have values of another precision from now on."""
+        """Compute values in another precision from now on."""
         self.kernel = kernel
         sizes = [len(columns) for columns in self.batches]
         parts = np.split(self.basis, np.cumsum(sizes)[:-1]) if sizes else []
