@@ -97,7 +97,7 @@ def test_passes_find_the_optimum_that_one_place_finds(name):
     assert found.converged
     assert found.best.objective == pytest.approx(best.objective, rel=1e-3)
     assert rows.n_passes <= passes._PASSES
-    # F as it was seen is that of the point
+    # F is that of the point
     coefs, offsets = found.best.point
     scores = oracles.kernel(rows.X, rows.vectors, gamma=GAMMA) @ coefs
     positions = rows.formulation.positions(scores, rows.targets, offsets)
@@ -123,9 +123,9 @@ def test_in_the_span_of_all_rows_it_is_the_svm():
 
 
 @pytest.mark.parametrize("n_passes", [0, 1, 3])
-def test_a_fit_that_ends_has_the_best_that_was_seen(n_passes):
+def test_a_fit_that_ends_has_the_best_point_of_its_passes(n_passes):
     rows = Rows(Hinge())
-    seen = []
+    objectives = []
 
     def ask(questions):
         if rows.n_passes == n_passes:
@@ -133,7 +133,7 @@ def test_a_fit_that_ends_has_the_best_that_was_seen(n_passes):
         answer = rows.ask(questions)
         for point, loss in zip(questions[0].points, answer[0].losses.exact, strict=True):
             coefs = questions[0].coefs + point.step * questions[0].along
-            seen.append(0.5 * coefs @ within @ coefs + loss)
+            objectives.append(0.5 * coefs @ within @ coefs + loss)
         return answer
 
     within = oracles.kernel(rows.vectors, gamma=GAMMA)
@@ -143,7 +143,7 @@ def test_a_fit_that_ends_has_the_best_that_was_seen(n_passes):
     assert dict(progress.ending.cut) == {f"the SVM of all rows ended after {n_passes} passes": 1}
     assert bool(found) == (n_passes > 0)
     if found:
-        assert found[0].best.objective == pytest.approx(min(seen), rel=1e-12)
+        assert found[0].best.objective == pytest.approx(min(objectives), rel=1e-12)
 
 
 def test_rows_that_are_all_far_from_a_kink_are_reached():

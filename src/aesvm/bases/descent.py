@@ -35,10 +35,6 @@ NARROWER, NARROWEST = 0.3, 1e-4
 #: Steps that L-BFGS remembers.
 _MEMORY = 20
 
-#: A width is given up after slow steps. It counts as solved where another step would gain no more
-#: than this share of the objective.
-NEAR = 1e-3
-
 
 class Point(NamedTuple):
     """A machine in the span of a basis."""
@@ -69,7 +65,7 @@ class Goal(NamedTuple):
     gain: float  #: another step would gain less than this
     lacking: float = inf  #: the most that further steps could take off the duality gap
     n_least: int = 0  #: steps that are made in any case
-    n_slow: float = inf  #: a width is given up after so many steps in a row that gained too little
+    n_slow: float = inf  #: slow steps in a row after which a width is given up
 
 
 class Rows(Protocol):
@@ -85,14 +81,14 @@ class Rows(Protocol):
 
     @property
     def patience(self) -> int:
-        """Steps after which a factor has served."""
+        """Steps that one factor serves."""
 
     @property
     def n_factors(self) -> int:
         """The most factors for one width."""
 
     def renew_factor(self, worn: bool) -> None:
-        """Have a factor for the present width; ``worn``: whether the one at hand has served."""
+        """Have a factor for the present width; ``worn``: the last one has served its steps."""
 
     def lacks(self) -> float:
         """What further steps could take off the duality gap."""
@@ -102,10 +98,10 @@ class Rows(Protocol):
 
 
 class Descent:
-    """A descent: the lines that it asks for, one after the other.
+    """A descent: an iterator over the lines that it wants searched.
 
-    Whoever iterates has the rows search each line before the next is drawn: rows in memory at once,
-    rows elsewhere together with those of other machines.
+    The rows must search each line before the next one is drawn. Rows in memory do so at once, rows
+    elsewhere in a pass that serves several machines.
 
     Parameters
     ----------
@@ -122,8 +118,8 @@ class Descent:
         self.widths = widths
         self.goal = goal
         self.last = last
-        self.gain = inf  #: of the next step, as a share of the objective
-        self.solved = False  #: the problem of the present width
+        self.gain = inf  #: expected of the next step, as a share of the objective
+        self.solved = False  #: whether the problem of the present width is
 
     def __iter__(self) -> Iterator[Line]:
         for width, narrower in zip(self.widths[:-1], self.widths[1:], strict=True):
@@ -161,7 +157,6 @@ class Descent:
                 slow = before.objective - here.objective <= goal.gain * size
                 n_slow = n_slow + 1 if slow else 0
                 if n_slow >= goal.n_slow:
-                    self.solved = self.gain <= NEAR
                     return
                 change = here.gradient - before.gradient
                 if (inner := float(change @ here.moved)) > 0:

@@ -1,4 +1,4 @@
-"""One machine of rows in memory with w in the span of a basis, and the numbers of its certificate."""
+"""One machine of rows in memory, with w in the span of a basis, and what certifies it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ _ERRORS = 2.0
 #: Rows that are solved for while vectors are chosen, at least. Kernel values that do not fit into
 #: memory are computed again.
 _LEAST_FIT = 100_000
-
 
 #: Kernel values that are computed between two checks of the time.
 _AT_ONCE = 1e8

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.descent import NEAR, Descent, Goal, Here, Line, Point
+from aesvm.bases.descent import Descent, Goal, Here, Line, Point
 from aesvm.bases.factor import Factor, hessian_factor
 from aesvm.bases.sums import Answer, PointOnLine, Question, Sums
 from aesvm.bases.values import Array
@@ -44,8 +44,8 @@ _REACH = 2.0
 #: are tried: how much shorter each is, and how many lines in all.
 _STEPS, _SHORTER, _TRIES = (0.25, 0.5, 1.0, 2.0), 0.1, 3
 
-#: The most passes.
-_PASSES = 24
+#: The most passes, and the share of the objective that another step may still gain after the last.
+_PASSES, _NEAR = 24, 1e-3
 
 #: Rows for each vector that curvature is summed over, where there are more (with four it takes half
 #: as many passes again); and the share of all rows that are curved, before that is known.
@@ -222,12 +222,12 @@ class _RowsElsewhere:
             direction = np.zeros(n + len(self.offsets))
         change = np.append(self.within @ direction[:n], direction[n:])
         reach = float(np.abs(change).max(initial=0.0))
-        direction = direction * min(1.0, self._half_width(_REACH) / max(reach, 1e-300))
-        half_widths = tuple(map(self._half_width, widths))
+        direction = direction * min(1.0, self._length(_REACH) / max(reach, 1e-300))
+        half_widths = tuple(map(self._length, widths))
         if moves:  # objectives are compared: that of the present point has this one
             half_widths = self.now.half_width, *half_widths[1:]
         steps = _STEPS if moves else (0.0,)
-        bent = self._half_width(min(_BENT, _TIMES * widths[0]))
+        bent = self._length(min(_BENT, _TIMES * widths[0]))
         self.asked = _Asked(direction, steps, widths, half_widths, bent)
         points = self.asked.points
         return Question(
@@ -244,13 +244,17 @@ class _RowsElsewhere:
         """Choose the share of the ``n_curved`` rows that curvature is summed over."""
         self.one_in = max(1, int(n_curved) // (_SAMPLED * max(1, len(self.coefs))))
 
-    def _half_width(self, width: float) -> float:
-        """A half-width that is given in the formulation's unit."""
+    def _length(self, width: float) -> float:
+        """A length that is given in the formulation's unit."""
         return width * self.formulation.width(tuple(self.offsets.tolist()))
 
     def _take(self, sums: Sums) -> bool:
         """Go to the best point of an answer; False where it is no better than the present one."""
-        asked, found, n = self.asked, sums.losses, len(self.coefs)
+        asked, found = self.asked, sums.losses
+        self._sample_from(float(found.n_curved[0]))
+        self.curvature, self.steepest = sums.curvature, float(found.total_cost[0]) / asked.bent
+        self._factor = None
+        n = len(self.coefs)
         along, shift = asked.direction[:n], asked.direction[n:]
         steps = np.array([point.step for point in asked.points])
         w_at_basis, change = self.within @ self.coefs, self.within @ along
@@ -258,33 +262,31 @@ class _RowsElsewhere:
         halves = 0.5 * self.coefs @ w_at_basis + steps * (self.coefs @ change)
         halves += 0.5 * steps**2 * (along @ change)
         objectives, exact = halves + linear + found.rounded, halves + linear + found.exact
-        least = int(np.argmin(exact))
-        if exact[least] < self.best.objective:
-            loss = float(linear[least] + found.exact[least])
-            self.best = Evaluated(self._point(steps[least]), loss, float(exact[least]))
-        self._sample_from(float(found.n_curved[0]))
-        self.curvature, self.steepest = sums.curvature, float(found.total_cost[0]) / asked.bent
-        self._factor = None
+        self._keep_best(steps, exact, linear + found.exact)
         n_steps = len(asked.steps)
         at = int(np.argmin(objectives[:n_steps]))
         moves = n_steps > 1
         if moves and objectives[at] >= self.here.objective:
             return False
         self.known = {}
-        for number, width in enumerate(asked.widths):
-            k = number * n_steps + at
-            gradient = np.append(
-                w_at_basis + steps[k] * change - found.g_at_basis[k],
-                found.slopes + found.by_offset[k],
-            )
+        for k, width, half_width in zip(
+            range(at, len(steps), n_steps), asked.widths, asked.half_widths, strict=False
+        ):
+            by_coefs = w_at_basis + steps[k] * change - found.g_at_basis[k]
+            gradient = np.append(by_coefs, found.slopes + found.by_offset[k])
             here = Here(float(objectives[k]), gradient, steps[k] * asked.direction)
-            rounded_off = float(objectives[k] - exact[k])
-            self.known[width] = _Known(asked.half_widths[number], rounded_off, here)
+            self.known[width] = _Known(half_width, float(objectives[k] - exact[k]), here)
         self.now = self.known[asked.widths[0]]
         self.coefs, offsets = self._point(steps[at])
         self.offsets = np.array(offsets)
         self.n_steps += moves
         return True
+
+    def _keep_best(self, steps: Array, objectives: Array, losses: Array) -> None:
+        """Remember the best of all points, with kinks as they are."""
+        at = int(np.argmin(objectives))
+        if objectives[at] < self.best.objective:
+            self.best = Evaluated(self._point(steps[at]), float(losses[at]), float(objectives[at]))
 
     def _point(self, step: float) -> Point:
         n = len(self.coefs)
@@ -314,7 +316,7 @@ class _RowsElsewhere:
         """Every pass brings a new one."""
 
     def lacks(self) -> float:
-        """Nothing is known of the duality gap: multipliers are not kept."""
+        """Not known, as multipliers are not kept; no goal asks for it."""
         return 0.0
 
     def narrows(self) -> bool:
@@ -322,5 +324,5 @@ class _RowsElsewhere:
 
     @property
     def converged(self) -> bool:
-        """Whether there is little to be gained where passes end."""
-        return self.descent is not None and (self.descent.solved or self.descent.gain <= NEAR)
+        """Whether another step would gain little."""
+        return self.descent is not None and self.descent.gain <= _NEAR
