@@ -8,7 +8,7 @@ import numpy as np
 
 from aesvm.bases.newton import Point, solve_in_span
 from aesvm.bases.values import BasisValues
-from aesvm.formulations.protocol import best_offsets, total_loss
+from aesvm.formulations.objective import best_offsets, total_loss
 from aesvm.kernels import kernel_matrix
 from aesvm.runtime.progress import Silence
 

@@ -22,7 +22,8 @@ from aesvm.bases.factor import Factor, kernel_factor, product, solve
 from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
 from aesvm.bases.values import Array, BasisValues
-from aesvm.formulations.protocol import Formulation, Offsets, best_offsets, total_loss
+from aesvm.formulations.objective import best_offsets, dual_value, total_loss
+from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.runtime.progress import OutOfTimeError, Progress
 
 #: The relative duality gap to come to in the end, but for what of g is outside of the span.
@@ -145,7 +146,7 @@ class _Solver:
         self.formulation = formulation
         self.run = run
         self.ramps = ramps_of(formulation, targets, bounds)
-        self.slopes = put(np.array(formulation.slopes(bounds)), self.device)
+        self.slopes = put(np.array(formulation.slopes(float(bounds.sum()))), self.device)
         self.n_steps = 0
         self.factor: Factor | None = None
         self.inside: Factor | None = None
@@ -178,7 +179,7 @@ class _Solver:
         exact = float(0.5 * self.coefs @ self.pulled) + loss
         coefs = self.formulation.feasible(self.multipliers, self.targets, self.bounds)
         norm = float(self.sums @ solve(self._inside(), self.sums))
-        dual = self.formulation.dual_value(coefs, self.targets, norm)
+        dual = dual_value(self.formulation, coefs, self.targets, norm)
         return (exact - dual) / max(abs(exact), 1e-300)
 
     def _lacks(self, gradient: Array) -> float:

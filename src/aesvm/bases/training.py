@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
 from aesvm.bases.values import TILE, Array
-from aesvm.certificate.accounts import Account
+from aesvm.certificate.records import Record
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
@@ -174,7 +174,7 @@ def train_in_basis(
         offsets = formulation.constant(problem.targets)
         if offsets is not None:
             machine = constant_machine(offsets)
-            found[number] = Trained(machine, 0, Account.of_nothing(), None)
+            found[number] = Trained(machine, 0, Record.of_nothing(), None)
     learning = [number for number in range(len(problems)) if number not in found]
     if learning:
         own = [problems[number] for number in learning]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import inf, nan
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.certificate.accounts import Accounts
-from aesvm.formulations.protocol import Formulation, PairFormulation
+from aesvm.certificate.records import Records
+from aesvm.formulations.protocol import Formulation
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.joint import HullKernel
 from aesvm.machines import rounds, small_pairs
@@ -169,8 +169,8 @@ def train(
     small, problems = None, data.problems(rows, weights)
     many = data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced
     if many and isinstance(data, ClassRows):
-        classes, of_pairs = data.by_class(rows, weights), cast(PairFormulation, formulation)
-        small = small_pairs.SmallPairs(classes, kernel, of_pairs, int(options.cache_size * 1e6))
+        classes = data.by_class(rows, weights)
+        small = small_pairs.SmallPairs(classes, kernel, formulation, int(options.cache_size * 1e6))
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)
     spent = _REDUCED * settings.subset_size * len(rows) if first.derived.reduced else 0.0
@@ -207,18 +207,18 @@ def certify(
     data: Rows,
     kernel: TrainingKernel,
     formulation: Formulation,
-    accounts: Accounts,
+    records: Records,
     expansions: list[Expansion],
     multipliers: Terms,
     tol: float,
     run: Callable,
     say: Callable[[str], None],
-) -> Accounts:
-    """The accounts of machines with all rows seen, given their lifted coefficients."""
+) -> Records:
+    """The records of machines with all rows seen, given their lifted coefficients."""
     prepared = prepare(data.X, data.groups, data.weights, run, kernel.joint_targets)
     problems = data.problems(prepared.rows, prepared.weights)
     return certified(
-        accounts, problems, expansions, multipliers, kernel, formulation, tol=tol, run=run, say=say
+        records, problems, expansions, multipliers, kernel, formulation, tol=tol, run=run, say=say
     )
 
 
