@@ -127,7 +127,9 @@ class Objective:
 
     def linear(self, offsets: OffsetArrays) -> Array:
         """What F has of the offsets alone."""
-        return sum(slope * own for slope, own in zip(self.slopes, offsets, strict=True))
+        return np.sum(
+            [slope * own for slope, own in zip(self.slopes, offsets, strict=True)], axis=0
+        )
 
     def best_offsets(self, scores: Array) -> OffsetArrays:
         """The offsets that minimise F; the middle where several do."""
@@ -138,7 +140,7 @@ class Objective:
             numbers = np.tile(of_rows, len(ramps.kinks) // len(scores))
         found = []
         for number, slope in enumerate(self.slopes):
-            own = ramps.which == number
+            own = ramps.which == number if len(self.slopes) > 1 else slice(None)
             which = None if numbers is None else numbers[own]
             each = ramps.kinks[own], ramps.costs[own], ramps.rising[own]
             found.append(_lowest_points(*each, slope, which))

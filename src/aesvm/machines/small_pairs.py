@@ -256,9 +256,11 @@ class SmallPairs:
         of_costs = tol_of(formulation, asked.tol, objective.total_cost, n_rows)
         tol = np.array(np.broadcast_to(of_costs, len(n_rows)))
         prove = partial(self._prove, variables, objective, tol)
+        proven: tuple[OffsetArrays, Proof] | None = None
 
         def is_close() -> NDArray[np.bool_]:
-            _, proof = prove()
+            nonlocal proven
+            _, proof = proven = prove()
             value = 0.5 * proof.squared_norm + proof.loss
             assert proof.dual is not None
             gap = value + proof.rounding - proof.dual
@@ -283,7 +285,8 @@ class SmallPairs:
             norms = objective.segments.sum(variables.coefs * variables.scores)
             best = objective.best_multiples_of_w(variables.scores, norms)
             multiples = np.where(solved.converged, 1.0, best)
-        offsets, proof = prove(multiples)
+            proven = prove(multiples)
+        offsets, proof = proven or prove()  # a solve ends with a proof where it has made any
         size = multiples * objective.segments.sum(np.abs(variables.coefs))
         largest = objective.segments.largest(np.abs(variables.diag))
         held = np.flatnonzero(variables.coefs)
@@ -303,26 +306,24 @@ class SmallPairs:
         )
 
     def _prove(
-        self, v: PairVariables, objective: Objective, tol: Array, multiples: Array | None = None
+        self, v: PairVariables, objective: Objective, tol: Array, multiples: Array | float = 1.0
     ) -> tuple[OffsetArrays, Proof]:
         """The offsets of some pairs, and what certificates say of them.
 
-        ``multiples``: of the dual solutions, for w; 1 where None.
+        ``multiples``: of the dual solutions, for w.
         """
         assert self.dual is not None
         segments, scores = objective.segments, v.scores
         norms = segments.sum(v.coefs * scores)
-        times = np.ones(len(norms)) if multiples is None else multiples
-        each = segments.spread(times)
+        each = multiples if isinstance(multiples, float) else segments.spread(multiples)
+        w = each * scores, each * v.coefs
         violations = v.violations(self.dual.apart)
-        offsets = objective.unbiased_offsets(each * scores, times * times * norms, violations)
+        offsets = objective.unbiased_offsets(w[0], multiples * multiples * norms, violations)
         # rounds add up row by row
         unit = 0.5 * float(np.finfo(np.float64).eps) * self.largest
         rounding: Array = self.rounding + unit * segments.sizes.astype(np.float64)
-        total = segments.sum(np.abs(v.coefs))
         point = DualPoint(v.coefs, norms, rounding, segments.largest(np.abs(v.diag)))
-        off = times * total * rounding
-        w = each * scores, each * v.coefs
+        off = segments.sum(np.abs(w[1])) * rounding
         proof = prove(objective, *w, offsets, v.coefs, point, off, self.n_rows, tol)
         return offsets, proof
 

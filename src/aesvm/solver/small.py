@@ -134,7 +134,7 @@ def solve_small(
         Whether to end after one round.
     """
     n, n_rows = len(variables.sizes), variables.sizes.sum(axis=1)
-    converged = np.zeros(n, dtype=bool)
+    converged, violation = np.zeros(n, dtype=bool), np.zeros(n)
     n_iter, limits, aim = np.zeros(n, dtype=np.intp), np.full(n, limit), tol.copy()
     active, stagnation = np.arange(n), _Stagnations(variables)
     while len(active):
@@ -157,7 +157,7 @@ def solve_small(
         active = active[~ended[active]]
     duals, linear = variables.classes[::2], variables.linear
     objective = np.add.reduceat(0.5 * variables.coefs * (variables.slopes + linear), duals)
-    return Solved(n_iter, objective, variables.violations(apart), converged)
+    return Solved(n_iter, objective, violation, converged)
 
 
 class _Stagnations:
