@@ -107,8 +107,8 @@ def train(
             span = Span("max_vectors", max_vectors, GAP_TOL)
             (trained,) = SpanTraining(rows, kernel, prepared, trainer).train(span)
         seconds = time.perf_counter() - begin
-        machine, account = trained.machine, trained.account
-        objective = 0.5 * machine.squared_norm + (account.loss or 0.0)
+        machine, record = trained.machine, trained.record
+        objective = 0.5 * machine.squared_norm + (record.loss or 0.0)
         columns = kernel.in_double().columns(machine.set.rows)
         edges = np.array([0, len(columns)])
         decisions = columns.expand(
@@ -118,9 +118,9 @@ def train(
     phases = [f"{name} {own:.2f}" for name, own in clock.seconds.items()]
     rest = seconds - sum(clock.seconds.values())
     gap = "unknown"
-    if account.estimated_dual is not None:
-        share = (objective - account.estimated_dual) / objective
-        gap = f"{share:.3%} +- {account.estimated_error / objective:.3%}"
+    if record.estimated_dual is not None:
+        share = (objective - record.estimated_dual) / objective
+        gap = f"{share:.3%} +- {record.estimated_error / objective:.3%}"
     return [
         f"{data.name}, {len(data.y):,} rows, {len(columns):,} vectors: {seconds:.2f} s",
         "  seconds: " + ", ".join([*phases, f"rest {rest:.2f}"]),

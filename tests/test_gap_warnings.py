@@ -11,8 +11,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR
-from aesvm.certificate.accounts import Account, Accounts
 from aesvm.certificate.certificate import certificate_of
+from aesvm.certificate.records import Record, Records
 from aesvm.estimators.gap_warnings import FAR, NOTHING
 from aesvm.kernels import DEFINITE
 from aesvm.machines.fitted import warn_of_solver
@@ -62,8 +62,8 @@ def test_an_objective_of_nothing_but_rounding_is_no_caveat():
 
 def test_an_objective_of_zero_is_not_called_exact_where_the_gap_is_not_zero():
     """In single precision alone there is no bound on rounding, and the gap is what is known."""
-    zero = replace(Account.of_nothing(), exact=True, n_rows=2, total_cost=2.0, dual_objective=-1.0)
-    certificate = certificate_of(Accounts.of([zero]), 2, 2, 1e-3, DEFINITE)
+    zero = replace(Record.of_nothing(), exact=True, n_rows=2, total_cost=2.0, dual_objective=-1.0)
+    certificate = certificate_of(Records.of([zero]), 2, 2, 1e-3, DEFINITE)
     assert certificate.relative_gap == np.inf
     assert certificate.verdict() == "objective 0, at most 1 above the exact SVM's"
     assert "may be 1 above the exact SVM's, which may be zero" in certificate.caveat()

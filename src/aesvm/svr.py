@@ -140,8 +140,8 @@ shape_fit_, n_features_in_, feature_names_in_
 
 def fitted_width(estimator: Any) -> float:
     """Half the width of the tube that ``NuTube`` has fitted: its two offsets lie on either side."""
-    (account,) = TrainedOn.of(estimator).accounts
-    return max(0.0, 0.5 * sum(account.offsets))
+    (record,) = TrainedOn.of(estimator).records
+    return max(0.0, 0.5 * sum(record.offsets))
 
 
 class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixin, BaseEstimator):

@@ -101,7 +101,7 @@ def test_passes_find_the_optimum_that_one_place_finds(name):
     coefs, offsets = found.best.point
     scores = oracles.kernel(rows.X, rows.vectors, gamma=GAMMA) @ coefs
     positions = rows.formulation.positions(scores, rows.targets, offsets)
-    linear = np.dot(rows.formulation.slopes(rows.bounds), offsets)
+    linear = np.dot(rows.formulation.slopes(rows.bounds.sum()), offsets)
     loss = rows.bounds @ rows.formulation.losses(positions) + linear
     assert found.best.loss == pytest.approx(loss, rel=1e-9)
     own = oracles.kernel(rows.vectors, gamma=GAMMA)

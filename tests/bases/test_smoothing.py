@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
 from aesvm.bases.smoothing import best_step, ramps_of, smoothed_losses
-from aesvm.formulations.protocol import total_loss
+from aesvm.formulations.objective import total_loss
 from tests.formulations.test_formulations import FORMULATIONS, problem
 
 EACH = pytest.mark.parametrize("name", FORMULATIONS)
@@ -24,7 +24,7 @@ def made(name, seed):
     _, targets, bounds = problem(formulation, seed, n=12)
     rng = np.random.default_rng(seed)
     scores = 1.5 * rng.normal(size=12)
-    offsets = rng.normal(size=len(formulation.slopes(bounds)))
+    offsets = rng.normal(size=len(formulation.slopes(float(bounds.sum()))))
     return formulation, targets, bounds, scores, offsets
 
 
@@ -83,7 +83,7 @@ def test_rounding_off_adds_a_quarter_of_the_width_at_most(name, seed, width):
     ramps = ramps_of(formulation, targets, bounds)
     smooth = losses_at(ramps, scores, offsets, width).loss
     positions = formulation.positions(scores, targets, tuple(offsets))
-    linear = float(np.array(formulation.slopes(bounds)) @ offsets)
+    linear = float(np.array(formulation.slopes(float(bounds.sum()))) @ offsets)
     exact = total_loss(formulation, positions, bounds, tuple(offsets)) - linear
     if name != "nu_tube" or offsets.sum() >= 0:  # a tube of negative width has another loss
         assert exact - 1e-9 <= smooth <= exact + width / 4 * ramps.costs.sum() + 1e-9
@@ -109,7 +109,8 @@ def test_multipliers_are_within_their_bounds(name, seed, width):
 def test_at_the_best_offsets_multipliers_are_feasible(name, seed):
     """Where the slope of F in an offset is zero, sums of multipliers are what the dual wants."""
     formulation, targets, bounds, scores, offsets = made(name, seed)
-    ramps, slopes = ramps_of(formulation, targets, bounds), np.array(formulation.slopes(bounds))
+    ramps = ramps_of(formulation, targets, bounds)
+    slopes = np.array(formulation.slopes(float(bounds.sum())))
     for number in range(len(offsets)):
 
         def objective(b, number=number):

@@ -21,8 +21,8 @@ from aesvm.estimators.trained import TrainedOn
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.objective import best_offsets, total_loss
 from aesvm.formulations.one_class import OneClass
-from aesvm.formulations.protocol import best_offsets, total_loss
 from aesvm.formulations.tube import Tube
 from aesvm.machines import pilots
 from tests import oracles
@@ -82,12 +82,12 @@ def signed(model, y):
 
 def objective_of(model, formulation, X, y, weights=None):
     """F1 of a model with one machine, in double precision, from the formulas."""
-    (account,), (one,) = TrainedOn.of(model).accounts, model._model().expansions()
-    coefs = one.coefs * formulation.decision(account.offsets).scale
+    (record,), (one,) = TrainedOn.of(model).records, model._model().expansions()
+    coefs = one.coefs * formulation.decision(record.offsets).scale
     norm = coefs @ oracles.kernel(X[one.rows], gamma=model.gamma_) @ coefs
     scores = oracles.kernel(X, X[one.rows], gamma=model.gamma_) @ coefs
     targets, bounds = signed(model, y), costs_of(model, len(y), weights)
-    return 0.5 * norm + loss(model, scores, targets, bounds, account.offsets)
+    return 0.5 * norm + loss(model, scores, targets, bounds, record.offsets)
 
 
 def loss(model, scores, targets, bounds, offsets):
@@ -230,17 +230,17 @@ def test_every_pair_of_classes_is_an_exact_svm_in_its_span(
     expansions = list(model._model().expansions())
     formulation = Hinge() if isinstance(estimator, AESVC) else NuHinge(0.5)
     total = 0.0
-    for (first, second), one, account in zip(
-        pairs, expansions, TrainedOn.of(model).accounts, strict=True
+    for (first, second), one, record in zip(
+        pairs, expansions, TrainedOn.of(model).records, strict=True
     ):
         assert len(one.rows) > 0
         at = np.flatnonzero((y == first) | (y == second))
         K = oracles.kernel(X[at], X[one.rows], kernel=kernel, gamma=0.5)
         within = oracles.kernel(X[one.rows], kernel=kernel, gamma=0.5)
         signs = np.where(y[at] == first, 1.0, -1.0)
-        coefs = one.coefs * formulation.decision(account.offsets).scale
+        coefs = one.coefs * formulation.decision(record.offsets).scale
         reached = 0.5 * coefs @ within @ coefs + loss(
-            model, K @ coefs, signs, weights[at], account.offsets
+            model, K @ coefs, signs, weights[at], record.offsets
         )
         total += reached
         L = K @ np.linalg.lstsq(within, K.T, rcond=1e-13)[0]
@@ -433,7 +433,7 @@ def test_multipliers_settle_where_kernel_values_are_not_held(name, small_steps, 
     model = fitted(model, X, y)
     known, certificate = TrainedOn.of(model), model.certificate_
     (one,) = model._model().expansions()
-    coefs = one.coefs * FAMILY[name][2].decision(next(iter(known.accounts)).offsets).scale
+    coefs = one.coefs * FAMILY[name][2].decision(next(iter(known.records)).offsets).scale
     within = oracles.kernel(X[one.rows], gamma=1.0)
     at_basis = oracles.kernel(X[one.rows], X[known.multipliers.rows], gamma=1.0)
     left = at_basis @ known.multipliers.coefs - within @ coefs

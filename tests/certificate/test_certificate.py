@@ -15,10 +15,10 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.svm import SVC
 
 from aesvm import AESVC, AENuSVC
-from aesvm.certificate.accounts import Account, Accounts
 from aesvm.certificate.certificate import certificate_of
+from aesvm.certificate.records import Record, Records
 from aesvm.formulations.hinge import Hinge
-from aesvm.formulations.protocol import best_offsets
+from aesvm.formulations.objective import best_offsets
 from aesvm.kernels import DEFINITE, kernel_matrix
 from aesvm.solver.smo import minimize
 from tests import oracles
@@ -109,7 +109,7 @@ def test_the_dual_is_nowhere_above_an_attained_objective(seed, C, decades, kerne
     assert certificate.dual_objective <= min(attained) * slack
     assert attained[0] - certificate.gap <= min(attained) * slack
     # of sums that cancel, no order of summation gives the digits of another
-    rounding = model._trained_on_["accounts"]["proof_rounding"][0]
+    rounding = model._trained_on_["records"]["proof_rounding"][0]
     assert abs(certificate.objective - attained[0]) <= 1e-6 * attained[0] + 2.0 * rounding
     assert certificate.gap >= rounding
 
@@ -222,10 +222,10 @@ def test_an_exact_model_that_is_far_from_the_optimum_says_so():
     assert "may be far" in str(model.certificate_)
 
 
-def account(objective, dual, rounding=0.0):
+def record(objective, dual, rounding=0.0):
     """Of a pair with such numbers."""
     return replace(
-        Account.of_nothing(),
+        Record.of_nothing(),
         n_rows=10,
         total_cost=10.0,
         loss=objective,
@@ -235,38 +235,38 @@ def account(objective, dual, rounding=0.0):
     )
 
 
-def certificate_of_pairs(*accounts):
-    return certificate_of(Accounts.of(accounts), 10, 10, 1e-3, DEFINITE)
+def certificate_of_pairs(*records):
+    return certificate_of(Records.of(records), 10, 10, 1e-3, DEFINITE)
 
 
 def test_a_bad_pair_does_not_hide_among_good_ones():
-    good, bad = account(1000.0, 999.99), account(0.5, 0.2)
+    good, bad = record(1000.0, 999.99), record(0.5, 0.2)
     certificate = certificate_of_pairs(good, bad, good)
     assert certificate.relative_gap < 1e-3
     assert certificate.worst_pair_gap == pytest.approx(0.6)
     assert "of a pair of classes may be 150% above the exact SVM's" in certificate.caveat()
     assert "that of the worst pair of classes   0.6" in str(certificate)
     assert certificate.as_dict()["worst_pair_gap"] == certificate.worst_pair_gap
-    of_nu = certificate_of_pairs(account(-9.0, -9.001), account(-0.01, -0.02))
+    of_nu = certificate_of_pairs(record(-9.0, -9.001), record(-0.01, -0.02))
     assert of_nu.worst_pair_gap == pytest.approx(1.0)
     assert not certificate_of_pairs(good, good).caveat()
 
 
 def test_of_one_machine_the_worst_pair_says_nothing_more():
-    certificate = certificate_of_pairs(account(10.0, 9.9, rounding=1e-3))
+    certificate = certificate_of_pairs(record(10.0, 9.9, rounding=1e-3))
     assert certificate.worst_pair_gap == certificate.relative_gap == pytest.approx(0.0101)
     assert "worst pair" not in str(certificate)
-    missing = certificate_of_pairs(account(10.0, None), account(10.0, 9.9))
+    missing = certificate_of_pairs(record(10.0, None), record(10.0, 9.9))
     assert missing.worst_pair_gap is None
     assert missing.missing["worst_pair_gap"] == missing.missing["gap"]
     assert "worst pair" not in str(missing)
 
 
 def test_a_pair_that_leaves_nothing_to_learn_is_no_bad_pair():
-    good = account(1.0, 0.999)
-    for nothing in (Account.of_nothing(), account(-1e-14, -2e-14, rounding=1e-13)):
+    good = record(1.0, 0.999)
+    for nothing in (Record.of_nothing(), record(-1e-14, -2e-14, rounding=1e-13)):
         assert certificate_of_pairs(good, nothing).worst_pair_gap == pytest.approx(1e-3)
-    for unknown in (account(1e-9, -1e-4, rounding=1e-13), account(0.0, -1e-4)):
+    for unknown in (record(1e-9, -1e-4, rounding=1e-13), record(0.0, -1e-4)):
         assert certificate_of_pairs(good, unknown).worst_pair_gap > 1e3
 
 
@@ -302,8 +302,8 @@ def test_a_far_row_does_not_spoil_the_certificate():
 
 
 def test_a_gap_that_rounding_hides_is_not_called_zero():
-    hidden = account(1.5, 0.0, rounding=1e6)
-    gaps = Accounts.of([hidden, Account.of_nothing()]).relative_gaps()
+    hidden = record(1.5, 0.0, rounding=1e6)
+    gaps = Records.of([hidden, Record.of_nothing()]).relative_gaps()
     assert gaps.tolist() == [pytest.approx((1.5 + 1e6) / 1.5), 0.0]
 
 

@@ -11,9 +11,9 @@ import pytest
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AENuSVC, AEOneClassSVM
-from aesvm.certificate.accounts import Account, Accounts
 from aesvm.certificate.certificate import certificate_of
 from aesvm.certificate.history import History
+from aesvm.certificate.records import Record, Records
 from aesvm.certificate.text import at_most, text_of
 from aesvm.kernels import DEFINITE, NOT_DEFINITE, TAKEN
 from aesvm.machines import rounds
@@ -23,8 +23,8 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
     """Of one machine of ten rows."""
     known = {"exact": False, "n_rows": 10, "total_cost": 10.0, "worst_optimum": 20.0}
     known |= {"loss": objective, "loss_reduced": objective, "dual_objective": dual, "proven": True}
-    one = replace(Account.of_nothing(), **{**known, **others})
-    return certificate_of(Accounts.of([one]), 10, 4, 1e-3, kernel, n_vectors=one.n_vectors)
+    one = replace(Record.of_nothing(), **{**known, **others})
+    return certificate_of(Records.of([one]), 10, 4, 1e-3, kernel, n_vectors=one.n_vectors)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_the_verdict_tells_of_a_pair_that_is_much_worse(dual, proven, verdict):
     good = {"loss": 9000.0, "dual_objective": 9000.0 - 0.04, "proven": proven}
     bad = {"loss": 10.0, "dual_objective": dual, "proven": proven}
     known = {"exact": True, "n_rows": 10, "total_cost": 10.0, "worst_optimum": 20.0}
-    both = [replace(Account.of_nothing(), **known, **one) for one in (good, bad)]
-    assert verdict in certificate_of(Accounts.of(both), 10, 10, 1e-3, DEFINITE).verdict()
+    both = [replace(Record.of_nothing(), **known, **one) for one in (good, bad)]
+    assert verdict in certificate_of(Records.of(both), 10, 10, 1e-3, DEFINITE).verdict()
 
 
 def test_a_large_gap_is_one_percentage_wherever_it_is_said():

@@ -88,7 +88,7 @@ def objective(twin, model, X, y, weights):
     """F on all rows, from the fitted attributes and what the formulas of the machines say."""
     K = oracles.kernel(model.support_vectors_, gamma=GAMMA)
     coefs, f = model.dual_coef_[0], twin.values(model, X)
-    half, offsets = 0.5 * coefs @ K @ coefs, model._trained_on_["accounts"]["offsets"][0]
+    half, offsets = 0.5 * coefs @ K @ coefs, model._trained_on_["records"]["offsets"][0]
     nu = twin.parameters.get("nu")
     if twin.name == "OneClassSVM":
         return half + nu * weights.sum() * model.intercept_[0] + weights @ np.maximum(0.0, -f)

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.objective import best_offsets, dual_value, total_loss, worst_optimum
 from aesvm.formulations.one_class import OneClass
-from aesvm.formulations.protocol import best_offsets, total_loss, worst_optimum
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.solving import solve
@@ -69,12 +69,13 @@ def test_the_solution_has_no_duality_gap_and_no_violators(name, seed):
     _, coefs, scores, offsets = solved(formulation, X, targets, bounds)
     norm = float(coefs @ scores)
     primal = objective(formulation, norm, scores, targets, bounds, offsets)
-    dual = formulation.dual_value(coefs, targets, norm)
+    dual = dual_value(formulation, coefs, targets, norm)
     assert primal == pytest.approx(dual, rel=1e-5, abs=1e-5)
     assert primal <= worst_optimum(formulation, targets, bounds) + 1e-6
     positions = formulation.positions(scores, targets, offsets)
-    assert formulation.n_violators(positions, coefs, bounds, 1e-4) == 0
-    largest = formulation.squared_norm_bound(bounds, worst_optimum(formulation, targets, bounds))
+    assert not formulation.violates(positions, coefs, bounds, 1e-4).any()
+    worst = worst_optimum(formulation, targets, bounds)
+    largest = formulation.squared_norm_bound(bounds.sum(), worst)
     assert largest is None or norm <= largest * (1 + 1e-6)
 
 
@@ -168,7 +169,7 @@ def test_coefficients_are_made_feasible_and_agree_with_positions(name, seed, sca
     coefs = formulation.agreeing(positions, targets, bounds)
     is_feasible(formulation, coefs, targets, bounds)
     # only rows whose position is the same as another's may be off, or the one that makes up the sum
-    assert formulation.n_violators(positions, coefs, bounds, 1e-9) <= 3
+    assert formulation.violates(positions, coefs, bounds, 1e-9).sum() <= 3
 
 
 @EACH

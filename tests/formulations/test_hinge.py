@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
 from aesvm.formulations.hinge import Hinge
-from aesvm.formulations.protocol import best_offsets, n_support, worst_optimum
+from aesvm.formulations.objective import best_offsets, dual_value, n_support, worst_optimum
 
 HINGE = Hinge()
 
@@ -27,7 +27,7 @@ def agreeing(margins, signs, bounds):
 
 
 def count_violators(margins, alpha, bounds, tol):
-    return HINGE.n_violators(margins, alpha, bounds, tol)
+    return HINGE.violates(margins, alpha, bounds, tol).sum()
 
 
 def feasible(alpha, signs, bounds):
@@ -139,7 +139,7 @@ def test_the_dual_is_nowhere_above_the_primal(seed):
     Z = rng.normal(size=(len(scores), 3))
     coefs = HINGE.feasible(signs * bounds * rng.uniform(size=len(bounds)), signs, bounds)
     w = Z.T @ coefs
-    dual = HINGE.dual_value(coefs, signs, float(w @ w))
+    dual = dual_value(HINGE, coefs, signs, float(w @ w))
     for v in (w, rng.normal(size=3), np.zeros(3)):
         b = best_offset(Z @ v, signs, bounds)
         primal = 0.5 * v @ v + hinge_losses(signs * (Z @ v + b), bounds)

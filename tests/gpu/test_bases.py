@@ -31,8 +31,8 @@ from aesvm.bases.values import BasisValues
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.formulations.nu_tube import NuTube
+from aesvm.formulations.objective import best_offsets, dual_value, total_loss
 from aesvm.formulations.one_class import OneClass
-from aesvm.formulations.protocol import best_offsets, total_loss
 from aesvm.formulations.tube import Tube
 from aesvm.gpu import devices, linear_algebra
 from aesvm.gpu.devices import Device
@@ -185,8 +185,8 @@ def test_losses_are_those_of_the_host(name):
     coefs = formulation.feasible(0.4 * scores, targets, bounds)
     feasible = formulation.feasible(0.4 * given[0], *given[1:])
     assert_allclose(feasible.get(), coefs, atol=1e-12)
-    assert formulation.dual_value(feasible, given[1], 3.0) == pytest.approx(
-        formulation.dual_value(coefs, targets, 3.0)
+    assert dual_value(formulation, feasible, given[1], 3.0) == pytest.approx(
+        dual_value(formulation, coefs, targets, 3.0)
     )
     ramps, ramps_there = ramps_of(formulation, targets, bounds), ramps_of(formulation, *given[1:])
     own, own_there = np.array(offsets), there(np.array(offsets))
@@ -286,8 +286,8 @@ def check_same(data, formulation, device, **options):
         loss = total_loss(formulation, positions, bounds, offsets)
         norm = float(machine.coefs @ scores[machine.set.rows])
         found.append((0.5 * norm + loss, decisions))
-        assert one.account.loss == pytest.approx(loss, rel=1e-4)
-        assert one.account.estimated_dual <= found[-1][0] + 1e-9 * abs(found[-1][0])
+        assert one.record.loss == pytest.approx(loss, rel=1e-4)
+        assert one.record.estimated_dual <= found[-1][0] + 1e-9 * abs(found[-1][0])
         assert type(one.multipliers[1]) is np.ndarray
     (objective, decisions), (there, decisions_there) = found
     assert there == pytest.approx(objective, rel=1e-4)
@@ -330,7 +330,7 @@ def test_pairs_of_classes_share_the_vectors(kind):
     there = trained(data, Hinge(), device_of(kind))
     for one, other in zip(on_host, there, strict=True):
         decisions = values_of(one.machine, X, Hinge())[1]
-        assert other.account.loss == pytest.approx(one.account.loss, rel=1e-3)
+        assert other.record.loss == pytest.approx(one.record.loss, rel=1e-3)
         sure = np.abs(decisions) > 1e-2
         same = np.sign(decisions) == np.sign(values_of(other.machine, X, Hinge())[1])
         assert same[sure].mean() > 0.99

@@ -15,10 +15,8 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from aesvm import AESVC, AENuSVC, TimeLimit
 from aesvm.estimators.trained import TrainedOn
-from aesvm.formulations.protocol import _best_offset
 from aesvm.machines import one_vs_one, small_pairs
 from aesvm.solver import small_compiled, small_improve
-from aesvm.solver.small import best_offsets
 from tests import oracles
 
 
@@ -112,13 +110,13 @@ def test_numbers_are_those_of_pairs_trained_one_by_one(model, each_way):
     assert_array_equal(together.n_support_.shape, apart.n_support_.shape)
     ours, theirs = TrainedOn.of(together), TrainedOn.of(apart)
     assert ours.n_solved == theirs.n_solved
-    for name, column in theirs.accounts.columns.items():
+    for name, column in theirs.records.columns.items():
         if name == "proof_rounding":  # which depends on how near to the margin rows come out
-            assert ((ours.accounts[name] > 0) & (ours.accounts[name] <= 1e-6)).all()
+            assert ((ours.records[name] > 0) & (ours.records[name] <= 1e-6)).all()
         elif name == "violators":
-            assert (ours.accounts[name] <= 2).all()
+            assert (ours.records[name] <= 2).all()
         else:
-            assert_allclose(ours.accounts[name], column, rtol=1e-5, atol=1e-4, err_msg=name)
+            assert_allclose(ours.records[name], column, rtol=1e-5, atol=1e-4, err_msg=name)
     for name in ("objective", "dual_objective", "norm"):
         value = getattr(apart.certificate_, name)
         assert getattr(together.certificate_, name) == (value and pytest.approx(value, rel=1e-5))
@@ -168,7 +166,7 @@ def test_equal_rows_of_two_classes_and_classes_without_weight(model, each_way):
     apart = one_by_one(model.set_params(decision_function_shape="ovo"), X, y, weights)
     assert_allclose(together.decision_function(X), apart.decision_function(X), atol=5e-3)
     assert np.isfinite(together.dual_coef_).all()
-    ours, theirs = TrainedOn.of(together).accounts, TrainedOn.of(apart).accounts
+    ours, theirs = TrainedOn.of(together).records, TrainedOn.of(apart).records
     assert_array_equal(ours["n_rows"], theirs["n_rows"])
     assert ours["proven"].all()
 
@@ -240,9 +238,9 @@ def test_max_iter_ends_each_pair(each_way):
 def test_a_duality_gap_is_aimed_at_where_it_is_asked_for(each_way):
     X, y, _ = classes()
     model = AESVC(gamma=0.5, C=100.0, tol=0.03).fit(X, y)
-    assert TrainedOn.of(model).accounts.relative_gaps().max() > 1e-2
+    assert TrainedOn.of(model).records.relative_gaps().max() > 1e-2
     model.set_params(refine="exact").fit(X, y)
-    assert TrainedOn.of(model).accounts.relative_gaps().max() <= 1.01e-3
+    assert TrainedOn.of(model).records.relative_gaps().max() <= 1.01e-3
     assert model.fit_status_ == 0
 
 
@@ -275,24 +273,6 @@ def test_a_model_keeps_of_pairs_no_more_than_numbers_and_support_vectors():
     assert len(pickle.dumps(model)) <= 8 * model.dual_coef_.size + 16 * terms + 600 * n_pairs + 1e6
 
 
-def test_the_best_offset_is_that_of_the_formulas():
-    rng = np.random.default_rng(0)
-    for trial in range(300):
-        n = rng.integers(1, 30)
-        kinks = rng.integers(-3, 4, n) * 0.5 if trial % 2 else rng.normal(size=n)
-        costs = rng.integers(0, 3, n) * 1.0 if trial % 3 else rng.uniform(0.1, 2.0, n)
-        rising = rng.random(n) < 0.5
-        linear = float(rng.uniform(0.0, costs[~rising].sum())) if trial % 5 == 0 else 0.0
-        if linear:
-            rising[:] = False
-            linear = 0.5 * float(costs.sum())
-        signed = np.where(rising, -costs, costs)
-        (found,) = best_offsets(kinks, signed, np.array([linear]), np.zeros(1, dtype=int))
-        wanted = _best_offset(kinks, costs, rising, linear)
-        if costs[rising].sum() + linear > 0:
-            assert found == pytest.approx(wanted, abs=1e-12)
-
-
 @pytest.mark.parametrize("n_classes", [3, 7])
 def test_votes_are_those_of_scikit_learn(n_classes):
     rng = np.random.default_rng(0)
@@ -313,6 +293,6 @@ def test_gaps_count_the_rounding_of_sums(each_way):
     certificate = model.certificate_
     assert certificate.proven
     assert certificate.relative_gap >= np.finfo(float).eps
-    accounts = TrainedOn.of(model).accounts
-    eps, n_rows = np.finfo(float).eps, accounts["n_rows"]
-    assert (accounts.relative_gaps()[n_rows > 0] >= eps).all()
+    records = TrainedOn.of(model).records
+    eps, n_rows = np.finfo(float).eps, records["n_rows"]
+    assert (records.relative_gaps()[n_rows > 0] >= eps).all()

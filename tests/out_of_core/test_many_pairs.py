@@ -83,12 +83,12 @@ def test_a_set_trains_pairs_together_as_one_by_one(model, source):
     assert_allclose(together.decision_function(X), values, atol=1e-4 * np.abs(values).max())
     ours, theirs = TrainedOn.of(together), TrainedOn.of(apart)
     assert ours.n_solved == theirs.n_solved
-    reduced = theirs.accounts["max_residual"].max() > 0
+    reduced = theirs.records["max_residual"].max() > 0
     assert reduced == (model.hull_tol > 1e-6)
     proven = "loss", "dual_objective", "violators", "proof_rounding", "proven"
-    for name, column in theirs.accounts.columns.items():
+    for name, column in theirs.records.columns.items():
         if reduced or name not in proven:
-            assert_allclose(ours.accounts[name], column, rtol=1e-4, atol=1e-4, err_msg=name)
+            assert_allclose(ours.records[name], column, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 def test_what_is_known_of_a_set_is_known_of_all_rows_where_each_stands_for_itself():

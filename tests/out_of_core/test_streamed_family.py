@@ -98,7 +98,7 @@ def objective(name, model, X, y, weights, offsets=None):
 
 
 def offsets_of(model):
-    return tuple(model._trained_on_["accounts"]["offsets"][0])
+    return tuple(model._trained_on_["records"]["offsets"][0])
 
 
 def far(name, model, exact, X, dense):

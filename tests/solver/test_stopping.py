@@ -15,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from aesvm import AESVC, AENuSVC, AENuSVR, AEOneClassSVM, TimeLimit
+from aesvm.formulations.scaling import best_multiples
 from aesvm.kernels import kernel_matrix
 from aesvm.solver import host, smo
 from aesvm.solver.free_variables import newton_step
 from aesvm.solver.interior_point import solve_interior
-from aesvm.solver.scaling import best_multiples
 from aesvm.solver.stagnation import Stagnation
 from tests import oracles
 

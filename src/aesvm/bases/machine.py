@@ -15,20 +15,20 @@ from aesvm.bases.descent import Point
 from aesvm.bases.factor import Factor, kernel_factor, solve
 from aesvm.bases.rows_in_memory import Solved, solve_in_span
 from aesvm.bases.values import Array, BasisValues
-from aesvm.certificate.accounts import Account
-from aesvm.formulations.protocol import (
-    Formulation,
-    Offsets,
+from aesvm.certificate.proof import prove_machine
+from aesvm.certificate.records import Record
+from aesvm.formulations.objective import (
+    Objective,
     best_offsets,
+    dual_value,
     total_loss,
     worst_optimum,
 )
+from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.machines.memory import prove
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.rounds import FREE
-from aesvm.machines.training import proven
 from aesvm.runtime.progress import Progress, Watched
 from aesvm.solver.state import Solution
 
@@ -288,8 +288,8 @@ class SpanMachine:
             return None
         norm, error = self.squared_norm
         coefs, targets = self.multipliers(), self.targets_in_use
-        value = self.around.formulation.dual_value(coefs, targets, norm)
-        other = self.around.formulation.dual_value(coefs, targets, norm + error)
+        value = dual_value(self.around.formulation, coefs, targets, norm)
+        other = dual_value(self.around.formulation, coefs, targets, norm + error)
         return value, abs(value - other)
 
     def trained(self, n_iter: int, n_machines: int) -> Trained:
@@ -312,7 +312,7 @@ class SpanMachine:
         )
         machine = Machine(self._set(), coefs, scores, offsets, solution)
         covered = machine.set.coverage
-        account = Account(
+        record = Record(
             exact=False,
             rounds=0,
             n_rows=covered.n_rows,
@@ -333,14 +333,14 @@ class SpanMachine:
             estimated_error=_ERRORS * error,
         )
         if not self.is_of_all_rows:  # the fit was to end
-            account = replace(account, loss=None, loss_reduced=None, estimated_dual=None)
+            record = replace(record, loss=None, loss_reduced=None, estimated_dual=None)
         multipliers = self._multipliers_of_all()
         held = np.flatnonzero(multipliers)
         cost = len(held) ** 2 / 2 + covered.n_rows * len(coefs)
         if self.is_of_all_rows and cost <= FREE / n_machines:
-            account = self._proven(account, machine, multipliers)
+            record = self._proven(record, machine, multipliers)
         kept = self.problem.rows[held].astype(np.int32), multipliers[held]
-        return Trained(machine, n_iter, account, kept)
+        return Trained(machine, n_iter, record, kept)
 
     def _multipliers_of_all(self) -> Array:
         """Multipliers of all rows, also of those that the last solve was not for."""
@@ -361,22 +361,22 @@ class SpanMachine:
             n_rows=len(problem.rows),
             total_cost=float(problem.bounds.sum()),
             worst_optimum=worst,
-            squared_norm_bound=formulation.squared_norm_bound(problem.bounds, worst),
+            squared_norm_bound=formulation.squared_norm_bound(float(problem.bounds.sum()), worst),
             exact=False,
         )
         return TrainingSet(own.rows, own.targets, own.weights, own.costs, coverage)
 
-    def _proven(self, account: Account, machine: Machine, multipliers: Array) -> Account:
-        around = self.around
-        proof = prove(
-            self.problem.take(self.order),
+    def _proven(self, record: Record, machine: Machine, multipliers: Array) -> Record:
+        around, problem = self.around, self.problem.take(self.order)
+        proof = prove_machine(
+            around.kernel,
+            problem.rows,
+            Objective(around.formulation, problem.targets, problem.bounds),
             self.basis,
             machine.coefs,
             machine.offsets,
             multipliers[self.order],
-            around.kernel,
-            around.formulation,
             around.tol,
             around.run,
         )
-        return proven(account, proof)
+        return record.proven_by(proof)

@@ -12,7 +12,8 @@ from aesvm.bases.descent import Descent, Goal, Here, Line, Point
 from aesvm.bases.factor import Curvature, Factor, hessian_factor, kernel_factor, product, solve
 from aesvm.bases.smoothing import SmoothedLosses, best_step, ramps_of, smoothed_losses
 from aesvm.bases.values import Array, BasisValues
-from aesvm.formulations.protocol import Formulation, Offsets, best_offsets, total_loss
+from aesvm.formulations.objective import best_offsets, dual_value, total_loss
+from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.runtime.cached import cached_property
 from aesvm.runtime.progress import OutOfTimeError, Progress
 
@@ -135,7 +136,7 @@ class _RowsInMemory:
         self.run = run
         self.to_the_end = to_the_end
         self.ramps = ramps_of(formulation, targets, bounds)
-        self.slopes = put(np.array(formulation.slopes(bounds)), self.device)
+        self.slopes = put(np.array(formulation.slopes(float(bounds.sum()))), self.device)
         self.n_steps = 0
         self.wider: list[Array] = []
         self._factor: Factor | None = None
@@ -271,7 +272,7 @@ class _RowsInMemory:
         exact = float(0.5 * self.coefs @ self.w_at_basis) + loss
         coefs = self.formulation.feasible(self.multipliers, self.targets, self.bounds)
         norm = float(self.g_at_basis @ solve(self._span_factor, self.g_at_basis))
-        dual = self.formulation.dual_value(coefs, self.targets, norm)
+        dual = dual_value(self.formulation, coefs, self.targets, norm)
         return (exact - dual) / max(abs(exact), 1e-300)
 
     @cached_property

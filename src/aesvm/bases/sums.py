@@ -236,7 +236,7 @@ def _tile(
     sums = Losses(
         np.array([bounds.sum()]),
         np.array([float(len(every))]),
-        np.array(formulation.slopes(bounds)),
+        np.array(formulation.slopes(float(bounds.sum()))),
         rounded,
         exact,
         (coefs @ block).astype(np.float64),

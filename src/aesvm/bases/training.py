@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
 from aesvm.bases.values import TILE, Array
-from aesvm.certificate.accounts import Account
+from aesvm.certificate.records import Record
 from aesvm.kernels import TrainingKernel
 from aesvm.machines.fit import Work, every_row
 from aesvm.machines.pilots import Pilots
@@ -180,7 +180,7 @@ class SpanTraining:
             offsets = formulation.constant(problem.targets)
             if offsets is not None:
                 machine = constant_machine(offsets)
-                found[number] = Trained(machine, 0, Account.of_nothing(), None)
+                found[number] = Trained(machine, 0, Record.of_nothing(), None)
         if self.numbers:
             self._train(span)
             for number, trained in zip(self.numbers, self.machines, strict=True):

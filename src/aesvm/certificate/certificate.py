@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.certificate.accounts import Accounts
 from aesvm.certificate.history import Step
+from aesvm.certificate.records import Records
 from aesvm.certificate.text import as_html, caveat_of, plain, text_of, verdict_of
 from aesvm.kernels import NOT_DEFINITE, TAKEN
 
@@ -220,7 +220,7 @@ class Certificate:
 
 
 def certificate_of(
-    accounts: Accounts,
+    records: Records,
     n_rows: int,
     n_solved: int,
     hull_tol: float,
@@ -237,9 +237,9 @@ def certificate_of(
     ``in_memory``: whether the training rows are in one place; a number that is missing can then be
     had by another call.
     """
-    total = accounts.total
+    total = records.total
     squared_norm = total("squared_norm")
-    negative = bool((accounts["squared_norm"] < -accounts["rounding"]).any())
+    negative = bool((records["squared_norm"] < -records["rounding"]).any())
     if definiteness == TAKEN and negative:
         definiteness = NOT_DEFINITE
     if definiteness != NOT_DEFINITE:  # else w may really have a negative square, and F1 counts it
@@ -247,28 +247,28 @@ def certificate_of(
     half = 0.5 * squared_norm
     loss, dual = total("loss"), total("dual_objective")
     objective = None if loss is None else half + loss
-    exact = bool(accounts["exact"].all())
-    max_residual = float(accounts["max_residual"].max())
+    exact = bool(records["exact"].all())
+    max_residual = float(records["max_residual"].max())
     paper_bound = None
     if not max_residual:
         paper_bound = 0.0
     elif (largest := total("squared_norm_bound")) is not None:
         # the norm as long as it can be, and the farthest that targets can be
-        reach = sqrt(largest + float(accounts["target_reach"].max()) ** 2)
+        reach = sqrt(largest + float(records["target_reach"].max()) ** 2)
         with np.errstate(over="ignore"):
             paper_bound = float(np.float64(total("total_cost")) * reach * sqrt(max_residual))
     gap = None
     if objective is not None and dual is not None:
         gap = max(0.0, objective - dual) + total("proof_rounding")
-        gap += _rounding_of_sums(accounts, "squared_norm", "loss", "dual_objective")
-    negligible = bool(accounts.negligible.all())
-    vectors = bool(accounts.known("n_vectors").any())
+        gap += _rounding_of_sums(records, "squared_norm", "loss", "dual_objective")
+    negligible = bool(records.negligible.all())
+    vectors = bool(records.known("n_vectors").any())
     # in the span of few vectors, rows are represented where not all of them could be asked
     all_seen = vectors and not max_residual
     reduced = objective if all_seen else total("loss_reduced")
     if reduced is not None and not all_seen:
         reduced += half
-    residuals, beyond = total("total_residual"), _theorem_2(accounts)
+    residuals, beyond = total("total_residual"), _theorem_2(records)
 
     def vacuous(bound: float, reduced: float) -> bool:
         return max_residual > 0 and reduced + bound >= total("worst_optimum")
@@ -289,7 +289,7 @@ def certificate_of(
         "theorem_2_bound_is_vacuous": None if reduced is None else vacuous(beyond, reduced),
         "violators": total("violators"),
     }
-    numbers["worst_pair_gap"] = _worst_gap(accounts, numbers["relative_gap"])
+    numbers["worst_pair_gap"] = _worst_gap(records, numbers["relative_gap"])
     apart = DEAR if exact else APART
     missing = {
         name: NOT_LOOKED if in_memory else ELSEWHERE if name == "objective" else apart
@@ -308,21 +308,21 @@ def certificate_of(
     if definiteness == NOT_DEFINITE:
         for name in set(numbers) - {"mean_residual", "reduced_objective", "objective", "violators"}:
             numbers[name], missing[name] = None, INDEFINITE
-    estimate, error = _estimated_gap(accounts, objective) if vectors else (None, None)
+    estimate, error = _estimated_gap(records, objective) if vectors else (None, None)
     return Certificate(
         kernel=definiteness,
         exact=exact,
-        n_machines=len(accounts),
+        n_machines=len(records),
         n_vectors=n_vectors if vectors else None,
         estimated_gap=estimate,
         estimated_gap_error=error,
-        rounds=int(accounts["rounds"].max()),
+        rounds=int(records["rounds"].max()),
         n_rows=n_rows,
         n_solved=n_solved,
         hull_tol=float(hull_tol),
         max_residual=max_residual,
-        changed=None if exact else _mean_change(accounts),
-        proven=bool(accounts["proven"].all()),
+        changed=None if exact else _mean_change(records),
+        proven=bool(records["proven"].all()),
         distinct=in_memory,
         negligible=negligible,
         missing=missing,
@@ -332,12 +332,12 @@ def certificate_of(
     )
 
 
-def _rounding_of_sums(accounts: Accounts, *names: str) -> float:
+def _rounding_of_sums(records: Records, *names: str) -> float:
     """What some numbers of several machines are off by when they are added up."""
-    if len(accounts) == 1:
+    if len(records) == 1:
         return 0.0  # its proof counts it
-    sizes = sum(float(np.nansum(np.abs(accounts[name]))) for name in names)
-    return len(accounts) * float(np.finfo(np.float64).eps) * sizes
+    sizes = sum(float(np.nansum(np.abs(records[name]))) for name in names)
+    return len(records) * float(np.finfo(np.float64).eps) * sizes
 
 
 def _relative_gap(gap: float | None, objective: float | None, negligible: bool) -> float | None:
@@ -349,38 +349,36 @@ def _relative_gap(gap: float | None, objective: float | None, negligible: bool) 
     return gap / abs(objective) if objective else inf
 
 
-def _theorem_2(accounts: Accounts) -> float:
-    norms = np.maximum(accounts["squared_norm"], 0.0) + accounts["target_reach"] ** 2
-    distances = accounts["weighted_distances"]
+def _theorem_2(records: Records) -> float:
+    norms = np.maximum(records["squared_norm"], 0.0) + records["target_reach"] ** 2
+    distances = records["weighted_distances"]
     # where no row is represented by others F2 is F1, and a proof knows what that is off by
-    known = accounts["proven"] & (accounts["exact"] | accounts.known("n_vectors"))
-    rounding = float(np.where(known, accounts["proof_rounding"], accounts["rounding"]).sum())
+    known = records["proven"] & (records["exact"] | records.known("n_vectors"))
+    rounding = float(np.where(known, records["proof_rounding"], records["rounding"]).sum())
     bound = float(np.sqrt(norms) @ np.where(distances < np.inf, distances, 0.0))
-    return bound + rounding + _rounding_of_sums(accounts, "squared_norm", "loss_reduced")
+    return bound + rounding + _rounding_of_sums(records, "squared_norm", "loss_reduced")
 
 
-def _mean_change(accounts: Accounts) -> float | None:
+def _mean_change(records: Records) -> float | None:
     """The share of predictions that last rounds changed, of the pairs that made any."""
-    made = accounts.known("changed")
-    shares, n_rows = accounts["changed"][made], accounts["n_rows"][made]
+    made = records.known("changed")
+    shares, n_rows = records["changed"][made], records["n_rows"][made]
     return float(shares @ n_rows / n_rows.sum()) if made.any() else None
 
 
-def _estimated_gap(
-    accounts: Accounts, objective: float | None
-) -> tuple[float | None, float | None]:
+def _estimated_gap(records: Records, objective: float | None) -> tuple[float | None, float | None]:
     """The relative gap as a sample has it, and two standard errors of that."""
-    nothing = accounts["n_rows"] == 0
-    duals = np.where(nothing, accounts["dual_objective"], accounts["estimated_dual"])
+    nothing = records["n_rows"] == 0
+    duals = np.where(nothing, records["dual_objective"], records["estimated_dual"])
     if objective is None or not objective or np.isnan(duals).any():
         return None, None
     gap = objective - float(duals.sum())
-    error = float(np.linalg.norm(accounts["estimated_error"]))
+    error = float(np.linalg.norm(records["estimated_error"]))
     return max(gap, 0.0) / abs(objective), error / abs(objective)
 
 
-def _worst_gap(accounts: Accounts, of_all: float | None) -> float | None:
+def _worst_gap(records: Records, of_all: float | None) -> float | None:
     """The largest relative gap of any pair; ``of_all``: that of the sums."""
-    if of_all is None or len(accounts) == 1:
+    if of_all is None or len(records) == 1:
         return of_all
-    return float(np.nan_to_num(accounts.relative_gaps(), nan=0.0, posinf=np.inf).max())
+    return float(np.nan_to_num(records.relative_gaps(), nan=0.0, posinf=np.inf).max())

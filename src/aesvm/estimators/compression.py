@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from aesvm.bases.compress import Compressed, Compression, compress
-from aesvm.certificate.accounts import Accounts
+from aesvm.certificate.records import Records
 from aesvm.estimators.fitting import fitting
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.trained import TrainedOn
@@ -72,7 +72,7 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
     now.kkt_violation_ = now.dual_objective_.copy()
     now._stream_ = None
     if hasattr(estimator, "_trained_on_"):  # not of a model in a foreign format
-        _keep_account(now, estimator, found, kernel)
+        _keep_record(now, estimator, found, kernel)
     now.compression_ = _measured(
         Compression(
             len(model.support),
@@ -112,12 +112,12 @@ def _is_sparse(estimator: Any) -> bool:
     return not isinstance(estimator.dual_coef_, np.ndarray)
 
 
-def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None:
+def _keep_record(now: Any, before: Any, found: Compressed, kernel: Any) -> None:
     """What is known of the model for its certificate: F1 takes another look at all rows."""
     known = TrainedOn.of(before)
-    accounts = []
-    for account, one, shift in zip(known.accounts, found.expansions, found.shifts, strict=True):
-        scale, offsets = 1.0, account.offsets
+    records = []
+    for record, one, shift in zip(known.records, found.expansions, found.shifts, strict=True):
+        scale, offsets = 1.0, record.offsets
         if len(one.rows) or shift:  # otherwise a constant, as it was
             decision = before._learns.decision(before, offsets)
             scale, moved = decision.scale, decision.scale * float(shift)
@@ -126,9 +126,9 @@ def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None
             )
         coefs = scale * one.coefs
         norm = float(coefs @ kernel.square(one.rows) @ coefs) if len(coefs) else 0.0
-        accounts.append(
+        records.append(
             replace(
-                account,
+                record,
                 exact=False,
                 squared_norm=norm,
                 offsets=offsets,
@@ -141,7 +141,7 @@ def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None
                 estimated_dual=None,
             )
         )
-    known._replace(accounts=Accounts.of(accounts), n_vectors=len(now.support_)).keep(now)
+    known._replace(records=Records.of(records), n_vectors=len(now.support_)).keep(now)
     if known.changed(before):  # then this is no model of what was trained either
         now._trained_on_["model"] = known.model
 

@@ -52,7 +52,7 @@ def set_gathered(
         fit.hull_tol,
         n_rows,
         fit.n_solved,
-        fit.accounts,
+        fit.records,
         Terms.of([]),
         kernel_spec(estimator, estimator.gamma_).definiteness,
         fit.n_vectors,
@@ -166,8 +166,8 @@ def certify_gathered(
     check_as_trained(estimator)
     known, model = TrainedOn.of(estimator), model_of(estimator)
     learner = learning.gathered(estimator, counts, scale, model.spec, fitted=True)
-    accounts = certify(known.accounts, model, learner, answers, estimator.tol)
-    return known._replace(accounts=accounts).keep(estimator)
+    records = certify(known.records, model, learner, answers, estimator.tol)
+    return known._replace(records=records).keep(estimator)
 
 
 def classes_of_stream(estimator: Any, before: StreamedModel | None, classes: Any) -> NDArray | None:

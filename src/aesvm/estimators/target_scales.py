@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from aesvm.formulations.protocol import AT_BOUND, Array, best_offsets
+from aesvm.formulations.objective import best_offsets
+from aesvm.formulations.protocol import AT_BOUND, Array
 from aesvm.formulations.tube import Tube
 from aesvm.machines.problem import Machine
 from aesvm.runtime.warn import warn
@@ -50,7 +51,7 @@ def is_held_back(machine: Machine, tube: Tube) -> bool:
     if machine.solution is None or not machine.solution.converged:
         return False
     bounds, sizes = own.bounds, np.abs(machine.coefs)
-    most = sum(tube.slopes(bounds)) or float(bounds.sum())
+    most = sum(tube.slopes(float(bounds.sum()))) or float(bounds.sum())
     at_bound = sizes >= (1.0 - AT_BOUND) * bounds
     if bounds[at_bound].sum() < _NEARLY_ALL * most:
         return False
@@ -67,5 +68,6 @@ def _losses(tube: Tube, scores: Array, targets: Array, bounds: Array) -> Array:
     """What each row adds to F beside ``1/2 |w|^2``, at the best offsets."""
     offsets = best_offsets(tube, scores, targets, bounds)
     losses = bounds * tube.losses(tube.positions(scores, targets, offsets))
-    linear = sum(one * at for one, at in zip(tube.slopes(bounds), offsets, strict=True))
-    return losses + bounds * (linear / bounds.sum())
+    total_cost = float(bounds.sum())
+    linear = sum(one * at for one, at in zip(tube.slopes(total_cost), offsets, strict=True))
+    return losses + bounds * (linear / total_cost)

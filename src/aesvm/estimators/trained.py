@@ -17,9 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.bases.training import SpanTraining, train_in_span
-from aesvm.certificate.accounts import Accounts
 from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
+from aesvm.certificate.records import Records
 from aesvm.estimators.feature_scales import warn_of_scales
 from aesvm.estimators.fitting import fitting, set_fitted
 from aesvm.estimators.gap_warnings import warn_of_gap
@@ -65,7 +65,7 @@ class TrainedOn(NamedTuple):
     hull_tol: float
     n_rows: int  #: distinct rows in memory, or all of a stream
     n_solved: int  #: rows that were solved for
-    accounts: Accounts  #: of every machine
+    records: Records  #: of every machine
     multipliers: Terms  #: coefficients lifted to all rows; of rows in memory
     definiteness: str  #: of the kernel
     n_vectors: int | None = None  #: of all machines together, where they are few by design
@@ -83,8 +83,8 @@ class TrainedOn(NamedTuple):
                 "training: it has no certificate_."
             )
         kept = estimator._trained_on_
-        accounts, multipliers = Accounts(kept["accounts"]), Terms(**kept["multipliers"])
-        return cls(**{**kept, "accounts": accounts, "multipliers": multipliers})
+        records, multipliers = Records(kept["records"]), Terms(**kept["multipliers"])
+        return cls(**{**kept, "records": records, "multipliers": multipliers})
 
     def keep(self, estimator: Any) -> Certificate:
         """Have an estimator keep it, and its certificate.
@@ -94,7 +94,7 @@ class TrainedOn(NamedTuple):
         estimator._trained_on_ = {
             **self._asdict(),
             "model": _hashes(estimator),
-            "accounts": self.accounts.columns,
+            "records": self.records.columns,
             "multipliers": self.multipliers._asdict(),
         }
         return self.certificate()
@@ -106,7 +106,7 @@ class TrainedOn(NamedTuple):
 
     def certificate(self) -> Certificate:
         return certificate_of(
-            self.accounts,
+            self.records,
             self.n_rows,
             self.n_solved,
             self.hull_tol,
@@ -229,7 +229,7 @@ def set_trained(
     alone = estimator.refine == 0 and not certificate.exact
     usual = alone and (certificate.relative_gap or 0.0) <= _USUAL_GAP
     if not usual and not fitted.fit_status and not isinf(certificate.max_residual):
-        warn_of_gap(estimator, certificate, trained_on.accounts)
+        warn_of_gap(estimator, certificate, trained_on.records)
 
 
 def fit_in_memory(
@@ -299,7 +299,7 @@ def fit_in_memory(
         estimator.hull_tol,
         len(prepared.rows),
         len(prepared.rows) if in_span else n_solved,
-        trained.accounts,
+        trained.records,
         trained.multipliers,
         spec.definiteness,
         n_solved if in_span else None,
@@ -334,18 +334,18 @@ def certify_in_memory(
         check_same_rows(estimator, known, found, data.shape[0], "in the same order")
         learner = learning.learner(estimator, data, y, weights, fitted=True)
         model = model_of(estimator)
-        accounts = fit.certify(
+        records = fit.certify(
             learner.rows,
             _kernel(estimator, model.spec, data, learner),
             learner.formulation,
-            known.accounts,
+            known.records,
             list(model.expansions()),
             known.multipliers,
             estimator.tol,
             run,
             partial(say, estimator),
         )
-    return known._replace(accounts=accounts).keep(estimator)
+    return known._replace(records=records).keep(estimator)
 
 
 def _kernel(estimator: Any, spec: KernelSpec, X: Any, learner: Learner) -> TrainingKernel:

@@ -22,7 +22,6 @@ from aesvm.formulations.protocol import (
     balanced,
     best_multiple,
 )
-from aesvm.solver.small import TwoClasses
 
 
 class Hinge:
@@ -30,6 +29,7 @@ class Hinge:
 
     flat_pieces = (False, True)
     is_homogeneous = False
+    predicts_sign = True
     target_reach = 0.0
 
     def width(self, offsets: Offsets) -> float:
@@ -55,7 +55,7 @@ class Hinge:
         first = np.zeros_like(scores, dtype=np.intp)
         return Ramps(targets - scores, costs, targets < 0, first, np.ones_like(scores))
 
-    def slopes(self, bounds: Array) -> Offsets:
+    def slopes(self, total_cost: float) -> Offsets:
         return (0.0,)
 
     def variables(self, targets: Array, bounds: Array) -> Variables:
@@ -108,26 +108,27 @@ class Hinge:
     ) -> NDArray[np.bool_]:
         return np.sign(before) != np.sign(now)
 
-    def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
+    def violates(
+        self, positions: Array, coefs: Array, bounds: Array, tol: Array | float
+    ) -> NDArray[np.bool_]:
         """Rows that could rise though the margin is below 1, or fall though it is above."""
         alpha = np.abs(coefs)
         violates = (alpha < (1.0 - AT_BOUND) * bounds) & (positions < 1.0 - tol)
         violates |= (alpha > AT_BOUND * bounds) & (positions > 1.0 + tol)
-        return int(np.count_nonzero(violates))
+        return violates
 
-    def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
-        return best_multiple(float(np.abs(coefs).sum()), squared_norm)
+    def gain(self, coefs: Array, targets: Array) -> Array:
+        return np.abs(coefs)
 
-    def gains(self, targets: Array) -> Array:
+    def largest_gain(self, targets: Array) -> Array:
         return np.ones(len(targets))
 
-    def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float:
-        """The sum of all costs: ``|w|^2`` is that of the multipliers, less the losses."""
-        return float(bounds.sum())
+    def dual_value(self, gain: float, squared_norm: float) -> float:
+        return best_multiple(gain, squared_norm)
 
-    def two_classes(self) -> TwoClasses:
-        targets = np.array([1.0, -1.0])
-        return TwoClasses(False, -1.0, 0.0, targets, np.ones(2), targets)
+    def squared_norm_bound(self, total_cost: float, worst_optimum: float) -> float:
+        """The sum of all costs: ``|w|^2`` is that of the multipliers, less the losses."""
+        return total_cost
 
     def constant(self, targets: Array) -> Offsets | None:
         """1 or -1 where there is one class, 0 where there is no row."""

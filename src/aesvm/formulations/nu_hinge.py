@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import AT_BOUND, Array, Decision, Offsets, Ramps, Variables
-from aesvm.solver.small import TwoClasses
 
 #: A model is not divided by a margin below this: its coefficients would overflow.
 _LEAST_MARGIN = 1e-300
@@ -32,10 +31,11 @@ class NuHinge:
     nu: float
     flat_pieces = (False, True)
     is_homogeneous = True
+    predicts_sign = True
     target_reach = 0.0
 
     def width(self, offsets: Offsets) -> float:
-        return abs(self.decision(offsets).scale) or 1.0
+        return self.decision(offsets).scale
 
     def positions(self, scores: Array, targets: Array, offsets: Offsets) -> Array:
         return targets * scores + np.where(targets < 0, offsets[-1], offsets[0])
@@ -57,8 +57,8 @@ class NuHinge:
         falling = np.zeros_like(scores, dtype=bool)
         return Ramps(-targets * scores, costs, falling, class_numbers(targets), targets)
 
-    def slopes(self, bounds: Array) -> Offsets:
-        half = 0.5 * self.nu * float(bounds.sum())
+    def slopes(self, total_cost: float) -> Offsets:
+        half = 0.5 * self.nu * total_cost
         return half, half
 
     def variables(self, targets: Array, bounds: Array) -> Variables:
@@ -103,25 +103,27 @@ class NuHinge:
         """A row is on the boundary where its position is minus rho, the mean of the offsets."""
         return np.sign(before - 0.5 * sum(then)) != np.sign(now - 0.5 * sum(offsets))
 
-    def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
+    def violates(
+        self, positions: Array, coefs: Array, bounds: Array, tol: Array | float
+    ) -> NDArray[np.bool_]:
         """Rows that could rise though they are inside the margin, or fall though outside."""
         alpha = np.abs(coefs)
         violates = (alpha < (1.0 - AT_BOUND) * bounds) & (positions < -tol)
         violates |= (alpha > AT_BOUND * bounds) & (positions > tol)
-        return int(np.count_nonzero(violates))
+        return violates
 
-    def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
-        return -0.5 * squared_norm
+    def gain(self, coefs: Array, targets: Array) -> Array:
+        return np.zeros_like(coefs)
 
-    def gains(self, targets: Array) -> Array:
+    def largest_gain(self, targets: Array) -> Array:
         return np.zeros(len(targets))
 
-    def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float | None:
-        return None
+    def dual_value(self, gain: float, squared_norm: float) -> float:
+        """Without a multiple: the sums of the coefficients are held."""
+        return -0.5 * squared_norm
 
-    def two_classes(self) -> TwoClasses:
-        targets = np.array([1.0, -1.0])
-        return TwoClasses(True, 0.0, 0.5 * self.nu, np.zeros(2), targets, np.ones(2))
+    def squared_norm_bound(self, total_cost: float, worst_optimum: float) -> None:
+        return None
 
     def constant(self, targets: Array) -> Offsets | None:
         """Those that decide 1 or -1 where there is one class, 0 where there is no row."""
@@ -134,7 +136,7 @@ class NuHinge:
         """What ``fill`` makes of the rows of each class, and of the sum of their variables."""
         numbers = class_numbers(targets)
         found = np.empty_like(bounds)
-        for number, total in enumerate(self.slopes(bounds)):
+        for number, total in enumerate(self.slopes(float(bounds.sum()))):
             own = np.flatnonzero(numbers == number)
             found[own] = fill(own, total)
         return found

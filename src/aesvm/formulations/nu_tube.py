@@ -21,14 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.nu_hinge import filled
-from aesvm.formulations.protocol import (
-    Array,
-    Decision,
-    Offsets,
-    Ramps,
-    Variables,
-    best_multiple,
-)
+from aesvm.formulations.protocol import Array, Decision, Offsets, Ramps, Variables
 from aesvm.formulations.tube import Tube
 
 
@@ -60,14 +53,14 @@ class NuTube(Tube):
             np.append(-ones, ones),
         )
 
-    def slopes(self, bounds: Array) -> Offsets:
-        half = 0.5 * self.nu * float(bounds.sum())
+    def slopes(self, total_cost: float) -> Offsets:
+        half = 0.5 * self.nu * total_cost
         return half, half
 
     def variables(self, targets: Array, bounds: Array) -> Variables:
         """They start as in LIBSVM, both variables of the first rows at their bounds."""
         n = len(targets)
-        start = filled(bounds, self.slopes(bounds)[0])
+        start = filled(bounds, self.slopes(float(bounds.sum()))[0])
         return Variables(
             np.tile(np.arange(n), 2),
             np.repeat([1.0, -1.0], n),
@@ -80,21 +73,21 @@ class NuTube(Tube):
     def alpha(self, targets: Array, coefs: Array, bounds: Array) -> Array:
         """Both variables of a row may be raised alike, until each kind has its sum."""
         above, below = np.maximum(coefs, 0.0), np.maximum(-coefs, 0.0)
-        missing = max(0.0, self.slopes(bounds)[0] - float(above.sum()))
+        missing = max(0.0, self.slopes(float(bounds.sum()))[0] - float(above.sum()))
         more = filled(bounds - np.abs(coefs), missing)
         return np.append(above + more, below + more)
 
     def feasible(self, coefs: Array, targets: Array, bounds: Array) -> Array:
         coefs = super().feasible(coefs, targets, bounds)
         total = float(np.maximum(coefs, 0.0).sum())
-        most = self.slopes(bounds)[0]
+        most = self.slopes(float(bounds.sum()))[0]
         return coefs * (most / total) if total > most else coefs
 
     def agreeing(self, positions: Array, targets: Array, bounds: Array) -> Array:
         """At their bounds from the outermost position inwards, as many as the sums allow."""
         order = np.argsort(positions, kind="stable")
         coefs = np.zeros(len(order))
-        total = self.slopes(bounds)[0]
+        total = self.slopes(float(bounds.sum()))[0]
         coefs[order] += filled(bounds[order], total)
         order = order[::-1]
         coefs[order] -= filled(bounds[order], total)
@@ -113,10 +106,10 @@ class NuTube(Tube):
         above, below = offsets
         return Decision(0.5 * (below - above), signs=(-1.0, 1.0))
 
-    def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
-        return best_multiple(float(targets @ coefs), squared_norm)
+    def gain(self, coefs: Array, targets: Array) -> Array:
+        return targets * coefs
 
-    def gains(self, targets: Array) -> Array:
+    def largest_gain(self, targets: Array) -> Array:
         return np.abs(targets)
 
     def constant(self, targets: Array) -> Offsets | None:

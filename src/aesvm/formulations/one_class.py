@@ -22,10 +22,11 @@ class OneClass(NuHinge):
     """The loss of rows beyond a threshold, a ``Formulation``. Targets are 1."""
 
     def width(self, offsets: Offsets) -> float:
-        return abs(offsets[0]) or 1.0
+        threshold = abs(offsets[0])
+        return threshold + (threshold == 0.0)
 
-    def slopes(self, bounds: Array) -> Offsets:
-        return (self.nu * float(bounds.sum()),)
+    def slopes(self, total_cost: float) -> Offsets:
+        return (self.nu * total_cost,)
 
     def decision(self, offsets: Offsets) -> Decision:
         return Decision(offsets[0])

@@ -41,6 +41,7 @@ class Tube:
     spread: float  #: the standard deviation of the targets, or another unit of them
     flat_pieces = (False, True, False)
     is_homogeneous = False
+    predicts_sign = False
 
     @property
     def target_reach(self) -> float:
@@ -80,7 +81,7 @@ class Tube:
             np.ones_like(both),
         )
 
-    def slopes(self, bounds: Array) -> Offsets:
+    def slopes(self, total_cost: float) -> Offsets:
         return (0.0,)
 
     def variables(self, targets: Array, bounds: Array) -> Variables:
@@ -141,7 +142,9 @@ class Tube:
     ) -> NDArray[np.bool_]:
         return np.abs(now - before) > _CHANGED * self.spread
 
-    def n_violators(self, positions: Array, coefs: Array, bounds: Array, tol: float) -> int:
+    def violates(
+        self, positions: Array, coefs: Array, bounds: Array, tol: Array | float
+    ) -> NDArray[np.bool_]:
         """Rows that could rise though they lie below the tube, and so on."""
         full, none = (1.0 - AT_BOUND) * bounds, AT_BOUND * bounds
         low, high = -self.epsilon, self.epsilon
@@ -149,17 +152,18 @@ class Tube:
         violates |= (positions > high + tol) & (coefs > -full)
         violates |= (positions > low + tol) & (coefs > none)
         violates |= (positions < high - tol) & (coefs < -none)
-        return int(np.count_nonzero(violates))
+        return violates
 
-    def dual_value(self, coefs: Array, targets: Array, squared_norm: float) -> float:
-        return best_multiple(
-            float(targets @ coefs) - self.epsilon * float(np.abs(coefs).sum()), squared_norm
-        )
+    def gain(self, coefs: Array, targets: Array) -> Array:
+        return targets * coefs - self.epsilon * np.abs(coefs)
 
-    def gains(self, targets: Array) -> Array:
+    def largest_gain(self, targets: Array) -> Array:
         return np.abs(targets) + self.epsilon
 
-    def squared_norm_bound(self, bounds: Array, worst_optimum: float) -> float | None:
+    def dual_value(self, gain: float, squared_norm: float) -> float:
+        return best_multiple(gain, squared_norm)
+
+    def squared_norm_bound(self, total_cost: float, worst_optimum: float) -> float:
         """Twice the objective of ``w = 0``: no optimum has more."""
         return 2.0 * worst_optimum
 

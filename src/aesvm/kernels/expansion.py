@@ -165,7 +165,7 @@ def n_additions(n_terms: int) -> int:
     return min(n_terms, largest + n_terms // least + 1)
 
 
-def rounding_of_sum(n_terms: int, size: Any, n_units: Any = 0.0) -> Any:
+def rounding_of_sum(n_terms: Any, size: Any, n_units: Any = 0.0) -> Any:
     """What a sum of products is off by, at most, whose magnitudes add up to ``size``.
 
     A few operations more, which make the terms and what is made of the sum, are counted too; and

@@ -1,49 +1,45 @@
-"""What a certificate says of trained machines: their accounts, and all rows seen again."""
+"""The records of trained machines, and those of all rows seen again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from aesvm.certificate.accounts import Account, Accounts
-from aesvm.formulations.protocol import Formulation, tol_of, total_loss
+from aesvm.certificate.proof import negative_norm, primal_of, prove_machine
+from aesvm.certificate.records import Record, Records
+from aesvm.formulations.objective import Objective, tol_of, total_loss
+from aesvm.formulations.protocol import Formulation
 from aesvm.kernels import TrainingKernel
-from aesvm.kernels.expansion import n_additions, rounding_of_sum
-from aesvm.machines.memory import Proof, prove
+from aesvm.kernels.expansion import n_additions
 from aesvm.machines.problem import Expansion, Machine, Problem
 from aesvm.machines.results import Terms
 from aesvm.machines.rounds import Look, State
 
-#: Kernel values are taken to be right to this share, where a squared norm came out negative.
-_ROUNDING = 1e-9
 
-
-def accounts_of(state: State, formulation: Formulation) -> list[Account]:
+def records_of(state: State, formulation: Formulation) -> list[Record]:
     """What a certificate says of each machine."""
     looks: Sequence[Look | None] = state.looks or [None] * len(state.machines)
     return [
-        Account.of_nothing()
+        Record.of_nothing()
         if machine.solution is None
-        else _account(machine, state, look, formulation)
+        else _record(machine, state, look, formulation)
         for machine, look in zip(state.machines, looks, strict=True)
     ]
 
 
-def _account(
-    machine: Machine, state: State, look: Look | None, formulation: Formulation
-) -> Account:
+def _record(machine: Machine, state: State, look: Look | None, formulation: Formulation) -> Record:
     own, covered = machine.set, machine.set.coverage
+    objective = Objective(formulation, own.targets, own.bounds)
     positions = formulation.positions(machine.scores, own.targets, machine.offsets)
-    return Account(
+    return Record(
         exact=covered.exact,
         rounds=state.rounds,
         n_rows=covered.n_rows,
         max_residual=covered.max_residual,
         total_residual=covered.total_residual,
         squared_norm=machine.squared_norm,
-        rounding=_rounding(machine, state.sets.kernel, formulation),
+        rounding=_rounding(machine, state.sets.kernel, objective),
         loss_reduced=total_loss(formulation, positions, own.bounds, machine.offsets),
         total_cost=covered.total_cost,
         worst_optimum=covered.worst_optimum,
@@ -58,51 +54,31 @@ def _account(
     )
 
 
-def _rounding(machine: Machine, kernel: TrainingKernel, formulation: Formulation) -> float:
+def _rounding(machine: Machine, kernel: TrainingKernel, objective: Objective) -> float:
     """By how much F2, as training has it, can be off through rounding.
 
-    Where its squared norm is negative: by how much that can be, if kernel values are right to nine
-    digits.
+    Where its squared norm is negative: by how much that can be.
     """
     own, coefs, solution = machine.set, machine.coefs, machine.solution
     assert solution is not None
-    rows, total = own.rows, float(np.abs(machine.coefs).sum())
+    rows, total = own.rows, float(np.abs(coefs).sum())
     values = kernel.for_sums(rows, coefs)
     if machine.squared_norm < 0:
-        return _ROUNDING * total**2 * float(np.abs(values.diag(rows)).max())
+        largest = float(np.abs(values.diag(rows)).max())
+        return float(negative_norm(machine.squared_norm, total, largest))
     # scores are sums that were brought up to date, iteration after iteration
     moved = max(solution.total_moved, total)
     unit, double = (0.5 * float(np.finfo(one).eps) for one in (values.dtype, np.float64))
     additions = n_additions(len(rows)) * unit + solution.n_updates * double
     off = moved * (values.rounding(rows) + additions * values.bound(rows))
-    losses = formulation.losses(formulation.positions(machine.scores, own.targets, machine.offsets))
-    # what each loss is the difference of, and its own size
-    parts = np.abs(machine.scores) + formulation.gains(own.targets) + losses
-    parts += float(np.abs(machine.offsets).sum())
-    linear = float(np.abs(np.multiply(formulation.slopes(own.bounds), machine.offsets)).sum())
-    return (
-        off * (float(own.bounds.sum()) + 0.5 * total)
-        + rounding_of_sum(len(rows), float(np.abs(coefs) @ np.abs(machine.scores)))
-        + rounding_of_sum(own.n_rows, float(own.bounds @ parts) + linear, float(len(rows)))
-    )
-
-
-def proven(account: Account, proof: Proof) -> Account:
-    """An account with the numbers that were computed anew."""
-    return replace(
-        account,
-        squared_norm=proof.squared_norm,
-        loss=proof.loss,
-        loss_reduced=proof.loss if account.exact else account.loss_reduced,
-        dual_objective=proof.dual,
-        violators=proof.n_violators,
-        proof_rounding=proof.rounding,
-        proven=True,
-    )
+    offsets = tuple(np.array([own]) for own in machine.offsets)
+    n_terms = max(own.n_rows, len(rows))
+    primal = primal_of(objective, machine.scores, coefs, offsets, np.array([off]), n_terms)
+    return float(primal.rounding[0])
 
 
 def certified(
-    accounts: Accounts,
+    records: Records,
     problems: Iterable[Problem],
     expansions: Iterable[Expansion],
     multipliers: Terms,
@@ -112,34 +88,34 @@ def certified(
     tol: float,
     run: Callable,
     say: Callable[[str], None],
-) -> Accounts:
-    """The accounts of trained machines with all rows seen, given their lifted coefficients."""
-    if accounts["proven"].all():
-        return accounts
-    found: list[Account] = []
+) -> Records:
+    """The records of trained machines with all rows seen, given their lifted coefficients."""
+    if records["proven"].all():
+        return records
+    found: list[Record] = []
     coefs = np.zeros(kernel.X.shape[0])
-    for number, (account, problem, expansion) in enumerate(
-        zip(accounts, problems, expansions, strict=True)
+    for number, (record, problem, expansion) in enumerate(
+        zip(records, problems, expansions, strict=True)
     ):
-        if account.proven or not account.n_rows:
-            found.append(account)
+        if record.proven or not record.n_rows:
+            found.append(record)
             continue
         say(f"certify: looking at {len(problem.rows):,} rows")
         rows, values = multipliers.one(number)
         coefs[rows] = values
         own = coefs[problem.rows]
         coefs[rows] = 0.0
-        support_coefs = expansion.coefs * formulation.decision(account.offsets).scale
-        proof = prove(
-            problem,
+        support_coefs = expansion.coefs * formulation.decision(record.offsets).scale
+        proof = prove_machine(
+            kernel,
+            problem.rows,
+            Objective(formulation, problem.targets, problem.bounds),
             expansion.rows,
             support_coefs,
-            account.offsets,
+            record.offsets,
             own,
-            kernel,
-            formulation,
-            tol_of(formulation, tol, account.total_cost, account.n_rows),
+            tol_of(formulation, tol, record.total_cost, record.n_rows),
             run,
         )
-        found.append(proven(account, proof))
-    return Accounts.of(found)
+        found.append(record.proven_by(proof))
+    return Records.of(found)

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.certificate.accounts import Accounts
-from aesvm.formulations.protocol import Formulation, PairFormulation
+from aesvm.certificate.records import Records
+from aesvm.formulations.protocol import Formulation
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.joint import HullKernel
 from aesvm.machines import pilots, small_pairs
@@ -185,8 +184,8 @@ def _trained(
     reduced = first.derived.reduced
     small, problems = None, data.problems(rows, weights)
     if data.n_machines >= small_pairs.FEWEST_PAIRS and not reduced and isinstance(data, ClassRows):
-        classes, of_pairs = data.by_class(rows, weights), cast(PairFormulation, work.formulation)
-        small = small_pairs.SmallPairs(classes, kernel, of_pairs, int(options.cache_size * 1e6))
+        classes, cache = data.by_class(rows, weights), int(options.cache_size * 1e6)
+        small = small_pairs.SmallPairs(classes, kernel, work.formulation, cache)
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)
     total = data.effort(rows)
@@ -231,18 +230,18 @@ def certify(
     data: Rows,
     kernel: TrainingKernel,
     formulation: Formulation,
-    accounts: Accounts,
+    records: Records,
     expansions: list[Expansion],
     multipliers: Terms,
     tol: float,
     run: Callable,
     say: Callable[[str], None],
-) -> Accounts:
-    """The accounts of machines with all rows seen, given their lifted coefficients."""
+) -> Records:
+    """The records of machines with all rows seen, given their lifted coefficients."""
     prepared = prepare(data.X, data.groups, data.weights, run, kernel.joint_targets)
     problems = data.problems(prepared.rows, prepared.weights)
     return certified(
-        accounts, problems, expansions, multipliers, kernel, formulation, tol=tol, run=run, say=say
+        records, problems, expansions, multipliers, kernel, formulation, tol=tol, run=run, say=say
     )
 
 

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, sqrt
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.formulations.protocol import (
-    Array,
-    Formulation,
-    Offsets,
+from aesvm.certificate.proof import Proof, prove_machine
+from aesvm.formulations.objective import (
+    Objective,
     best_offsets,
+    dual_value,
     n_support,
     tol_of,
     total_loss,
     worst_optimum,
 )
-from aesvm.kernels import KernelMatrix, TrainingKernel
-from aesvm.kernels.expansion import n_additions, rounding_of_sum
+from aesvm.formulations.protocol import Array, Formulation, Offsets
+from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds
 from aesvm.machines.plan import COARSER
 from aesvm.machines.problem import (
@@ -40,7 +39,6 @@ from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_lo
 from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import Representatives
-from aesvm.solver.small import SAME_SUM
 
 #: All rows are looked at in at most this many steps, of at least this many rows.
 _STEPS, _LOOK_ROWS = 20, 10_000
@@ -50,9 +48,6 @@ _LONG = 1e9
 
 #: What a kernel value takes in double precision, in values in single precision.
 _IN_DOUBLE = 2.0
-
-#: What rounding a squared norm that is summed up from half of its terms takes, in that of scores.
-_OF_HALVES = 4.0
 
 #: Represents rows of several groups, at a multiple of ``hull_tol``.
 Represent = Callable[[list[NDArray[np.intp]], float, Progress], Representatives]
@@ -119,6 +114,7 @@ class RowsInMemory:
         """The training set of some combinations; start and positions before it are of all rows."""
         problem, members = self.problem, combinations.members
         bounds = problem.bounds
+        total_cost = float(bounds.sum())
         worst = worst_optimum(self.formulation, problem.targets, bounds)
         own = TrainingSet(
             problem.rows[members],
@@ -130,9 +126,9 @@ class RowsInMemory:
                 max_residual=float(combinations.residuals.max(initial=0.0)),
                 total_residual=float(combinations.residuals.sum()),
                 weighted_distances=float(bounds @ self._distances(combinations)),
-                total_cost=float(bounds.sum()),
+                total_cost=total_cost,
                 worst_optimum=worst,
-                squared_norm_bound=self.formulation.squared_norm_bound(bounds, worst),
+                squared_norm_bound=self.formulation.squared_norm_bound(total_cost, worst),
                 exact=combinations.is_identity,
             ),
             combinations,
@@ -205,6 +201,7 @@ class RowsInMemory:
             dual = self._dual_value(machine, coefs)
             if dual > self.dual:
                 self.dual, self.best_coefs = dual, coefs
+        violates = formulation.violates(positions, coefs, problem.bounds, self.tol)
         crossed = 0
         if self.pieces is not None:
             now = formulation.pieces(positions, self.tol)
@@ -218,7 +215,7 @@ class RowsInMemory:
                 n_crossed=crossed,
                 n_support=n_support(formulation, positions),
                 dual=None if self.dual == -inf else self.dual,
-                n_violators=formulation.n_violators(positions, coefs, problem.bounds, self.tol),
+                n_violators=int(np.count_nonzero(violates)),
             )
         ]
 
@@ -274,14 +271,15 @@ class RowsInMemory:
         cost = len(self.problem.rows) * machine.n_support + np.count_nonzero(best) ** 2 / 2
         if cost > self.share * rounds.FREE and _IN_DOUBLE * cost > self._free(machine):
             return None
-        return prove(
-            self.problem,
+        problem = self.problem
+        return prove_machine(
+            self.kernel,
+            problem.rows,
+            Objective(self.formulation, problem.targets, problem.bounds),
             machine.set.rows[machine.support],
             machine.coefs[machine.support],
             machine.offsets,
             coefs,
-            self.kernel,
-            self.formulation,
             self.tol,
             self.run,
             best,
@@ -298,7 +296,7 @@ class RowsInMemory:
         held = np.flatnonzero(coefs)
         rows, own = self.problem.rows[held], coefs[held]
         norm = self.kernel.for_sums(rows, own).squared_norm(rows, own, self.run)
-        return self.formulation.dual_value(coefs, self.problem.targets, norm)
+        return dual_value(self.formulation, coefs, self.problem.targets, norm)
 
     def _agreeing(self) -> Array:
         problem = self.problem
@@ -328,100 +326,3 @@ def _combinations_of(machine: Machine) -> Combinations:
     combinations = machine.set.combinations
     assert combinations is not None  # RowsInMemory made the set
     return combinations
-
-
-class Proof(NamedTuple):
-    """The numbers of a certificate, computed anew in double precision from the model alone."""
-
-    squared_norm: float
-    loss: float
-    dual: float | None  #: None where the kernel is not positive semidefinite
-    n_violators: int
-    rounding: float  #: what the objective is off by, at most
-
-
-def prove(
-    problem: Problem,
-    support: NDArray[np.intp],
-    support_coefs: Array,
-    offsets: Offsets,
-    coefs: Array,
-    kernel: TrainingKernel,
-    formulation: Formulation,
-    tol: float,
-    run: Callable,
-    dual_coefs: Array | None = None,
-    n_summed: int = 0,
-) -> Proof:
-    """What a certificate says of a machine.
-
-    Training sums up kernel values in single precision where that is enough for it, and brings
-    scores up to date where they are to be exact: neither is good enough for what is called a bound.
-
-    Parameters
-    ----------
-    problem : Problem
-        All rows of the machine.
-    support, support_coefs, offsets
-        The machine, over rows of the problem.
-    coefs : ndarray
-        Coefficients of all rows, feasible for the full dual.
-    kernel, formulation, tol, run
-        As ``RowsInMemory`` has them.
-    dual_coefs : ndarray, default=None
-        Others, where these have a better dual.
-    n_summed : int, default=0
-        Rows before equal ones were put together, whose costs the bounds are sums of, where these
-        are more than the rows of the kernel matrix.
-    """
-    values = kernel.in_double()
-    scores = values.scores(support, support_coefs, problem.rows, run)
-    supporting = scores[np.searchsorted(problem.rows, support)]
-    squared_norm = float(support_coefs @ supporting)
-    positions = formulation.positions(scores, problem.targets, offsets)
-    losses = formulation.losses(positions)
-    n_rows = max(kernel.X.shape[0], n_summed)  # bounds of distinct rows are sums over equal ones
-    dual = None
-    if kernel.spec.is_definite:
-        best = coefs if dual_coefs is None else dual_coefs
-        held = np.flatnonzero(best)
-        rows, own = problem.rows[held], best[held]
-        same = np.array_equal(rows, support) and np.array_equal(own, support_coefs)
-        norm = squared_norm if same else values.squared_norm(rows, own, run)
-        # a norm that is larger makes the dual smaller: it stays a bound
-        total = float(np.abs(own).sum())
-        # and of sums over half of the values, doubled, terms are larger than scores are
-        norm += (1.0 if same else _OF_HALVES) * _sum_rounding(values, rows, total) * total
-        longest = sqrt(max(norm, 0.0) * values.bound(rows))  # no score is larger
-        norm += rounding_of_sum(len(rows), total * longest)
-        dual = formulation.dual_value(best, problem.targets, norm)
-        gains = formulation.gains(problem.targets)
-        dual -= rounding_of_sum(n_rows, float(gains @ np.abs(best)) + norm)
-        # the sums that the dual holds are right to this: had they been moved, it would be less
-        moved = SAME_SUM * total + rounding_of_sum(n_rows, total)
-        dual -= moved * (float(gains.max(initial=0.0)) + longest)
-    total = float(np.abs(support_coefs).sum())
-    off = _sum_rounding(values, problem.rows, total)
-    bounds = problem.bounds
-    linear = np.abs(np.multiply(formulation.slopes(bounds), offsets)).sum()
-    # what each loss is the difference of, and its own size
-    parts = np.abs(scores) + formulation.gains(problem.targets) + float(np.abs(offsets).sum())
-    parts += np.abs(positions) + losses
-    # the others pay nothing, rounded or not
-    may_pay = ~formulation.far_away(positions, off + rounding_of_sum(0, parts))
-    return Proof(
-        squared_norm,
-        total_loss(formulation, positions, bounds, offsets),
-        dual,
-        formulation.n_violators(positions, coefs, bounds, tol),
-        off * (float(bounds[may_pay].sum()) + 0.5 * total)
-        + rounding_of_sum(len(support), float(np.abs(support_coefs) @ np.abs(supporting)))
-        + rounding_of_sum(n_rows, float(bounds @ losses) + float(linear), float(losses.sum()))
-        + rounding_of_sum(0, float(bounds[may_pay] @ parts[may_pay])),
-    )
-
-
-def _sum_rounding(values: KernelMatrix, rows: NDArray[np.intp], total: float) -> float:
-    """What a sum of kernel values is off by, with coefficients whose magnitudes add up to this."""
-    unit = 0.5 * float(np.finfo(np.float64).eps)
-    return total * (values.rounding(rows) + n_additions(len(rows)) * unit * values.bound(rows))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.certificate.accounts import Account, Accounts
 from aesvm.certificate.history import Step
+from aesvm.certificate.records import Record, Records
 from aesvm.formulations.protocol import Array, Formulation
 from aesvm.machines.problem import Machine, different
 
@@ -19,7 +19,7 @@ class Trained(NamedTuple):
 
     machine: Machine
     n_iter: int
-    account: Account
+    record: Record
     multipliers: tuple[NDArray, Array] | None  #: rows, and coefficients lifted to them
 
 
@@ -81,7 +81,7 @@ class TrainedMachines(NamedTuple):
     decisions: Terms  #: what decides, without
     intercept: Array
     multipliers: Terms  #: coefficients lifted to all rows
-    accounts: Accounts
+    records: Records
     solved: NDArray[np.intp]  #: the rows that were solved for
     only: Machine | None = None  #: where there is one
     history: Sequence[Step] = ()  #: of all machines together, where it was taken down
@@ -100,7 +100,7 @@ class TrainedMachines(NamedTuple):
             Terms.of((one.rows, one.coefs) for one in expansions),
             np.array([one.offset for one in expansions]),
             Terms.of(nothing if one.multipliers is None else one.multipliers for one in trained),
-            Accounts.of([one.account for one in trained]),
+            Records.of([one.record for one in trained]),
             different(one.machine.set.rows for one in trained),
             trained[0].machine if len(trained) == 1 else None,
         )
@@ -124,6 +124,6 @@ class TrainedMachines(NamedTuple):
             self.decisions.put_together(numbers, others.decisions, their),
             both("intercept"),
             self.multipliers.put_together(numbers, others.multipliers, their),
-            self.accounts.put_together(numbers, others.accounts, their),
+            self.records.put_together(numbers, others.records, their),
             np.union1d(self.solved, others.solved),
         )

@@ -37,7 +37,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from aesvm.formulations.protocol import Formulation, Offsets, n_support
+from aesvm.formulations.objective import n_support
+from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.machines.plan import Exact, Rounds
 from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, n_different
 from aesvm.runtime.progress import OutOfTimeError, Progress

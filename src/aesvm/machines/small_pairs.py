@@ -16,14 +16,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from sys import maxsize
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.certificate.accounts import Accounts
-from aesvm.formulations.protocol import AT_BOUND, Array, PairFormulation
+from aesvm.certificate.proof import DualPoint, Proof, negative_norm, prove
+from aesvm.certificate.records import Records
+from aesvm.formulations.objective import Objective, OffsetArrays, Segments, tol_of
+from aesvm.formulations.protocol import Array, Formulation
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
@@ -31,7 +34,8 @@ from aesvm.kernels.matrix import Columns
 from aesvm.kernels.rows_by_class import RowsByClass
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
-from aesvm.solver.small import COLUMNS, Accuracy, Improve, PairVariables, TwoClasses, solve_small
+from aesvm.solver.pair_updates import HUGE
+from aesvm.solver.small import Improve, PairVariables, TwoClasses, solve_small
 from aesvm.solver.small_compiled import BothClassValues, ClassValues, improve_compiled
 from aesvm.solver.small_improve import Blocks, Lines, improve_by_blocks, improve_by_working_sets
 
@@ -77,11 +81,20 @@ class Tile(NamedTuple):
     pairs: NDArray[np.intp]  #: (n_pairs, 2), the classes
 
 
+class _Asked(NamedTuple):
+    """How well pairs are to be solved."""
+
+    tol: float
+    duality_tol: float  #: relative; infinite where no duality gap is aimed at
+    max_iter: int
+    once: bool  #: whether to end after one iteration
+
+
 class _Found(NamedTuple):
     """The pairs of a tile, solved."""
 
     numbers: NDArray[np.intp]  #: of the pairs
-    columns: Array  #: of ``COLUMNS``
+    columns: dict[str, NDArray]  #: what is known of each
     counts: NDArray[np.intp]  #: support vectors of each
     rows: NDArray[np.int32]  #: these, one pair after another
     coefs: Array
@@ -98,7 +111,7 @@ class SmallPairs:
     ----------
     classes : ClassMembers
     kernel : TrainingKernel
-    formulation : PairFormulation
+    formulation : Formulation
     cache_bytes : int
         For kernel values within groups.
 
@@ -114,7 +127,7 @@ class SmallPairs:
         self,
         classes: ClassMembers,
         kernel: TrainingKernel,
-        formulation: PairFormulation,
+        formulation: Formulation,
         cache_bytes: int,
     ) -> None:
         self.classes = classes
@@ -128,7 +141,8 @@ class SmallPairs:
         first, second = pair_classes(len(sizes))
         rows = sizes[first] + sizes[second]
         nothing = (sizes[first] == 0) | (sizes[second] == 0)
-        is_small = ~nothing & (rows <= MOST_ROWS)
+        self.dual = _dual_of(formulation)
+        is_small = ~nothing & (rows <= MOST_ROWS) & (self.dual is not None)
         self.largest = self.rounding = 0.0
         if is_small.any():
             self.largest = self.values.bound(classes.rows)
@@ -168,22 +182,23 @@ class SmallPairs:
         done : callable
             Called after every tile.
         """
-        loss, group_values = self.formulation.two_classes(), _GroupValues(self._block)
+        group_values = _GroupValues(self._block)
+        apart = self.dual is not None and self.dual.apart
         columns = self.values.columns(self.classes.rows)
         rows = columns.rows_by_class(self.classes.ends) if self._is_worth_compiling() else None
         group_values.hold(self._held(rows is not None), run)
         of_larger: _RoundOf
         if rows is None:
-            of_larger = partial(self._round_of_lines, columns, loss.apart)
+            of_larger = partial(self._round_of_lines, columns, apart)
         else:
-            of_larger = partial(self._compiled_round, rows, group_values, loss.apart)
-        of_groups = partial(self._round_of_groups, group_values, Scratch(), loss.apart)
+            of_larger = partial(self._compiled_round, rows, group_values, apart)
+        of_groups = partial(self._round_of_groups, group_values, Scratch(), apart)
         values = Scratch()
 
         def solve(tile: Tile) -> _Found:
-            asked = tol, duality_tol, max_iter, is_over()
+            asked = _Asked(tol, duality_tol, max_iter, is_over())
             round_of = of_larger if tile.groups is None else of_groups
-            return self._solve(tile, loss, asked, round_of, values)
+            return self._solve(tile, asked, round_of, values)
 
         found = []
         for one in run(solve, self.tiles):
@@ -229,45 +244,88 @@ class SmallPairs:
         n_held = np.count_nonzero(np.cumsum(8.0 * np.square(n_rows[held])) <= self.cache_bytes)
         return held[:n_held]
 
-    def _solve(
-        self,
-        tile: Tile,
-        loss: TwoClasses,
-        asked: tuple[float, float, int, bool],
-        round_of: _RoundOf,
-        scratch: Scratch,
-    ) -> _Found:
-        classes = self.classes
-        tol, duality_tol, max_iter, one_round = asked
+    def _solve(self, tile: Tile, asked: _Asked, round_of: _RoundOf, scratch: Scratch) -> _Found:
+        classes, formulation, dual = self.classes, self.formulation, self.dual
+        assert dual is not None
         sizes = classes.sizes[tile.pairs]
         n_rows = sizes.sum(axis=1)
         at = self._rows_in(tile)
-        rows = classes.rows[at]
-        variables = PairVariables.at_start(sizes, classes.bounds[at], self.diag[at], loss)
-        values = scratch.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
-        most = maxsize if max_iter == -1 else max_iter
-        if one_round:  # which would be all of the solve
+        variables = PairVariables.at_start(sizes, classes.bounds[at], self.diag[at], dual)
+        targets = np.where(variables.side == 0, 1.0, -1.0)
+        objective = Objective(formulation, targets, variables.bounds, Segments.of(n_rows))
+        of_costs = tol_of(formulation, asked.tol, objective.total_cost, n_rows)
+        tol = np.array(np.broadcast_to(of_costs, len(n_rows)))
+        prove = partial(self._prove, variables, objective, tol)
+        proven: tuple[OffsetArrays, Proof] | None = None
+
+        def is_close() -> NDArray[np.bool_]:
+            nonlocal proven
+            _, proof = proven = prove()
+            value = 0.5 * proof.squared_norm + proof.loss
+            assert proof.dual is not None
+            gap = value + proof.rounding - proof.dual
+            # an objective of zero is no multiple of a tolerance
+            return gap <= asked.duality_tol * np.maximum(np.abs(value), 1.0 / HUGE)
+
+        most = maxsize if asked.max_iter == -1 else asked.max_iter
+        if asked.once:  # which would be all of the solve
             most = min(most, max(10, int(_LAST_UPDATES * n_rows.max())))
-        columns = solve_small(
+        values = scratch.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
+        solved = solve_small(
             variables,
-            loss,
-            Accuracy(
-                tol,
-                duality_tol,
-                AT_BOUND,
-                most,
-                one_round,
-                self.rounding,
-                0.5 * float(np.finfo(np.float64).eps) * self.largest,
-                self.n_rows,
-            ),
+            dual.apart,
+            tol,
+            most,
             round_of(tile, values),
+            is_close if asked.duality_tol < inf else None,
+            asked.once,
         )
+        multiples = np.ones(len(n_rows))
+        if not solved.converged.all():  # w is the best multiple of what was reached
+            norms = objective.segments.sum(variables.coefs * variables.scores)
+            best = objective.best_multiples_of_w(variables.scores, norms)
+            multiples = np.where(solved.converged, 1.0, best)
+            proven = prove(multiples)
+        offsets, proof = proven or prove()  # a solve ends with a proof where it has made any
+        size = multiples * objective.segments.sum(np.abs(variables.coefs))
+        largest = objective.segments.largest(np.abs(variables.diag))
         held = np.flatnonzero(variables.coefs)
         pair = np.repeat(np.arange(len(n_rows)), n_rows)
-        counts = np.bincount(pair[held], minlength=len(n_rows))
-        numbers = pair_number(tile.pairs[:, 0], tile.pairs[:, 1], len(classes.ends))
-        return _Found(numbers, columns, counts, rows[held].astype(np.int32), variables.coefs[held])
+        return _Found(
+            pair_number(tile.pairs[:, 0], tile.pairs[:, 1], len(classes.ends)),
+            {
+                **solved._asdict(),
+                **proof._asdict(),
+                "norm_rounding": negative_norm(proof.squared_norm, size, largest),
+                "multiple": multiples,
+                "offsets": np.stack(offsets, axis=1),
+            },
+            np.bincount(pair[held], minlength=len(n_rows)),
+            classes.rows[at][held].astype(np.int32),
+            variables.coefs[held],
+        )
+
+    def _prove(
+        self, v: PairVariables, objective: Objective, tol: Array, multiples: Array | float = 1.0
+    ) -> tuple[OffsetArrays, Proof]:
+        """The offsets of some pairs, and what certificates say of them.
+
+        ``multiples``: of the dual solutions, for w.
+        """
+        assert self.dual is not None
+        segments, scores = objective.segments, v.scores
+        norms = segments.sum(v.coefs * scores)
+        each = multiples if isinstance(multiples, float) else segments.spread(multiples)
+        w = each * scores, each * v.coefs
+        violations = v.violations(self.dual.apart)
+        offsets = objective.unbiased_offsets(w[0], multiples * multiples * norms, violations)
+        # rounds add up row by row
+        unit = 0.5 * float(np.finfo(np.float64).eps) * self.largest
+        rounding: Array = self.rounding + unit * segments.sizes.astype(np.float64)
+        point = DualPoint(v.coefs, norms, rounding, segments.largest(np.abs(v.diag)))
+        off = segments.sum(np.abs(w[1])) * rounding
+        proof = prove(objective, *w, offsets, v.coefs, point, off, self.n_rows, tol)
+        return offsets, proof
 
     def _begins(self, tile: Tile) -> NDArray[np.intp]:
         """Where the classes of the pairs begin, among all rows."""
@@ -335,64 +393,69 @@ class SmallPairs:
 
     def _put_together(self, found: list[_Found]) -> TrainedMachines:
         """All of them, and those that leave nothing to learn, in the order of their numbers."""
-        formulation, sizes = self.formulation, self.classes.sizes
-        columns = np.zeros((len(self.numbers), len(COLUMNS)))
-        counts = np.zeros(len(self.numbers), dtype=np.intp)
-        empty = _Found(np.empty(0, np.intp), columns[:0], counts[:0], np.empty(0, np.int32), _NONE)
-        every = [np.concatenate(parts) for parts in zip(empty, *found, strict=True)]
-        numbers, own, n_support, rows, coefs = every
-        at = np.searchsorted(self.numbers, numbers)
-        columns[at], counts[at] = own, n_support
+        formulation, sizes, n = self.formulation, self.classes.sizes, len(self.numbers)
+        every = [np.empty(0, np.intp), *(one.numbers for one in found)]
+        at = np.searchsorted(self.numbers, np.concatenate(every))
+        counts = np.zeros(n, dtype=np.intp)
+        counts[at] = n_support = np.concatenate([counts[:0], *(one.counts for one in found)])
         order = np.argsort(np.repeat(at, n_support), kind="stable")
+        rows = np.concatenate([np.empty(0, np.int32), *(one.rows for one in found)])
+        coefs = np.concatenate([_NONE, *(one.coefs for one in found)])
         multipliers = Terms(np.cumsum(counts), rows[order], coefs[order])
-        of = dict(zip(COLUMNS, columns.T, strict=True))
-        offsets = columns[:, -2:] if formulation.two_classes().apart else columns[:, -2:-1]
+
+        def column(name: str, *shape: int) -> Array:
+            values = np.zeros((n, *shape))
+            if found:
+                values[at] = np.concatenate([one.columns[name] for one in found])
+            return values
+
         first, second = pair_classes(len(sizes))
         n_rows = (sizes[first] + sizes[second])[self.numbers]
         nothing = np.searchsorted(self.numbers, self.nothing)
         n_rows[nothing] = 0
+        learned = n_rows > 0
         labels = np.repeat(np.arange(len(sizes)), sizes)
         costs = np.bincount(labels, self.classes.bounds, len(sizes)).astype(np.float64, copy=False)
-        total = np.where(n_rows > 0, costs[first[self.numbers]] + costs[second[self.numbers]], 0.0)
-        worst = _worst(formulation.two_classes(), costs[first], costs[second])[self.numbers]
-        each: Any = tuple(offsets.T)
-        decision: Any = formulation.decision(each)
+        of_pairs = np.stack([costs[first[self.numbers]], costs[second[self.numbers]]], axis=1)
+        worst = np.where(learned, _worst_optima(formulation, of_pairs), 0.0)
+        total = np.where(learned, of_pairs.sum(axis=1), 0.0)
+        bound = formulation.squared_norm_bound(total, worst)
+        offsets = column("offsets", len(formulation.slopes(1.0)))
+        decision = formulation.decision(tuple(offsets.T))
         intercept = decision.intercept.copy()
         intercept[nothing] = self._constants(first[self.nothing], second[self.nothing])
-        scale = np.repeat(np.broadcast_to(decision.scale, len(counts)), counts)
-        coefs = multipliers.coefs * np.repeat(of["multiple"], counts) / scale
-        decided = multipliers._replace(coefs=coefs)
-        of["converged"][nothing] = 1.0
-        bound = formulation.squared_norm_bound(np.ones(1), 1.0)
-        accounts = Accounts.of_numbers(
-            len(self.numbers),
+        scale = np.repeat(np.broadcast_to(decision.scale, n), counts)
+        decided = multipliers.coefs * np.repeat(column("multiple"), counts) / scale
+        unknown = np.where(learned, np.nan, 0.0)
+        loss = column("loss")
+        records = Records.of_numbers(
+            n,
             {
                 "n_rows": n_rows,
-                "squared_norm": of["squared_norm"],
-                "rounding": of["norm_rounding"],
-                "loss_reduced": of["loss"],
-                "loss": of["loss"],
+                "squared_norm": column("squared_norm"),
+                "rounding": column("norm_rounding"),
+                "loss_reduced": loss,
+                "loss": loss,
                 "total_cost": total,
-                "worst_optimum": np.where(n_rows > 0, worst, 0.0),
-                "squared_norm_bound": total if bound else np.where(n_rows, np.nan, 0.0),
+                "worst_optimum": worst,
+                "squared_norm_bound": unknown if bound is None else bound,
                 "offsets": offsets,
-                "dual_objective": of["dual"] if self.definite else np.where(n_rows, np.nan, 0.0),
-                "violators": of["violators"].astype(np.int64),
-                "proof_rounding": of["rounding"],
+                "dual_objective": column("dual") if self.definite else unknown,
+                "violators": column("n_violators").astype(np.int64),
+                "proof_rounding": column("rounding"),
             },
         )
         solved = np.zeros(len(sizes), dtype=bool)
-        learned = self.numbers[n_rows > 0]
-        solved[first[learned]] = solved[second[learned]] = True
+        solved[first[self.numbers[learned]]] = solved[second[self.numbers[learned]]] = True
         return TrainedMachines(
-            of["n_updates"].astype(np.int64),
-            -of["objective"],
-            of["violation"].copy(),
-            of["converged"] > 0,
-            decided,
+            column("n_updates").astype(np.int64),
+            -column("objective"),
+            column("violation"),
+            (column("converged") > 0) | ~learned,
+            multipliers._replace(coefs=decided),
             intercept,
             multipliers,
-            accounts,
+            records,
             np.sort(self.classes.rows[np.repeat(solved, sizes)]),
         )
 
@@ -409,15 +472,29 @@ class SmallPairs:
         return np.where(sizes[first] > 0, decided(1.0), one)
 
 
-def _worst(loss: TwoClasses, first: Array, second: Array) -> Array:
-    """F at w = 0, of pairs whose classes have such costs: the best offset is at a kink."""
-    if loss.apart:
-        return loss.slope * (first + second) * loss.kinks.sum()
-    one, other = loss.kinks
-    return np.minimum(
-        second * max(0.0, (other - one) * loss.ways[1]),
-        first * max(0.0, (one - other) * loss.ways[0]),
+def _dual_of(formulation: Formulation) -> TwoClasses | None:
+    """The dual of two classes as numbers; None where it is not one that ``solver.small`` solves."""
+    targets = np.array([1.0, -1.0])
+    one = formulation.variables(targets, np.ones(2))
+    if not (np.array_equal(one.rows, [0, 1]) and np.array_equal(one.signs, targets)):
+        return None
+    if one.linear[0] != one.linear[1]:
+        return None
+    return TwoClasses(
+        one.constraints is not None, float(one.linear[0]), float(formulation.slopes(1.0)[0])
     )
+
+
+def _worst_optima(formulation: Formulation, costs: Array) -> Array:
+    """F at w = 0 of pairs with the given costs of both classes: each class is as good as a row."""
+    if not len(costs):
+        return np.zeros(0)
+    targets = np.tile([1.0, -1.0], len(costs))
+    objective = Objective(
+        formulation, targets, costs.ravel(), Segments.of(np.full(len(costs), 2, dtype=np.intp))
+    )
+    scores = np.zeros(len(targets))
+    return objective.loss(scores, objective.best_offsets(scores))
 
 
 class _GroupValues:

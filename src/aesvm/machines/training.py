@@ -12,20 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.certificate.accounts import Account
 from aesvm.certificate.history import History
-from aesvm.formulations.protocol import (
-    Formulation,
-    Offsets,
-    best_multiple_of_w,
-    tol_of,
-    unbiased_offsets,
-)
-from aesvm.formulations.protocol import n_support as count_support
+from aesvm.certificate.records import Record
+from aesvm.formulations.objective import best_multiple_of_w, tol_of, unbiased_offsets
+from aesvm.formulations.objective import n_support as count_support
+from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.gpu.devices import open_device
 from aesvm.gpu.streams import n_streams_for, on_streams
 from aesvm.kernels import TrainingKernel
-from aesvm.machines.certifying import accounts_of, proven
+from aesvm.machines.certifying import records_of
 from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.plan import TABLE
 from aesvm.machines.problem import (
@@ -159,12 +154,12 @@ class Trainer:
 
     def say_trained(self, trained: TrainedMachines, started: float) -> None:
         """Print a line about all machines of a fit."""
-        accounts = trained.accounts
-        learned = accounts["n_rows"] > 0
+        records = trained.records
+        learned = records["n_rows"] > 0
         self.say_solved(
             int(np.count_nonzero(learned)),
-            int(np.count_nonzero(learned & accounts["exact"])),
-            int(accounts["rounds"].max()),
+            int(np.count_nonzero(learned & records["exact"])),
+            int(records["rounds"].max()),
             len(trained.solved),
             float(trained.kkt_violation.max()),
             int(trained.n_iter.sum()),
@@ -355,7 +350,7 @@ def train_machines(
                     results.append(train(number, problem, progress))
     trained = TrainedMachines.of(results, trainer.formulation)
     if small is not None and together is not None:
-        sums = together.accounts.total
+        sums = together.records.total
         norms = 0.5 * sums("squared_norm")
         trainer.history.note(_TOGETHER, norms + sums("loss"), sums("dual_objective"))
         trained = together.put_together(small.numbers, trained, numbers)
@@ -373,12 +368,11 @@ def share_of(problem: Problem, squared_rows: float) -> float:
 
 def _as_proven(trained: TrainedMachines, trainer: Trainer) -> NDArray[np.bool_]:
     """Which exact machines have converged, by the gaps that were proven of them."""
-    accounts = trained.accounts
-    gaps = accounts.relative_gaps()
-    each = zip(accounts["total_cost"].tolist(), accounts["n_rows"].tolist(), strict=True)
-    tol = [tol_of(trainer.formulation, trainer.options.tol, *one) for one in each]
+    records = trained.records
+    gaps = records.relative_gaps()
+    tol = tol_of(trainer.formulation, trainer.options.tol, records["total_cost"], records["n_rows"])
     reached = (trained.kkt_violation <= tol) & (gaps <= DUALITY_TOL)
-    return np.where(np.isnan(gaps) | accounts.negligible, trained.converged, reached)
+    return np.where(np.isnan(gaps) | records.negligible, trained.converged, reached)
 
 
 def _side_by_side_on(run: Callable, n_even: float, kernel: TrainingKernel) -> Threads | None:
@@ -434,7 +428,7 @@ def train_one(
     formulation = trainer.formulation
     constant = formulation.constant(place.problem.targets)
     if constant is not None:
-        return Trained(constant_machine(constant), 0, Account.of_nothing(), None)
+        return Trained(constant_machine(constant), 0, Record.of_nothing(), None)
     if not trainer.alone:
         trainer.history.begin(number)
     sets, note = place.represented(first), partial(trainer.note, number)
@@ -447,15 +441,15 @@ def train_one(
             return [trainer.train(number, sets.kernel, sets.sets[0], progress)]
 
         state = refine(place, sets, policy, formulation, train, place.progress, note)
-    (machine,), (account,) = state.machines, accounts_of(state, formulation)
+    (machine,), (record,) = state.machines, records_of(state, formulation)
     proof = place.prove(machine) if policy.certify else None
     if proof is not None:
-        account = proven(account, proof)
+        record = record.proven_by(proof)
     coefs = place.lifted(machine)
     held = np.flatnonzero(coefs)
     return Trained(
         machine,
         trainer.n_iter[number],
-        account,
+        record,
         (place.problem.rows[held].astype(np.int32), coefs[held]),
     )

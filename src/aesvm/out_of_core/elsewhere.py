@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn, Protocol
 import numpy as np
 
 from aesvm.bases.sums import Answer, Question, SpanMachines
-from aesvm.formulations.protocol import total_loss
+from aesvm.formulations.objective import total_loss
 from aesvm.machines.problem import Machine, TrainingSets
 from aesvm.machines.rounds import Cut, Look, OverBudgetError, State
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, over_budget

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.formulations.protocol import Array, Formulation, worst_optimum
+from aesvm.formulations.objective import worst_optimum
+from aesvm.formulations.protocol import Array, Formulation
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.problem import (
     Coverage,
@@ -156,7 +157,7 @@ class Gatherer:
                 weighted_distances=float(bounds @ reach),
                 total_cost=total_cost,
                 worst_optimum=worst,
-                squared_norm_bound=self.formulation.squared_norm_bound(bounds, worst),
+                squared_norm_bound=self.formulation.squared_norm_bound(total_cost, worst),
                 exact=whole,
             ),
             start=start,

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from math import ceil
-from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.certificate.accounts import Accounts
-from aesvm.formulations.protocol import PairFormulation
+from aesvm.certificate.records import Records
 from aesvm.kernels import TrainingKernel
 from aesvm.machines import small_pairs
-from aesvm.machines.certifying import accounts_of
+from aesvm.machines.certifying import records_of
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import State
@@ -96,7 +94,7 @@ def train_pairs(
         Coefficients that pairs trained by themselves begin with.
     """
     started = time.perf_counter()
-    pairs, formulation = gatherer.selections, cast(PairFormulation, gatherer.formulation)
+    pairs, formulation = gatherer.selections, gatherer.formulation
     assert isinstance(pairs, ClassPairs)
     cache_bytes = int(trainer.options.cache_size * 1e6)
     small = SmallPairs(_by_class(rows, pairs), kernel, formulation, cache_bytes)
@@ -105,13 +103,13 @@ def train_pairs(
     with progress.task("solve", len(others) + len(small.tiles)) as task:
         together = train_together(small, trainer, task)
         machines = trainer.train_each(sets, others, task)
-    together = together._replace(accounts=_gathered(together.accounts, small.numbers, rows, pairs))
+    together = together._replace(records=_gathered(together.records, small.numbers, rows, pairs))
     each = [
-        Trained(machine, trainer.n_iter[number], account, machine.terms)
-        for machine, number, account in zip(
+        Trained(machine, trainer.n_iter[number], record, machine.terms)
+        for machine, number, record in zip(
             machines,
             others.tolist(),
-            accounts_of(State(machines, 0, sets), formulation),
+            records_of(State(machines, 0, sets), formulation),
             strict=True,
         )
     ]
@@ -131,29 +129,29 @@ def _by_class(rows: WeightedRows, pairs: ClassPairs) -> ClassMembers:
 
 
 def _gathered(
-    accounts: Accounts, numbers: NDArray[np.intp], rows: WeightedRows, pairs: ClassPairs
-) -> Accounts:
-    """Accounts of pairs solved on a set: what is known of the rows that it stands for.
+    records: Records, numbers: NDArray[np.intp], rows: WeightedRows, pairs: ClassPairs
+) -> Records:
+    """Records of pairs solved on a set: what is known of the rows that it stands for.
 
     Where every row stands for itself, what is known of the set is.
     """
     first, second = (own[numbers] for own in pairs.places)
-    learned, reach = accounts["n_rows"] > 0, rows.reach
+    learned, reach = records["n_rows"] > 0, rows.reach
     known: dict[str, NDArray] = {
         "exact": ~learned | rows.whole,
         "n_rows": np.where(learned, pairs.counts[first] + pairs.counts[second], 0),
         "max_residual": np.where(learned, reach**2, 0.0),
         "total_residual": np.where(learned, 0.0 if rows.whole else np.nan, 0.0),
-        "weighted_distances": np.where(learned, accounts["total_cost"] * reach, 0.0),
+        "weighted_distances": np.where(learned, records["total_cost"] * reach, 0.0),
     }
     if not rows.whole:
         unknown = np.where(learned, np.nan, 0.0)
         known |= {
-            "rounding": np.maximum(accounts["rounding"], accounts["proof_rounding"]),
+            "rounding": np.maximum(records["rounding"], records["proof_rounding"]),
             "loss": unknown,
             "dual_objective": unknown,
             "violators": np.where(learned, -1, 0),
             "proof_rounding": np.zeros(len(learned)),
             "proven": ~learned,
         }
-    return Accounts({**accounts.columns, **known})
+    return Records({**records.columns, **known})

@@ -182,7 +182,7 @@ def _look(
         crossed = int(np.count_nonzero((was >= 0) & (is_ >= 0) & (was != is_)))
     return PartLook(
         sums,
-        np.array(formulation.slopes(costs)),
+        np.array(formulation.slopes(float(costs.sum()))),
         found.squared_error,
         found.n_wrong,
         found.n_values,

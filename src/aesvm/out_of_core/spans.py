@@ -204,15 +204,15 @@ def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trai
             converged=solved.converged,
         ),
     )
-    account = replace(
-        one.account.without_dual(),
+    record = replace(
+        one.record.without_dual(),
         n_rows=own.n_rows,
         squared_norm=machine.squared_norm,
         loss_reduced=loss,
         loss=loss,
         offsets=offsets,
     )
-    return Trained(machine, n_iter, account, None)
+    return Trained(machine, n_iter, record, None)
 
 
 def _of_the_set(one: Trained, own: TrainingSet) -> Trained:
@@ -220,14 +220,14 @@ def _of_the_set(one: Trained, own: TrainingSet) -> Trained:
     if one.machine.solution is None:
         return one
     covered = own.coverage
-    account = replace(one.account, n_rows=covered.n_rows)
+    record = replace(one.record, n_rows=covered.n_rows)
     if not covered.exact:
-        account = replace(
-            account.without_dual(),
-            rounding=account.proof_rounding,
+        record = replace(
+            record.without_dual(),
+            rounding=record.proof_rounding,
             max_residual=covered.max_residual,
             total_residual=covered.total_residual,
             weighted_distances=covered.weighted_distances,
             loss=None,
         )
-    return one._replace(account=account, multipliers=None)
+    return one._replace(record=record, multipliers=None)

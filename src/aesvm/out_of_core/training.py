@@ -14,16 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.certificate.accounts import Account, Accounts
 from aesvm.certificate.history import Step
+from aesvm.certificate.proof import prove_machine
+from aesvm.certificate.records import Record, Records
+from aesvm.formulations.objective import Objective
 from aesvm.formulations.protocol import Array, Formulation
 from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.certifying import accounts_of, proven
+from aesvm.machines.certifying import records_of
 from aesvm.machines.fitted import Fitted
-from aesvm.machines.memory import prove
 from aesvm.machines.plan import Span
 from aesvm.machines.prediction import MachineModel, PairwiseModel
-from aesvm.machines.problem import Machine, Problem, RowSelection
+from aesvm.machines.problem import Machine, RowSelection
 from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import (
     STAYED_COARSE,
@@ -55,7 +56,7 @@ class GatheredFit(NamedTuple):
     """Trained machines of rows that are elsewhere."""
 
     fitted: Fitted
-    accounts: Accounts
+    records: Records
     refined: bool  #: whether all rows were asked again
     n_solved: int  #: rows that were solved for
     hull_tol: float  #: of the rows that the model was trained on
@@ -248,7 +249,7 @@ class GatheredTrainer:
         self.trainer.note_cut(int(np.count_nonzero(~trained.converged)))
         return GatheredFit(
             fitted._replace(support=found.sets.indices[fitted.support]),
-            trained.accounts,
+            trained.records,
             found.of_all_rows,
             n_rows if found.of_all_rows else len(found.rows),
             hull_tol,
@@ -260,39 +261,39 @@ class GatheredTrainer:
         )
 
     def _trained(self, state: State) -> TrainedMachines:
-        accounts = accounts_of(state, self.formulation)
+        records = records_of(state, self.formulation)
         free = free_values(share=1.0, spent=0.0, machines=state.machines)  # as of rows in memory
         if sum(machine.n_support * len(machine.set.rows) for machine in state.machines) <= free:
-            accounts = [
-                self._with_gap(machine, account, state.sets.kernel)
-                for machine, account in zip(state.machines, accounts, strict=True)
+            records = [
+                self._with_gap(machine, record, state.sets.kernel)
+                for machine, record in zip(state.machines, records, strict=True)
             ]
         each = [
-            Trained(machine, n_iter, account, machine.terms)
-            for machine, n_iter, account in zip(
-                state.machines, self.trainer.n_iter, accounts, strict=True
+            Trained(machine, n_iter, record, machine.terms)
+            for machine, n_iter, record in zip(
+                state.machines, self.trainer.n_iter, records, strict=True
             )
         ]
         return TrainedMachines.of(each, self.formulation)
 
-    def _with_gap(self, machine: Machine, account: Account, kernel: TrainingKernel) -> Account:
-        """The account with a gap, where the machine was trained on all of its rows."""
+    def _with_gap(self, machine: Machine, record: Record, kernel: TrainingKernel) -> Record:
+        """The record with a gap, where the machine was trained on all of its rows."""
         own = machine.set
         if machine.solution is None or not own.coverage.exact:
-            return account
-        proof = prove(
-            Problem(own.rows, own.targets, np.zeros_like(own.rows), own.weights, own.costs),
+            return record
+        proof = prove_machine(
+            kernel,
+            own.rows,
+            Objective(self.formulation, own.targets, own.bounds),
             own.rows[machine.support],
             machine.coefs[machine.support],
             machine.offsets,
             machine.multipliers,
-            kernel,
-            self.formulation,
             self.trainer.tol_of(own),
             self.trainer.run,
             n_summed=own.n_rows,
         )
-        return proven(account, proof)
+        return record.proven_by(proof)
 
     def _fit(
         self,
@@ -309,7 +310,7 @@ class GatheredTrainer:
         self.trainer.note_cut(int(np.count_nonzero(~trained.converged)))
         return GatheredFit(
             fitted._replace(support=support),
-            trained.accounts,
+            trained.records,
             rounds > 0,
             len(trained.solved),
             sets.hull_tol,
@@ -322,13 +323,13 @@ class GatheredTrainer:
 
 
 def certify(
-    accounts: Accounts,
+    records: Records,
     model: PairwiseModel | MachineModel,
     learner: GatheredLearner,
     answers: Answers,
     tol: float,
-) -> Accounts:
-    """The accounts of a trained model with all rows seen, wherever they are."""
+) -> Records:
+    """The records of a trained model with all rows seen, wherever they are."""
     spec, formulation = model.spec, learner.formulation
     model = replace(model, support=np.arange(model.vectors.shape[0], dtype=np.int32))
     expansions = list(model.expansions())
@@ -338,12 +339,12 @@ def certify(
             number: SentMachine(
                 learner.selections[number],
                 expansions[number].rows,
-                expansions[number].coefs * formulation.decision(account.offsets).scale,
-                account.offsets,
-                sqrt(max(account.squared_norm, 0.0)) if spec.is_definite else inf,
+                expansions[number].coefs * formulation.decision(record.offsets).scale,
+                record.offsets,
+                sqrt(max(record.squared_norm, 0.0)) if spec.is_definite else inf,
             )
-            for number, account in enumerate(accounts)
-            if account.n_rows
+            for number, record in enumerate(records)
+            if record.n_rows
         },
         spec,
         formulation,
@@ -351,10 +352,10 @@ def certify(
     )
     seen = answers.look(sent)
     found = []
-    for number, account in enumerate(accounts):
+    for number, record in enumerate(records):
         own = seen.one(number)
-        found.append(account if own is None else replace(account, loss=own.here(account.offsets)))
-    return Accounts.of(found)
+        found.append(record if own is None else replace(record, loss=own.here(record.offsets)))
+    return Records.of(found)
 
 
 def check_not_exact(refine: int | str) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.certificate.proof import Proof
+
 
 @dataclass(frozen=True)
-class Account:
+class Record:
     """The numbers of one machine that a certificate is made of."""
 
     exact: bool
@@ -38,7 +40,7 @@ class Account:
     estimated_dual: float | None = None  #: from a sample of the rows
     estimated_error: float = 0.0  #: what that may be off by, two standard errors
 
-    def without_dual(self) -> Account:
+    def without_dual(self) -> Record:
         """The same where no multipliers of all rows are known, and nothing is proven."""
         return replace(
             self,
@@ -50,8 +52,21 @@ class Account:
             estimated_error=0.0,
         )
 
+    def proven_by(self, proof: Proof) -> Record:
+        """The same with the numbers of its proof."""
+        return replace(
+            self,
+            squared_norm=float(proof.squared_norm[0]),
+            loss=float(proof.loss[0]),
+            loss_reduced=float(proof.loss[0]) if self.exact else self.loss_reduced,
+            dual_objective=None if proof.dual is None else float(proof.dual[0]),
+            violators=int(proof.n_violators[0]),
+            proof_rounding=float(proof.rounding[0]),
+            proven=True,
+        )
+
     @classmethod
-    def of_nothing(cls) -> Account:
+    def of_nothing(cls) -> Record:
         """Of a pair of classes one of which has no rows: nothing is lost, nothing was solved."""
         return cls(
             exact=True,
@@ -82,32 +97,32 @@ _NEGLIGIBLE_SHARE = 1e-9
 #: the quotient would overflow.
 _LEAST_SHARE = 1e-300
 
-#: Numbers of an account that are counts, where -1 stands for None, and those that are true or not;
+#: Numbers of an record that are counts, where -1 stands for None, and those that are true or not;
 #: of the others NaN does.
 _COUNTS, _FLAGS = ("rounds", "n_rows", "violators", "n_vectors"), ("exact", "proven")
 
 
 @dataclass(frozen=True)
-class Accounts:
-    """The accounts of several machines, a column for each number: with many classes there are
+class Records:
+    """The records of several machines, a column for each number: with many classes there are
     very many pairs.
 
     Examples
     --------
-    >>> from aesvm.certificate.accounts import Account, Accounts
-    >>> accounts = Accounts.of([Account.of_nothing(), Account.of_nothing()])
-    >>> len(accounts), accounts.total("loss"), accounts.total("changed")
+    >>> from aesvm.certificate.records import Record, Records
+    >>> records = Records.of([Record.of_nothing(), Record.of_nothing()])
+    >>> len(records), records.total("loss"), records.total("changed")
     (2, 0.0, None)
     """
 
     columns: dict[str, NDArray]
 
     @classmethod
-    def of(cls, accounts: Sequence[Account]) -> Accounts:
-        found = [vars(account) for account in accounts]
+    def of(cls, records: Sequence[Record]) -> Records:
+        found = [vars(record) for record in records]
         columns = {}
-        for one in fields(Account):
-            values: list[Any] = [account[one.name] for account in found]
+        for one in fields(Record):
+            values: list[Any] = [record[one.name] for record in found]
             if one.name == "offsets":
                 width = max(map(len, values), default=1)
                 values = [(*offsets, *(width - len(offsets)) * [None]) for offsets in values]
@@ -115,16 +130,16 @@ class Accounts:
         return cls(columns)
 
     @classmethod
-    def of_numbers(cls, n: int, known: dict[str, NDArray]) -> Accounts:
+    def of_numbers(cls, n: int, known: dict[str, NDArray]) -> Records:
         """Columns of some numbers; the others are those of nothing."""
-        nothing = vars(Account.of_nothing())
+        nothing = vars(Record.of_nothing())
         columns = {
             one.name: known.get(one.name, np.repeat(_column(one.name, [nothing[one.name]]), n, 0))
-            for one in fields(Account)
+            for one in fields(Record)
         }
         return cls(columns)
 
-    def put_together(self, numbers: NDArray, others: Accounts, their: NDArray) -> Accounts:
+    def put_together(self, numbers: NDArray, others: Records, their: NDArray) -> Records:
         """These and others, each at the numbers of its machines."""
         order = np.argsort(np.concatenate([numbers, their]))
         columns = {}
@@ -134,7 +149,7 @@ class Accounts:
                 width = max(one.shape[1] for one in both)
                 both = [_padded(one, width) for one in both]
             columns[name] = np.concatenate(both)[order]
-        return Accounts(columns)
+        return Records(columns)
 
     def __len__(self) -> int:
         return len(self.columns["exact"])
@@ -142,7 +157,7 @@ class Accounts:
     def __getitem__(self, name: str) -> NDArray:
         return self.columns[name]
 
-    def __iter__(self) -> Iterator[Account]:
+    def __iter__(self) -> Iterator[Record]:
         columns = {name: column.tolist() for name, column in self.columns.items()}
         known = {name: self.known(name).tolist() for name in columns if name != "offsets"}
         for k in range(len(self)):
@@ -150,7 +165,7 @@ class Accounts:
                 name: columns[name][k] if known[name][k] else None for name in known
             }
             offsets = tuple(offset for offset in columns["offsets"][k] if offset == offset)
-            yield Account(offsets=offsets, **values)
+            yield Record(offsets=offsets, **values)
 
     def known(self, name: str) -> NDArray[np.bool_]:
         """Which machines have a number."""

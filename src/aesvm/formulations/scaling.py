@@ -37,7 +37,7 @@ def best_multiples(value: Callable[[Array], Array], n: int, n_rows: int) -> Arra
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.solver.scaling import best_multiples
+    >>> from aesvm.formulations.scaling import best_multiples
     >>> best_multiples(lambda t: np.square(t - [0.1, 3.0]), 2, 10).round(6)
     array([0.1, 3. ])
     """

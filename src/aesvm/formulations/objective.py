@@ -1,0 +1,339 @@
+"""The objective of machines whose scores are known, and the best they can do with these.
+
+    F(w, b) = 1/2 |w|^2 + sum_k d_k b_k + sum_i c_i loss(p_i)
+
+Given ``w`` by its scores ``<w, phi(x_i)>``, F is convex and piecewise linear in the offsets ``b``,
+and convex in a multiple of w. The rows of several machines lie one after another in arrays, as
+``Segments``; the numbers of each machine are arrays over machines. A single machine is one segment.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.formulations.protocol import Array, Formulation, Offsets
+from aesvm.formulations.scaling import best_multiples
+
+#: Sums of costs that differ by this share of them are taken as equal.
+_FLAT = 1e-10
+
+#: An intercept below this share of the scores is rounding. An intercept of zero takes the place of
+#: one that is not known better, where the objective rises by no more than the second share.
+_UNBIASED, _UNCHANGED = 1e-10, 1e-5
+
+#: The offsets of several machines, an array for each offset.
+OffsetArrays = tuple[Array, ...]
+
+
+class Segments(NamedTuple):
+    """Where machines begin in arrays over rows. Of several machines none is without rows.
+
+    Arrays over the rows of a single machine may be on a device. Arrays over machines never are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.formulations.objective import Segments
+    >>> segments = Segments.of(np.array([2, 1]))
+    >>> segments.sum(np.array([1.0, 2.0, 3.0])), segments.spread(np.array([4.0, 5.0]))
+    (array([3., 3.]), array([4., 4., 5.]))
+    """
+
+    begins: NDArray[np.intp]
+    sizes: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, sizes: NDArray[np.intp]) -> Segments:
+        return cls(np.cumsum(sizes) - sizes, sizes)
+
+    @property
+    def single(self) -> bool:
+        return len(self.sizes) == 1
+
+    def sum(self, values: Any) -> Array:
+        """The sum of each machine's values."""
+        if self.single:
+            return np.array([float(values.sum())])
+        return np.add.reduceat(values, self.begins, dtype=np.float64)
+
+    def largest(self, values: Any) -> Array:
+        """The largest of each machine's values, which are not negative."""
+        if self.single:
+            return np.array([float(values.max(initial=0.0))])
+        return np.maximum.reduceat(values, self.begins)
+
+    def spread(self, numbers: Array) -> Any:
+        """The number of its machine, for each row."""
+        return float(numbers[0]) if self.single else np.repeat(numbers, self.sizes)
+
+    def up_to(self, values: Any) -> Any:
+        """For each row, the sum of its machine's values from the first row to this one."""
+        total = np.cumsum(values)
+        if self.single:
+            return total
+        return total - np.repeat((total - values)[self.begins], self.sizes)
+
+    def beyond(self, values: Any) -> Any:
+        """For each row, the sum of its machine's values after this one."""
+        total = np.cumsum(values[::-1])[::-1]
+        after = np.append(total[1:], 0.0)
+        if self.single:  # sums that grow from the end: huge values leave small ones their digits
+            return after
+        last = self.begins + self.sizes - 1
+        after -= np.repeat(after[last], self.sizes)
+        return after
+
+
+class Objective:
+    """F of machines, as a function of scores.
+
+    Parameters
+    ----------
+    formulation : Formulation
+    targets, bounds : ndarray
+        Of the rows of all machines, one machine after another.
+    segments : Segments, default=None
+        None: one machine.
+    """
+
+    def __init__(
+        self,
+        formulation: Formulation,
+        targets: Array,
+        bounds: Array,
+        segments: Segments | None = None,
+    ) -> None:
+        self.formulation = formulation
+        self.targets = targets
+        self.bounds = bounds
+        self.segments = segments or Segments.of(np.array([len(bounds)]))
+        self.total_cost = self.segments.sum(bounds)
+        slopes = formulation.slopes(self.total_cost)
+        self.slopes = tuple(np.broadcast_to(one, len(self.total_cost)) for one in slopes)
+
+    def positions(self, scores: Array, offsets: OffsetArrays) -> Array:
+        """Where rows lie on the axis of the loss."""
+        of_rows = tuple(self.segments.spread(own) for own in offsets)
+        return self.formulation.positions(scores, self.targets, of_rows)
+
+    def loss(self, scores: Array, offsets: OffsetArrays) -> Array:
+        """F without ``1/2 |w|^2``."""
+        losses = self.formulation.losses(self.positions(scores, offsets))
+        return self.segments.sum(self.bounds * losses) + self.linear(offsets)
+
+    def linear(self, offsets: OffsetArrays) -> Array:
+        """What F has of the offsets alone."""
+        return np.sum(
+            [slope * own for slope, own in zip(self.slopes, offsets, strict=True)], axis=0
+        )
+
+    def best_offsets(self, scores: Array) -> OffsetArrays:
+        """The offsets that minimise F; the middle where several do."""
+        ramps = self.formulation.ramps(scores, self.targets, self.bounds)
+        numbers = None
+        if not self.segments.single:
+            of_rows = np.repeat(np.arange(len(self.segments.sizes)), self.segments.sizes)
+            numbers = np.tile(of_rows, len(ramps.kinks) // len(scores))
+        found = []
+        for number, slope in enumerate(self.slopes):
+            own = ramps.which == number if len(self.slopes) > 1 else slice(None)
+            which = None if numbers is None else numbers[own]
+            each = ramps.kinks[own], ramps.costs[own], ramps.rising[own]
+            found.append(_lowest_points(*each, slope, which))
+        return tuple(found)
+
+    def unbiased_offsets(
+        self, scores: Array, squared_norms: Array, violations: Array
+    ) -> OffsetArrays:
+        """The best offsets; those of an intercept of zero where these are as good.
+
+        An intercept is known up to the ``violations`` that solves ended at, and up to rounding. Far
+        from all support vectors it alone decides, and the last digits of a solution must not.
+        """
+        formulation, offsets = self.formulation, self.best_offsets(scores)
+        if not formulation.predicts_sign:
+            return offsets
+        decision = formulation.decision(offsets)
+        intercepts = decision.intercept * decision.scale
+        size = np.maximum(formulation.width(offsets), self.segments.largest(np.abs(scores)))
+        unknown = np.abs(intercepts) <= np.maximum(violations, _UNBIASED * size)
+        if not unknown.any():
+            return offsets
+        zero = tuple(
+            np.where(unknown, own - sign * intercepts, own)
+            for own, sign in zip(offsets, decision.signs, strict=True)
+        )
+        best, other = self.loss(scores, offsets), self.loss(scores, zero)
+        same = other - best <= _UNCHANGED * np.abs(0.5 * squared_norms + best)
+        return tuple(
+            np.where(same, of_zero, own) for own, of_zero in zip(offsets, zero, strict=True)
+        )
+
+    def best_multiples_of_w(self, scores: Array, squared_norms: Array) -> Array:
+        """The t for which ``F(t w, b)`` is smallest, with the best offsets b."""
+
+        def objective(t: Array) -> Array:
+            scaled = self.segments.spread(t) * scores
+            return 0.5 * t * t * squared_norms + self.loss(scaled, self.best_offsets(scaled))
+
+        known = (squared_norms > 0.0) & (squared_norms < inf)  # else the kernel is indefinite
+        if not known.any():
+            return np.ones(len(squared_norms))
+        found = best_multiples(objective, len(squared_norms), len(scores))
+        return np.where(known, found, 1.0)
+
+
+def _lowest_points(
+    kinks: Array,
+    costs: Array,
+    rising: NDArray[np.bool_],
+    linear: Array,
+    numbers: NDArray[np.intp] | None,
+) -> Array:
+    """For each machine the b that minimises its ramps and ``linear * b``; ``numbers``: their
+    machines, None of one.
+
+    The sum is piecewise linear in b. Its slope right of a kink is the cost of rising ramps up to
+    there, less that of falling ramps beyond. So it is lowest between the first kink right of which
+    it does not fall, and the first right of which it rises; where there is none, the last kink.
+    """
+    if not len(kinks):
+        return np.zeros(len(linear))
+    order = np.argsort(kinks)
+    segments = Segments.of(np.array([len(kinks)]))
+    if numbers is not None:
+        # small whole numbers are put in order by their digits, in less time than lexsort takes
+        small = numbers[order].astype(np.min_scalar_type(len(linear)))
+        order = order[np.argsort(small, kind="stable")]
+        segments = Segments.of(np.bincount(numbers, minlength=len(linear)))
+    kinks, costs, rising = kinks[order], costs[order], rising[order]
+    if numbers is not None:
+        # in shares of each machine's: sums over all machines are as precise for each of them
+        total = segments.sum(costs) + linear
+        total = np.where(total > 0.0, total, 1.0)
+        costs, linear = costs / segments.spread(total), linear / total
+    falling = np.where(rising, 0.0, costs)
+    below = segments.up_to(costs - falling) + segments.spread(linear)
+    above = segments.beyond(falling)
+    # sums that only grow: what holds right of a kink holds right of all that follow
+    falls = below * (1.0 + _FLAT) < above * (1.0 - _FLAT)
+    rises = below * (1.0 - _FLAT) > above * (1.0 + _FLAT)
+    middle = np.zeros(len(segments.sizes))
+    for before in (falls, ~rises):
+        at = np.minimum(segments.sum(before).astype(np.intp), segments.sizes - 1) + segments.begins
+        middle += 0.5 * (float(kinks[int(at[0])]) if segments.single else kinks[at])
+    return middle
+
+
+def best_offsets(formulation: Formulation, scores: Array, targets: Array, bounds: Array) -> Offsets:
+    """The offsets that minimise F of one machine; the middle where several do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.formulations.objective import best_offsets
+    >>> from aesvm.formulations.hinge import Hinge
+    >>> best_offsets(Hinge(), np.array([2.0, -1.0]), np.array([1.0, -1.0]), np.ones(2))
+    (-0.5,)
+    """
+    return only(Objective(formulation, targets, bounds).best_offsets(scores))
+
+
+def unbiased_offsets(
+    formulation: Formulation,
+    scores: Array,
+    targets: Array,
+    bounds: Array,
+    squared_norm: float,
+    violation: float,
+) -> Offsets:
+    """The best offsets of one machine; those of an intercept of zero where these are as good.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.formulations.objective import unbiased_offsets
+    >>> from aesvm.formulations.hinge import Hinge
+    >>> scores, targets = np.array([1.0, -1.0625]), np.array([1.0, -1.0])
+    >>> best = Hinge(), scores, targets, np.ones(2), 4.0
+    >>> unbiased_offsets(*best, 0.1), unbiased_offsets(*best, 0.0)
+    ((0.0,), (0.03125,))
+    """
+    known = np.array([squared_norm]), np.array([violation])
+    return only(Objective(formulation, targets, bounds).unbiased_offsets(scores, *known))
+
+
+def best_multiple_of_w(
+    formulation: Formulation, scores: Array, targets: Array, bounds: Array, squared_norm: float
+) -> float:
+    """The t for which ``F(t w, b)`` of one machine is smallest, with the best offsets b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.formulations.objective import best_multiple_of_w
+    >>> from aesvm.formulations.hinge import Hinge
+    >>> scores, targets = np.array([4.0, -4.0]), np.array([1.0, -1.0])
+    >>> round(best_multiple_of_w(Hinge(), scores, targets, np.ones(2), 4.0), 2)
+    0.25
+    """
+    objective = Objective(formulation, targets, bounds)
+    return float(objective.best_multiples_of_w(scores, np.array([squared_norm]))[0])
+
+
+def total_loss(
+    formulation: Formulation, positions: Array, bounds: Array, offsets: Offsets
+) -> float:
+    """F of one machine without ``1/2 |w|^2``."""
+    slopes = formulation.slopes(float(bounds.sum()))
+    linear = sum(slope * offset for slope, offset in zip(slopes, offsets, strict=True))
+    return float(bounds @ formulation.losses(positions)) + linear
+
+
+def worst_optimum(formulation: Formulation, targets: Array, bounds: Array) -> float:
+    """An upper bound on the least F of one machine: its value at ``w = 0`` and the best offsets."""
+    objective, scores = Objective(formulation, targets, bounds), np.zeros(len(targets))
+    return float(objective.loss(scores, objective.best_offsets(scores))[0])
+
+
+def dual_value(
+    formulation: Formulation, coefs: Array, targets: Array, squared_norm: float
+) -> float:
+    """The dual objective of one machine, at the best multiple of feasible coefficients."""
+    gain = float(formulation.gain(coefs, targets).sum())
+    return float(formulation.dual_value(gain, squared_norm))
+
+
+def tol_of(formulation: Formulation, tol: float, total_cost: Any, n_rows: Any) -> Any:
+    """The violation of optimality that a solve ends at, in the unit of its scores.
+
+    ``tol`` is meant for costs of about one. Where scores are proportional to the costs, it is
+    lowered with these. Costs and rows are those of one machine, or arrays.
+
+    Examples
+    --------
+    >>> from aesvm.formulations.objective import tol_of
+    >>> from aesvm.formulations.hinge import Hinge
+    >>> from aesvm.formulations.nu_hinge import NuHinge
+    >>> tol_of(Hinge(), 1e-3, 0.5, 50), float(tol_of(NuHinge(0.5), 1e-3, 0.5, 50))
+    (0.001, 1e-05)
+    """
+    if not formulation.is_homogeneous:
+        return tol
+    return tol * np.minimum(1.0, total_cost / np.maximum(n_rows, 1))
+
+
+def n_support(formulation: Formulation, positions: Array) -> int:
+    """Rows that would be support vectors: those that are not on a piece of zero loss."""
+    flat = [piece for piece, is_flat in enumerate(formulation.flat_pieces) if is_flat]
+    pieces = formulation.pieces(positions, 0.0)
+    return int(np.count_nonzero(~np.isin(pieces, flat)))
+
+
+def only(offsets: OffsetArrays) -> Offsets:
+    """The offsets of a single machine."""
+    return tuple(float(own[0]) for own in offsets)
