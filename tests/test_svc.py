@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
-from aesvm.estimators.feature_scales import warn_of_scales
+from aesvm.estimators.fit_warnings import warn_of_scales
 from aesvm.solver import smo
 from tests import oracles
 
@@ -571,17 +571,6 @@ def test_rows_of_enormous_length_end(sparse, factor):
 def test_constructing_takes_keywords_only():
     with pytest.raises(TypeError, match="keyword-only"):
         AESVC(1.0)
-
-
-def test_names_that_attributes_had_before_are_warned_of():
-    X, y = make_moons(200, noise=0.2, random_state=0)
-    model = AESVC(gamma=1.0).fit(X, y)
-    with pytest.warns(FutureWarning, match="use kkt_violation_"):
-        assert_array_equal(model.gap_, model.kkt_violation_)
-    with pytest.warns(FutureWarning, match="opposite sign.*use dual_objective_"):
-        assert_array_equal(model.objective_, -model.dual_objective_)
-    assert not hasattr(AESVC(), "gap_")
-    assert not {"gap_", "objective_"} & set(vars(model))
 
 
 def test_the_dual_objective_is_the_certificates_where_the_model_is_exact():

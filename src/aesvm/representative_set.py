@@ -22,7 +22,6 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.estimators.chunks import with_or_without_classes
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.parameters import by_name, kernel_spec, reduction_settings
 from aesvm.estimators.streams import (
@@ -32,15 +31,16 @@ from aesvm.estimators.streams import (
     check_streams,
     streamed_from,
     takes_source,
-    valid_chunk,
 )
 from aesvm.estimators.validation import (
     REDUCTION_CONSTRAINTS,
     STREAM_CONSTRAINTS,
     from_gpu,
+    valid_chunk,
     valid_classes,
     valid_weights,
     validated_rows,
+    with_or_without_classes,
 )
 from aesvm.io.model_file import save
 from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma

@@ -133,7 +133,7 @@ shape_fit_, n_features_in_, feature_names_in_
         -------
         values : ndarray of shape (n_samples,)
         """
-        return self._values(X)
+        return self._ask("decision_function", X)
 
     score = score
 

@@ -14,14 +14,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.estimators.chunks import ChunkOf, with_classes, with_values, without_targets
-from aesvm.estimators.class_weights import class_weights
-from aesvm.estimators.streams import valid_chunk
-from aesvm.estimators.target_scales import warn_of_targets
+from aesvm.estimators.fit_warnings import warn_of_targets
 from aesvm.estimators.validation import (
+    ChunkOf,
     check_two_classes,
+    class_weights,
+    valid_chunk,
     valid_classes,
     valid_values,
+    with_classes,
+    with_values,
+    without_targets,
 )
 from aesvm.formulations.protocol import Array, Decision, Formulation, Offsets
 from aesvm.formulations.tube import Tube

@@ -15,12 +15,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.certificate.certificate import Certificate
-from aesvm.estimators.compression import check_compress, compressed
+from aesvm.estimators.conversion import check_compress, compressed, to_sklearn
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
 from aesvm.estimators.parameters import basis_limits, check_unchanged
-from aesvm.estimators.renamed import GAP, OBJECTIVE
 from aesvm.estimators.streams import (
     advanced,
     available_for_streams,
@@ -60,6 +59,24 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
 }
 
 
+@fit_method
+def fit_rows(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    shared: SharedWork | None = None,
+) -> Any:
+    """Fit an estimator to rows in memory.
+
+    ``shared``: work in common with other fits to these very rows, of estimators of this class.
+    """
+    forget(estimator)
+    fit_in_memory(estimator, estimator._learns, X, y, sample_weight, shared)
+    estimator._stream_ = None
+    return estimator
+
+
 class KernelMachine:
     """An estimator that trains one or several SVMs."""
 
@@ -73,9 +90,7 @@ class KernelMachine:
     n_seen_: int
     _trained_on_: dict[str, Any]  # see TrainedOn
     _stream_: StreamedModel | None  # None where the model is of rows in memory
-    _shared: SharedWork  # of a search over parameters, while it fits
 
-    @fit_method
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -94,9 +109,7 @@ class KernelMachine:
         -------
         self : object
         """
-        fit_in_memory(self, self._learns, X, y, sample_weight, getattr(self, "_shared", None))
-        self._stream_ = None
-        return self
+        return fit_rows(self, X, y, sample_weight)
 
     @available_for_streams
     def partial_fit(
@@ -205,8 +218,8 @@ class KernelMachine:
         return self
 
     certificate_ = property(certificate)
-    gap_, objective_ = GAP, OBJECTIVE
     save = save
+    to_sklearn = to_sklearn
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
         """Rows, classes and weights of a stream's set: see ``RepresentativeSet.select``."""

@@ -1,9 +1,10 @@
-"""Predictions from the fitted attributes of SVC and SVR."""
+"""Predictions from the fitted attributes of SVC and SVR, of rows in memory and chunk by chunk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,12 +13,14 @@ from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.parameters import kernel_spec
-from aesvm.estimators.stream_prediction import predict_stream
-from aesvm.estimators.twins import to_sklearn
 from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.gpu.arrays import like_input
 from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel
+from aesvm.out_of_core.source import check_chunk, check_source
+
+#: What may be asked of every chunk of a source.
+_METHODS = ("predict", "decision_function", "score_samples")
 
 
 def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -38,6 +41,69 @@ def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     return mixin.score(estimator, *from_gpu(estimator, X, y, sample_weight))
 
 
+def predict_stream(
+    estimator: Any, source: Iterable[tuple[Any, Any, Any]], method: str = "predict"
+) -> Iterator[NDArray]:
+    """Predict the rows of a source chunk by chunk, with no more than a chunk in memory.
+
+    Parameters
+    ----------
+    source : iterable of (X, y, sample_weight)
+        Chunks of rows, as ``fit_stream`` takes them; y and sample_weight are not looked at. The
+        readers of ``aesvm.io`` are such sources. It is read once, as predictions are asked for.
+    method : {"predict", "decision_function", "score_samples"}, default="predict"
+        What is asked of each chunk; the estimator must have it.
+
+    Returns
+    -------
+    predictions : iterator of ndarray
+        One for each chunk that has rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AESVC
+    >>> X, y = make_moons(1000, noise=0.1, random_state=0)
+    >>> model = AESVC(gamma=1.0).fit(X, y)
+    >>> chunks = [(X[at : at + 400], None, None) for at in (0, 400, 800)]
+    >>> [len(labels) for labels in model.predict_stream(chunks)]
+    [400, 400, 200]
+    """
+    check_is_fitted(estimator)
+    check_source(source)
+    if method not in _METHODS or not hasattr(estimator, method):
+        known = [name for name in _METHODS if hasattr(estimator, name)]
+        raise ValueError(
+            f"method={method!r}: {type(estimator).__name__} has {', '.join(map(repr, known))}."
+        )
+    names = getattr(source, "feature_names", None)
+    if names is not None and hasattr(estimator, "feature_names_in_"):
+        expected = estimator.feature_names_in_.tolist()
+        if list(names) != expected:
+            raise ValueError(
+                f"source has the features {list(names)}, and the model was fitted to {expected}: "
+                "they must be the same, in the same order."
+            )
+    return _predictions(source, getattr(estimator, method))
+
+
+def _predictions(source: Iterable, ask: Callable) -> Iterator[NDArray]:
+    n_rows = 0
+    for chunk in source:
+        check_chunk(chunk)
+        if not np.shape(chunk[0])[0]:
+            continue
+        try:
+            with warnings.catch_warnings():  # a chunk need not repeat the names
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
+                found = ask(chunk[0])
+        except ValueError as error:
+            where = f"in the chunk of source that begins at row {n_rows:,}"
+            raise ValueError(f"{error} ({where})") from error
+        n_rows += len(found)
+        yield found
+
+
 class PairwiseClassifier:
     """Predictions of a classifier that has SVC's fitted attributes."""
 
@@ -54,6 +120,7 @@ class PairwiseClassifier:
     n_support_: NDArray[np.int32]
     dual_coef_: Any
     intercept_: NDArray[np.float64]
+    tie_order_: NDArray[np.intp] | None = None  #: None: the order of ``classes_``
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Signed distances from the margins, scaled as SVC scales them.
@@ -108,7 +175,6 @@ class PairwiseClassifier:
 
     predict_stream = predict_stream
     score = score
-    to_sklearn = to_sklearn
 
     def _model(self) -> PairwiseModel:
         return PairwiseModel(
@@ -121,7 +187,7 @@ class PairwiseClassifier:
             self.intercept_,
             self.decision_function_shape,
             self.break_ties,
-            getattr(self, "_tie_order_", None),
+            self.tie_order_,
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -148,7 +214,6 @@ class MachineEstimator:
         return _read_only(self, lambda: self.dual_coef_ @ self.support_vectors_)
 
     predict_stream = predict_stream
-    to_sklearn = to_sklearn
 
     def _model(self) -> MachineModel:
         return MachineModel(
@@ -161,9 +226,6 @@ class MachineEstimator:
 
     def _ask(self, method: str, X: Any) -> Any:
         return ask(self, method, X)
-
-    def _values(self, X: ArrayLike) -> NDArray[np.float64]:
-        return self._ask("decision_function", X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_")
@@ -178,18 +240,8 @@ def model_of(estimator: Any) -> Any:
     return estimator._model()
 
 
-class EvaluatedRows(NamedTuple):
-    """Rows whose decision values a search has computed for many models together."""
-
-    X: Any  #: the rows as they will be given to predict
-    model: Any  #: the estimator's, with its decision values there
-
-
 def ask(estimator: Any, method: str, X: Any) -> Any:
     """What a method of a fitted estimator's model gives for some rows."""
-    for rows in getattr(estimator, "_evaluated_rows", ()):
-        if rows.X is X:
-            return getattr(rows.model, method)(X, estimator.n_jobs)
     model = model_of(estimator)
     rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
     return like_input(getattr(model, method)(rows, estimator.n_jobs), X, model.spec.device)

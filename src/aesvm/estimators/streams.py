@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.estimators.chunks import ChunkOf
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
-from aesvm.estimators.validation import from_gpu, rows_of_chunk, validated_rows
+from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
 from aesvm.out_of_core.reducer import RowReducer
-from aesvm.out_of_core.source import Chunk, Validate, check_source
+from aesvm.out_of_core.source import Validate, check_source
 from aesvm.out_of_core.spans import SET_BYTES
 from aesvm.out_of_core.stream import (
     ReduceOf,
@@ -94,15 +93,6 @@ def check_streams(estimator: Any, source: Any) -> None:
             'kernel="precomputed" is the kernel matrix of all rows, and a stream never has '
             "all: use another kernel, or a callable."
         )
-
-
-def valid_chunk(
-    chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool
-) -> Chunk:
-    """Valid rows of a stream, with what ``chunk_of`` makes of their targets."""
-    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
-    rows = rows_of_chunk(estimator, X, first=first)
-    return chunk_of(rows, y, sample_weight, type(estimator).__name__)
 
 
 def begun(

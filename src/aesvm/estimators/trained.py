@@ -20,9 +20,8 @@ from aesvm.bases.training import BasisLimits, is_long, may_pay, train_in_basis
 from aesvm.certificate.accounts import Accounts
 from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
-from aesvm.estimators.feature_scales import warn_of_scales
+from aesvm.estimators.fit_warnings import warn_of_gap, warn_of_scales, warn_of_solver
 from aesvm.estimators.fitting import fitting, set_fitted
-from aesvm.estimators.gap_warnings import warn_of_gap
 from aesvm.estimators.learning import Learner, Learning
 from aesvm.estimators.parameters import (
     basis_limits,
@@ -38,7 +37,7 @@ from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.gpu.devices import open_device
 from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import fit
-from aesvm.machines.fitted import Fitted, warn_of_solver
+from aesvm.machines.fitted import Fitted
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import Trainer

@@ -1,10 +1,14 @@
-"""Input checked: rows, targets, weights; and the constraints of parameters that several share."""
+"""Checks of input: rows, targets and weights, class weights, chunks of a stream.
+
+Also the constraints of parameters that several estimators share.
+"""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import inf
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -20,7 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, validate_da
 
 from aesvm.gpu.arrays import to_host
 from aesvm.kernels import KERNELS
-from aesvm.out_of_core.source import reader_of
+from aesvm.out_of_core.source import Chunk, reader_of
 
 #: Of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, list] = {
@@ -62,6 +66,10 @@ _NO_NUMBERS = ("could not convert", "float() argument", "The DType")
 
 #: Columns that a message names; it counts the others.
 _MOST_NAMED = 5
+
+#: Makes a chunk of valid rows, y and weights as they came, and the name of the estimator. A
+#: function, which is sent to workers as its name.
+ChunkOf = Callable[[Any, Any, Any, str], Chunk]
 
 _ROWS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
 
@@ -295,3 +303,85 @@ def check_two_classes(
             f"y has {len(present)} class{where} ({classes[present].tolist()}): "
             "classification needs at least two classes."
         )
+
+
+def class_weights(
+    given: dict[Any, float] | str | None, classes: NDArray, counts: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Factors of C by class, from SVC's ``class_weight``.
+
+    Parameters
+    ----------
+    given : dict, "balanced" or None
+        Classes that a dict does not name have 1.
+    classes : ndarray of shape (n_classes,)
+    counts : ndarray of shape (n_classes,)
+        Rows of each class; a class without rows counts as one that has one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.estimators.validation import class_weights
+    >>> class_weights("balanced", np.array(["no", "yes"]), np.array([30, 10]))
+    array([0.66666667, 2.        ])
+    """
+    if given is None:
+        return np.ones(len(classes))
+    if not isinstance(given, dict):
+        rows = np.maximum(counts, 1)
+        return rows.sum() / (len(classes) * rows)
+    known = classes.tolist()
+    unknown = [label for label in given if label not in known]
+    if unknown and not all(label in given for label in known):
+        raise ValueError(
+            f"class_weight={given} has weights for {unknown}, which are not "
+            f"among the classes of y: use {known}."
+        )
+    wrong = {
+        label: weight
+        for label, weight in given.items()
+        if not isinstance(weight, Real) or not 0 <= float(weight) < inf
+    }
+    if wrong:
+        raise ValueError(f"class_weight has {wrong}: weights must be finite, non-negative numbers.")
+    return np.array([float(given.get(label, 1.0)) for label in known])
+
+
+def valid_chunk(
+    chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool
+) -> Chunk:
+    """Valid rows of a stream, with what ``chunk_of`` makes of their targets."""
+    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
+    rows = rows_of_chunk(estimator, X, first=first)
+    return chunk_of(rows, y, sample_weight, type(estimator).__name__)
+
+
+def with_classes(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+    """Rows that must have classes."""
+    classes = valid_classes(y, rows, name)
+    return Chunk(rows, classes, _weights(rows, sample_weight), groups=classes)
+
+
+def with_or_without_classes(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+    """Rows that may have classes; without, all are of class zero."""
+    classes = _one_group(rows) if y is None else valid_classes(y, rows, name)
+    return Chunk(rows, classes, _weights(rows, sample_weight), groups=classes)
+
+
+def with_values(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+    """Rows that must have numbers, and stand for each other together with them."""
+    values, weights = valid_values(y, rows, name), _weights(rows, sample_weight)
+    return Chunk(rows, values, weights, _one_group(rows), joint=True)
+
+
+def without_targets(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+    """Rows alone; y is ignored."""
+    return Chunk(rows, np.ones(rows.shape[0]), _weights(rows, sample_weight), _one_group(rows))
+
+
+def _weights(rows: Any, sample_weight: Any) -> NDArray[np.float64]:
+    return valid_weights(sample_weight, rows, all_may_be_zero=True)
+
+
+def _one_group(rows: Any) -> NDArray[np.int8]:
+    return np.zeros(rows.shape[0], dtype=np.int8)

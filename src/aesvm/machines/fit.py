@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import inf, nan
+from math import inf
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -185,7 +185,7 @@ def train(
             trainer,
             small,
         )
-    shared.spent["kernel_values"] += sum(trainer.n_values) if small is None else nan
+    shared.count("kernel_values", sum(trainer.n_values) if small is None else None)
     shared.spent["rows_solved"] += len(trained.solved)
     return trained._replace(history=trainer.history.steps())
 

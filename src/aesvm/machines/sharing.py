@@ -44,9 +44,9 @@ class SharedWork:
 
     Attributes
     ----------
-    spent : dict of str to float
+    spent : dict of str to float or None
         Seconds by what they were spent on ("partition", "sets", "solve"), ``"kernel_values"`` that
-        were computed, and ``"rows_solved"``.
+        were computed, and ``"rows_solved"``; None where they were not counted.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class SharedWork:
 
     def __init__(self, in_search: bool = False) -> None:
         self.in_search = in_search
-        self.spent: dict[str, float] = defaultdict(float)
+        self.spent: dict[str, Any] = defaultdict(float)
         self.forget()
 
     def forget(self) -> None:
@@ -97,7 +97,12 @@ class SharedWork:
         try:
             yield
         finally:
-            self.spent[what] += time.perf_counter() - started
+            self.count(what, time.perf_counter() - started)
+
+    def count(self, what: str, amount: float | None) -> None:
+        """Add to what was spent; with an amount of None, the sum is not known either."""
+        total = self.spent[what]
+        self.spent[what] = None if amount is None or total is None else total + amount
 
 
 class Start(NamedTuple):
@@ -108,7 +113,7 @@ class Start(NamedTuple):
 
 
 class _Solved(NamedTuple):
-    """A solution, and what it is one of."""
+    """A solution, with the kernel matrix, rows and signs of its dual."""
 
     kernel: KernelMatrix
     rows: NDArray[np.intp]

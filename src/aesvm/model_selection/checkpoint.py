@@ -177,7 +177,8 @@ def _is_result(one: Any) -> bool:
         return False
     texts = [text for pair in warned for text in (pair if isinstance(pair, list) else [None, None])]
     return (
-        all(isinstance(number, (int, float)) for number in [*numbers, *spent.values()])
+        all(isinstance(number, (int, float)) for number in numbers)
+        and all(isinstance(number, (int, float, type(None))) for number in spent.values())
         and all(isinstance(text, str) for text in texts)
         and len(texts) == 2 * len(warned)
     )

@@ -22,12 +22,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from aesvm.estimators.gap_warnings import FAR, NOTHING
-from aesvm.estimators.prediction import EvaluatedRows, model_of
+from aesvm.estimators.fit_warnings import FAR, NOTHING
+from aesvm.estimators.machine import fit_rows
+from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.chains import Chain, svm_of
-from aesvm.model_selection.decision_values import with_decision_values
+from aesvm.model_selection.decision_values import EvaluatedSVM, with_decision_values
 from aesvm.runtime.warn import kept_warnings, warn
 
 #: What ``SharedWork.spent`` counts, and the names it has in ``cv_results_``.
@@ -43,13 +44,13 @@ _last = threading.local()  # the rows that this thread has worked on last, and t
 
 
 @dataclass
-class Ending:
-    """Whether a search has ended before its fits have: threads that go on with them look here."""
+class Interruption:
+    """Tells threads that are still fitting whether their search was interrupted."""
 
-    over: bool = False
+    happened: bool = False
 
     def check(self) -> None:
-        if self.over:
+        if self.happened:
             raise RuntimeError("The search has ended.")
 
 
@@ -67,13 +68,13 @@ class Search:
     error_score: Any
     verbose: int
     key: str  #: of this search alone
-    ending: Ending = field(default_factory=Ending)
+    interruption: Interruption = field(default_factory=Interruption)
 
     @property
     def scores_predictions(self) -> bool:
-        """Whether scores depend on predictions alone, and whoever scores sees nothing else.
+        """Whether the scorers look at predictions alone.
 
-        Any other function may look at what else an estimator has, and change rows it is given.
+        Any other function may look at the estimator, and change the rows that it is given.
         """
         several = isinstance(self.scorer, _MultimetricScorer)
         scorers = list(self.scorer._scorers.values()) if several else [self.scorer]
@@ -97,8 +98,8 @@ class _Part(NamedTuple):
     transformed: Any  #: X as the steps of a pipeline before the SVM make it
 
 
-class _Rows:
-    """The rows of a fold, transformed by the steps before the SVM, and the work that they share."""
+class _FoldRows:
+    """The rows of a fold, transformed by the steps before the SVM, and the work shared by fits."""
 
     def __init__(self, search: Search, fold: Fold, params: dict[str, Any]) -> None:
         estimator = _candidate(search, params)
@@ -157,7 +158,7 @@ def evaluate(
     results: list[dict[str, Any]] = []
     fitted: list[Any] = []
     for params in candidates:
-        search.ending.check()
+        search.interruption.check()
         rows.shared.spent.clear()
         with kept_warnings() as warned:
             try:
@@ -165,7 +166,7 @@ def evaluate(
             except Exception:
                 fitted.append(None)  # it is fitted alone below, and fails as it would
         now = time.perf_counter()
-        spent = {name: float(rows.shared.spent[what]) for what, name in SPENT.items()}
+        spent = {name: rows.shared.spent[what] for what, name in SPENT.items()}
         messages = [  # of candidates, which are not certified, none says how far they are
             (message, category.__name__)
             for message, category in warned
@@ -175,12 +176,10 @@ def evaluate(
             {"fit_error": None, "fit_time": now - started, "spent": spent, "warned": messages}
         )
         started = now
-    if search.scores_predictions:
-        with suppress(Exception):  # rows that cannot be predicted are an error of the score
-            _share_values(search, rows, [svm for svm in fitted if svm is not None])
+    scored = _evaluated(search, rows, fitted) if search.scores_predictions else fitted
     shared_time = (time.perf_counter() - started) / len(candidates)
-    for at, (params, svm) in enumerate(zip(candidates, fitted, strict=True)):
-        search.ending.check()
+    for at, (params, svm) in enumerate(zip(candidates, scored, strict=True)):
+        search.interruption.check()
         if svm is None:
             one = Chain(chain.numbers[at : at + 1], [params], chain.rows)
             (results[at],) = _alone(search, fold, one, n_candidates)
@@ -203,10 +202,10 @@ def forget() -> None:
     vars(_last).clear()
 
 
-def _rows_of(key: Hashable, search: Search, fold: Fold, params: dict[str, Any]) -> _Rows:
+def _rows_of(key: Hashable, search: Search, fold: Fold, params: dict[str, Any]) -> _FoldRows:
     if getattr(_last, "key", None) != key:
         forget()
-        _last.rows, _last.key = _Rows(search, fold, params), key
+        _last.rows, _last.key = _FoldRows(search, fold, params), key
     return _last.rows
 
 
@@ -218,41 +217,38 @@ def _fresh(X: Any) -> Any:
     return X.copy() if hasattr(X, "copy") else X
 
 
-def _fitted(search: Search, rows: _Rows, params: dict[str, Any]) -> Any:
+def _fitted(search: Search, rows: _FoldRows, params: dict[str, Any]) -> Any:
     """The SVM of a candidate, fitted to transformed rows."""
     estimator = _candidate(search, params)
     svm = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    svm._shared = rows.shared
-    targets = () if rows.y_train is None else (rows.y_train,)
-    try:
-        return svm.fit(rows.X_train, *targets, **rows.fit_params)
-    finally:
-        del svm._shared
+    return fit_rows(svm, rows.X_train, rows.y_train, **rows.fit_params, shared=rows.shared)
 
 
-def _share_values(search: Search, rows: _Rows, fitted: list[Any]) -> None:
-    """Have the SVMs hold their decision values at the rows that are scored."""
-    if not fitted:
-        return
-    models = [model_of(svm) for svm in fitted]
-    trained_on = validated_rows(fitted[0], rows.X_train, reset=False)
-    parts = (rows.train, rows.test) if search.return_train_score else (rows.test,)
-    for part in parts:
-        valid = validated_rows(fitted[0], part.transformed, reset=False)
-        evaluated = with_decision_values(models, trained_on, valid, fitted[0].n_jobs)
-        if evaluated is None:
-            continue
-        for svm, model in zip(fitted, evaluated, strict=True):
-            svm._evaluated_rows = [
-                *getattr(svm, "_evaluated_rows", ()),
-                EvaluatedRows(part.transformed, model),
-            ]
+def _evaluated(search: Search, rows: _FoldRows, fitted: list[Any]) -> list[Any]:
+    """SVMs with their decision values at the rows to score, computed for all of them together.
+
+    None stands for a fit that failed.
+    """
+    found = [None if svm is None else EvaluatedSVM(svm) for svm in fitted]
+    evaluated = [one for one in found if one is not None]
+    if not evaluated:
+        return found
+    with suppress(Exception):  # rows that cannot be predicted are an error of the score
+        svm, models = evaluated[0].svm, [model_of(one.svm) for one in evaluated]
+        trained_on = validated_rows(svm, rows.X_train, reset=False)
+        for part in (rows.train, rows.test) if search.return_train_score else (rows.test,):
+            valid = validated_rows(svm, part.transformed, reset=False)
+            with_values = with_decision_values(models, trained_on, valid, svm.n_jobs)
+            if with_values is not None:
+                for one, model in zip(evaluated, with_values, strict=True):
+                    one.evaluated.append((part.transformed, model))
+    return found
 
 
 class _Transformed(TransformerMixin, BaseEstimator):
     """Takes the place of steps that have transformed the rows of a fold before."""
 
-    def __init__(self, rows: _Rows) -> None:
+    def __init__(self, rows: _FoldRows) -> None:
         self.rows = rows
 
     def transform(self, X: Any) -> Any:
@@ -266,7 +262,7 @@ class _Transformed(TransformerMixin, BaseEstimator):
 
 
 def _scores(
-    search: Search, fold: Fold, rows: _Rows, params: dict[str, Any], svm: Any
+    search: Search, fold: Fold, rows: _FoldRows, params: dict[str, Any], svm: Any
 ) -> dict[str, Any]:
     estimator = svm
     if isinstance(search.estimator, Pipeline):
@@ -321,7 +317,7 @@ def _alone(search: Search, fold: Fold, chain: Chain, n_candidates: int) -> list[
     """Candidates that share nothing, fitted and scored as scikit-learn does it."""
     results = []
     for number, params in zip(chain.numbers, chain.params, strict=True):
-        search.ending.check()
+        search.interruption.check()
         results.append(
             _fit_and_score(
                 clone(search.estimator),

@@ -107,7 +107,7 @@ class SharedSearch(BaseSearchCV):
         try:
             self._run_search(evaluations, callback_ctx=whole)
         finally:
-            search.ending.over = True  # for threads that are still at work when it is interrupted
+            search.interruption.happened = True  # for threads that are still at work
             forget()
         self.cv_results_ = results = evaluations.results
         self.multimetric_ = isinstance(evaluations.out[0]["test_scores"], dict)
@@ -378,9 +378,8 @@ def _spent(out: list[dict[str, Any]], n_splits: int) -> dict[str, Any]:
     """What was spent on what, as columns of ``cv_results_``."""
     columns = {}
     for name in SPENT.values():
-        values = np.array([one.get("spent", {}).get(name, 0.0) for one in out]).reshape(
-            -1, n_splits
-        )
+        counted = [one.get("spent", {}).get(name, 0.0) for one in out]
+        values = np.array(counted, dtype=float).reshape(-1, n_splits)  # None is NaN
         columns[f"mean_{name}"] = values.mean(axis=1)
         columns[f"std_{name}"] = values.std(axis=1)
     return columns
