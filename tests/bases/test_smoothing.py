@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from aesvm.bases.smoothing import best_step, implied, ramps_of
 from aesvm.formulations.protocol import total_loss
-from tests.machines.test_formulations import FORMULATIONS, problem
+from tests.formulations.test_formulations import FORMULATIONS, problem
 
 EACH = pytest.mark.parametrize("name", FORMULATIONS)
 SEEDS = st.integers(0, 10**6)
