@@ -11,7 +11,7 @@ from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines import forecast, rounds
 from aesvm.machines.forecast import Forecast
-from aesvm.machines.rows import ClassRows
+from aesvm.machines.rows import Rows
 from aesvm.sets import derive
 
 X, Y = make_moons(3000, noise=0.3, random_state=0)
@@ -62,7 +62,7 @@ def test_the_first_set_is_shared_and_the_rounds_of_pairs_are_not():
 def test_support_vectors_are_foreseen_to_become_a_smaller_share(monkeypatch):
     monkeypatch.setattr(forecast, "_SAMPLE", 400)
     y = (X[:, 0] > 0.5).astype(int)  # no noise: the support vectors lie along a line
-    data = ClassRows(X, y, np.ones(len(y)), np.ones(2))
+    data = Rows.of_classes(X, y, np.ones(len(y)), np.ones(2))
     kernel = TrainingKernel(KernelSpec("rbf", 1.0), X, 1e-3)
     found = forecast.forecast(data, np.arange(3000), kernel, Hinge(), map)
     assert found.n_rows == found.n_distinct == 3000

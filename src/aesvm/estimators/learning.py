@@ -34,7 +34,7 @@ from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.results import TrainedMachines
-from aesvm.machines.rows import ClassRows, EveryRow, Rows, TargetRows
+from aesvm.machines.rows import OneMachine, Rows
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel
@@ -50,10 +50,7 @@ class Learner:
 
     @property
     def joint_targets(self) -> Array | None:
-        if self.scale is None:
-            return None
-        assert isinstance(self.rows, TargetRows)
-        return self.scale.scaled(self.rows.targets)
+        return None if self.scale is None else self.scale.scaled(self.rows.given)
 
 
 class InfeasibleError(ValueError):
@@ -153,7 +150,7 @@ class Classes:
             costs = set_classes(estimator, ClassCounts(classes, counts))
             _check_costs(costs[labels], weights)
             self._check_pairs(estimator, labels, costs[labels] * weights)
-        rows = ClassRows(X, labels, weights, costs)
+        rows = Rows.of_classes(X, labels, weights, costs)
         return Learner(rows, self.formulation(estimator))
 
     def fitted(
@@ -235,7 +232,7 @@ class Values:
     ) -> Learner:
         scale = TargetScale.of(y, weights) if self.joint else None
         _check_costs(cost_of(estimator), weights)
-        rows = TargetRows(X, y, weights, cost_of(estimator))
+        rows = Rows.of_targets(X, y, weights, cost_of(estimator))
         return Learner(rows, self._formulation(estimator, scale), scale)
 
     def fitted(
@@ -300,8 +297,8 @@ def _one_machine(
     def assemble(X: Any, given: NDArray, trained: TrainedMachines) -> Fitted:
         return _fitted_machine(X, trained, spec, formulation)
 
-    every = EveryRow(int(counts.counts.sum()), cost_of(estimator))
-    return GatheredLearner([every], formulation, assemble)
+    machine = OneMachine(int(counts.counts.sum()), cost_of(estimator))
+    return GatheredLearner(machine, formulation, assemble)
 
 
 def _fitted_machine(

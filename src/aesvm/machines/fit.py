@@ -21,10 +21,11 @@ from aesvm.kernels.joint import HullKernel
 from aesvm.machines import rounds, small_pairs
 from aesvm.machines.certifying import certified
 from aesvm.machines.forecast import Forecast, forecast
+from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import Expansion
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.rounds import COARSER, Policy
-from aesvm.machines.rows import ClassRows, Rows
+from aesvm.machines.rows import Rows, by_class
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import (
     SUPPORT_SHARE,
@@ -167,9 +168,10 @@ def train(
         starts=shared.starts if _may_start(options, kernel) else None,
     )
     small, problems = None, data.problems(rows, weights)
-    many = data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced
-    if many and isinstance(data, ClassRows):
-        classes, of_pairs = data.by_class(rows, weights), cast(PairFormulation, formulation)
+    many, pairs = data.n_machines >= small_pairs.FEWEST_PAIRS, data.selections
+    if many and not first.derived.reduced and isinstance(pairs, ClassPairs):
+        classes = by_class(pairs, rows, data.given[rows], weights[rows])
+        of_pairs = cast(PairFormulation, formulation)
         small = small_pairs.SmallPairs(classes, kernel, of_pairs, int(options.cache_size * 1e6))
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)

@@ -23,7 +23,7 @@ from aesvm.machines.certifying import accounts_of, proven
 from aesvm.machines.fitted import Fitted
 from aesvm.machines.memory import prove
 from aesvm.machines.prediction import MachineModel, PairwiseModel
-from aesvm.machines.problem import Machine, Problem, RowSelection
+from aesvm.machines.problem import Machine, Problem
 from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import (
     STAYED_COARSE,
@@ -34,6 +34,7 @@ from aesvm.machines.rounds import (
     refine,
     warn_of_round_over_budget,
 )
+from aesvm.machines.rows import Selections
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf, over_budget
@@ -127,7 +128,7 @@ Assemble = Callable[[Any, NDArray, TrainedMachines], Fitted]
 class GatheredLearner(NamedTuple):
     """What machines learn of rows that are elsewhere."""
 
-    selections: Sequence[RowSelection]  #: the rows of each machine
+    selections: Selections  #: the rows of each machine
     formulation: Formulation
     assemble: Assemble
 
