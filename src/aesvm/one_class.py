@@ -30,8 +30,8 @@ class AEOneClassSVM(
     Parameters
     ----------
     nu : float, default=0.5
-        An upper bound on the share of training rows that are outliers, and a lower bound on that of
-        support vectors.
+        An upper bound on the fraction of training rows that are outliers, and a lower bound on
+        that of support vectors.
     **parameters
         Those of :class:`aesvm.AESVR`, but ``C`` and ``epsilon``.
 

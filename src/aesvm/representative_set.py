@@ -25,10 +25,10 @@ from sklearn.utils.validation import check_is_fitted
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.parameters import by_name, kernel_spec, reduction_settings
 from aesvm.estimators.streams import (
-    advanced,
     available_for_streams,
-    begun,
     check_streams,
+    extended,
+    new_stream,
     streamed_from,
     takes_source,
 )
@@ -313,10 +313,10 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             if X is None:
                 raise ValueError("partial_fit without X needs rows of a stream that has begun.")
             forget(self)
-            before = begun(self, self.hull_tol)
+            before = new_stream(self, self.hull_tol)
         with fitting(self) as (run, progress):
             validate = partial(valid_chunk, with_or_without_classes, self)
-            stream = advanced(self, before, X, y, sample_weight, validate, run, progress)
+            stream = extended(self, before, X, y, sample_weight, validate, run, progress)
         set_stream(self, stream)
         return self
 

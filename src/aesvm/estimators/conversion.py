@@ -24,6 +24,7 @@ from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.machines.one_vs_one import as_array
 from aesvm.runtime.warn import warn
 
+#: The estimators of scikit-learn, by ours.
 _TWINS = {
     "AESVC": SVC,
     "AENuSVC": NuSVC,
@@ -32,12 +33,12 @@ _TWINS = {
     "AEOneClassSVM": OneClassSVM,
 }
 
-#: Attributes that both have.
+#: Fitted attributes that our estimators and scikit-learn's have in common.
 _SHARED = ("classes_", "class_weight_", "feature_names_in_", "n_features_in_", "shape_fit_")
 
 
 def check_compress(n_vectors: int | None, tol: float | None) -> None:
-    """Refuse arguments that set no limit, or an impossible one."""
+    """Refuse arguments of ``compress`` that set no limit, or an impossible one."""
     if n_vectors is None and tol is None:
         raise ValueError("compress needs n_vectors or tol: how small, or how near.")
     whole = isinstance(n_vectors, Integral) and not isinstance(n_vectors, bool)
@@ -108,11 +109,11 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
 
 
 def _as_many_outliers(found: Compressed, model: Any, rows: Any, n_jobs: Any) -> Compressed:
-    """With the offset at which as many of some rows are outliers as were before."""
+    """With an offset that makes as many of some rows outliers as before."""
     (one,) = found.expansions
     if not rows.shape[0]:
         return found
-    share = float(np.mean(model.pair_values(rows, n_jobs) <= 0))
+    fraction = float(np.mean(model.pair_values(rows, n_jobs) <= 0))
     smaller = replace(
         model,
         support=model.support[one.rows],
@@ -121,7 +122,7 @@ def _as_many_outliers(found: Compressed, model: Any, rows: Any, n_jobs: Any) -> 
         intercept=np.zeros(1),
     )
     scores = smaller.pair_values(rows, n_jobs)
-    offset = -float(np.quantile(scores, share))
+    offset = -float(np.quantile(scores, fraction))
     shift = float(found.shifts[0]) + offset - one.offset
     return found._replace(expansions=[one._replace(offset=offset)], shifts=np.array([shift]))
 
@@ -131,12 +132,12 @@ def _is_sparse(estimator: Any) -> bool:
 
 
 def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None:
-    """What is known of the model for its certificate: F1 takes another look at all rows."""
+    """Keep what the certificate is made of; the losses of all rows are no longer known."""
     known = TrainedOn.of(before)
     accounts = []
     for account, one, shift in zip(known.accounts, found.expansions, found.shifts, strict=True):
         scale, offsets = 1.0, account.offsets
-        if len(one.rows) or shift:  # otherwise a constant, as it was
+        if len(one.rows) or shift:  # else it is the constant that it was
             decision = before._learns.decision(before, offsets)
             scale, moved = decision.scale, decision.scale * float(shift)
             offsets = tuple(
@@ -167,7 +168,7 @@ def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None
 def _measured(
     known: Compression, before: Any, now: Any, rows: Any, n_jobs: Any, are_outliers: bool
 ) -> Compression:
-    """With what has changed on some rows."""
+    """With the changes of decision values and labels on some rows."""
     if rows is None:
         return known
     values, others = before.pair_values(rows, n_jobs), now.pair_values(rows, n_jobs)
@@ -189,9 +190,9 @@ def _measured(
 def to_sklearn(estimator: Any) -> Any:
     """The model as a fitted estimator of scikit-learn, with the same decision values.
 
-    Parameters that both have are ours; ``gamma`` is the number that was used. Where the support
-    vectors are dense, scikit-learn's estimators predict dense rows alone. They settle ties of votes
-    in the order of ``classes_``: a model of LIBSVM's, which has another order, is warned of.
+    It has our values of the parameters that both have; ``gamma`` is the number that was used. With
+    dense support vectors, scikit-learn's estimators predict dense rows alone. They settle ties of
+    votes in the order of ``classes_``; a warning says so where ``tie_order_`` is another.
 
     Returns
     -------
@@ -231,7 +232,7 @@ def to_sklearn(estimator: Any) -> Any:
     vectors, sparse = estimator.support_vectors_, sp.issparse(estimator.support_vectors_)
     dual = as_array(estimator.dual_coef_).astype(np.float64)
     n_classes = len(estimator.classes_) if hasattr(estimator, "classes_") else 0
-    sign = -1.0 if n_classes == 2 else 1.0  # scikit-learn's private ones are LIBSVM's
+    sign = -1.0 if n_classes == 2 else 1.0  # private attributes have LIBSVM's signs
     # LIBSVM keeps two counts where there is one machine
     n_support = estimator.n_support_ if n_classes else [len(estimator.support_), 0]
     attributes |= {
@@ -259,7 +260,7 @@ def to_sklearn(estimator: Any) -> Any:
 
 
 def _csr(vectors: Any) -> sp.csr_matrix:
-    """As LIBSVM reads it: sorted, 32-bit indices, double precision."""
+    """In LIBSVM's form: sorted, 32-bit indices, double precision."""
     found = sp.csr_matrix(vectors, dtype=np.float64, copy=True)
     found.sort_indices()
     found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
@@ -267,7 +268,7 @@ def _csr(vectors: Any) -> sp.csr_matrix:
 
 
 def _every_entry(dual: np.ndarray) -> sp.csr_matrix:
-    """Coefficients with their zeros, which scikit-learn's predictions count on."""
+    """Coefficients with explicit zeros, which scikit-learn's predictions need."""
     n_lines, n_vectors = dual.shape
     columns = np.tile(np.arange(n_vectors, dtype=np.int32), n_lines)
     ends = np.arange(n_lines + 1, dtype=np.int32) * n_vectors

@@ -1,4 +1,4 @@
-"""KernelMachine: what every estimator of the family does with rows, in memory and in streams."""
+"""KernelMachine: the methods that all estimators have in common, but predictions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
 from aesvm.estimators.parameters import basis_limits, check_unchanged
 from aesvm.estimators.streams import (
-    advanced,
     available_for_streams,
-    begun,
     check_streams,
+    extended,
+    new_stream,
     streamed_from,
     takes_source,
 )
@@ -44,7 +44,7 @@ from aesvm.out_of_core.source import readable_again
 from aesvm.out_of_core.training import StreamedModel, check_not_exact
 from aesvm.representative_set import RepresentativeSet
 
-#: Of every estimator of the family.
+#: Constraints of the parameters that all estimators have.
 MACHINE_CONSTRAINTS: dict[str, Any] = {
     **REDUCTION_CONSTRAINTS,
     "refine": [StrOptions({"auto", "exact"}), Interval(Integral, 0, None, closed="left")],
@@ -141,7 +141,7 @@ class KernelMachine:
         return self._take_in(X, y, sample_weight)
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any, classes: NDArray | None = None) -> Self:
-        """Some more rows of a stream; ``classes``: all that there will be."""
+        """Take in some more rows of a stream; ``classes``: all that will come."""
         check_not_exact(self.refine)
         basis_limits(self)
         before: StreamedModel | None = getattr(self, "_stream_", None)
@@ -153,14 +153,14 @@ class KernelMachine:
             )
         if before is None:
             forget(self)
-            before = StreamedModel(begun(self, self.hull_tol), classes)
+            before = StreamedModel(new_stream(self, self.hull_tol), classes)
         with fitting(self) as (run, progress):
             validate = partial(self._learns.chunk, self, before)
-            stream = advanced(self, before.stream, X, y, sample_weight, validate, run, progress)
+            stream = extended(self, before.stream, X, y, sample_weight, validate, run, progress)
             now = replace(before, stream=stream)
             if X is None:
                 self._learns.check_enough(stream.tally, "the stream")
-            if now.is_due(self._learns.n_groups) or (X is None and not now.is_final):
+            if now.is_due(self._learns.least_groups) or (X is None and not now.is_final):
                 with suppress(InfeasibleError) if X is not None else nullcontext():
                     now = train_on_stream(self, self._learns, now, run, progress)
         self.n_seen_ = stream.n_rows
@@ -169,7 +169,7 @@ class KernelMachine:
 
     @takes_source
     def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
-        """Take in all chunks of a source, as a stream of its own.
+        """Train on all chunks of a source.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class KernelMachine:
         Returns
         -------
         certificate : Certificate
-            It takes the place of ``certificate_``.
+            It replaces ``certificate_``.
 
         Examples
         --------
@@ -275,30 +275,30 @@ class KernelMachine:
     ) -> Self:
         """The model on fewer of its support vectors, to be kept and to predict faster.
 
-        Vectors are chosen one after the other, each the one whose span with those before comes
-        nearest to the model. Coefficients and offset on them are those whose decision values at
-        all support vectors change least; with ``tol`` the model is projected onto their span, and
-        keeps its offset unless it finds outliers. Pairs of classes share vectors.
+        Vectors are chosen one by one. Each is the one whose span with the vectors before is
+        nearest to the model. Their coefficients and offset change decision values at all support
+        vectors least; with ``tol`` the model is projected onto their span, and keeps its offset
+        unless it finds outliers. Pairs of classes have vectors in common.
 
         Parameters
         ----------
         n_vectors : int, default=None
             The most support vectors that are kept.
         tol : float, default=None
-            Keep as many as it takes that no decision value changes by more than this, times
-            ``sqrt(k(x, x))``; fewer where ``n_vectors`` says so. One of the two must be given.
+            The most that a decision value may change, times ``sqrt(k(x, x))``: as many vectors are
+            kept as that needs, but no more than ``n_vectors``. One of the two must be given.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Rows to measure changes on. Where outliers are to be found, give rows like those of
-            training: the offset is then such that as many of them are outliers as before.
+            Rows to measure changes on. Of a one-class SVM, pass rows like the training rows: the
+            offset is then set so that as many of them are outliers as before.
         **others : dict
             Refused: as few vectors as training had by ``max_vectors`` are ``n_vectors`` here.
 
         Returns
         -------
         model : object
-            A fitted estimator of the same class; this one stays as it is. Its ``compression_`` says
-            how far decision values can have changed, and have. Its certificate lacks the
-            objective: ``certify`` computes it.
+            A fitted estimator of the same class; this one is not changed. Its ``compression_`` has
+            bounds on the changes of decision values, and those measured on X. Its certificate lacks
+            the objective: ``certify`` computes it.
 
         Examples
         --------
@@ -332,7 +332,7 @@ class KernelMachine:
         Returns
         -------
         certificate : Certificate
-            It takes the place of ``certificate_``.
+            It replaces ``certificate_``.
 
         Examples
         --------

@@ -19,12 +19,12 @@ from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 from aesvm.out_of_core.source import check_chunk, check_source
 
-#: What may be asked of every chunk of a source.
+#: Methods that ``predict_stream`` can call on each chunk.
 _METHODS = ("predict", "decision_function", "score_samples")
 
 
 def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """The share of rows whose class is predicted right; of a regression, R².
+    """The fraction of rows whose class is predicted right; of a regression, R².
 
     Parameters
     ----------
@@ -49,10 +49,10 @@ def predict_stream(
     Parameters
     ----------
     source : iterable of (X, y, sample_weight)
-        Chunks of rows, as ``fit_stream`` takes them; y and sample_weight are not looked at. The
-        readers of ``aesvm.io`` are such sources. It is read once, as predictions are asked for.
+        Chunks of rows, as ``fit_stream`` takes them; y and sample_weight are ignored. The readers
+        of ``aesvm.io`` are such sources. It is read once, chunk by chunk as the iterator advances.
     method : {"predict", "decision_function", "score_samples"}, default="predict"
-        What is asked of each chunk; the estimator must have it.
+        The method to call on each chunk; the estimator must have it.
 
     Returns
     -------
@@ -162,12 +162,12 @@ class PairwiseClassifier:
 
     @property
     def predict_proba(self) -> Any:
-        """Not there: the error says how probabilities are had."""
+        """Raises an AttributeError that names CalibratedClassifierCV."""
         raise _no_probabilities(self, "predict_proba")
 
     @property
     def predict_log_proba(self) -> Any:
-        """Not there: the error says how probabilities are had."""
+        """Raises an AttributeError that names CalibratedClassifierCV."""
         raise _no_probabilities(self, "predict_log_proba")
 
     def _ask(self, method: str, X: Any) -> Any:
@@ -235,13 +235,13 @@ class MachineEstimator:
 
 
 def model_of(estimator: Any) -> Any:
-    """What a fitted estimator predicts with."""
+    """The model of a fitted estimator, as a value."""
     check_is_fitted(estimator)
     return estimator._model()
 
 
 def ask(estimator: Any, method: str, X: Any) -> Any:
-    """What a method of a fitted estimator's model gives for some rows."""
+    """Call a method of a fitted estimator's model on some rows."""
     model = model_of(estimator)
     rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
     return like_input(getattr(model, method)(rows, estimator.n_jobs), X, model.spec.device)
@@ -255,7 +255,7 @@ def with_kernel_tags(estimator: Any, tags: Any) -> Any:
 
 
 def _no_probabilities(estimator: Any, method: str) -> AttributeError:
-    """What is said of a method that is not there, so that ``hasattr`` is False."""
+    """The error of a method that is not there, so that ``hasattr`` is False."""
     name = type(estimator).__name__
     here = name.removeprefix("Dask")  # calibration knows rows in memory alone
     return AttributeError(

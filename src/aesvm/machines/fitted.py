@@ -1,4 +1,4 @@
-"""Trained machines put together: the fitted attributes of SVC and SVR, as a value."""
+"""The fitted attributes of SVC and SVR, made of trained machines."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ from aesvm.runtime.threads import Threads, one_blas_thread
 #: Methods of estimators that are made of predictions.
 _OF_PREDICTIONS = ("predict", "decision_function", "score_samples", "score")
 
-#: Most bytes that the values of all models may take; with more, each predicts by itself.
+#: The most bytes that the values of all models may take; beyond, each predicts by itself.
 _MOST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
 class EvaluatedPairs(PairwiseModel):
-    """A classifier that holds its decision values at some rows, and is asked for these alone."""
+    """A classifier that holds its decision values at some rows, and predicts these alone."""
 
     values: NDArray[np.float64] | None = None  #: of every pair of classes
 
@@ -41,7 +41,7 @@ class EvaluatedPairs(PairwiseModel):
 
 @dataclass(frozen=True)
 class EvaluatedMachine(MachineModel):
-    """A machine that holds its decision values at some rows, and is asked for these alone."""
+    """A machine that holds its decision values at some rows, and predicts these alone."""
 
     values: NDArray[np.float64] | None = None
 
@@ -102,13 +102,13 @@ def with_decision_values(
     n_outputs = len(first.intercept)
     if X.shape[0] * len(models) * n_outputs * 8 > _MOST_BYTES:
         return None
-    groups = np.zeros(rows.shape[0], dtype=np.intp)
+    classes = np.zeros(rows.shape[0], dtype=np.intp)
     used = np.zeros(rows.shape[0], dtype=bool)
     for model in models:
-        groups[model.support] = model.groups
+        classes[model.support] = model.groups
         used[model.support] = True
     union = np.flatnonzero(used)
-    union = union[np.argsort(groups[union], kind="stable")]
+    union = union[np.argsort(classes[union], kind="stable")]
     place = np.zeros(len(used), dtype=np.intp)
     place[union] = np.arange(len(union))
     coefs = []
@@ -118,8 +118,8 @@ def with_decision_values(
         own[place[model.support]] = dual.T
         coefs.append(own)
     width = coefs[0].shape[1]
-    n_groups = first.shares.shape[1]
-    edges = np.r_[0, np.cumsum(np.bincount(groups[union], minlength=n_groups))]
+    n_classes = first.shares.shape[1]
+    edges = np.r_[0, np.cumsum(np.bincount(classes[union], minlength=n_classes))]
     vectors = rows if first.spec.kernel == "precomputed" else rows[union]
 
     def combine(sums: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """The candidates of a chain, fitted and scored on one fold.
 
-What fits to the same rows share (``SharedWork``) is kept by the thread that makes them, until it
-is given a chain of other rows, or the last one.
+A thread keeps the work in common of fits to the same rows (``SharedWork``), until it gets a chain
+of other rows, or has done the last one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from aesvm.model_selection.chains import Chain, svm_of
 from aesvm.model_selection.decision_values import EvaluatedSVM, with_decision_values
 from aesvm.runtime.warn import kept_warnings, warn
 
-#: What ``SharedWork.spent`` counts, and the names it has in ``cv_results_``.
+#: Names in ``cv_results_`` of the amounts in ``SharedWork.spent``.
 SPENT = {
     "partition": "partition_time",
     "sets": "set_time",
@@ -56,7 +56,7 @@ class Interruption:
 
 @dataclass(frozen=True)
 class Search:
-    """What all fits of a search have in common."""
+    """The settings of a search that all its fits have in common."""
 
     estimator: Any  #: not fitted
     X: Any
@@ -67,7 +67,7 @@ class Search:
     return_train_score: bool
     error_score: Any
     verbose: int
-    key: str  #: of this search alone
+    key: str  #: tells this search from others in the same process
     interruption: Interruption = field(default_factory=Interruption)
 
     @property
@@ -82,7 +82,7 @@ class Search:
 
 
 class Fold(NamedTuple):
-    """Rows to train on, and to score; and for lines that are printed, which fold it is."""
+    """Rows to train on and rows to score; and the number of the fold, for lines of output."""
 
     train: NDArray[np.intp]
     test: NDArray[np.intp]
@@ -119,8 +119,8 @@ class _FoldRows:
             self.steps = estimator.steps[:-1]
             if self.steps:
                 before = Pipeline(self.steps)
-                # steps may change what they are given, and transform rows that they are fitted to
-                # otherwise than others
+                # steps may change their input, and may transform the rows that they are fitted to
+                # in another way than others
                 self.X_train = before.fit_transform(_fresh(train), y_train)
                 if search.return_train_score:
                     scored_train = before.transform(_fresh(train))
@@ -131,7 +131,7 @@ class _FoldRows:
 
 
 def _can_share(search: Search, params: dict[str, Any]) -> bool:
-    """Whether a candidate is of the family, and all that ``fit`` is given is for its SVM."""
+    """Whether a candidate ends in an SVM of ours, and all parameters of ``fit`` are for that."""
     prefix, svm = svm_of(search.estimator, params)
     return svm is not None and all(name.startswith(prefix) for name in search.fit_params)
 
@@ -141,10 +141,10 @@ def evaluate(
 ) -> list[dict[str, Any]]:
     """Fit and score the candidates of a chain on a fold.
 
-    Returns what scikit-learn's searches make their results of, for each of the candidates; and in
-    ``"spent"`` what was spent on what, and in ``"warned"`` the warnings of fits: not of those that
-    share nothing. ``n_candidates``: of the search, for lines that are printed. ``is_last``: whether
-    no other chain is expected by this thread.
+    Returns the results of each candidate, in the form that scikit-learn's searches need. Where fits
+    have work in common, ``"spent"`` has what they took, and ``"warned"`` their warnings.
+    ``n_candidates``: of the search, for lines of output. ``is_last``: whether this thread expects
+    no other chain.
     """
     candidates = chain.params
     if not _can_share(search, candidates[0]):
@@ -154,7 +154,7 @@ def evaluate(
     try:
         rows = _rows_of(key, search, fold, candidates[0])
     except Exception:
-        return _alone(search, fold, chain, n_candidates)  # each fails as it would
+        return _alone(search, fold, chain, n_candidates)  # with the errors of each
     results: list[dict[str, Any]] = []
     fitted: list[Any] = []
     for params in candidates:
@@ -164,10 +164,10 @@ def evaluate(
             try:
                 fitted.append(_fitted(search, rows, params))
             except Exception:
-                fitted.append(None)  # it is fitted alone below, and fails as it would
+                fitted.append(None)  # it is fitted alone below, which gives its error
         now = time.perf_counter()
         spent = {name: rows.shared.spent[what] for what, name in SPENT.items()}
-        messages = [  # of candidates, which are not certified, none says how far they are
+        messages = [  # candidates are not certified: a large gap is no news
             (message, category.__name__)
             for message, category in warned
             if not message.startswith((FAR, NOTHING))
@@ -198,7 +198,7 @@ def evaluate(
 
 
 def forget() -> None:
-    """Let go of the rows that this thread has worked on."""
+    """Drop the rows that this thread has worked on."""
     vars(_last).clear()
 
 
@@ -246,7 +246,7 @@ def _evaluated(search: Search, rows: _FoldRows, fitted: list[Any]) -> list[Any]:
 
 
 class _Transformed(TransformerMixin, BaseEstimator):
-    """Takes the place of steps that have transformed the rows of a fold before."""
+    """Takes the place of the steps before the SVM: returns rows that they have transformed."""
 
     def __init__(self, rows: _FoldRows) -> None:
         self.rows = rows
@@ -277,7 +277,7 @@ def _scores(
     found = {}
     for name, (part, numbers) in scored.items():
         given = _check_method_params(search.X, params=search.score_params, indices=numbers)
-        # of rows that whoever scores may change, the next has others
+        # a function that scores may change its rows: it gets copies
         X, y = (part.X, part.y) if search.scores_predictions else map(_fresh, part[:2])
         found[name] = _score(estimator, X, y, search.scorer, given, search.error_score)
     return found
@@ -286,7 +286,7 @@ def _scores(
 def _say(
     search: Search, fold: Fold, which: str, params: dict[str, Any], result: dict[str, Any]
 ) -> None:
-    """A line about a fit, in scikit-learn's form; ``which``: of the candidates."""
+    """Print a line about a fit, in scikit-learn's form; ``which``: of the candidates."""
     if search.verbose < 2:
         return
     where = scores = ""
@@ -314,7 +314,7 @@ def _scores_text(result: dict[str, Any]) -> str:
 
 
 def _alone(search: Search, fold: Fold, chain: Chain, n_candidates: int) -> list[dict[str, Any]]:
-    """Candidates that share nothing, fitted and scored as scikit-learn does it."""
+    """Candidates without work in common, fitted and scored by scikit-learn."""
     results = []
     for number, params in zip(chain.numbers, chain.params, strict=True):
         search.interruption.check()
