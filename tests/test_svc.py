@@ -581,3 +581,20 @@ def test_the_dual_objective_is_the_certificates_where_the_model_is_exact():
     assert_allclose(model.dual_objective_.sum(), certificate.dual_objective, rtol=1e-6)
     assert (model.dual_objective_ > 0).all()
     assert model.dual_objective_.sum() <= certificate.objective
+
+
+def test_a_fit_leaves_nothing_of_the_fit_before():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0).fit(X, y)
+    fitted = set(vars(model))
+    other = AESVC(gamma=1.0).partial_fit(X, y, classes=[0, 1]).compress(20)
+    other.tie_order_, other.target_name_ = np.array([1, 0]), "label"
+    assert set(vars(other.fit(X, y))) == fitted
+    assert other.tie_order_ is None
+
+
+def test_the_package_shows_what_there_is_to_use():
+    import aesvm
+
+    assert {name for name in dir(aesvm) if name[0] != "_"} >= set(aesvm.__all__)
+    assert not {"Any", "import_module", "TYPE_CHECKING"} & set(dir(aesvm))

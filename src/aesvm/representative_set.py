@@ -211,6 +211,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         -------
         self : RepresentativeSet
         """
+        forget(self)
         X, y, sample_weight = from_gpu(self, X, y, sample_weight)
         data = validated_rows(self, X, reset=True)
         settings = reduction_settings(self)
@@ -218,7 +219,6 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             check_symmetric(data)
         labels = _groups(data, y, groups)
         weights = valid_weights(sample_weight, data)
-        forget_set(self)
         with fitting(self, data, y, n_tasks=2) as (run, progress):
             gamma = resolve_gamma(self.gamma, data, self.kernel)
             represented = represent(
@@ -322,7 +322,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
 
     @takes_source
     def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
-        """Take in all chunks of a source, as a stream of its own.
+        """Compute the representative set of all chunks of a source.
 
         Parameters
         ----------
@@ -406,7 +406,7 @@ def _groups(X: Any, y: Any, groups: Any) -> NDArray[np.intp]:
 
 
 def warn_given_up(estimator: Any, represented: Represented) -> None:
-    """Say where reducing was given up."""
+    """Warn where reducing was given up."""
     given_up: GivenUp | None = represented.derived.given_up
     if given_up is not None:
         message = given_up.message(len(represented.prepared.rows))
@@ -415,20 +415,14 @@ def warn_given_up(estimator: Any, represented: Represented) -> None:
 
 
 def _warn_cut(progress: Progress) -> None:
-    """Say what a callback has cut short."""
+    """Warn where a callback has cut a fit short."""
     message = progress.ending.message()
     if message:
         warn(message)
 
 
-def forget_set(chosen: Any) -> None:
-    """Remove the fitted attributes that only some sets have."""
-    for name in ("residuals_", "combinations_", "n_subsets_", "reduced_", "n_seen_"):
-        vars(chosen).pop(name, None)
-
-
 def set_represented(chosen: Any, represented: Represented, gamma: float) -> None:
-    """The fitted attributes of a set of rows in memory."""
+    """Write the fitted attributes of a set of rows in memory."""
     derived = represented.derived
     found = derived.found
     if not chosen.keep_combinations:
@@ -447,8 +441,7 @@ def set_represented(chosen: Any, represented: Represented, gamma: float) -> None
 
 
 def set_rows(chosen: Any, rows: WeightedRows, n_seen: int, gamma: float) -> None:
-    """The fitted attributes of a set of rows that are not in memory."""
-    forget_set(chosen)
+    """Write the fitted attributes of a set of rows that are not in memory."""
     chosen.sample_indices_ = rows.indices
     chosen.weights_ = rows.weights
     chosen.max_residual_ = rows.reach**2
@@ -459,12 +452,12 @@ def set_rows(chosen: Any, rows: WeightedRows, n_seen: int, gamma: float) -> None
 
 
 def set_stream(chosen: Any, stream: Stream) -> None:
-    """The fitted attributes of the set of a stream."""
+    """Write the fitted attributes of the set of a stream."""
     set_rows(chosen, stream.tree.everything(), stream.n_rows, stream.spec.gamma)
     chosen._stream_ = stream
 
 
-#: Parameters that a set has from the estimator that it belongs to.
+#: Parameters of an estimator that its set has too.
 _SHARED = (
     "kernel",
     "degree",

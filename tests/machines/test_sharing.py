@@ -95,6 +95,16 @@ def test_a_start_is_for_the_same_variables_alone():
     assert again.known is None, "scores are of the very kernel values that they were summed of"
 
 
+def test_a_sum_is_unknown_where_one_amount_was_not_counted():
+    shared = SharedWork()
+    for amount in (2.0, 3.0):
+        shared.count("kernel_values", amount)
+    assert shared.spent["kernel_values"] == 5.0
+    for amount in (None, 1.0):
+        shared.count("kernel_values", amount)
+        assert shared.spent["kernel_values"] is None
+
+
 def test_the_kernel_is_kept_until_another_one_is_asked_for():
     shared = SharedWork(in_search=True)
     made = []

@@ -85,7 +85,7 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
     now.support_vectors_ = model.vectors[layout.support]
     now.n_support_ = layout.n_support
     dual = layout.dual_coef
-    now.dual_coef_ = type(estimator.dual_coef_)(dual) if _is_sparse(estimator) else dual
+    now.dual_coef_ = type(estimator.dual_coef_)(dual) if sp.issparse(estimator.dual_coef_) else dual
     now.intercept_ = layout.intercept
     now.dual_objective_ = np.full(len(estimator.dual_objective_), np.nan)
     now.kkt_violation_ = now.dual_objective_.copy()
@@ -125,10 +125,6 @@ def _as_many_outliers(found: Compressed, model: Any, rows: Any, n_jobs: Any) -> 
     offset = -float(np.quantile(scores, fraction))
     shift = float(found.shifts[0]) + offset - one.offset
     return found._replace(expansions=[one._replace(offset=offset)], shifts=np.array([shift]))
-
-
-def _is_sparse(estimator: Any) -> bool:
-    return not isinstance(estimator.dual_coef_, np.ndarray)
 
 
 def _keep_account(now: Any, before: Any, found: Compressed, kernel: Any) -> None:

@@ -257,7 +257,10 @@ class Values:
         return valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:
-        _check_some_row(tally, what)
+        if not tally.present:
+            raise ValueError(
+                f"{what} has no row of non-zero sample_weight: at least one is needed."
+            )
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
         _check_costs(cost_of(estimator), weights)
@@ -270,7 +273,13 @@ class Values:
         spec: KernelSpec,
         fitted: bool = False,
     ) -> GatheredLearner:
-        return _one_machine(estimator, counts, self._formulation(estimator, scale), spec)
+        formulation = self._formulation(estimator, scale)
+
+        def assemble(X: Any, given: NDArray, trained: TrainedMachines) -> Fitted:
+            return _fitted_machine(X, trained, spec, formulation)
+
+        machine = OneMachine(int(counts.counts.sum()), cost_of(estimator))
+        return GatheredLearner(machine, formulation, assemble)
 
     def _formulation(self, estimator: Any, scale: TargetScale | None) -> Formulation:
         return self.formulation(estimator, 1.0 if scale is None else scale.spread)
@@ -286,21 +295,6 @@ class Support(Values):
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         return np.ones(X.shape[0])
-
-
-def _check_some_row(tally: Tally, what: str) -> None:
-    if not tally.present:
-        raise ValueError(f"{what} has no row of non-zero sample_weight: at least one is needed.")
-
-
-def _one_machine(
-    estimator: Any, counts: ClassCounts, formulation: Formulation, spec: KernelSpec
-) -> GatheredLearner:
-    def assemble(X: Any, given: NDArray, trained: TrainedMachines) -> Fitted:
-        return _fitted_machine(X, trained, spec, formulation)
-
-    machine = OneMachine(int(counts.counts.sum()), cost_of(estimator))
-    return GatheredLearner(machine, formulation, assemble)
 
 
 def _fitted_machine(

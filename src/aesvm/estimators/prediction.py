@@ -23,6 +23,19 @@ from aesvm.out_of_core.source import check_chunk, check_source
 _METHODS = ("predict", "decision_function", "score_samples")
 
 
+def model_of(estimator: Any) -> Any:
+    """The model of a fitted estimator, as a value."""
+    check_is_fitted(estimator)
+    return estimator._model()
+
+
+def ask(estimator: Any, method: str, X: Any) -> Any:
+    """Call a method of a fitted estimator's model on some rows."""
+    model = model_of(estimator)
+    rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
+    return like_input(getattr(model, method)(rows, estimator.n_jobs), X, model.spec.device)
+
+
 def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """The fraction of rows whose class is predicted right; of a regression, R².
 
@@ -170,9 +183,7 @@ class PairwiseClassifier:
         """Raises an AttributeError that names CalibratedClassifierCV."""
         raise _no_probabilities(self, "predict_log_proba")
 
-    def _ask(self, method: str, X: Any) -> Any:
-        return ask(self, method, X)
-
+    _ask = ask
     predict_stream = predict_stream
     score = score
 
@@ -213,6 +224,7 @@ class MachineEstimator:
         """Weights of the features, with the linear kernel."""
         return _read_only(self, lambda: self.dual_coef_ @ self.support_vectors_)
 
+    _ask = ask
     predict_stream = predict_stream
 
     def _model(self) -> MachineModel:
@@ -224,27 +236,11 @@ class MachineEstimator:
             self.intercept_,
         )
 
-    def _ask(self, method: str, X: Any) -> Any:
-        return ask(self, method, X)
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_")
 
     def __sklearn_tags__(self) -> Any:
         return with_kernel_tags(self, super().__sklearn_tags__())  # type: ignore[misc]
-
-
-def model_of(estimator: Any) -> Any:
-    """The model of a fitted estimator, as a value."""
-    check_is_fitted(estimator)
-    return estimator._model()
-
-
-def ask(estimator: Any, method: str, X: Any) -> Any:
-    """Call a method of a fitted estimator's model on some rows."""
-    model = model_of(estimator)
-    rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
-    return like_input(getattr(model, method)(rows, estimator.n_jobs), X, model.spec.device)
 
 
 def with_kernel_tags(estimator: Any, tags: Any) -> Any:
