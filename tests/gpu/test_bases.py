@@ -19,7 +19,7 @@ from aesvm.bases.factor import half_solved, kernel_factor, product, solve
 from aesvm.bases.hessian import Curvature, factor_of
 from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.smoothing import best_step, implied, ramps_of
-from aesvm.bases.training import BasisLimits, train_in_basis
+from aesvm.bases.training import SpanTraining
 from aesvm.bases.values import BasisValues, gram
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
@@ -31,6 +31,8 @@ from aesvm.gpu import devices, linear_algebra, plain
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.machines import pilots
+from aesvm.machines.plan import Span
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.runtime.progress import Silence
@@ -56,8 +58,8 @@ def small_steps(monkeypatch):
     monkeypatch.setattr(values, "_COPIED_THERE", 999)
     monkeypatch.setattr(newton, "_COPIED_THERE", 1999)
     monkeypatch.setattr(pursuit, "_PIECE_THERE", 50)
-    monkeypatch.setattr(training, "PILOT", 150)
-    monkeypatch.setattr(training, "_LEAST_PILOT", 60)
+    monkeypatch.setattr(pilots, "PILOT_ROWS", 150)
+    monkeypatch.setattr(pilots, "_LEAST_ROWS", 60)
     monkeypatch.setattr(training, "_FIRST_ROWS", 100)
     monkeypatch.setattr(training, "_FIRST_ROWS_PER_VECTOR", 1)
     monkeypatch.setattr(training, "_MOST_ADDED", 20)
@@ -251,8 +253,8 @@ def trained(data, formulation, device, max_vectors=120, bytes_held=None):
     prepared = PreparedRows(every, every, data.weights, members)
     options = SolverOptions(1e-3, -1, 50.0, True)
     trainer = PilotsOnHost(host, formulation, options, data.n_machines, map, Silence())
-    limits = BasisLimits(max_vectors, 1e-6, bytes_held)
-    return train_in_basis(data, kernel, prepared, limits, trainer)
+    span = Span("max_vectors", max_vectors, 1e-6, bytes_held)
+    return SpanTraining(data, kernel, prepared, trainer).train(span)
 
 
 def values_of(machine, X, formulation):

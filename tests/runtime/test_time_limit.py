@@ -31,6 +31,7 @@ from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core import merge_tree
 from aesvm.runtime import progress
 from aesvm.solver import smo
+from tests.plans import set_limits
 from tests.runtime.test_progress import Recorder
 
 FAMILY = {
@@ -83,7 +84,7 @@ def spread(n_looks, count=4):
 @EACH
 @pytest.mark.parametrize("refine", [0, 2, "auto", "exact"])
 def test_a_fit_may_end_at_any_moment(name, refine, monkeypatch):
-    monkeypatch.setattr(aesvm.machines.rounds, "EXACT_EFFORT", 1e5)
+    set_limits(monkeypatch, exact=1e5)
     X, y = rows(1000)
     model = clone(FAMILY[name]).set_params(refine=refine, subset_size=100, hull_tol=1e-2)
     exact = clone(FAMILY[name]).set_params(refine="exact").fit(X, y).certificate_
@@ -390,7 +391,7 @@ def test_silence_is_never_over():
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6, 0.8, 0.98])
 def test_a_limit_ends_a_fit_of_few_vectors_wherever_it_is(share, monkeypatch):
     """It looks at the clock before each piece of work, and looks no more than the limit allows."""
-    monkeypatch.setattr("aesvm.bases.training.PILOT", 300)
+    monkeypatch.setattr("aesvm.machines.pilots.PILOT_ROWS", 300)
     monkeypatch.setattr("aesvm.bases.training._MOST_ADDED", 40)
     monkeypatch.setattr("aesvm.bases.values.TILE", 256)
     X, y = rows()

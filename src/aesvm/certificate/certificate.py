@@ -123,6 +123,8 @@ class Certificate:
         What each look at all rows saw while the model was trained: the ``rounds`` made so far, or
         ``n_vectors``, and the ``seconds``, ``objective``, ``dual_objective`` and ``relative_gap``
         then. Empty where there was none. ``aesvm.plotting.CertificateDisplay`` draws it.
+    plan : str
+        What the fit did, and the counts from which that was decided.
     """
 
     kernel: str
@@ -155,6 +157,7 @@ class Certificate:
     negligible: bool = False
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     history: tuple[Step, ...] = field(default=(), compare=False)
+    plan: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as a dict of plain values; ``max_residual`` may be infinite.
@@ -225,6 +228,7 @@ def certificate_of(
     in_memory: bool = True,
     n_vectors: int | None = None,
     history: tuple[Step, ...] = (),
+    plan: str = "",
 ) -> Certificate:
     """The certificate of all pairs together.
 
@@ -323,6 +327,7 @@ def certificate_of(
         negligible=negligible,
         missing=missing,
         history=history,
+        plan=plan,
         **numbers,
     )
 

@@ -17,7 +17,8 @@ import numpy as np
 from aesvm.bases.newton import Point
 from aesvm.bases.passes import SolvedInPasses, Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines
-from aesvm.bases.training import BasisLimits, train_in_basis
+from aesvm.bases.training import SpanTraining
+from aesvm.machines.plan import Span
 from aesvm.machines.problem import TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.rows import Rows
@@ -50,7 +51,7 @@ class InSpan(NamedTuple):
 def train_in_span(
     rows: WeightedRows,
     hull_tol: float,
-    limits: BasisLimits,
+    span: Span,
     gatherer: Gatherer,
     trainer: Trainer,
     add_up: AddUp | None,
@@ -63,7 +64,7 @@ def train_in_span(
         A set that stands for all rows.
     hull_tol : float
         Its tolerance.
-    limits : BasisLimits
+    span : Span
     gatherer : Gatherer
     trainer : Trainer
     add_up : callable or None
@@ -71,17 +72,16 @@ def train_in_span(
         where the set has all of them.
     """
     if add_up is not None:
-        n_most = max(_MOST, _FOR_EACH * limits.max_vectors)
+        n_most = max(_MOST, _FOR_EACH * span.max_vectors)
         rows = sample(rows, n_most, seed=0) if len(rows) > n_most else rows
     sets = gatherer.of_one_set(rows, hull_tol)
-    if limits.most_bytes is None:
-        limits = limits._replace(most_bytes=_HELD)
+    if span.most_bytes is None:
+        span = replace(span, most_bytes=_HELD)
     groups = np.unique(rows.groups, return_inverse=True)[1]
     data = Rows(rows.X, rows.targets, groups, rows.weights, gatherer.selections)
     every = np.arange(len(rows))
     prepared = PreparedRows(every, every, rows.weights, [])  # equal ones are few in a set
-    trained = train_in_basis(data, sets.kernel, prepared, limits, trainer)
-    assert trained is not None  # which "auto" alone can decide
+    trained = SpanTraining(data, sets.kernel, prepared, trainer).train(span)
     if add_up is not None and not sets.exact:
         solved = _solved(sets, trained, gatherer, trainer, add_up)
         if solved:
