@@ -213,15 +213,21 @@ def on_cluster(name: str, rows: tuple[NDArray, NDArray], size: int, **parameters
         return outcome(estimator(client=client, **parameters).fit(*lazy), X)
 
 
+def of_tests(name: str) -> Any:
+    """A module of tests/gpu."""
+    with mock.patch.object(sys, "path", [str(Path(__file__).parents[1]), *sys.path]):
+        return import_module(f"tests.gpu.{name}")
+
+
 @contextmanager
 def numpy_for_cupy() -> Iterator[None]:
     """``device="cuda"`` computes with NumPy and plain operations, as in tests/gpu/conftest.py."""
     with ExitStack() as stack:
         try:
-            from aesvm.gpu import devices, plain, smo
+            from aesvm.gpu import devices, dual
 
-            device = devices.Device("cuda:0", np, plain)
-            stack.enter_context(mock.patch.object(smo, "_SHRINK_PRODUCTS", 0.0))
+            device = devices.Device("cuda:0", np, of_tests("plain"))
+            stack.enter_context(mock.patch.object(dual, "_SHRINK_PRODUCTS", 0.0))
             stack.enter_context(mock.patch.object(devices, "cuda_device", return_value=device))
         except (ImportError, AttributeError) as error:
             raise UnavailableError(f"NumPy cannot stand in for CuPy ({error})") from error
@@ -234,17 +240,16 @@ def emulated() -> Iterator[None]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         try:
-            with mock.patch.object(sys, "path", [str(Path(__file__).parents[1]), *sys.path]):
-                emulator = import_module("tests.gpu.emulator")
+            emulator = of_tests("emulator")
             if emulator.COMPILER is None:
                 raise UnavailableError("there is no C++ compiler to build device code with")
-            from aesvm.gpu import cuda, devices, smo
+            from aesvm.gpu import cuda, devices, dual
 
             device = devices.Device("cuda:0", np, cuda)
             for module, name, value in (
                 (cuda, "compiled", emulator.emulate(folder)),
                 (cuda, "WORKING_SET", 64),
-                (smo, "_SHRINK_PRODUCTS", 0.0),
+                (dual, "_SHRINK_PRODUCTS", 0.0),
                 (devices, "cuda_device", lambda number: device),
             ):
                 stack.enter_context(mock.patch.object(module, name, value))

@@ -30,7 +30,7 @@ from aesvm import (
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core import merge_tree
 from aesvm.runtime import progress
-from aesvm.solver import smo
+from aesvm.solver import host
 from tests.plans import set_limits
 from tests.runtime.test_progress import Recorder
 
@@ -131,7 +131,7 @@ def test_rows_that_were_not_reached_represent_themselves(n_jobs):
 
 
 def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
-    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    monkeypatch.setattr(host, "WORKING_SET", 64)
     X, y = rows(1000)
     model = AESVC(C=10.0, gamma=2.0, refine="exact").set_callbacks(limit(5))
     with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001"):
@@ -150,7 +150,7 @@ def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
 
 
 def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
-    monkeypatch.setattr(smo, "WORKING_SET", 256)
+    monkeypatch.setattr(host, "WORKING_SET", 256)
     monkeypatch.setattr(aesvm.machines.small_pairs, "MOST_ROWS", 0)  # all are solved in rounds
     X, y = make_blobs(3000, centers=4, cluster_std=2.0, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001 \(\d+ times\)"):
@@ -250,7 +250,7 @@ def test_rows_of_one_class_are_refused_and_the_limit_is_named():
 
 @EACH
 def test_partial_fit_takes_in_all_rows_it_is_given(name, monkeypatch):
-    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    monkeypatch.setattr(host, "WORKING_SET", 64)
     monkeypatch.setattr(merge_tree, "BUFFER_ROWS", 700)
     X, y = rows()
     model = clone(FAMILY[name]).set_callbacks(limit(0))
@@ -297,7 +297,7 @@ SEARCHES = [GridSearchCV, AEGridSearchCV]
 @pytest.fixture
 def small_working_sets(monkeypatch):
     """A fit that takes more than one working set, also of few rows."""
-    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    monkeypatch.setattr(host, "WORKING_SET", 64)
     monkeypatch.setattr(aesvm.machines.small_pairs, "MOST_ROWS", 0)
 
 

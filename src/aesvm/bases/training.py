@@ -2,7 +2,7 @@
 
 pilot    the SVM of a sample of the rows is trained, exactly;
 choose   a first basis is chosen, by pursuit on the w of the pilot;
-solve    the SVM of all rows is trained with w in the span (``newton``), first on some of them;
+solve    the SVM of all rows is trained with w in the span (``descent``), first on some of them;
 enrich   the multipliers that the margins imply make up ``g = sum_i coef_i phi(x_i)``, of which w
          is the part in the span. What is left of it is the gradient outside of the span, and the
          next vectors are chosen by pursuit on that, among a sample of the rows with a multiplier.

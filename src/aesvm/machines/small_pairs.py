@@ -31,9 +31,9 @@ from aesvm.kernels.matrix import Columns
 from aesvm.kernels.rows_by_class import RowsByClass
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
-from aesvm.solver.compiled_rounds import BothClassValues, ClassValues, compiled_round
-from aesvm.solver.small import COLUMNS, Accuracy, PairVariables, Round, TwoClasses, solve_small
-from aesvm.solver.small_rounds import Blocks, Lines, round_of_blocks, round_of_working_sets
+from aesvm.solver.small import COLUMNS, Accuracy, Improve, PairVariables, TwoClasses, solve_small
+from aesvm.solver.small_compiled import BothClassValues, ClassValues, improve_compiled
+from aesvm.solver.small_improve import Blocks, Lines, improve_by_blocks, improve_by_working_sets
 
 #: A pair of more rows is trained by itself, and groups have this many rows where classes are small.
 MOST_ROWS, GROUP_ROWS = 3072, 512
@@ -88,7 +88,7 @@ class _Found(NamedTuple):
 
 
 #: Takes a tile, and room for the largest matrix of a pair, to the tile's round.
-_RoundOf = Callable[[Tile, Array], Round]
+_RoundOf = Callable[[Tile, Array], Improve]
 
 
 class SmallPairs:
@@ -281,7 +281,7 @@ class SmallPairs:
 
     def _round_of_groups(
         self, group_values: _GroupValues, between: Scratch, apart: bool, tile: Tile, values: Array
-    ) -> Round:
+    ) -> Improve:
         assert tile.groups is not None
         one, other = tile.groups
         second = group_values.values(other, 1)
@@ -289,13 +289,13 @@ class SmallPairs:
         cross = second if one == other else self._block(one, other, between)
         starts = np.array([self._rows_of(one).start, self._rows_of(other).start])
         places = self._begins(tile) - starts
-        return round_of_blocks(Blocks(first, cross, second), places, apart, values)
+        return improve_by_blocks(Blocks(first, cross, second), places, apart, values)
 
     def _compiled_round(
         self, rows: RowsByClass, group_values: _GroupValues, apart: bool, tile: Tile, values: Array
-    ) -> Round:
+    ) -> Improve:
         class_values = [self._class_values(pair, group_values.held) for pair in tile.pairs]
-        return compiled_round(rows, tile.pairs, class_values, apart, values)
+        return improve_compiled(rows, tile.pairs, class_values, apart, values)
 
     def _class_values(self, pair: NDArray[np.intp], held: dict[int, Array]) -> BothClassValues:
         """Of each class of a pair, where those of its group are held."""
@@ -309,14 +309,14 @@ class SmallPairs:
 
         return of(pair[0]), of(pair[1])
 
-    def _round_of_lines(self, columns: Columns, apart: bool, tile: Tile, values: Array) -> Round:
+    def _round_of_lines(self, columns: Columns, apart: bool, tile: Tile, values: Array) -> Improve:
         at, n_rows = self._rows_in(tile), self.classes.sizes[tile.pairs].sum(axis=1)
         ends = np.cumsum(n_rows)
 
         def lines(number: int) -> Lines:
             return self._lines(columns, at[ends[number] - n_rows[number] : ends[number]])
 
-        return round_of_working_sets(lines, apart, values)
+        return improve_by_working_sets(lines, apart, values)
 
     def _lines(self, every: Columns, own: NDArray[np.intp]) -> Lines:
         """Of a pair whose rows are at the given places among all."""
@@ -385,9 +385,9 @@ class SmallPairs:
         learned = self.numbers[n_rows > 0]
         solved[first[learned]] = solved[second[learned]] = True
         return TrainedMachines(
-            of["n_iter"].astype(np.int64),
+            of["n_updates"].astype(np.int64),
             -of["objective"],
-            of["gap"].copy(),
+            of["violation"].copy(),
             of["converged"] > 0,
             decided,
             intercept,

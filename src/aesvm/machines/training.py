@@ -129,7 +129,9 @@ class Trainer:
         found = [machine for machine in machines if machine.solution is not None]
         n_exact = sum(machine.set.coverage.exact for machine in found)
         n_rows = n_different(machine.set.rows for machine in found)
-        off = max((machine.solution.gap for machine in found if machine.solution), default=0.0)
+        off = max(
+            (machine.solution.violation for machine in found if machine.solution), default=0.0
+        )
         self.say_solved(len(found), n_exact, 0, n_rows, off, sum(self.n_iter), started)
         return machines
 
@@ -231,7 +233,7 @@ class Trainer:
                 cache_bytes=int(options.cache_size * 1e6),
                 shrinking=options.shrinking,
             )
-        self.n_iter[number] += solution.n_iter
+        self.n_iter[number] += solution.n_updates
         self.n_values[number] += solution.n_evaluations
         if self.starts is not None and own.start is None:
             kept = prepared if used is values else None
@@ -244,7 +246,7 @@ class Trainer:
             coefs, scores, dual_coefs = t * coefs, t * scores, coefs
         norm = float(coefs @ scores)
         rows_seen = scores, own.targets, bounds
-        offsets = unbiased_offsets(formulation, *rows_seen, norm, solution.gap)
+        offsets = unbiased_offsets(formulation, *rows_seen, norm, solution.violation)
         return Machine(own, coefs, scores, offsets, solution, dual_coefs)
 
     def tol_of(self, own: TrainingSet) -> float:

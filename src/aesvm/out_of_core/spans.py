@@ -1,8 +1,9 @@
 """SVMs in the span of few vectors, of rows that are elsewhere.
 
-Vectors and a first solution come from a weighted set that stands for all rows: it is trained on as
-rows in memory are (``bases.training``). Where all rows can be asked, passes over them then solve
-the SVM of all rows in that span; the set need not be large then, and may be a random sample.
+A weighted set that stands for all rows is trained on, as rows in memory are (``bases.training``).
+That gives the vectors and a first solution. Where all rows can be read again, passes over them then
+solve the SVM of all rows in that span (``bases.passes``). In that case a small set is enough, which
+may be a random sample.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.newton import Point
+from aesvm.bases.descent import Point
 from aesvm.bases.passes import SolvedInPasses, Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.bases.training import SpanTraining
@@ -28,11 +29,11 @@ from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.sets.derive import PreparedRows
 
-#: Adds up what is asked of machines, over all rows.
+#: Answers questions about machines by sums over all rows.
 AddUp = Callable[[SpanMachines, dict[int, Question]], Answer]
 
-#: Where passes over all rows follow: bytes of the set that is held, at most; and the rows of it
-#: that are trained on, at most, or for each vector.
+#: Where passes over all rows follow: the most bytes of the set; and the most rows of it that are
+#: trained on, or as many for each vector if that is more.
 SET_BYTES, _MOST, _FOR_EACH = 2.0**27, 100_000, 50
 
 #: Bytes of kernel values that are held while a set is trained on, where there is no budget.
@@ -68,8 +69,8 @@ def train_in_span(
     gatherer : Gatherer
     trainer : Trainer
     add_up : callable or None
-        None where all rows cannot be asked: the machines are those of the set. It is not used
-        where the set has all of them.
+        None where rows cannot be read again: the machines are those of the set. It is not used
+        where the set has all rows.
     """
     if add_up is not None:
         n_most = max(_MOST, _FOR_EACH * span.max_vectors)
@@ -101,7 +102,7 @@ def _solved(
     trainer: Trainer,
     add_up: AddUp,
 ) -> dict[int, SolvedInPasses]:
-    """The machines that have something to learn, solved for all rows; empty where none could be."""
+    """Machines with something to learn, solved for all rows; empty where time was over."""
     kernel = sets.kernel
     machines = {
         number: one.machine
@@ -143,8 +144,8 @@ def _solved(
 
 
 def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trained:
-    """A machine of the set, with what passes over all rows have made of it."""
-    (coefs, offsets), loss, _ = solved.seen
+    """A machine of the set, replaced by the one that passes over all rows have found."""
+    (coefs, offsets), loss, _ = solved.best
     solution = one.machine.solution
     assert solution is not None
     n_iter = one.n_iter + solved.n_steps
@@ -157,7 +158,7 @@ def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trai
             alpha=np.abs(coefs),
             scores=solved.scores,
             objective=nan,  # the dual's, which is not known
-            n_iter=n_iter,
+            n_updates=n_iter,
             converged=solved.converged,
         ),
     )
@@ -173,7 +174,7 @@ def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trai
 
 
 def _of_the_set(one: Trained, own: TrainingSet) -> Trained:
-    """A machine of the set alone: of all rows nothing is known, unless these are the set."""
+    """A machine of the set; its loss over all rows is known only if the set has all of them."""
     if one.machine.solution is None:
         return one
     covered = own.coverage

@@ -10,8 +10,8 @@ It is the problem of ``smo``. With each solution comes what a certificate says o
 
 over one offset b_g, or one for each class (``formulations.protocol`` has the words for all of it).
 
-The variables of all duals lie one after another in arrays, and what is asked of each dual after a
-round is computed for all of them at once. ``small_rounds`` has the rounds.
+The variables of all duals lie one after another in arrays, and what is asked of each dual is
+computed for all of them at once. ``small_improve`` and ``small_compiled`` improve them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from numpy.typing import NDArray
 from aesvm.kernels.expansion import rounding_of_sum
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.scaling import best_multiples
+from aesvm.solver.smo import TIGHTER, TIGHTEST
 from aesvm.solver.stagnation import UPDATES_PER_VARIABLE, fall
+from aesvm.solver.working_set import UPDATES
 
 Array = NDArray[np.float64]
 
 #: What is told of each solution, by column.
 COLUMNS = (
-    "n_iter",
+    "n_updates",
     "objective",  # of the dual, as it is minimised
-    "gap",  # the largest violation of optimality
+    "violation",  # of optimality, the largest
     "converged",
     "squared_norm",
     "norm_rounding",  # of that, in kernel values that are right to nine digits
@@ -49,10 +51,6 @@ COLUMNS = (
 
 #: Sums that differ by less, as a share of them, are the same.
 SAME_SUM = 1e-13
-
-#: As in ``smo``: pair updates of a round for each variable; and how much smaller a violation is
-#: aimed at where the duality gap is too large, down to which share of ``tol``.
-_UPDATES, _TIGHTER, _TIGHTEST = 50, 0.25, 1e-6
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -85,7 +83,7 @@ class Accuracy(NamedTuple):
     duality_tol: float  #: relative; infinite where no duality gap is aimed at
     at_bound: float  #: a share of a bound
     limit: int  #: of pair updates of a dual, in all
-    one_round: bool  #: whether to leave it at a round
+    once: bool  #: whether to leave it at one iteration
     rounding: float  #: of a kernel value
     unit: float  #: the same, of an addition
     n_terms: int = 0  #: that a bound is a sum of, at most
@@ -131,23 +129,23 @@ class PairVariables(NamedTuple):
         """Where those begin whose sum is held: a dual, or a class."""
         return self.classes if apart else self.classes[::2]
 
-    def gaps(self, apart: bool) -> Array:
+    def violations(self, apart: bool) -> Array:
         """How much slopes differ the wrong way, of each dual."""
         groups = self.groups(apart)
         rise = np.where(self.coefs < self.upper, self.slopes, HUGE)
         fall = np.where(self.coefs > self.lower, self.slopes, -HUGE)
-        gaps = np.maximum.reduceat(fall, groups) - np.minimum.reduceat(rise, groups)
-        return np.maximum(gaps.reshape(len(self.sizes), -1).max(axis=1), 0.0)
+        own = np.maximum.reduceat(fall, groups) - np.minimum.reduceat(rise, groups)
+        return np.maximum(own.reshape(len(self.sizes), -1).max(axis=1), 0.0)
 
 
-#: A round takes the variables, the numbers of some duals, and for each the gap to come to and the
-#: most pair updates. It brings coefficients and slopes up to date, and returns the updates made for
-#: each dual.
-Round = Callable[[PairVariables, NDArray[np.intp], Array, NDArray[np.intp]], NDArray[np.intp]]
+#: An iteration. Takes the variables, the numbers of some duals, and for each the violation to come
+#: to and the most pair updates. Brings coefficients and slopes up to date, and returns the updates
+#: made for each dual.
+Improve = Callable[[PairVariables, NDArray[np.intp], Array, NDArray[np.intp]], NDArray[np.intp]]
 
 
 def solve_small(
-    variables: PairVariables, loss: TwoClasses, accuracy: Accuracy, make_round: Round
+    variables: PairVariables, loss: TwoClasses, accuracy: Accuracy, improve: Improve
 ) -> Array:
     """Solve several duals; returns what is told of each, shape (n_duals, len(COLUMNS)).
 
@@ -159,21 +157,21 @@ def solve_small(
         As they start; the coefficients of the solutions are left in them.
     loss : TwoClasses
     accuracy : Accuracy
-    make_round : callable
+    improve : callable
     """
     tol = tolerances(variables, loss, accuracy.tol)
     n, n_rows = len(variables.sizes), variables.sizes.sum(axis=1)
     told = np.zeros((n, len(COLUMNS)))
-    n_iter, limit, aim = np.zeros(n, dtype=np.intp), np.full(n, accuracy.limit), tol.copy()
+    n_updates, limit, aim = np.zeros(n, dtype=np.intp), np.full(n, accuracy.limit), tol.copy()
     active, stagnation = np.arange(n), _Stagnations(variables)
     while len(active):
-        most = np.minimum(limit - n_iter, _UPDATES * n_rows)[active]
-        updates = make_round(variables, active, aim[active], most)
-        n_iter[active] += updates
+        most = np.minimum(limit - n_updates, UPDATES * n_rows)[active]
+        updates = improve(variables, active, aim[active], most)
+        n_updates[active] += updates
         limit[active[updates == 0]] = 0  # no pair can move
-        gap = variables.gaps(loss.apart)
-        over = (n_iter >= limit) | accuracy.one_round | stagnation.are_reached(variables, active)
-        found = active[(gap <= aim)[active] | over[active]]
+        violation = variables.violations(loss.apart)
+        over = (n_updates >= limit) | accuracy.once | stagnation.are_reached(variables, active)
+        found = active[(violation <= aim)[active] | over[active]]
         if len(found) == 0:
             continue
         told[found] = account(variables, loss, accuracy)[found]
@@ -181,13 +179,13 @@ def solve_small(
         proven_gap = objective + told[:, 9] - told[:, 7]
         # an objective of zero is no multiple of an infinite tolerance
         short = proven_gap > accuracy.duality_tol * np.maximum(np.abs(objective), 1.0 / HUGE)
-        aim[found] *= _TIGHTER
-        while (reached := (gap <= aim)[found] & (aim >= _TIGHTEST * tol)[found]).any():
-            aim[found[reached]] *= _TIGHTER
-        told[found, 0], told[found, 2] = n_iter[found], gap[found]
-        told[found, 3] = ((gap <= tol) & ~short)[found]
+        aim[found] *= TIGHTER
+        while (reached := (violation <= aim)[found] & (aim >= TIGHTEST * tol)[found]).any():
+            aim[found[reached]] *= TIGHTER
+        told[found, 0], told[found, 2] = n_updates[found], violation[found]
+        told[found, 3] = ((violation <= tol) & ~short)[found]
         ended = np.zeros(n, dtype=bool)
-        ended[found] = (over | ~short | (aim < _TIGHTEST * tol))[found]
+        ended[found] = (over | ~short | (aim < TIGHTEST * tol))[found]
         active = active[~ended[active]]
     cut = told[:, 3] == 0.0
     if cut.any():
@@ -263,26 +261,26 @@ def _unknown_intercepts(
     first, second = offsets.reshape(len(largest), -1)[:, [0, -1]].T
     intercepts = 0.5 * (first - second) if loss.apart else first
     width = -0.5 * (first + second) if loss.apart else 1.0
-    known_to = np.maximum(variables.gaps(loss.apart), UNBIASED * np.maximum(width, largest))
+    known_to = np.maximum(variables.violations(loss.apart), UNBIASED * np.maximum(width, largest))
     return np.where(np.abs(intercepts) <= known_to, intercepts, 0.0)
 
 
 class _Stagnations:
-    """The rule of ``stagnation``, for each of several duals: a round is an iteration.
+    """The rule of ``stagnation``, for each of several duals.
 
-    Slopes are computed anew in every round, so the first one tells where the objective begins.
+    Slopes are computed anew in every iteration, so the first one tells where the objective begins.
     """
 
     def __init__(self, variables: PairVariables) -> None:
         self.sizes, self.duals = variables.sizes.sum(axis=1), variables.classes[::2]
-        self.window = UPDATES_PER_VARIABLE // _UPDATES  # a round has up to _UPDATES of each
-        self.n_rounds = np.full(len(self.sizes), -1)
+        self.window = UPDATES_PER_VARIABLE // UPDATES  # an iteration has up to UPDATES of each
+        self.n_iterations = np.full(len(self.sizes), -1)
         self.coefs, self.slopes = variables.coefs.copy(), variables.slopes.copy()
 
     def are_reached(self, v: PairVariables, active: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Count a round of some duals: which have fallen too little in a window that it ends."""
-        self.n_rounds[active] += 1
-        begins, ends = self.n_rounds == 0, self.n_rounds >= self.window
+        """Count an iteration of some duals: which fell too little in a window that it ends."""
+        self.n_iterations[active] += 1
+        begins, ends = self.n_iterations == 0, self.n_iterations >= self.window
         reached = np.zeros(len(self.sizes), dtype=bool)
         if ends.any():
             by_dual = partial(np.add.reduceat, indices=self.duals)
@@ -290,7 +288,7 @@ class _Stagnations:
             seen = (self.coefs, v.coefs), (self.slopes, v.slopes)
             fell, rounding = fall(*seen, lengths, _EPS, by_dual)
             reached = ends & ~(fell > rounding)
-            self.n_rounds[ends] = 0
+            self.n_iterations[ends] = 0
         if begins.any() or ends.any():
             here = np.repeat(begins | ends, self.sizes)
             self.coefs[here], self.slopes[here] = v.coefs[here], v.slopes[here]
