@@ -26,7 +26,7 @@ from aesvm.gpu.arrays import computing_on, rows_there
 from aesvm.gpu.devices import Device, open_device
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.plan import Span
-from aesvm.machines.rows import ClassRows
+from aesvm.machines.rows import Rows
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
@@ -94,7 +94,7 @@ def train(
     name = "cpu" if device is None else device.name
     with Threads(-1) as run, computing_on(name):
         classes, groups = np.unique(data.y, return_inverse=True)
-        rows = ClassRows(data.X, groups, np.ones(len(groups)), np.full(len(classes), C))
+        rows = Rows.of_classes(data.X, groups, np.ones(len(groups)), np.full(len(classes), C))
         with clock.phase("rows to the device"):
             if device is not None:
                 rows_there(device, data.X)

@@ -13,9 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR
 from aesvm.certificate.certificate import certificate_of
 from aesvm.certificate.records import Record, Records
-from aesvm.estimators.gap_warnings import FAR, NOTHING
+from aesvm.estimators.fit_warnings import FAR, NOTHING, warn_of_solver
 from aesvm.kernels import DEFINITE
-from aesvm.machines.fitted import warn_of_solver
 
 
 def warned(model, X, y):

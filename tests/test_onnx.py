@@ -82,7 +82,7 @@ def test_the_twin_of_scikit_learn_is_converted_too():
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1], [3, 2, 1, 0]])
 def test_values_of_0_and_ties_are_settled_in_the_order_of_a_model_of_libsvms(order):
     fitted = copy.copy(model("four classes"))
-    fitted._tie_order_ = np.array(order)
+    fitted.tie_order_ = np.array(order)
     fitted.dual_coef_ = np.zeros_like(fitted.dual_coef_)
     fitted.intercept_ = np.array([0.0, 1.0, -1.0, 0.0, 0.0, 1.0])
     others = other_rows(fitted)[:3]

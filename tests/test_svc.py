@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
-from aesvm.estimators.feature_scales import warn_of_scales
+from aesvm.estimators.fit_warnings import warn_of_scales
 from aesvm.solver import host
 from tests import oracles
 
@@ -573,17 +573,6 @@ def test_constructing_takes_keywords_only():
         AESVC(1.0)
 
 
-def test_names_that_attributes_had_before_are_warned_of():
-    X, y = make_moons(200, noise=0.2, random_state=0)
-    model = AESVC(gamma=1.0).fit(X, y)
-    with pytest.warns(FutureWarning, match="use kkt_violation_"):
-        assert_array_equal(model.gap_, model.kkt_violation_)
-    with pytest.warns(FutureWarning, match="opposite sign.*use dual_objective_"):
-        assert_array_equal(model.objective_, -model.dual_objective_)
-    assert not hasattr(AESVC(), "gap_")
-    assert not {"gap_", "objective_"} & set(vars(model))
-
-
 def test_the_dual_objective_is_the_certificates_where_the_model_is_exact():
     X, y = make_moons(300, noise=0.2, random_state=0)
     model = AESVC(gamma=1.0).fit(X, y + (X[:, 0] > 1.0))
@@ -592,3 +581,20 @@ def test_the_dual_objective_is_the_certificates_where_the_model_is_exact():
     assert_allclose(model.dual_objective_.sum(), certificate.dual_objective, rtol=1e-6)
     assert (model.dual_objective_ > 0).all()
     assert model.dual_objective_.sum() <= certificate.objective
+
+
+def test_a_fit_leaves_nothing_of_the_fit_before():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    model = AESVC(gamma=1.0).fit(X, y)
+    fitted = set(vars(model))
+    other = AESVC(gamma=1.0).partial_fit(X, y, classes=[0, 1]).compress(20)
+    other.tie_order_, other.target_name_ = np.array([1, 0]), "label"
+    assert set(vars(other.fit(X, y))) == fitted
+    assert other.tie_order_ is None
+
+
+def test_the_package_shows_what_there_is_to_use():
+    import aesvm
+
+    assert {name for name in dir(aesvm) if name[0] != "_"} >= set(aesvm.__all__)
+    assert not {"Any", "import_module", "TYPE_CHECKING"} & set(dir(aesvm))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
-from aesvm.estimators.feature_scales import warn_of_scales
+from aesvm.estimators.fit_warnings import warn_of_scales
 from aesvm.kernels import blocks, kernel_matrix
 from aesvm.sets.digest import added, digest
 from aesvm.sets.distinct import distinct_rows

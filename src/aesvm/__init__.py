@@ -4,8 +4,7 @@ Names are imported when they are first asked for: a program that only says how i
 wait for NumPy, scikit-learn and Numba.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aesvm.bases.compress import Compression
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from aesvm.representative_set import RepresentativeSet
     from aesvm.svc import AESVC
     from aesvm.svr import AESVR, AENuSVR
+
+del TYPE_CHECKING  # ``dir(aesvm)`` shows what there is to use
 
 __version__ = "0.2.0"
 
@@ -50,7 +51,9 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_MODULES[name]), name)

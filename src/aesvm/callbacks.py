@@ -33,8 +33,8 @@ class TimeLimit:
       for it must fit in its budget: a buffer of 50,000 rows or less;
     - ``certify`` and ``certify_stream`` are not limited.
 
-    What was cut short is told by a ``ConvergenceWarning``; ``certificate_`` says how near the
-    model is to the exact SVM, as always.
+    A ``ConvergenceWarning`` says what was cut short; ``certificate_`` says how near the model is
+    to the exact SVM, as always.
 
     Parameters
     ----------

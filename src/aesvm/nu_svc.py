@@ -37,8 +37,8 @@ class AENuSVC(
     Parameters
     ----------
     nu : float, default=0.5
-        An upper bound on the share of rows inside the margin, and a lower bound on that of support
-        vectors.
+        An upper bound on the fraction of rows inside the margin, and a lower bound on that
+        of support vectors.
     **parameters
         Those of :class:`aesvm.AESVC`, but ``C``.
 

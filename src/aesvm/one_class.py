@@ -30,8 +30,8 @@ class AEOneClassSVM(
     Parameters
     ----------
     nu : float, default=0.5
-        An upper bound on the share of training rows that are outliers, and a lower bound on that of
-        support vectors.
+        An upper bound on the fraction of training rows that are outliers, and a lower bound on
+        that of support vectors.
     **parameters
         Those of :class:`aesvm.AESVR`, but ``C`` and ``epsilon``.
 
@@ -81,7 +81,7 @@ class AEOneClassSVM(
         values : ndarray of shape (n_samples,)
             Negative for outliers.
         """
-        return self._values(X)
+        return self._ask("decision_function", X)
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision function before the offset is taken off: the larger, the more usual.
@@ -94,7 +94,7 @@ class AEOneClassSVM(
         -------
         scores : ndarray of shape (n_samples,)
         """
-        return self._values(X) + self.offset_
+        return self._ask("decision_function", X) + self.offset_
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Tell outliers from others.
@@ -108,4 +108,4 @@ class AEOneClassSVM(
         labels : ndarray of shape (n_samples,)
             -1 for outliers, 1 for others; -1 at 0, as LIBSVM has it.
         """
-        return 1 - 2 * (self._values(X) <= 0.0)
+        return 1 - 2 * (self._ask("decision_function", X) <= 0.0)

@@ -22,25 +22,25 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.estimators.chunks import with_or_without_classes
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.parameters import by_name, kernel_spec, reduction_settings
 from aesvm.estimators.streams import (
-    advanced,
     available_for_streams,
-    begun,
     check_streams,
+    extended,
+    new_stream,
     streamed_from,
     takes_source,
-    valid_chunk,
 )
 from aesvm.estimators.validation import (
     REDUCTION_CONSTRAINTS,
     STREAM_CONSTRAINTS,
     from_gpu,
+    valid_chunk,
     valid_classes,
     valid_weights,
     validated_rows,
+    with_or_without_classes,
 )
 from aesvm.io.model_file import save
 from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma
@@ -211,6 +211,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         -------
         self : RepresentativeSet
         """
+        forget(self)
         X, y, sample_weight = from_gpu(self, X, y, sample_weight)
         data = validated_rows(self, X, reset=True)
         settings = reduction_settings(self)
@@ -218,7 +219,6 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             check_symmetric(data)
         labels = _groups(data, y, groups)
         weights = valid_weights(sample_weight, data)
-        forget_set(self)
         with fitting(self, data, y, n_tasks=2) as (run, progress):
             gamma = resolve_gamma(self.gamma, data, self.kernel)
             represented = represent(
@@ -313,16 +313,16 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
             if X is None:
                 raise ValueError("partial_fit without X needs rows of a stream that has begun.")
             forget(self)
-            before = begun(self, self.hull_tol)
+            before = new_stream(self, self.hull_tol)
         with fitting(self) as (run, progress):
             validate = partial(valid_chunk, with_or_without_classes, self)
-            stream = advanced(self, before, X, y, sample_weight, validate, run, progress)
+            stream = extended(self, before, X, y, sample_weight, validate, run, progress)
         set_stream(self, stream)
         return self
 
     @takes_source
     def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
-        """Take in all chunks of a source, as a stream of its own.
+        """Compute the representative set of all chunks of a source.
 
         Parameters
         ----------
@@ -406,7 +406,7 @@ def _groups(X: Any, y: Any, groups: Any) -> NDArray[np.intp]:
 
 
 def warn_given_up(estimator: Any, represented: Represented) -> None:
-    """Say where reducing was given up."""
+    """Warn where reducing was given up."""
     given_up: GivenUp | None = represented.derived.given_up
     if given_up is not None:
         message = given_up.message(len(represented.prepared.rows))
@@ -415,20 +415,14 @@ def warn_given_up(estimator: Any, represented: Represented) -> None:
 
 
 def _warn_cut(progress: Progress) -> None:
-    """Say what a callback has cut short."""
+    """Warn where a callback has cut a fit short."""
     message = progress.ending.message()
     if message:
         warn(message)
 
 
-def forget_set(chosen: Any) -> None:
-    """Remove the fitted attributes that only some sets have."""
-    for name in ("residuals_", "combinations_", "n_subsets_", "reduced_", "n_seen_"):
-        vars(chosen).pop(name, None)
-
-
 def set_represented(chosen: Any, represented: Represented, gamma: float) -> None:
-    """The fitted attributes of a set of rows in memory."""
+    """Write the fitted attributes of a set of rows in memory."""
     derived = represented.derived
     found = derived.found
     if not chosen.keep_combinations:
@@ -447,8 +441,7 @@ def set_represented(chosen: Any, represented: Represented, gamma: float) -> None
 
 
 def set_rows(chosen: Any, rows: WeightedRows, n_seen: int, gamma: float) -> None:
-    """The fitted attributes of a set of rows that are not in memory."""
-    forget_set(chosen)
+    """Write the fitted attributes of a set of rows that are not in memory."""
     chosen.sample_indices_ = rows.indices
     chosen.weights_ = rows.weights
     chosen.max_residual_ = rows.reach**2
@@ -459,12 +452,12 @@ def set_rows(chosen: Any, rows: WeightedRows, n_seen: int, gamma: float) -> None
 
 
 def set_stream(chosen: Any, stream: Stream) -> None:
-    """The fitted attributes of the set of a stream."""
+    """Write the fitted attributes of the set of a stream."""
     set_rows(chosen, stream.tree.everything(), stream.n_rows, stream.spec.gamma)
     chosen._stream_ = stream
 
 
-#: Parameters that a set has from the estimator that it belongs to.
+#: Parameters of an estimator that its set has too.
 _SHARED = (
     "kernel",
     "degree",

@@ -139,6 +139,10 @@ class AESVC(
         Weights of the features, with the linear kernel only.
     classes_ : ndarray of shape (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
+    tie_order_ : ndarray of shape (n_classes,) or None
+        Classes by number, in the order that settles ties of votes: the first of them wins. None is
+        the order of ``classes_``. Only models read from files of LIBSVM's, and those of
+        ``aesvm train``, have another.
     fit_status_ : int
         0 where every pair of classes converged, otherwise 1.
     n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)

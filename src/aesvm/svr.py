@@ -52,7 +52,7 @@ shape_fit_, n_features_in_, feature_names_in_
 
     See Also
     --------
-    AENuSVR : The share of rows outside the tube is given, and not its width.
+    AENuSVR : The fraction of rows outside the tube is given, and not its width.
 
     Examples
     --------
@@ -133,7 +133,7 @@ shape_fit_, n_features_in_, feature_names_in_
         -------
         values : ndarray of shape (n_samples,)
         """
-        return self._values(X)
+        return self._ask("decision_function", X)
 
     score = score
 
@@ -152,8 +152,8 @@ class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMi
     Parameters
     ----------
     nu : float, default=0.5
-        An upper bound on the share of rows outside the tube, and a lower bound on that of support
-        vectors; the tube's width is fitted.
+        An upper bound on the fraction of rows outside the tube, and a lower bound on that of
+        support vectors; the tube's width is fitted.
     **parameters
         Those of :class:`aesvm.AESVR`, but ``epsilon``.
 

@@ -40,7 +40,7 @@ from aesvm.gpu.matrix import DeviceKernel
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines import pilots
 from aesvm.machines.plan import Span
-from aesvm.machines.rows import ClassRows, TargetRows
+from aesvm.machines.rows import Rows
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
@@ -281,8 +281,8 @@ def check_same(data, formulation, device, **options):
         (one,) = trained(data, formulation, place, **options)
         machine, offsets = one.machine, one.machine.offsets
         scores, decisions = values_of(machine, data.X, formulation)
-        bounds = data.cost * data.weights
-        positions = formulation.positions(scores, data.targets, offsets)
+        bounds = data.selections[0].cost * data.weights
+        positions = formulation.positions(scores, data.given, offsets)
         loss = total_loss(formulation, positions, bounds, offsets)
         norm = float(machine.coefs @ scores[machine.set.rows])
         found.append((0.5 * norm + loss, decisions))
@@ -296,7 +296,7 @@ def check_same(data, formulation, device, **options):
 
 
 def target_rows(name, X, targets):
-    return TargetRows(X, targets, np.ones(len(targets)), 2.0)
+    return Rows.of_targets(X, targets, np.ones(len(targets)), 2.0)
 
 
 @BOTH
@@ -325,7 +325,7 @@ def test_sparse_rows():
 def test_pairs_of_classes_share_the_vectors(kind):
     X, _ = make_moons(600, noise=0.3, random_state=1)
     groups = (np.arange(600) + (X[:, 0] > 0.5)) % 3
-    data = ClassRows(X, groups, np.ones(600), np.full(3, 2.0))
+    data = Rows.of_classes(X, groups, np.ones(600), np.full(3, 2.0))
     on_host = trained(data, Hinge(), None)
     there = trained(data, Hinge(), device_of(kind))
     for one, other in zip(on_host, there, strict=True):

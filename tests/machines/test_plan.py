@@ -26,7 +26,7 @@ from aesvm.machines.plan import (
     plan,
     rounds_share,
 )
-from aesvm.machines.rows import ClassRows
+from aesvm.machines.rows import Rows
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.runtime.progress import Silence
 from aesvm.sets import derive
@@ -182,7 +182,7 @@ def test_the_first_set_is_shared_and_the_rounds_of_pairs_are_not():
 
 
 def pilots_of(y, n_classes=2):
-    data = ClassRows(X, y, np.ones(len(y)), np.ones(n_classes))
+    data = Rows.of_classes(X, y, np.ones(len(y)), np.ones(n_classes))
     kernel = TrainingKernel(KernelSpec("rbf", 1.0), X, 1e-3)
     options = SolverOptions(1e-3, -1, 200.0, True)
     trainer = Trainer(Hinge(), options, data.n_machines, map, Silence())

@@ -26,11 +26,11 @@ from aesvm.kernels import KernelMatrix, KernelSpec, TrainingKernel
 from aesvm.machines import rounds as rounds_module
 from aesvm.machines.fit import represent_anew
 from aesvm.machines.memory import RowsInMemory
-from aesvm.machines.one_vs_one import pairs_of_classes
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import Expected
 from aesvm.machines.problem import Problem
 from aesvm.machines.rounds import Cut, State, looked_at
+from aesvm.machines.rows import Rows
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
@@ -188,7 +188,8 @@ class OneMachine:
         how = ReductionSettings(hull_tol, 40, 100_000, "distance")
         first = represent(kernel, y, weights, how, RUN, Silence(), keep_combinations=True)
         rows = first.prepared.rows
-        (problem,) = pairs_of_classes(rows, y[rows], first.prepared.weights[rows], np.full(2, C))
+        of_classes = Rows.of_classes(self.X, y, weights, np.full(2, C))
+        (problem,) = of_classes.problems(rows, first.prepared.weights)
         anew = partial(represent_anew, first, how, RUN)
         self.place = RowsInMemory(problem, kernel, anew, Hinge(), 1e-3, RUN, Silence())
         self.trainer = Trainer(Hinge(), SolverOptions(1e-3, -1, 200.0, True), 1, RUN, Silence())

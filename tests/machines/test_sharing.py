@@ -13,6 +13,7 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC
+from aesvm.estimators.machine import fit_rows
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import kernel_matrix
@@ -94,6 +95,16 @@ def test_a_start_is_for_the_same_variables_alone():
     assert again.known is None, "scores are of the very kernel values that they were summed of"
 
 
+def test_a_sum_is_unknown_where_one_amount_was_not_counted():
+    shared = SharedWork()
+    for amount in (2.0, 3.0):
+        shared.count("kernel_values", amount)
+    assert shared.spent["kernel_values"] == 5.0
+    for amount in (None, 1.0):
+        shared.count("kernel_values", amount)
+        assert shared.spent["kernel_values"] is None
+
+
 def test_the_kernel_is_kept_until_another_one_is_asked_for():
     shared = SharedWork(in_search=True)
     made = []
@@ -116,9 +127,7 @@ def test_models_of_fits_that_share_are_the_same_to_tol(options):
     shared = SharedWork(in_search=True)
     for C in (0.1, 1.0, 10.0, 100.0):
         alone = estimator.set_params(C=C, tol=1e-6).fit(X, y).decision_function(X)
-        estimator._shared = shared
-        together = estimator.fit(X, y).decision_function(X)
-        del estimator._shared
+        together = fit_rows(estimator, X, y, shared=shared).decision_function(X)
         assert_allclose(together, alone, atol=1e-4)
     assert shared.spent["rows_solved"] > 0
 
@@ -130,9 +139,8 @@ def test_a_fit_of_few_iterations_neither_has_a_start_nor_is_one():
     with pytest.warns(ConvergenceWarning):
         cut = model.set_params(max_iter=1).fit(X, y).predict(X)
     assert not np.array_equal(cut, whole)
-    model._shared = shared
     for max_iter, expected in ((-1, whole), (1, cut), (-1, whole)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.set_params(max_iter=max_iter).fit(X, y)
+            fit_rows(model.set_params(max_iter=max_iter), X, y, shared=shared)
         assert_array_equal(model.predict(X), expected)

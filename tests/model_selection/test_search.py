@@ -73,6 +73,14 @@ def test_rows_that_were_solved_for_and_kernel_values_are_told(moons):
     assert (sets["mean_rows_solved"] < n_train).all()
 
 
+def test_kernel_values_that_are_not_counted_are_nan():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(320, 3)), np.arange(320) % 16  # over a hundred pairs of classes
+    results = searched(X, y, grid={"C": [1.0]}, cv=2).cv_results_
+    assert np.isnan(results["mean_kernel_values"]).all()
+    assert (results["mean_rows_solved"] > 0).all()
+
+
 def test_several_scores_and_a_rule_of_ones_own_for_the_best(moons):
     scoring = {"accuracy": "accuracy", "auc": "roc_auc"}
     found = [

@@ -103,7 +103,7 @@ def _of_pairs(
     model: Any, dual: NDArray, amounts: Amounts, n_iter: NDArray, objective: NDArray
 ) -> list[Solved]:
     n_classes = len(model.classes_)
-    order = getattr(model, "_tie_order_", np.arange(n_classes)).tolist()
+    order = range(n_classes) if model.tie_order_ is None else model.tie_order_.tolist()
     ends = np.cumsum(model.n_support_)
     of_class = [np.arange(end - n, end) for end, n in zip(ends, model.n_support_, strict=True)]
     numbers = {pair: at for at, pair in enumerate(combinations(range(n_classes), 2))}

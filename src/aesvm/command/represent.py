@@ -12,7 +12,7 @@ from aesvm.command.outcome import UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.tables import output_format, outputs_of, write_rows
 from aesvm.command.writing import check_outputs
-from aesvm.estimators.feature_scales import warn_of_scales
+from aesvm.estimators.fit_warnings import warn_of_scales
 from aesvm.io.base import Chunk
 
 _KERNELS = ("rbf", "linear", "poly", "sigmoid")

@@ -109,7 +109,7 @@ def train(
 def _settle_ties(estimator: Any, y: Any) -> None:
     """Have ties of votes go to the class that comes first in y, as LIBSVM does."""
     if hasattr(estimator, "classes_"):
-        estimator._tie_order_ = np.array(libsvm_order(estimator.classes_, y))
+        estimator.tie_order_ = np.array(libsvm_order(estimator.classes_, y))
 
 
 def estimator_of(options: TrainOptions, n_features: int) -> Any:

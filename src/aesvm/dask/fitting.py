@@ -17,9 +17,9 @@ from aesvm.dask.clients import CLIENT_CONSTRAINTS
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition, partitions
 from aesvm.dask.rows import ClusterRows, Features, WorkerSettings, statistics
-from aesvm.estimators.chunks import ChunkOf
 from aesvm.estimators.fitting import fitting, forget
 from aesvm.estimators.parameters import kernel_spec, reduction_settings, with_parameters_of
+from aesvm.estimators.validation import ChunkOf
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale

@@ -13,12 +13,12 @@ from aesvm.dask.clients import clone_with_client, state_without_client
 from aesvm.dask.fitting import checked_partitions, cluster_rows
 from aesvm.dask.partitions import is_lazy, partitions
 from aesvm.dask.prediction import ask_lazily, check_names
+from aesvm.estimators.conversion import to_sklearn
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.gathered import certify_gathered, gathered_trainer, set_gathered
 from aesvm.estimators.learning import Learning
 from aesvm.estimators.parameters import check_unchanged, plan_elsewhere
 from aesvm.estimators.prediction import ask
-from aesvm.estimators.renamed import GAP, OBJECTIVE
 from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
 from aesvm.io.model_file import save
 from aesvm.machines.plan import Rounds, Span
@@ -45,8 +45,8 @@ class DaskMachine:
     __sklearn_clone__ = clone_with_client
     __getstate__ = state_without_client
     certificate_ = property(certificate)
-    gap_, objective_ = GAP, OBJECTIVE
     save = save
+    to_sklearn = to_sklearn
 
     @fit_method
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

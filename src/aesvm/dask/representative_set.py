@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.dask.clients import clone_with_client, state_without_client
 from aesvm.dask.fitting import CLUSTER_CONSTRAINTS, checked_partitions, cluster_rows, initializer
-from aesvm.estimators.chunks import with_or_without_classes
 from aesvm.estimators.fitting import fit_method
+from aesvm.estimators.validation import with_or_without_classes
 from aesvm.io.model_file import save
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import WeightedRows

@@ -20,8 +20,7 @@ from aesvm.bases import sums
 from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
-from aesvm.estimators.chunks import ChunkOf, with_or_without_classes
-from aesvm.estimators.validation import rows_in_place
+from aesvm.estimators.validation import ChunkOf, rows_in_place, with_or_without_classes
 from aesvm.gpu.arrays import computing_on, threads_on
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance

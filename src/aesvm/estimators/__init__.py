@@ -1,1 +1,1 @@
-"""What the estimators share: validation, parameters as values, all-or-nothing fits."""
+"""The code common to all estimators: checks of input, fits, streams, predictions, conversions."""

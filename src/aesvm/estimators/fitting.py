@@ -37,7 +37,7 @@ def fit_method(method: Callable) -> Any:
 
 
 def fitted_attributes(estimator: Any) -> dict[str, Any]:
-    """What ``fit`` has set."""
+    """The attributes that ``fit`` has set."""
     return {
         name: value
         for name, value in vars(estimator).items()
@@ -46,7 +46,7 @@ def fitted_attributes(estimator: Any) -> dict[str, Any]:
 
 
 def forget(estimator: Any) -> None:
-    """Remove what ``fit`` has set."""
+    """Remove the attributes that ``fit`` has set."""
     for name in fitted_attributes(estimator):
         delattr(estimator, name)
 
@@ -58,7 +58,7 @@ def set_fitted(estimator: Any, values: NamedTuple) -> None:
 
 
 class Running(NamedTuple):
-    """What the work of a fit is done with."""
+    """The threads of a fit, and its progress."""
 
     run: Threads
     progress: Progress
@@ -84,8 +84,8 @@ def fit_task(
 ) -> Iterator[Progress]:
     """The task that a fit is to scikit-learn's callbacks.
 
-    ``n_tasks``: its parts, where known; ``name``: what progress bars are titled; ``weighted``:
-    whether its parts say which share of it they are.
+    ``n_tasks``: the number of its parts, where known; ``name``: the title of progress bars;
+    ``weighted``: whether each part says which fraction of the whole it is.
     """
     data = {} if X is None else {"X": X, "y": y}
     task = estimator._init_callback_context(

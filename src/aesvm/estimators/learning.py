@@ -1,7 +1,8 @@
 """What an estimator learns: how its targets are checked, and which machines they train.
 
-``Classes`` are told apart by pairs, ``Values`` are predicted, ``Support`` of a distribution is told
-from the rest. An estimator has one of them; everything it does with rows asks it.
+A classifier learns ``Classes``, by a machine for every pair of them. A regression learns
+``Values``. The one-class SVM learns the ``Support`` of a distribution. An estimator has one of the
+three, in ``_learns``, and asks it whatever depends on targets.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.estimators.chunks import ChunkOf, with_classes, with_values, without_targets
-from aesvm.estimators.class_weights import class_weights
-from aesvm.estimators.streams import valid_chunk
-from aesvm.estimators.target_scales import warn_of_targets
+from aesvm.estimators.fit_warnings import warn_of_targets
 from aesvm.estimators.validation import (
+    ChunkOf,
     check_two_classes,
+    class_weights,
+    valid_chunk,
     valid_classes,
     valid_values,
+    with_classes,
+    with_values,
+    without_targets,
 )
 from aesvm.formulations.protocol import Array, Decision, Formulation, Offsets
 from aesvm.formulations.tube import Tube
@@ -31,7 +35,7 @@ from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.results import TrainedMachines
-from aesvm.machines.rows import ClassRows, EveryRow, Rows, TargetRows
+from aesvm.machines.rows import OneMachine, Rows
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel
@@ -39,34 +43,31 @@ from aesvm.out_of_core.training import GatheredLearner, StreamedModel
 
 @dataclass(frozen=True)
 class Learner:
-    """Valid rows, and how they are learned from."""
+    """Valid rows in memory, and the loss that machines are trained with."""
 
     rows: Rows
     formulation: Formulation
-    scale: TargetScale | None = None  #: where rows with different targets may stand for each other
+    scale: TargetScale | None = None  #: of targets, where rows stand for each other with them
 
     @property
     def joint_targets(self) -> Array | None:
-        if self.scale is None:
-            return None
-        assert isinstance(self.rows, TargetRows)
-        return self.scale.scaled(self.rows.targets)
+        return None if self.scale is None else self.scale.scaled(self.rows.given)
 
 
 class InfeasibleError(ValueError):
-    """Parameters that the rows so far do not allow; more rows may."""
+    """Parameters that are impossible with the rows so far; with more rows they may be possible."""
 
 
 class Learning(Protocol):
     """What an estimator learns."""
 
     @property
-    def n_groups(self) -> int:
-        """Groups of rows that there must be at least: classes, or rows."""
+    def least_groups(self) -> int:
+        """The number of groups with which there is something to learn: two classes, or one."""
 
     @property
     def takes_targets(self) -> bool:
-        """Whether there must be a y; otherwise it is ignored."""
+        """Whether y is required; otherwise it is ignored."""
 
     @property
     def joint(self) -> bool:
@@ -82,7 +83,7 @@ class Learning(Protocol):
     def learner(
         self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
     ) -> Learner:
-        """Valid rows as they are learned from; of an estimator that is ``fitted``, as they were."""
+        """Rows and loss of a fit; ``fitted``: whether classes and their weights are known."""
 
     def fitted(
         self, X: Any, learner: Learner, trained: TrainedMachines, spec: KernelSpec
@@ -90,7 +91,7 @@ class Learning(Protocol):
         """The fitted attributes of trained machines."""
 
     def decision(self, estimator: Any, offsets: Offsets) -> Decision:
-        """What a machine with these offsets decides by."""
+        """The decision function of a machine with these offsets."""
 
     def chunk(
         self,
@@ -104,12 +105,12 @@ class Learning(Protocol):
         """Valid rows of a stream; ``first``: whether none came before."""
 
     def check_enough(self, tally: Tally, what: str) -> None:
-        """Refuse rows that nothing can be learned of; ``what`` has them."""
+        """Refuse rows from which nothing can be learned; ``what``: their name in the message."""
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        """Refuse parameters that rows of such weights do not allow; after ``gathered``.
+        """Refuse parameters that are impossible with such weights; called after ``gathered``.
 
-        Classes may be given once each, with their summed weights.
+        ``targets`` may be each class once, with its summed weight.
         """
 
     def gathered(
@@ -120,16 +121,17 @@ class Learning(Protocol):
         spec: KernelSpec,
         fitted: bool = False,
     ) -> GatheredLearner:
-        """How rows that are elsewhere are learned from; ``fitted`` as above."""
+        """Machines and loss of a fit to rows elsewhere; ``fitted`` as in ``learner``."""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Classes, a machine for every pair of them."""
+    """Classes, with a machine for every pair of them."""
 
     formulation: Callable[[Any], Formulation]  #: of an estimator
-    check_pair: Callable[[Any, float, float], None] | None = None  #: given an estimator, and costs
-    n_groups = 2
+    #: Refuses parameters of an estimator, given the costs of two classes.
+    check_pair: Callable[[Any, float, float], None] | None = None
+    least_groups = 2
     takes_targets = True
     joint = False
     chunk_of = staticmethod(with_classes)
@@ -150,7 +152,7 @@ class Classes:
             costs = set_classes(estimator, ClassCounts(classes, counts))
             _check_costs(costs[labels], weights)
             self._check_pairs(estimator, labels, costs[labels] * weights)
-        rows = ClassRows(X, labels, weights, costs)
+        rows = Rows.of_classes(X, labels, weights, costs)
         return Learner(rows, self.formulation(estimator))
 
     def fitted(
@@ -170,7 +172,7 @@ class Classes:
         sample_weight: Any,
         first: bool,
     ) -> Chunk:
-        """Rows that must have classes; of a stream, those that were announced."""
+        """Rows with classes; in a stream, with classes that were announced."""
         chunk = valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
         if streamed is not None:
             streamed.check_classes(chunk.targets)
@@ -207,7 +209,7 @@ class Classes:
         )
 
     def _check_pairs(self, estimator: Any, labels: NDArray[np.intp], costs: Array) -> None:
-        """Refuse what a pair of classes does not allow."""
+        """Refuse parameters that are impossible with some pair of classes."""
         totals = np.bincount(labels, costs)
         if self.check_pair is not None:
             for one, other in combinations(totals[totals > 0].tolist(), 2):
@@ -219,7 +221,7 @@ class Values:
     """Numbers, learned by one machine; rows stand for each other together with them."""
 
     formulation: Callable[[Any, float], Formulation]  #: of an estimator and the targets' spread
-    n_groups = 1
+    least_groups = 1
     takes_targets = True
     joint = True
     chunk_of = staticmethod(with_values)
@@ -232,7 +234,7 @@ class Values:
     ) -> Learner:
         scale = TargetScale.of(y, weights) if self.joint else None
         _check_costs(cost_of(estimator), weights)
-        rows = TargetRows(X, y, weights, cost_of(estimator))
+        rows = Rows.of_targets(X, y, weights, cost_of(estimator))
         return Learner(rows, self._formulation(estimator, scale), scale)
 
     def fitted(
@@ -255,7 +257,10 @@ class Values:
         return valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:
-        _check_some_row(tally, what)
+        if not tally.present:
+            raise ValueError(
+                f"{what} has no row of non-zero sample_weight: at least one is needed."
+            )
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
         _check_costs(cost_of(estimator), weights)
@@ -268,7 +273,13 @@ class Values:
         spec: KernelSpec,
         fitted: bool = False,
     ) -> GatheredLearner:
-        return _one_machine(estimator, counts, self._formulation(estimator, scale), spec)
+        formulation = self._formulation(estimator, scale)
+
+        def assemble(X: Any, given: NDArray, trained: TrainedMachines) -> Fitted:
+            return _fitted_machine(X, trained, spec, formulation)
+
+        machine = OneMachine(int(counts.counts.sum()), cost_of(estimator))
+        return GatheredLearner(machine, formulation, assemble)
 
     def _formulation(self, estimator: Any, scale: TargetScale | None) -> Formulation:
         return self.formulation(estimator, 1.0 if scale is None else scale.spread)
@@ -276,7 +287,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Support(Values):
-    """Where the rows are: as ``Values``, without targets."""
+    """The region that has most rows: as ``Values``, without targets."""
 
     takes_targets = False
     joint = False
@@ -286,37 +297,22 @@ class Support(Values):
         return np.ones(X.shape[0])
 
 
-def _check_some_row(tally: Tally, what: str) -> None:
-    if not tally.present:
-        raise ValueError(f"{what} has no row of non-zero sample_weight: at least one is needed.")
-
-
-def _one_machine(
-    estimator: Any, counts: ClassCounts, formulation: Formulation, spec: KernelSpec
-) -> GatheredLearner:
-    def assemble(X: Any, given: NDArray, trained: TrainedMachines) -> Fitted:
-        return _fitted_machine(X, trained, spec, formulation)
-
-    every = EveryRow(int(counts.counts.sum()), cost_of(estimator))
-    return GatheredLearner([every], formulation, assemble)
-
-
 def _fitted_machine(
     X: Any, trained: TrainedMachines, spec: KernelSpec, formulation: Formulation
 ) -> Fitted:
-    """The only machine as fitted attributes; of a regression that C holds back, with a warning."""
+    """The fitted attributes of one machine; warns where C is too small for a regression."""
     if isinstance(formulation, Tube) and trained.only is not None:
         warn_of_targets(trained.only, formulation)
     return fitted_machine(X, trained, spec)
 
 
 def cost_of(estimator: Any) -> float:
-    """C; the forms that have nu in its place are free of its scale."""
+    """C; or 1 with nu in its place, as the solution does not depend on the scale of costs."""
     return float(getattr(estimator, "C", 1.0))
 
 
 def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
-    """Write the classes and their weights; C times these is returned."""
+    """Set ``classes_`` and ``class_weight_``; return C times these weights."""
     estimator.classes_ = counts.classes
     estimator.class_weight_ = class_weights(estimator.class_weight, counts.classes, counts.counts)
     with np.errstate(over="ignore"):
@@ -324,6 +320,6 @@ def set_classes(estimator: Any, counts: ClassCounts) -> NDArray[np.float64]:
 
 
 def _check_costs(costs: Array | float, weights: Array) -> None:
-    """Refuse costs of rows whose sums are not numbers."""
+    """Refuse costs whose sum overflows."""
     with np.errstate(over="ignore"):
         total_of_costs(costs * weights)

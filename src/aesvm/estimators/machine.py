@@ -1,4 +1,4 @@
-"""KernelMachine: what every estimator of the family does with rows, in memory and in streams."""
+"""KernelMachine: the methods that all estimators have in common, but predictions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.certificate.certificate import Certificate
-from aesvm.estimators.compression import check_compress, compressed
+from aesvm.estimators.conversion import check_compress, compressed, to_sklearn
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
 from aesvm.estimators.parameters import check_span, check_unchanged
-from aesvm.estimators.renamed import GAP, OBJECTIVE
 from aesvm.estimators.streams import (
-    advanced,
     available_for_streams,
-    begun,
     check_streams,
+    extended,
+    new_stream,
     streamed_from,
     takes_source,
 )
@@ -45,7 +44,7 @@ from aesvm.out_of_core.source import readable_again
 from aesvm.out_of_core.training import StreamedModel, check_not_exact
 from aesvm.representative_set import RepresentativeSet
 
-#: Of every estimator of the family.
+#: Constraints of the parameters that all estimators have.
 MACHINE_CONSTRAINTS: dict[str, Any] = {
     **REDUCTION_CONSTRAINTS,
     "refine": [StrOptions({"auto", "exact"}), Interval(Integral, 0, None, closed="left")],
@@ -58,6 +57,24 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
     "device": "no_validation",  # check_name says which there are
     **STREAM_CONSTRAINTS,
 }
+
+
+@fit_method
+def fit_rows(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    shared: SharedWork | None = None,
+) -> Any:
+    """Fit an estimator to rows in memory.
+
+    ``shared``: work in common with other fits to these very rows, of estimators of this class.
+    """
+    forget(estimator)
+    fit_in_memory(estimator, estimator._learns, X, y, sample_weight, shared)
+    estimator._stream_ = None
+    return estimator
 
 
 class KernelMachine:
@@ -74,9 +91,7 @@ class KernelMachine:
     n_seen_: int
     _trained_on_: dict[str, Any]  # see TrainedOn
     _stream_: StreamedModel | None  # None where the model is of rows in memory
-    _shared: SharedWork  # of a search over parameters, while it fits
 
-    @fit_method
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -95,9 +110,7 @@ class KernelMachine:
         -------
         self : object
         """
-        fit_in_memory(self, self._learns, X, y, sample_weight, getattr(self, "_shared", None))
-        self._stream_ = None
-        return self
+        return fit_rows(self, X, y, sample_weight)
 
     @available_for_streams
     def partial_fit(
@@ -129,7 +142,7 @@ class KernelMachine:
         return self._take_in(X, y, sample_weight)
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any, classes: NDArray | None = None) -> Self:
-        """Some more rows of a stream; ``classes``: all that there will be."""
+        """Take in some more rows of a stream; ``classes``: all that will come."""
         check_not_exact(self.refine)
         check_span(self)
         before: StreamedModel | None = getattr(self, "_stream_", None)
@@ -141,14 +154,14 @@ class KernelMachine:
             )
         if before is None:
             forget(self)
-            before = StreamedModel(begun(self, self.hull_tol), classes)
+            before = StreamedModel(new_stream(self, self.hull_tol), classes)
         with fitting(self) as (run, progress):
             validate = partial(self._learns.chunk, self, before)
-            stream = advanced(self, before.stream, X, y, sample_weight, validate, run, progress)
+            stream = extended(self, before.stream, X, y, sample_weight, validate, run, progress)
             now = replace(before, stream=stream)
             if X is None:
                 self._learns.check_enough(stream.tally, "the stream")
-            if now.is_due(self._learns.n_groups) or (X is None and not now.is_final):
+            if now.is_due(self._learns.least_groups) or (X is None and not now.is_final):
                 with suppress(InfeasibleError) if X is not None else nullcontext():
                     now = train_on_stream(self, self._learns, now, run, progress)
         self.n_seen_ = stream.n_rows
@@ -157,7 +170,7 @@ class KernelMachine:
 
     @takes_source
     def fit_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Self:
-        """Take in all chunks of a source, as a stream of its own.
+        """Train on all chunks of a source.
 
         Parameters
         ----------
@@ -206,8 +219,8 @@ class KernelMachine:
         return self
 
     certificate_ = property(certificate)
-    gap_, objective_ = GAP, OBJECTIVE
     save = save
+    to_sklearn = to_sklearn
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
         """Rows, classes and weights of a stream's set: see ``RepresentativeSet.select``."""
@@ -237,7 +250,7 @@ class KernelMachine:
         Returns
         -------
         certificate : Certificate
-            It takes the place of ``certificate_``.
+            It replaces ``certificate_``.
 
         Examples
         --------
@@ -263,30 +276,30 @@ class KernelMachine:
     ) -> Self:
         """The model on fewer of its support vectors, to be kept and to predict faster.
 
-        Vectors are chosen one after the other, each the one whose span with those before comes
-        nearest to the model. Coefficients and offset on them are those whose decision values at
-        all support vectors change least; with ``tol`` the model is projected onto their span, and
-        keeps its offset unless it finds outliers. Pairs of classes share vectors.
+        Vectors are chosen one by one. Each is the one whose span with the vectors before is
+        nearest to the model. Their coefficients and offset change decision values at all support
+        vectors least; with ``tol`` the model is projected onto their span, and keeps its offset
+        unless it finds outliers. Pairs of classes have vectors in common.
 
         Parameters
         ----------
         n_vectors : int, default=None
             The most support vectors that are kept.
         tol : float, default=None
-            Keep as many as it takes that no decision value changes by more than this, times
-            ``sqrt(k(x, x))``; fewer where ``n_vectors`` says so. One of the two must be given.
+            The most that a decision value may change, times ``sqrt(k(x, x))``: as many vectors are
+            kept as that needs, but no more than ``n_vectors``. One of the two must be given.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Rows to measure changes on. Where outliers are to be found, give rows like those of
-            training: the offset is then such that as many of them are outliers as before.
+            Rows to measure changes on. Of a one-class SVM, pass rows like the training rows: the
+            offset is then set so that as many of them are outliers as before.
         **others : dict
             Refused: as few vectors as training had by ``max_vectors`` are ``n_vectors`` here.
 
         Returns
         -------
         model : object
-            A fitted estimator of the same class; this one stays as it is. Its ``compression_`` says
-            how far decision values can have changed, and have. Its certificate lacks the
-            objective: ``certify`` computes it.
+            A fitted estimator of the same class; this one is not changed. Its ``compression_`` has
+            bounds on the changes of decision values, and those measured on X. Its certificate lacks
+            the objective: ``certify`` computes it.
 
         Examples
         --------
@@ -320,7 +333,7 @@ class KernelMachine:
         Returns
         -------
         certificate : Certificate
-            It takes the place of ``certificate_``.
+            It replaces ``certificate_``.
 
         Examples
         --------

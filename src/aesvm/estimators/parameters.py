@@ -1,4 +1,4 @@
-"""An estimator's parameters as values, and as what a model rests on."""
+"""Parameters of an estimator as settings of its parts; and checks of how they are passed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from aesvm.machines.training import SolverOptions
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.sets.derive import ReductionSettings
 
-#: Parameters that a model and its certificate rest on, of any estimator of the family.
-_RESTS_ON = (
+#: Parameters that a model and its certificate depend on; an estimator has some of them.
+_DEPENDS_ON = (
     "kernel",
     "degree",
     "coef0",
@@ -33,23 +33,23 @@ _RESTS_ON = (
 )
 
 
-#: What to do instead of passing a parameter that others have.
+#: What the error says of parameters that scikit-learn's estimators have and ours do not.
 _INSTEAD = {
     "probability": "CalibratedClassifierCV(model, ensemble=False) of sklearn.calibration, fitted "
     "in its place, has predict_proba",
     "random_state": "fits are deterministic and do not depend on a seed, leave it out",
 }
 
-#: What a number that is given by position is taken to be meant for.
+#: Parameters that a number passed by position is likely meant for.
 _NUMBERS_FIRST = ("C", "nu", "hull_tol")
 
-#: Iterations, and bytes, that compiled code can count: whoever asks for more means no limit.
+#: The largest number of iterations, and of bytes, that compiled code can count.
 _MOST = 2**60
 
 
 def kernel_spec(estimator: Any, gamma: float) -> KernelSpec:
     device = getattr(estimator, "device", "cpu")
-    check_kernel(estimator.kernel, device)  # rather than say what to install for it, in vain
+    check_kernel(estimator.kernel, device)  # first: another device may not help
     return KernelSpec(estimator.kernel, gamma, estimator.degree, float(estimator.coef0), device)
 
 
@@ -122,12 +122,12 @@ def cache_bytes(estimator: Any) -> int:
 
 
 def trained_with(estimator: Any) -> dict[str, Any]:
-    """The parameters that a certificate rests on, to be kept with the model."""
-    return {name: getattr(estimator, name) for name in _RESTS_ON if hasattr(estimator, name)}
+    """The parameters that a certificate depends on, to be kept with the model."""
+    return {name: getattr(estimator, name) for name in _DEPENDS_ON if hasattr(estimator, name)}
 
 
 def check_unchanged(estimator: Any, before: dict[str, Any]) -> None:
-    """Refuse to certify a model whose parameters are no longer those it was trained with."""
+    """Refuse to certify a model whose parameters were changed after training."""
     for name, value in before.items():
         now = getattr(estimator, name)
         if now is not value and now != value:
@@ -138,7 +138,7 @@ def check_unchanged(estimator: Any, before: dict[str, Any]) -> None:
 
 
 def by_name(init: Callable) -> Any:
-    """Decorate an ``__init__`` whose parameters are keywords: say what would do instead."""
+    """Decorate an ``__init__`` of keywords: errors of wrong calls say what to pass instead."""
     known = [name for name in inspect.signature(init).parameters if name != "self"]
 
     @functools.wraps(init)
@@ -150,7 +150,7 @@ def by_name(init: Callable) -> Any:
 
 
 def _check_call(kind: type, values: tuple, parameters: Iterable[str], known: Sequence[str]) -> None:
-    """Refuse parameters by position, and those that an estimator does not have."""
+    """Refuse parameters by position, and unknown ones."""
     name = kind.__name__
     if values:
         meant = _meant_by(values[0], known)
@@ -167,7 +167,7 @@ def _check_call(kind: type, values: tuple, parameters: Iterable[str], known: Seq
 
 
 def _meant_by(value: Any, known: Sequence[str]) -> str | None:
-    """The parameter that a value given by position is likely to be for."""
+    """The parameter that a value passed by position is likely meant for."""
     if isinstance(value, str):
         return "kernel" if "kernel" in known else None
     is_number = isinstance(value, Real) and not isinstance(value, bool)
@@ -177,10 +177,10 @@ def _meant_by(value: Any, known: Sequence[str]) -> str | None:
 def with_parameters_of(
     other: type, without: tuple[str, ...] = ()
 ) -> Callable[[Callable], Callable]:
-    """Decorate an ``__init__`` with parameters of its own and ``**others``: name those as well.
+    """Decorate an ``__init__`` that ends in ``**others``: it takes the parameters of ``other`` too.
 
-    scikit-learn reads the parameters of an estimator from the signature. Those of ``other`` are set
-    as it would set them, with its defaults, but for those that are left out.
+    They have the same defaults; those in ``without`` are left out. scikit-learn reads the
+    parameters of an estimator from its signature, which names them all.
     """
     others = {
         name: parameter

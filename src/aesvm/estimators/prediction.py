@@ -1,9 +1,10 @@
-"""Predictions from the fitted attributes of SVC and SVR."""
+"""Predictions from the fitted attributes of SVC and SVR, of rows in memory and chunk by chunk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,16 +13,31 @@ from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.parameters import kernel_spec
-from aesvm.estimators.stream_prediction import predict_stream
-from aesvm.estimators.twins import to_sklearn
 from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.gpu.arrays import like_input
 from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel
+from aesvm.out_of_core.source import check_chunk, check_source
+
+#: Methods that ``predict_stream`` can call on each chunk.
+_METHODS = ("predict", "decision_function", "score_samples")
+
+
+def model_of(estimator: Any) -> Any:
+    """The model of a fitted estimator, as a value."""
+    check_is_fitted(estimator)
+    return estimator._model()
+
+
+def ask(estimator: Any, method: str, X: Any) -> Any:
+    """Call a method of a fitted estimator's model on some rows."""
+    model = model_of(estimator)
+    rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
+    return like_input(getattr(model, method)(rows, estimator.n_jobs), X, model.spec.device)
 
 
 def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """The share of rows whose class is predicted right; of a regression, R².
+    """The fraction of rows whose class is predicted right; of a regression, R².
 
     Parameters
     ----------
@@ -36,6 +52,69 @@ def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     mixin = ClassifierMixin if is_classifier(estimator) else RegressorMixin
     # scikit-learn compares labels on the host
     return mixin.score(estimator, *from_gpu(estimator, X, y, sample_weight))
+
+
+def predict_stream(
+    estimator: Any, source: Iterable[tuple[Any, Any, Any]], method: str = "predict"
+) -> Iterator[NDArray]:
+    """Predict the rows of a source chunk by chunk, with no more than a chunk in memory.
+
+    Parameters
+    ----------
+    source : iterable of (X, y, sample_weight)
+        Chunks of rows, as ``fit_stream`` takes them; y and sample_weight are ignored. The readers
+        of ``aesvm.io`` are such sources. It is read once, chunk by chunk as the iterator advances.
+    method : {"predict", "decision_function", "score_samples"}, default="predict"
+        The method to call on each chunk; the estimator must have it.
+
+    Returns
+    -------
+    predictions : iterator of ndarray
+        One for each chunk that has rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AESVC
+    >>> X, y = make_moons(1000, noise=0.1, random_state=0)
+    >>> model = AESVC(gamma=1.0).fit(X, y)
+    >>> chunks = [(X[at : at + 400], None, None) for at in (0, 400, 800)]
+    >>> [len(labels) for labels in model.predict_stream(chunks)]
+    [400, 400, 200]
+    """
+    check_is_fitted(estimator)
+    check_source(source)
+    if method not in _METHODS or not hasattr(estimator, method):
+        known = [name for name in _METHODS if hasattr(estimator, name)]
+        raise ValueError(
+            f"method={method!r}: {type(estimator).__name__} has {', '.join(map(repr, known))}."
+        )
+    names = getattr(source, "feature_names", None)
+    if names is not None and hasattr(estimator, "feature_names_in_"):
+        expected = estimator.feature_names_in_.tolist()
+        if list(names) != expected:
+            raise ValueError(
+                f"source has the features {list(names)}, and the model was fitted to {expected}: "
+                "they must be the same, in the same order."
+            )
+    return _predictions(source, getattr(estimator, method))
+
+
+def _predictions(source: Iterable, ask: Callable) -> Iterator[NDArray]:
+    n_rows = 0
+    for chunk in source:
+        check_chunk(chunk)
+        if not np.shape(chunk[0])[0]:
+            continue
+        try:
+            with warnings.catch_warnings():  # a chunk need not repeat the names
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
+                found = ask(chunk[0])
+        except ValueError as error:
+            where = f"in the chunk of source that begins at row {n_rows:,}"
+            raise ValueError(f"{error} ({where})") from error
+        n_rows += len(found)
+        yield found
 
 
 class PairwiseClassifier:
@@ -54,6 +133,7 @@ class PairwiseClassifier:
     n_support_: NDArray[np.int32]
     dual_coef_: Any
     intercept_: NDArray[np.float64]
+    tie_order_: NDArray[np.intp] | None = None  #: None: the order of ``classes_``
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Signed distances from the margins, scaled as SVC scales them.
@@ -95,20 +175,17 @@ class PairwiseClassifier:
 
     @property
     def predict_proba(self) -> Any:
-        """Not there: the error says how probabilities are had."""
+        """Raises an AttributeError that names CalibratedClassifierCV."""
         raise _no_probabilities(self, "predict_proba")
 
     @property
     def predict_log_proba(self) -> Any:
-        """Not there: the error says how probabilities are had."""
+        """Raises an AttributeError that names CalibratedClassifierCV."""
         raise _no_probabilities(self, "predict_log_proba")
 
-    def _ask(self, method: str, X: Any) -> Any:
-        return ask(self, method, X)
-
+    _ask = ask
     predict_stream = predict_stream
     score = score
-    to_sklearn = to_sklearn
 
     def _model(self) -> PairwiseModel:
         return PairwiseModel(
@@ -121,7 +198,7 @@ class PairwiseClassifier:
             self.intercept_,
             self.decision_function_shape,
             self.break_ties,
-            getattr(self, "_tie_order_", None),
+            self.tie_order_,
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -147,8 +224,8 @@ class MachineEstimator:
         """Weights of the features, with the linear kernel."""
         return _read_only(self, lambda: self.dual_coef_ @ self.support_vectors_)
 
+    _ask = ask
     predict_stream = predict_stream
-    to_sklearn = to_sklearn
 
     def _model(self) -> MachineModel:
         return MachineModel(
@@ -159,40 +236,11 @@ class MachineEstimator:
             self.intercept_,
         )
 
-    def _ask(self, method: str, X: Any) -> Any:
-        return ask(self, method, X)
-
-    def _values(self, X: ArrayLike) -> NDArray[np.float64]:
-        return self._ask("decision_function", X)
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "support_")
 
     def __sklearn_tags__(self) -> Any:
         return with_kernel_tags(self, super().__sklearn_tags__())  # type: ignore[misc]
-
-
-def model_of(estimator: Any) -> Any:
-    """What a fitted estimator predicts with."""
-    check_is_fitted(estimator)
-    return estimator._model()
-
-
-class EvaluatedRows(NamedTuple):
-    """Rows whose decision values a search has computed for many models together."""
-
-    X: Any  #: the rows as they will be given to predict
-    model: Any  #: the estimator's, with its decision values there
-
-
-def ask(estimator: Any, method: str, X: Any) -> Any:
-    """What a method of a fitted estimator's model gives for some rows."""
-    for rows in getattr(estimator, "_evaluated_rows", ()):
-        if rows.X is X:
-            return getattr(rows.model, method)(X, estimator.n_jobs)
-    model = model_of(estimator)
-    rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
-    return like_input(getattr(model, method)(rows, estimator.n_jobs), X, model.spec.device)
 
 
 def with_kernel_tags(estimator: Any, tags: Any) -> Any:
@@ -203,7 +251,7 @@ def with_kernel_tags(estimator: Any, tags: Any) -> Any:
 
 
 def _no_probabilities(estimator: Any, method: str) -> AttributeError:
-    """What is said of a method that is not there, so that ``hasattr`` is False."""
+    """The error of a method that is not there, so that ``hasattr`` is False."""
     name = type(estimator).__name__
     here = name.removeprefix("Dask")  # calibration knows rows in memory alone
     return AttributeError(

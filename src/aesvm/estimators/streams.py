@@ -1,4 +1,4 @@
-"""Rows that come in chunks: what ``partial_fit`` and ``fit_stream`` of estimators share."""
+"""Rows that come in chunks: the common part of ``partial_fit`` and ``fit_stream``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.estimators.chunks import ChunkOf
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
-from aesvm.estimators.validation import from_gpu, rows_of_chunk, validated_rows
+from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
 from aesvm.out_of_core.reducer import RowReducer
-from aesvm.out_of_core.source import Chunk, Validate, check_source
+from aesvm.out_of_core.source import Validate, check_source
 from aesvm.out_of_core.spans import SET_BYTES
 from aesvm.out_of_core.stream import (
     ReduceOf,
@@ -30,7 +29,7 @@ from aesvm.out_of_core.stream import (
 )
 from aesvm.runtime.progress import Progress
 
-#: Parameters that a stream cannot change.
+#: Parameters that must stay the same throughout a stream.
 _KERNEL = ("kernel", "gamma", "degree", "coef0")
 
 
@@ -42,7 +41,7 @@ class NotAStreamError(ValueError, AttributeError):
 
 
 class available_for_streams:  # noqa: N801 (a decorator)
-    """Decorate ``partial_fit``: it is there where a stream is possible, and all or nothing."""
+    """Decorate ``partial_fit``: as ``fit_method``, and absent where no stream is possible."""
 
     def __init__(self, method: Callable) -> None:
         self.method = fit_method(method)
@@ -56,7 +55,7 @@ class available_for_streams:  # noqa: N801 (a decorator)
 
 
 def takes_source(method: Callable) -> Any:
-    """Decorate a method of a source: it is all or nothing, and rows in its place are refused."""
+    """Decorate a method of a source: as ``fit_method``, and rows in its place are refused."""
     fit = fit_method(method)
     name = method.__name__
 
@@ -73,7 +72,7 @@ def takes_source(method: Callable) -> Any:
 
 
 def _check_can_stream(estimator: Any) -> None:
-    """Refuse what needs all rows at once."""
+    """Refuse parameters that need all rows at once."""
     if estimator.kernel == "precomputed":
         raise NotAStreamError(
             'kernel="precomputed" is the kernel matrix of all rows, and a stream never has all: '
@@ -96,21 +95,12 @@ def check_streams(estimator: Any, source: Any) -> None:
         )
 
 
-def valid_chunk(
-    chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool
-) -> Chunk:
-    """Valid rows of a stream, with what ``chunk_of`` makes of their targets."""
-    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
-    rows = rows_of_chunk(estimator, X, first=first)
-    return chunk_of(rows, y, sample_weight, type(estimator).__name__)
-
-
-def begun(
+def new_stream(
     estimator: Any, hull_tol: float, gamma: float | None = None, passes: bool = False
 ) -> Stream:
-    """A stream without rows; ``gamma`` where the parameter is not the number itself.
+    """A stream without rows; ``gamma``: its value, where the parameter is a string.
 
-    ``passes``: whether passes over all rows follow, so that little need be held of them.
+    ``passes``: whether passes over all rows follow, so that few rows need be held.
     """
     if gamma is None:  # where it is no number, the kernel has none
         gamma = 1.0 if isinstance(estimator.gamma, str) else float(estimator.gamma)
@@ -134,7 +124,7 @@ def _reduce_of(estimator: Any, stream: Stream, run: Callable, progress: Progress
     return reduce_of
 
 
-def advanced(
+def extended(
     estimator: Any,
     stream: Stream,
     X: Any,
@@ -144,7 +134,7 @@ def advanced(
     run: Callable,
     progress: Progress,
 ) -> Stream:
-    """A stream with some more rows, or without any with those of its buffer reduced."""
+    """A stream with some more rows; without X, with the rows of its buffer reduced."""
     stream.check_kernel({name: getattr(estimator, name) for name in _KERNEL})
     stream = stream.with_settings(
         estimator.hull_tol, bytes_of(estimator.memory_budget), estimator.on_overflow == "loosen"
@@ -169,13 +159,13 @@ def streamed_from(
     progress: Progress,
     passes: bool = False,
 ) -> Stream:
-    """A stream of all rows of a source; ``passes`` as ``begun`` has it."""
+    """A stream of all rows of a source; ``passes`` as in ``new_stream``."""
 
     def rows(X: Any, first: bool) -> Any:
         return validated_rows(estimator, from_gpu(estimator, X)[0], reset=first)
 
     gamma = gamma_of_source(estimator.gamma, estimator.kernel, source, rows, progress)
-    stream = begun(estimator, hull_tol, gamma, passes)
+    stream = new_stream(estimator, hull_tol, gamma, passes)
     reduce_of = _reduce_of(estimator, stream, run, progress)
     scaled = estimator.gamma == "scale" and has_gamma(estimator.kernel)
     stream = take_all(stream, source, validate, reduce_of, progress, scaled)

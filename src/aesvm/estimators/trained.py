@@ -20,9 +20,8 @@ from aesvm.bases.training import SpanTraining, train_in_span
 from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
-from aesvm.estimators.feature_scales import warn_of_scales
+from aesvm.estimators.fit_warnings import warn_of_gap, warn_of_scales, warn_of_solver
 from aesvm.estimators.fitting import fitting, set_fitted
-from aesvm.estimators.gap_warnings import warn_of_gap
 from aesvm.estimators.learning import Learner, Learning
 from aesvm.estimators.parameters import (
     check_span,
@@ -39,7 +38,7 @@ from aesvm.gpu.devices import open_device
 from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import fit
 from aesvm.machines.fit import Work, facts_of, train_exact, train_in_rounds
-from aesvm.machines.fitted import Fitted, warn_of_solver
+from aesvm.machines.fitted import Fitted
 from aesvm.machines.plan import Exact, Rounds, Span, plan
 from aesvm.machines.results import Terms
 from aesvm.machines.sharing import SharedWork

@@ -1,10 +1,14 @@
-"""Input checked: rows, targets, weights; and the constraints of parameters that several share."""
+"""Checks of input: rows, targets and weights, class weights, chunks of a stream.
+
+Also the constraints of parameters that several estimators share.
+"""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import inf
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -20,9 +24,9 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, validate_da
 
 from aesvm.gpu.arrays import to_host
 from aesvm.kernels import KERNELS
-from aesvm.out_of_core.source import reader_of
+from aesvm.out_of_core.source import Chunk, reader_of
 
-#: Of an estimator with a kernel.
+#: Constraints of the parameters of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, list] = {
     "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
     "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
@@ -36,7 +40,7 @@ KERNEL_CONSTRAINTS: dict[str, list] = {
     "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
 }
 
-#: Of one that reduces rows.
+#: Constraints of an estimator that reduces rows.
 REDUCTION_CONSTRAINTS: dict[str, list] = {
     **KERNEL_CONSTRAINTS,
     "hull_tol": [Interval(Real, 0.0, None, closed="left")],
@@ -45,23 +49,27 @@ REDUCTION_CONSTRAINTS: dict[str, list] = {
     "partition": [StrOptions({"distance", "sequence"})],
 }
 
-#: Of one that takes rows in chunks.
+#: Constraints of an estimator that takes rows in chunks.
 STREAM_CONSTRAINTS: dict[str, list] = {
     "memory_budget": [Interval(Integral, 1, None, closed="left"), str, None],
     "on_overflow": [StrOptions({"raise", "loosen"})],
 }
 
-#: Weights that come to more are refused: sums over the rows must stay finite.
+#: Weights with a larger sum are refused: sums over the rows must stay finite.
 _LARGEST_WEIGHT = 1e290
 
 #: Targets that are larger are refused: sums of their squares must stay finite.
 _LARGEST_TARGET = 1e140
 
-#: What errors begin with that are about a value that is no number.
+#: How errors about values that are not numbers begin.
 _NO_NUMBERS = ("could not convert", "float() argument", "The DType")
 
-#: Columns that a message names; it counts the others.
+#: The most columns that a message names; it counts the others.
 _MOST_NAMED = 5
+
+#: Makes a chunk of valid rows, unchecked y and weights, and the name of the estimator. It is a
+#: function at the top of a module: workers of a cluster get its name.
+ChunkOf = Callable[[Any, Any, Any, str], Chunk]
 
 _ROWS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
 
@@ -96,14 +104,14 @@ def from_gpu(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -
 
 
 def rows_of_chunk(estimator: Any, X: Any, *, first: bool) -> Any:
-    """Rows of a stream, as ``validated_rows`` has them; a chunk need not repeat the names."""
+    """``validated_rows`` of a chunk, which need not repeat the names of columns."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         return validated_rows(estimator, X, reset=first)
 
 
 def rows_in_place(X: Any) -> Any:
-    """The same where there is no estimator: of rows on a worker."""
+    """``validated_rows`` without an estimator: of rows on a worker."""
     try:
         return _canonical(check_array(X, accept_sparse="csr", input_name="X", **_ROWS))
     except (TypeError, ValueError) as error:
@@ -111,7 +119,7 @@ def rows_in_place(X: Any) -> Any:
 
 
 def _with_columns(error: Exception, X: Any) -> Exception:
-    """An error about the values of X, with the names of the columns that have them."""
+    """An error about values of X, with the names of their columns."""
     message = str(error)
     no_numbers = message.startswith(_NO_NUMBERS)
     if not no_numbers and "contains NaN" not in message and "contains infinity" not in message:
@@ -139,7 +147,7 @@ def _columns(X: Any) -> Iterator[tuple[Any, NDArray]]:
 
 
 def _at_fault(values: NDArray, no_numbers: bool) -> bool:
-    """Whether a column has values that are no numbers; or else missing or infinite ones."""
+    """Whether a column has values that are not numbers, or else missing or infinite ones."""
     if values.dtype.kind in "biu":
         return False
     if values.dtype.kind in "mM":
@@ -150,7 +158,7 @@ def _at_fault(values: NDArray, no_numbers: bool) -> bool:
 
 
 def _fault_of(value: Any) -> bool | None:
-    """Whether a value is no number; False of a missing or infinite one, and None of others."""
+    """True of a value that is not a number, False of a missing or infinite one, else None."""
     if _is_missing(value):
         return False
     try:
@@ -175,7 +183,7 @@ def _canonical(X: Any) -> Any:
 
 
 def _check_csr(X: Any) -> None:
-    """Refuse a matrix whose arrays do not fit each other: SciPy does not look at them."""
+    """Refuse a matrix whose arrays do not fit together, which SciPy does not check."""
     ends, indices = X.indptr, X.indices
     sound = len(ends) == X.shape[0] + 1 and ends[0] == 0 and ends[-1] <= len(indices)
     if not sound or (np.diff(ends) < 0).any():
@@ -189,13 +197,13 @@ def _check_csr(X: Any) -> None:
 
 
 def check_given(y: Any, name: str, what: str) -> None:
-    """Refuse that there is no y; ``name``: of the estimator that cannot do without."""
+    """Refuse a missing y; ``name``: of the estimator; ``what``: what to pass."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None: pass {what}.")
 
 
 def valid_values(y: Any, X: Any, name: str) -> NDArray[np.float64]:
-    """The number of each row; ``name``: of the estimator that cannot do without."""
+    """The target of each row, a number; ``name``: of the estimator."""
     check_given(y, name, "the values to predict")
     try:
         y = np.asarray(_check_y(y, y_numeric=True, estimator=name), dtype=np.float64)
@@ -215,7 +223,7 @@ def valid_values(y: Any, X: Any, name: str) -> NDArray[np.float64]:
 
 
 def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
-    """The class of each row; ``name`` as in ``valid_values``."""
+    """The class of each row; ``name``: of the estimator."""
     check_given(y, name, "the classes")
     _check_not_masked(y, "y")
     check_consistent_length(X, y)
@@ -230,7 +238,7 @@ def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
 
 
 def check_labels(labels: NDArray, name: str) -> None:
-    """Refuse labels that are missing, or of kinds that have no order; ``name`` has them."""
+    """Refuse missing labels, and labels without an order; ``name``: of the argument."""
     try:
         missing = _missing(labels)
         if labels.dtype.kind == "O" and not len(missing):
@@ -248,7 +256,7 @@ def check_labels(labels: NDArray, name: str) -> None:
 
 
 def _missing(labels: NDArray) -> NDArray[np.intp]:
-    """The places of labels that are missing."""
+    """Positions of missing labels."""
     if labels.dtype.kind in "fmM":
         return np.flatnonzero(labels != labels)
     if labels.dtype.kind != "O" or not any(map(_is_missing, set(labels.tolist()))):
@@ -263,7 +271,7 @@ def _is_missing(label: Any) -> bool:
 def valid_weights(
     sample_weight: Any, X: Any, *, all_may_be_zero: bool = False
 ) -> NDArray[np.float64]:
-    """The weight of each row, as an array of its own where it comes from outside."""
+    """The weight of each row; a copy where all may be zero, as in a chunk of a stream."""
     if np.asarray(sample_weight).dtype.kind == "c":
         raise ValueError("sample_weight has complex numbers: weights must be real.")
     weights = _check_sample_weight(
@@ -287,7 +295,7 @@ def valid_weights(
 def check_two_classes(
     classes: NDArray, labels: NDArray[np.intp], weights: NDArray[np.float64]
 ) -> None:
-    """Refuse rows that are not of at least two classes; ``labels`` are classes by number."""
+    """Refuse rows of fewer than two classes; ``labels`` are classes by number."""
     present = np.unique(labels[weights > 0])
     if len(present) < 2:
         where = "" if len(classes) < 2 else " among the rows of non-zero sample_weight"
@@ -295,3 +303,85 @@ def check_two_classes(
             f"y has {len(present)} class{where} ({classes[present].tolist()}): "
             "classification needs at least two classes."
         )
+
+
+def class_weights(
+    given: dict[Any, float] | str | None, classes: NDArray, counts: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Factors of C by class, from SVC's ``class_weight``.
+
+    Parameters
+    ----------
+    given : dict, "balanced" or None
+        Classes that a dict does not name have 1.
+    classes : ndarray of shape (n_classes,)
+    counts : ndarray of shape (n_classes,)
+        Rows of each class; zero counts as one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.estimators.validation import class_weights
+    >>> class_weights("balanced", np.array(["no", "yes"]), np.array([30, 10]))
+    array([0.66666667, 2.        ])
+    """
+    if given is None:
+        return np.ones(len(classes))
+    if not isinstance(given, dict):
+        rows = np.maximum(counts, 1)
+        return rows.sum() / (len(classes) * rows)
+    known = classes.tolist()
+    unknown = [label for label in given if label not in known]
+    if unknown and not all(label in given for label in known):
+        raise ValueError(
+            f"class_weight={given} has weights for {unknown}, which are not "
+            f"among the classes of y: use {known}."
+        )
+    wrong = {
+        label: weight
+        for label, weight in given.items()
+        if not isinstance(weight, Real) or not 0 <= float(weight) < inf
+    }
+    if wrong:
+        raise ValueError(f"class_weight has {wrong}: weights must be finite, non-negative numbers.")
+    return np.array([float(given.get(label, 1.0)) for label in known])
+
+
+def valid_chunk(
+    chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool
+) -> Chunk:
+    """A chunk of valid rows of a stream, made by ``chunk_of``."""
+    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
+    rows = rows_of_chunk(estimator, X, first=first)
+    return chunk_of(rows, y, sample_weight, type(estimator).__name__)
+
+
+def with_classes(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+    """Rows that must have classes."""
+    classes = valid_classes(y, rows, name)
+    return Chunk(rows, classes, _weights(rows, sample_weight), groups=classes)
+
+
+def with_or_without_classes(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+    """Rows that may have classes; without, all are of class zero."""
+    classes = _one_group(rows) if y is None else valid_classes(y, rows, name)
+    return Chunk(rows, classes, _weights(rows, sample_weight), groups=classes)
+
+
+def with_values(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+    """Rows that must have numbers, and stand for each other together with them."""
+    values, weights = valid_values(y, rows, name), _weights(rows, sample_weight)
+    return Chunk(rows, values, weights, _one_group(rows), joint=True)
+
+
+def without_targets(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+    """Rows alone; y is ignored."""
+    return Chunk(rows, np.ones(rows.shape[0]), _weights(rows, sample_weight), _one_group(rows))
+
+
+def _weights(rows: Any, sample_weight: Any) -> NDArray[np.float64]:
+    return valid_weights(sample_weight, rows, all_may_be_zero=True)
+
+
+def _one_group(rows: Any) -> NDArray[np.int8]:
+    return np.zeros(rows.shape[0], dtype=np.int8)

@@ -126,10 +126,9 @@ def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
     dual = np.ascontiguousarray(as_array(model.dual_coef_).T)
     every = np.arange(len(dual))
     machines = _Machines(every, model.n_support_, sign * dual, -sign * model.intercept_)
-    ties = getattr(model, "_tie_order_", None)
-    if ties is not None:  # as the file had them that the model was read from
-        labels = [labels[c] for c in ties]
-        machines = machines.with_classes(ties)
+    if is_classifier and model.tie_order_ is not None:  # as in the file it was read from
+        labels = [labels[c] for c in model.tie_order_]
+        machines = machines.with_classes(model.tie_order_)
     lines.append(" ".join(["rho", *map(_digits, machines.rho)]))
     if is_classifier:
         lines.append(" ".join(["label", *map(str, labels)]))
@@ -410,7 +409,7 @@ def _estimator(
             "classes_": np.sort(labels),
             "class_weight_": np.ones(len(labels)),
             "n_iter_": np.zeros(n_machines, dtype=np.int32),
-            "_tie_order_": np.argsort(np.argsort(labels)),
+            "tie_order_": np.argsort(np.argsort(labels)),
         }
     vars(estimator).update(attributes)
     check_model(estimator)

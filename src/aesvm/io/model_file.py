@@ -164,9 +164,9 @@ def check_model(estimator: Any) -> None:
         and int(n_support.sum()) == len(support),
         "numbers that are finite": all(np.isfinite(one).all() for one in numbers),
     }
-    ties = getattr(estimator, "_tie_order_", None)
+    ties = getattr(estimator, "tie_order_", None)
     if ties is not None:
-        wanted["_tie_order_"] = np.array_equal(np.sort(ties), np.arange(n_classes))
+        wanted["tie_order_"] = np.array_equal(np.sort(ties), np.arange(n_classes))
     if matrix and len(support):
         wanted["support_"] &= 0 <= support.min() <= support.max() < estimator.n_features_in_
     if hasattr(estimator, "_trained_on_"):

@@ -20,11 +20,12 @@ from aesvm.kernels.joint import HullKernel
 from aesvm.machines import pilots, small_pairs
 from aesvm.machines.certifying import certified
 from aesvm.machines.memory import RowsInMemory
+from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.plan import Exact, Facts, Rounds
 from aesvm.machines.problem import Expansion, Problem
 from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import Policy
-from aesvm.machines.rows import ClassRows, Rows
+from aesvm.machines.rows import Rows, by_class
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import (
     SolverOptions,
@@ -183,8 +184,10 @@ def _trained(
     trainer = work.trainer(plan, aim_at_gap)
     reduced = first.derived.reduced
     small, problems = None, data.problems(rows, weights)
-    if data.n_machines >= small_pairs.FEWEST_PAIRS and not reduced and isinstance(data, ClassRows):
-        classes, cache = data.by_class(rows, weights), int(options.cache_size * 1e6)
+    many, pairs = data.n_machines >= small_pairs.FEWEST_PAIRS, data.selections
+    if many and not reduced and isinstance(pairs, ClassPairs):
+        classes = by_class(pairs, rows, data.given[rows], weights[rows])
+        cache = int(options.cache_size * 1e6)
         small = small_pairs.SmallPairs(classes, kernel, work.formulation, cache)
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)
@@ -213,10 +216,8 @@ def _trained(
     with shared.timed("solve"):
         sizes = total, _largest_squared(data.groups[rows])
         trained = train_machines(problems, sizes, kernel, train, trainer, small)
-    if small is None:
-        shared.spent["kernel_values"] += sum(trainer.n_values)
-    else:
-        shared.spent["kernel_values"] = np.nan  # small pairs do not count theirs
+    # small pairs do not count theirs
+    shared.count("kernel_values", sum(trainer.n_values) if small is None else None)
     shared.spent["rows_solved"] += len(trained.solved)
     return first, trained._replace(history=trainer.history.steps())
 

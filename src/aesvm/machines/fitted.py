@@ -1,4 +1,4 @@
-"""Trained machines put together: the fitted attributes of SVC and SVR, as a value."""
+"""The fitted attributes of SVC and SVR, made of trained machines."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from aesvm.certificate.certificate import Certificate
 from aesvm.kernels import KernelSpec
 from aesvm.machines import one_vs_one
 from aesvm.machines.problem import Expansion
 from aesvm.machines.results import TrainedMachines
-from aesvm.runtime.warn import warn
 
 
 class Fitted(NamedTuple):
@@ -69,51 +66,3 @@ def _fitted(
         kkt_violation=trained.kkt_violation,
         fit_status=int(not trained.converged.all()),
     )
-
-
-def warn_of_solver(
-    fitted: Fitted, certificate: Certificate, tol: float, max_iter: int, remedy: str
-) -> None:
-    """Say where a machine did not converge; ``remedy``: what makes that easier."""
-    if not fitted.fit_status:
-        return
-    if np.isnan(fitted.kkt_violation).any():
-        warn(
-            "A solve in the span of few vectors ended before it had converged: certificate_ says "
-            "how near the model is.",
-            ConvergenceWarning,
-        )
-        return
-    at_limit = max_iter != -1 and np.max(fitted.n_iter) >= max_iter
-    gap = certificate.relative_gap
-    if certificate.n_vectors is not None:
-        message = (
-            "The solver stopped before it converged, in the span of "
-            f"{certificate.n_vectors:,} vectors: scale the data, or {remedy}."
-        )
-    elif certificate.negligible:
-        message = (
-            "The objective is zero to within rounding, and so may be the exact SVM's: there may be "
-            f"nothing to learn. Scale the data, or {remedy}."
-        )
-    elif at_limit and not fitted.kkt_violation.max() <= tol:
-        message = (
-            f"The solver stopped at max_iter={max_iter}, before tol={tol:g} was reached "
-            f"(KKT violation {fitted.kkt_violation.max():.3g}): raise max_iter or tol, scale the "
-            f"data, or {remedy}."
-        )
-    elif fitted.kkt_violation.max() <= tol and gap is not None:
-        message = (
-            f"The solver reached tol={tol:g}, but the relative duality gap is only known to be at "
-            f'most {gap:.3g}; refine="exact" aims at 1e-3. '
-            f"{f'Raise max_iter={max_iter}, scale' if at_limit else 'Scale'} the data, or {remedy}."
-        )
-    else:
-        message = (
-            f"Rounding errors keep the solver from tol={tol:g}: it stopped making progress at a "
-            f"KKT violation of {fitted.kkt_violation.max():.3g}. Raise tol, scale the data, or "
-            f"{remedy}."
-        )
-    if not fitted.n_support.sum():
-        message += " The model has no support vectors: it predicts a constant."
-    warn(message, ConvergenceWarning)

@@ -9,7 +9,7 @@ as in scikit-learn, signs are turned round: positive is the second class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import sqrt
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels.csr import narrowed
-from aesvm.machines.problem import Expansion, Problem
+from aesvm.machines.problem import Expansion
 from aesvm.machines.results import Terms
 from aesvm.runtime.cached import cached_property
 
@@ -44,7 +44,7 @@ class ClassPair(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassPairs(Sequence[ClassPair]):
-    """Every pair of classes, each made when it is asked for.
+    """The rows of every pair of classes, each made when it is asked for: ``rows.Selections``.
 
     Examples
     --------
@@ -74,6 +74,27 @@ class ClassPairs(Sequence[ClassPair]):
     def places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The first and the second class of every pair, by number."""
         return pair_classes(len(self.classes))
+
+    def labels(self, given: NDArray) -> NDArray[np.intp]:
+        """Classes by number."""
+        return np.searchsorted(self.classes, given)
+
+    def members(self, given: NDArray, numbers: Iterable[int]) -> Iterator[NDArray[np.intp]]:
+        """Positions of the rows of some pairs, ascending; ``given``: the classes of all rows."""
+        labels = self.labels(given)
+        order = np.argsort(labels, kind="stable")  # once: comparing for every pair takes far longer
+        ends = np.cumsum(np.bincount(labels, minlength=len(self.classes)))
+        of_class = np.split(order, ends[:-1])
+        first, second = self.places
+        for number in numbers:
+            yield np.sort(np.concatenate([of_class[first[number]], of_class[second[number]]]))
+
+    def squared_sizes(self, given: NDArray) -> float:
+        """The squared numbers of rows of all pairs, added up."""
+        sizes = np.bincount(self.labels(given), minlength=len(self.classes)).astype(float)
+        sizes = sizes[sizes > 0]
+        squares = float(sizes @ sizes)
+        return (len(sizes) - 2) * squares + float(sizes.sum()) ** 2 if len(sizes) > 1 else 0.0
 
 
 def pair_classes(n_classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -110,46 +131,6 @@ class Layout(NamedTuple):
     n_support: NDArray[np.int32]
     dual_coef: NDArray[np.float64]
     intercept: NDArray[np.float64]
-
-
-def pairs_of_classes(
-    rows: NDArray[np.intp],
-    labels: NDArray[np.intp],
-    weights: NDArray[np.float64],
-    costs: NDArray[np.float64],
-    only: NDArray[np.intp] | None = None,
-) -> Iterator[Problem]:
-    """The problem of every pair of classes.
-
-    Parameters
-    ----------
-    rows : ndarray
-        Distinct training rows, ascending.
-    labels, weights : ndarray
-        Class of each of them, by number, and its weight.
-    costs : ndarray of shape (n_classes,)
-        C times the class weight.
-    only : ndarray, default=None
-        The numbers of the pairs that are wanted, ascending; None for all.
-    """
-    order = np.argsort(labels, kind="stable")
-    ends = np.cumsum(np.bincount(labels, minlength=len(costs)))
-    members = np.split(order, ends[:-1])
-    first, second = pair_classes(len(costs))
-    for number in range(len(first)) if only is None else only.tolist():
-        i, j = first[number], second[number]
-        both = np.sort(np.concatenate([members[i], members[j]]))
-        own = labels[both]
-        signs = np.where(own == i, 1.0, -1.0)
-        yield Problem(rows[both], signs, own, weights[both], costs[own])
-
-
-def squared_sizes(labels: NDArray[np.intp], n_classes: int) -> float:
-    """The squared sizes of all pairs of classes together: what they compare in effort."""
-    sizes = np.bincount(labels, minlength=n_classes).astype(float)
-    sizes = sizes[sizes > 0]
-    squares = float(sizes @ sizes)
-    return (len(sizes) - 2) * squares + float(sizes.sum()) ** 2 if len(sizes) > 1 else 0.0
 
 
 def assemble(labels: NDArray[np.intp], trained: list[Expansion]) -> Layout:

@@ -16,7 +16,10 @@ from aesvm.solver.state import Solution
 
 
 class RowSelection(Protocol):
-    """Which rows belong to a machine, told by the targets that all rows were given with."""
+    """Which rows belong to a machine, and what it learns of them; see ``rows.Selections``.
+
+    ``given``: the classes or targets of rows.
+    """
 
     @property
     def n_rows(self) -> int:

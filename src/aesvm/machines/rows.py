@@ -1,8 +1,8 @@
-"""Valid rows in memory, and which machines they are to train."""
+"""Rows in memory, and which of them belong to which machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -10,94 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array
-from aesvm.machines.one_vs_one import pairs_of_classes, squared_sizes
-from aesvm.machines.problem import Problem
+from aesvm.machines.one_vs_one import ClassPairs
+from aesvm.machines.problem import Problem, RowSelection
 from aesvm.machines.small_pairs import ClassMembers
 
 
-class Rows(Protocol):
-    """Rows of one or several machines."""
+class Selections(Protocol):
+    """The rows of every machine of an estimator: a ``RowSelection`` for each."""
 
-    @property
-    def X(self) -> Any:  # noqa: N802
-        """The rows."""
+    def __len__(self) -> int: ...
 
-    @property
-    def weights(self) -> Array:
-        """Of each row."""
+    def __getitem__(self, number: int) -> RowSelection: ...
 
-    @property
-    def groups(self) -> NDArray[np.intp]:
-        """Rows of different groups never stand for each other."""
+    def __iter__(self) -> Iterator[RowSelection]: ...
 
-    @property
-    def n_machines(self) -> int:
-        """How many machines there are."""
+    def members(self, given: NDArray, numbers: Iterable[int]) -> Iterator[NDArray[np.intp]]:
+        """Positions of the rows of some machines, ascending; ``given``: targets of all rows."""
 
-    def problems(
-        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
-    ) -> Iterator[Problem]:
-        """The problem of each machine, or only of those of some numbers.
-
-        They are of some rows, ascending, with weights of all.
-        """
-
-    def effort(self, rows: NDArray[np.intp]) -> float:
-        """The squared numbers of rows of all machines, of some rows."""
-
-
-@dataclass(frozen=True)
-class ClassRows:
-    """Rows of several classes: a machine for every pair of them."""
-
-    X: Any
-    groups: NDArray[np.intp]  #: class of each row, by number
-    weights: Array
-    costs: Array  #: by class: C times the class weight
-
-    @property
-    def n_machines(self) -> int:
-        return len(self.costs) * (len(self.costs) - 1) // 2
-
-    def problems(
-        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
-    ) -> Iterator[Problem]:
-        return pairs_of_classes(rows, self.groups[rows], weights[rows], self.costs, only)
-
-    def by_class(self, rows: NDArray[np.intp], weights: Array) -> ClassMembers:
-        """Some rows, with weights of all, as ``SmallPairs`` wants them."""
-        own = rows[np.argsort(self.groups[rows], kind="stable")]
-        labels = self.groups[own]
-        ends = np.cumsum(np.bincount(labels, minlength=len(self.costs)))
-        return ClassMembers(own, ends, self.costs[labels] * weights[own])
-
-    def effort(self, rows: NDArray[np.intp]) -> float:
-        return squared_sizes(self.groups[rows], len(self.costs))
-
-
-@dataclass(frozen=True)
-class TargetRows:
-    """Rows with targets: one machine."""
-
-    X: Any
-    targets: Array
-    weights: Array
-    cost: float  #: C
-    n_machines = 1
-
-    @property
-    def groups(self) -> NDArray[np.intp]:
-        return np.zeros(len(self.targets), dtype=np.intp)
-
-    def problems(
-        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
-    ) -> Iterator[Problem]:
-        groups = np.zeros(len(rows), dtype=np.intp)
-        costs = np.full(len(rows), self.cost)
-        yield Problem(rows, self.targets[rows], groups, weights[rows], costs)
-
-    def effort(self, rows: NDArray[np.intp]) -> float:
-        return float(len(rows)) ** 2
+    def squared_sizes(self, given: NDArray) -> float:
+        """The squared numbers of rows of all machines, added up."""
 
 
 class EveryRow(NamedTuple):
@@ -114,3 +45,92 @@ class EveryRow(NamedTuple):
 
     def costs_of(self, given: NDArray) -> Array:
         return np.full(len(given), self.cost)
+
+
+@dataclass(frozen=True)
+class OneMachine(Sequence[EveryRow]):
+    """The only machine of an estimator, which has every row: ``Selections``."""
+
+    n_rows: int
+    cost: float  #: C
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, number: Any) -> Any:
+        return (EveryRow(self.n_rows, self.cost),)[number]
+
+    def members(self, given: NDArray, numbers: Iterable[int]) -> Iterator[NDArray[np.intp]]:
+        return (np.arange(len(given)) for _ in numbers)
+
+    def squared_sizes(self, given: NDArray) -> float:
+        return float(len(given)) ** 2
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Valid rows, and the machines that they are to train."""
+
+    X: Any
+    given: NDArray  #: the class or the target of each row
+    groups: NDArray[np.intp]  #: rows of different groups never stand for each other
+    weights: Array
+    selections: Selections
+
+    @classmethod
+    def of_classes(
+        cls, X: Any, labels: NDArray[np.intp], weights: Array, costs: NDArray[np.float64]
+    ) -> Rows:
+        """Rows of several classes: a machine for every pair of them.
+
+        ``labels``: the class of each row, by number; ``costs``: C times the weight of each class.
+        """
+        counts = np.bincount(labels, minlength=len(costs))
+        return cls(X, labels, labels, weights, ClassPairs(np.arange(len(costs)), counts, costs))
+
+    @classmethod
+    def of_targets(cls, X: Any, targets: Array, weights: Array, cost: float) -> Rows:
+        """Rows with targets: one machine; ``cost``: C."""
+        groups = np.zeros(len(targets), dtype=np.intp)
+        return cls(X, targets, groups, weights, OneMachine(len(targets), cost))
+
+    @property
+    def n_machines(self) -> int:
+        return len(self.selections)
+
+    def problems(
+        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
+    ) -> Iterator[Problem]:
+        """The problem of each machine, or only of those with some numbers.
+
+        They are of some rows, ascending; ``weights`` are those of all rows.
+        """
+        numbers = range(self.n_machines) if only is None else only.tolist()
+        for number, at in zip(
+            numbers, self.selections.members(self.given[rows], numbers), strict=True
+        ):
+            selection, own = self.selections[number], rows[at]
+            given = self.given[own]
+            yield Problem(
+                own,
+                selection.targets_of(given),
+                self.groups[own],
+                weights[own],
+                selection.costs_of(given),
+            )
+
+    def effort(self, rows: NDArray[np.intp]) -> float:
+        """The squared numbers of rows of all machines, of some rows."""
+        return self.selections.squared_sizes(self.given[rows])
+
+
+def by_class(
+    pairs: ClassPairs, rows: NDArray[np.intp], given: NDArray, weights: Array
+) -> ClassMembers:
+    """Rows class by class, as ``SmallPairs`` needs them; ``given``: the class of each."""
+    labels = pairs.labels(given)
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels, minlength=len(pairs.classes)))
+    with np.errstate(over="ignore"):
+        bounds = pairs.costs[labels] * weights
+    return ClassMembers(rows[order], ends, bounds[order])

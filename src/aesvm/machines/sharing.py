@@ -1,4 +1,4 @@
-"""Work that fits to the same rows have in common: a search over parameters makes many of these.
+"""Work that fits to the same rows have in common, such as the fits of a search over parameters.
 
     for all of them            the distinct rows
     for one kernel             the kernel matrix; representative sets; variables made ready for
@@ -7,9 +7,9 @@
 
 Each is kept under what it depends on. What depends on a kernel is kept until a fit has another one.
 
-A solution is a start for the next: all its multipliers times one factor, by which those at a bound
-stay at it. Sums over kernel values are then known too, times that factor. It also says which
-variables are likely to stay where they are: those are left out until the others are solved for.
+A solution is a start for the next: all its multipliers times one factor, so that those at a bound
+stay at it. Sums over kernel values are then known too, times that factor. Variables at a bound are
+likely to stay there: they are left out until the others are solved for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from aesvm.solver.state import Known, PreparedVariables, Solution
 
 Value = TypeVar("Value")
 
-#: A multiplier that comes this close to a bound, as a share of it, is put on the bound.
+#: A multiplier this close to a bound, relative to the bound, is put on it.
 _AT_BOUND = 1e-12
 
 
@@ -44,9 +44,9 @@ class SharedWork:
 
     Attributes
     ----------
-    spent : dict of str to float
+    spent : dict of str to float or None
         Seconds by what they were spent on ("partition", "sets", "solve"), ``"kernel_values"`` that
-        were computed, and ``"rows_solved"``.
+        were computed, and ``"rows_solved"``; None where they were not counted.
 
     Examples
     --------
@@ -58,29 +58,29 @@ class SharedWork:
 
     def __init__(self, in_search: bool = False) -> None:
         self.in_search = in_search
-        self.spent: dict[str, float] = defaultdict(float)
+        self.spent: dict[str, Any] = defaultdict(float)
         self.forget()
 
     def forget(self) -> None:
-        """Keep nothing of the fits before: they were cut short."""
+        """Drop all that fits have kept, as after one that was cut short."""
         self._of_rows: dict[Hashable, Any] = {}
         self._kernel: Hashable = None
         self._of_kernel: dict[Hashable, Any] = {}
 
     def of_rows(self, what: Hashable, compute: Callable[[], Value]) -> Value:
-        """Something that depends on the rows, and on what its name says."""
+        """A value that depends on the rows and on its name; computed once."""
         if what not in self._of_rows:
             self._of_rows[what] = compute()
         return self._of_rows[what]
 
     def kernel(self, key: Hashable, make: Callable[[], TrainingKernel]) -> TrainingKernel:
-        """The kernel matrix of a fit; another ``key`` than the last makes another one."""
+        """The kernel matrix of a fit: the last one, if its ``key`` was the same."""
         if key != self._kernel:
             self._kernel, self._of_kernel = key, {}
         return self.of_kernel("kernel", make)
 
     def of_kernel(self, what: Hashable, compute: Callable[[], Value]) -> Value:
-        """Something that depends on the kernel of the fit, and on what its name says."""
+        """A value that depends on the kernel of the fit and on its name; computed once."""
         if what not in self._of_kernel:
             self._of_kernel[what] = compute()
         return self._of_kernel[what]
@@ -97,7 +97,12 @@ class SharedWork:
         try:
             yield
         finally:
-            self.spent[what] += time.perf_counter() - started
+            self.count(what, time.perf_counter() - started)
+
+    def count(self, what: str, amount: float | None) -> None:
+        """Add to what was spent; with an amount of None, the sum is not known either."""
+        total = self.spent[what]
+        self.spent[what] = None if amount is None or total is None else total + amount
 
 
 class Start(NamedTuple):
@@ -108,7 +113,7 @@ class Start(NamedTuple):
 
 
 class _Solved(NamedTuple):
-    """A solution, and what it is one of."""
+    """A solution, with the kernel matrix, rows and signs of its dual."""
 
     kernel: KernelMatrix
     rows: NDArray[np.intp]
@@ -140,14 +145,14 @@ class Starts:
     ) -> PreparedVariables:
         """The variables of machine ``number`` made ready for a solve, as for the last one."""
         last = self._solved.get(number)
-        groups = variables.constraints
+        constraints = variables.constraints
         if last is not None and last.prepared is not None and last.kernel is kernel:
-            same_groups = groups is None or np.array_equal(
-                groups[last.prepared.order], last.prepared.groups
+            same = constraints is None or np.array_equal(
+                constraints[last.prepared.order], last.prepared.groups
             )
-            if np.array_equal(last.rows, rows) and same_groups:
+            if same and np.array_equal(last.rows, rows):
                 return last.prepared
-        return PreparedVariables.of(kernel, rows, groups)
+        return PreparedVariables.of(kernel, rows, constraints)
 
     def find(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables

@@ -15,8 +15,8 @@ from sklearn.pipeline import Pipeline
 
 from aesvm.estimators.machine import KernelMachine
 
-#: Parameters of the SVM that its kernel matrix depends on, the precision of its values included:
-#: the same as in the key that ``estimators.trained`` has the kernel kept under.
+#: Parameters of the SVM that its kernel matrix depends on, with the precision of its values: the
+#: key under which ``estimators.trained`` keeps the kernel.
 _OF_KERNEL = ("kernel", "gamma", "degree", "coef0", "tol")
 
 
@@ -25,11 +25,11 @@ class Chain(NamedTuple):
 
     numbers: list[int]  #: among all candidates
     params: list[dict[str, Any]]
-    rows: int  #: chains with the same number are fitted to the same rows
+    rows: int  #: the same number in chains that are fitted to the same rows
 
 
 def chains_of(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Chain]:
-    """Every candidate in a chain; those of other estimators than ours in one of their own.
+    """Put candidates into chains; a candidate of another package is alone in its chain.
 
     Examples
     --------
@@ -69,12 +69,13 @@ def chains_of(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Chai
 
 
 def svm_of(estimator: Any, params: dict[str, Any]) -> tuple[str, Any]:
-    """The prefix of the parameters' names of the SVM, and the SVM with its own ones set.
+    """The prefix of the names of the SVM's parameters, and the SVM with these parameters.
 
-    None where there is none of ours that is fitted to rows in memory: the estimator itself, or the
-    last step of a pipeline. Nor where the one or the other has a ``fit`` of its own, which may do
-    other things with rows than work is shared for; nor where a pipeline has callbacks, which are
-    to see its fit.
+    The SVM is the estimator itself, or the last step of a pipeline. It is None
+
+    - where that is no estimator of this package that is fitted to rows in memory;
+    - where the SVM or the pipeline overrides ``fit``, which may do anything with the rows;
+    - where a pipeline has callbacks, which must see its fit.
     """
     prefix, svm = "", estimator
     if isinstance(estimator, Pipeline):
@@ -97,7 +98,7 @@ def svm_of(estimator: Any, params: dict[str, Any]) -> tuple[str, Any]:
 
 
 def _own_params(params: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """The parameters of the SVM itself, by its own names."""
+    """The parameters of the SVM itself, without the prefix."""
     below = {
         name.removeprefix(prefix): value
         for name, value in params.items()
@@ -107,13 +108,13 @@ def _own_params(params: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _cost(svm: Any) -> float:
-    """C, by which a chain is ordered."""
+    """C, by which candidates in a chain are ordered."""
     cost = getattr(svm, "C", 0.0)
     return float(cost) if isinstance(cost, Real) else 0.0
 
 
 def _key(values: dict[str, Any]) -> Hashable:
-    """Equal for equal values; of what cannot be hashed, for the same object."""
+    """A key that is equal for equal values; unhashable values are equal if they are identical."""
     return tuple((name, _hashable(value)) for name, value in sorted(values.items()))
 
 

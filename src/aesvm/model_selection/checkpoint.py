@@ -26,7 +26,7 @@ except ImportError:  # Windows: files are merged there too, but not under a lock
 #: What the file begins with, and its version.
 _FORMAT, _VERSION = "aesvm search", 1
 
-#: What is said of a part of a search that has changed.
+#: How an error names a part of a search that has changed.
 _PARTS = {
     "estimator": "another estimator",
     "X": "another X",
@@ -36,10 +36,10 @@ _PARTS = {
     "options": "another return_train_score or error_score",
 }
 
-#: Of parameters that have changed, as many are named.
+#: The most changed parameters that an error names.
 _NAMED = 3
 
-#: What every result has, as a number, and what it may have of each score.
+#: Numbers that every result has, and the scores that it may have.
 _NUMBERS, _SCORES = ("fit_time", "score_time", "n_test_samples"), ("test_scores", "train_scores")
 
 #: Parameters that results do not depend on.
@@ -54,7 +54,7 @@ class Checkpoint:
     path : str or os.PathLike
         Of the file; where there is one, its results are read.
     search : dict of str to str
-        What the search is of: each part by a digest, see ``parts_of``.
+        Digests of the parts of the search, from ``parts_of``.
     """
 
     def __init__(self, path: str | os.PathLike, search: dict[str, str]) -> None:
@@ -76,9 +76,9 @@ class Checkpoint:
         self.n_read = len(self.results)  #: results that were in the file
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The result of a candidate on a fold, where there is one; a fit that failed has none.
+        """The result of a candidate on a fold, or None; also None of a fit that failed.
 
-        What it failed of, such as too little memory, may have passed.
+        The cause, such as too little memory, may have passed.
         """
         result = self.results.get(key)
         return None if result is None or result["fit_error"] is not None else result
@@ -145,7 +145,7 @@ class Checkpoint:
 
 
 def parts_of(estimator: Any, **parts: Any) -> dict[str, str]:
-    """What a search is of, each part by a digest, and each parameter of the estimator."""
+    """Digests of the parts of a search, and of each parameter of its estimator."""
     params = {
         name: value
         for name, value in estimator.get_params().items()
@@ -159,14 +159,14 @@ def parts_of(estimator: Any, **parts: Any) -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value, with estimators in it by their classes: their parameters are told one by one."""
+    """A value with estimators replaced by their classes: parameters have digests of their own."""
     if hasattr(value, "get_params"):
         return type(value)
     return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _is_result(one: Any) -> bool:
-    """Whether it has what results are made of."""
+    """Whether a value read from a file is a result of a fit."""
     if not isinstance(one, dict) or not isinstance(one.get("fit_error", 0), (str, type(None))):
         return False
     scores = [one[name] for name in _SCORES if name in one]
@@ -177,7 +177,8 @@ def _is_result(one: Any) -> bool:
         return False
     texts = [text for pair in warned for text in (pair if isinstance(pair, list) else [None, None])]
     return (
-        all(isinstance(number, (int, float)) for number in [*numbers, *spent.values()])
+        all(isinstance(number, (int, float)) for number in numbers)
+        and all(isinstance(number, (int, float, type(None))) for number in spent.values())
         and all(isinstance(text, str) for text in texts)
         and len(texts) == 2 * len(warned)
     )
@@ -185,7 +186,7 @@ def _is_result(one: Any) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process alone, among those that write results there."""
+    """Lock a folder against other processes that write results there."""
     with ExitStack() as stack:
         if fcntl is not None:
             with suppress(OSError):  # a folder or a file system without locks

@@ -1,4 +1,4 @@
-"""Decision values of many models at the same rows, computed together.
+"""Decision values of many models at the same rows, computed together, and kept to be scored.
 
 The models of a chain have one kernel, and most of their support vectors in common: kernel values
 of the rows with all of these are computed once.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,16 @@ from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel, support_columns
 from aesvm.runtime.threads import Threads, one_blas_thread
 
-#: Most bytes that the values of all models may take; with more, each predicts by itself.
+#: Methods of estimators that are made of predictions.
+_OF_PREDICTIONS = ("predict", "decision_function", "score_samples", "score")
+
+#: The most bytes that the values of all models may take; beyond, each predicts by itself.
 _MOST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
 class EvaluatedPairs(PairwiseModel):
-    """A classifier that holds its decision values at some rows, and is asked for these alone."""
+    """A classifier that holds its decision values at some rows, and predicts these alone."""
 
     values: NDArray[np.float64] | None = None  #: of every pair of classes
 
@@ -37,13 +41,46 @@ class EvaluatedPairs(PairwiseModel):
 
 @dataclass(frozen=True)
 class EvaluatedMachine(MachineModel):
-    """A machine that holds its decision values at some rows, and is asked for these alone."""
+    """A machine that holds its decision values at some rows, and predicts these alone."""
 
     values: NDArray[np.float64] | None = None
 
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         assert self.values is not None
-        return self.values.copy()  # whoever scores may change what he is given
+        return self.values.copy()  # a scorer may change what it is given
+
+
+class EvaluatedSVM:
+    """Takes the place of a fitted SVM while it is scored: it knows decision values at some rows.
+
+    Its predictions there are made of these; all else is that of the SVM.
+
+    Parameters
+    ----------
+    svm : estimator
+        Fitted.
+
+    Attributes
+    ----------
+    evaluated : list of (X, model)
+        The very objects that predictions will be asked for, and models with decision values there.
+    """
+
+    def __init__(self, svm: Any) -> None:
+        self.svm = svm
+        self.evaluated: list[tuple[Any, EvaluatedPairs | EvaluatedMachine]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_PREDICTIONS and hasattr(self.svm, name):
+            return MethodType(getattr(type(self.svm), name), self)
+        return getattr(self.svm, name)
+
+    def _ask(self, method: str, X: Any) -> Any:
+        """What all methods of predictions call."""
+        for rows, model in self.evaluated:
+            if rows is X:
+                return getattr(model, method)(X, self.svm.n_jobs)
+        return self.svm._ask(method, X)
 
 
 def with_decision_values(
@@ -65,13 +102,13 @@ def with_decision_values(
     n_outputs = len(first.intercept)
     if X.shape[0] * len(models) * n_outputs * 8 > _MOST_BYTES:
         return None
-    groups = np.zeros(rows.shape[0], dtype=np.intp)
+    classes = np.zeros(rows.shape[0], dtype=np.intp)
     used = np.zeros(rows.shape[0], dtype=bool)
     for model in models:
-        groups[model.support] = model.groups
+        classes[model.support] = model.groups
         used[model.support] = True
     union = np.flatnonzero(used)
-    union = union[np.argsort(groups[union], kind="stable")]
+    union = union[np.argsort(classes[union], kind="stable")]
     place = np.zeros(len(used), dtype=np.intp)
     place[union] = np.arange(len(union))
     coefs = []
@@ -81,8 +118,8 @@ def with_decision_values(
         own[place[model.support]] = dual.T
         coefs.append(own)
     width = coefs[0].shape[1]
-    n_groups = first.shares.shape[1]
-    edges = np.r_[0, np.cumsum(np.bincount(groups[union], minlength=n_groups))]
+    n_classes = first.shares.shape[1]
+    edges = np.r_[0, np.cumsum(np.bincount(classes[union], minlength=n_classes))]
     vectors = rows if first.spec.kernel == "precomputed" else rows[union]
 
     def combine(sums: NDArray[np.float64]) -> NDArray[np.float64]:

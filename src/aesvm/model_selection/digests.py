@@ -1,9 +1,9 @@
-"""Digests of what a search is of, the same in every process: functions by what they do.
+"""Digests of the parts of a search, the same in every process.
 
-Values are told by their pickles, as ``joblib.hash`` has it. Functions and classes are pickled by
-their names, which stay as they are when a body is edited: here they are told by their code, its
-constants, defaults and closures, and by whatever global names the code speaks of. Those of
-libraries, which do not change between two runs, are told by their names.
+Values are digested by their pickles, as in ``joblib.hash``. A pickle of a function or class has its
+name alone, which stays the same when its body is edited. So functions and classes are digested by
+their code, constants, defaults and closures, and by the global names that the code mentions. Those
+of libraries do not change between two runs: their names are enough.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from joblib.hashing import NumpyHasher
 
-#: What a class has beside what its author wrote.
+#: Attributes of a class that its author did not write.
 _NOT_WRITTEN = {
     "__abstractmethods__",
     "__annotate_func__",
@@ -34,7 +34,7 @@ _NOT_WRITTEN = {
     "_abc_impl",
 }
 
-#: Types of values that are what they are pickled as.
+#: Types whose pickles have no functions or classes.
 _PLAIN = {bool, bytes, dict, float, int, list, str, tuple, type(None)}
 
 #: Where libraries are.
@@ -48,7 +48,7 @@ _LIBRARIES = [
 
 
 def digest_of(name: str, *values: Any) -> str:
-    """A digest of what the name says.
+    """A digest of some values; ``name``: what an error calls them.
 
     Examples
     --------
@@ -62,18 +62,18 @@ def digest_of(name: str, *values: Any) -> str:
     met = _Met()
     try:
         found = [met.digest(values)]
-        for one in met.objects:  # which grows: what these speak of is met on the way
+        for one in met.objects:  # which grows, by the functions that these mention
             found += met.described(one)
     except Exception as error:
         raise ValueError(
-            f"resume needs what a search is of to be told from another, and {name} holds something "
-            f"that cannot be pickled ({error})."
+            f"resume must tell this search from another, and {name} holds something that cannot be "
+            f"pickled ({error})."
         ) from error
     return _sha1(*found)
 
 
 class _Met:
-    """Functions and classes that are met on the way, each told once."""
+    """Functions and classes found in values, each described once."""
 
     def __init__(self) -> None:
         self.objects: list[Any] = []
@@ -89,12 +89,12 @@ class _Met:
         return _Hasher(self).hash(value)
 
     def described(self, one: Any) -> Iterator[str]:
-        """What a function or class consists of."""
+        """The parts of a function or class, digested."""
         if isinstance(one, FunctionType):
             yield _code(one.__code__)
             cells = [_contents(cell) for cell in one.__closure__ or ()]
             yield self.digest((one.__defaults__, one.__kwdefaults__, cells))
-            parts = dict(_spoken_of(one))
+            parts = dict(_mentioned(one))
         else:
             yield self.digest(one.__bases__)
             parts = {name: vars(one)[name] for name in vars(one) if name not in _NOT_WRITTEN}
@@ -131,8 +131,8 @@ class _Hasher(NumpyHasher):
         super().save(obj)
 
 
-def _spoken_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The globals that a function speaks of, and of modules what it speaks of there."""
+def _mentioned(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The globals that a function mentions, and the attributes of modules among them."""
     names = {name for code in _codes(function.__code__) for name in code.co_names}
     for name in names & set(function.__globals__):
         value = function.__globals__[name]
@@ -150,7 +150,7 @@ def _contents(cell: CellType) -> Any:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A code and those within it."""
+    """A code object and those nested in it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
@@ -158,7 +158,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _code(code: CodeType) -> str:
-    """A digest of what code does, wherever it stands."""
+    """A digest of code that does not depend on its place in a file."""
     return _sha1(
         code.co_code,
         getattr(code, "co_exceptiontable", b""),
@@ -179,7 +179,7 @@ def _constant(value: Any) -> str:
 
 
 def _is_written_here(one: Any) -> bool:
-    """Whether a function or class is none of a library that its name stands for."""
+    """Whether a function or class is not that of a library."""
     return "<" in one.__qualname__ or not _is_of_library(one.__module__)
 
 

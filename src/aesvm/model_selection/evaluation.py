@@ -1,7 +1,7 @@
 """The candidates of a chain, fitted and scored on one fold.
 
-What fits to the same rows share (``SharedWork``) is kept by the thread that makes them, until it
-is given a chain of other rows, or the last one.
+A thread keeps the work in common of fits to the same rows (``SharedWork``), until it gets a chain
+of other rows, or has done the last one.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from aesvm.estimators.gap_warnings import FAR, NOTHING
-from aesvm.estimators.prediction import EvaluatedRows, model_of
+from aesvm.estimators.fit_warnings import FAR, NOTHING
+from aesvm.estimators.machine import fit_rows
+from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.chains import Chain, svm_of
-from aesvm.model_selection.decision_values import with_decision_values
+from aesvm.model_selection.decision_values import EvaluatedSVM, with_decision_values
 from aesvm.runtime.warn import kept_warnings, warn
 
-#: What ``SharedWork.spent`` counts, and the names it has in ``cv_results_``.
+#: Names in ``cv_results_`` of the amounts in ``SharedWork.spent``.
 SPENT = {
     "partition": "partition_time",
     "sets": "set_time",
@@ -43,19 +44,19 @@ _last = threading.local()  # the rows that this thread has worked on last, and t
 
 
 @dataclass
-class Ending:
-    """Whether a search has ended before its fits have: threads that go on with them look here."""
+class Interruption:
+    """Tells threads that are still fitting whether their search was interrupted."""
 
-    over: bool = False
+    happened: bool = False
 
     def check(self) -> None:
-        if self.over:
+        if self.happened:
             raise RuntimeError("The search has ended.")
 
 
 @dataclass(frozen=True)
 class Search:
-    """What all fits of a search have in common."""
+    """The settings of a search that all its fits have in common."""
 
     estimator: Any  #: not fitted
     X: Any
@@ -66,14 +67,14 @@ class Search:
     return_train_score: bool
     error_score: Any
     verbose: int
-    key: str  #: of this search alone
-    ending: Ending = field(default_factory=Ending)
+    key: str  #: tells this search from others in the same process
+    interruption: Interruption = field(default_factory=Interruption)
 
     @property
     def scores_predictions(self) -> bool:
-        """Whether scores depend on predictions alone, and whoever scores sees nothing else.
+        """Whether the scorers look at predictions alone.
 
-        Any other function may look at what else an estimator has, and change rows it is given.
+        Any other function may look at the estimator, and change the rows that it is given.
         """
         several = isinstance(self.scorer, _MultimetricScorer)
         scorers = list(self.scorer._scorers.values()) if several else [self.scorer]
@@ -81,7 +82,7 @@ class Search:
 
 
 class Fold(NamedTuple):
-    """Rows to train on, and to score; and for lines that are printed, which fold it is."""
+    """Rows to train on and rows to score; and the number of the fold, for lines of output."""
 
     train: NDArray[np.intp]
     test: NDArray[np.intp]
@@ -97,8 +98,8 @@ class _Part(NamedTuple):
     transformed: Any  #: X as the steps of a pipeline before the SVM make it
 
 
-class _Rows:
-    """The rows of a fold, transformed by the steps before the SVM, and the work that they share."""
+class _FoldRows:
+    """The rows of a fold, transformed by the steps before the SVM, and the work shared by fits."""
 
     def __init__(self, search: Search, fold: Fold, params: dict[str, Any]) -> None:
         estimator = _candidate(search, params)
@@ -118,8 +119,8 @@ class _Rows:
             self.steps = estimator.steps[:-1]
             if self.steps:
                 before = Pipeline(self.steps)
-                # steps may change what they are given, and transform rows that they are fitted to
-                # otherwise than others
+                # steps may change their input, and may transform the rows that they are fitted to
+                # in another way than others
                 self.X_train = before.fit_transform(_fresh(train), y_train)
                 if search.return_train_score:
                     scored_train = before.transform(_fresh(train))
@@ -130,7 +131,7 @@ class _Rows:
 
 
 def _can_share(search: Search, params: dict[str, Any]) -> bool:
-    """Whether a candidate is of the family, and all that ``fit`` is given is for its SVM."""
+    """Whether a candidate ends in an SVM of ours, and all parameters of ``fit`` are for that."""
     prefix, svm = svm_of(search.estimator, params)
     return svm is not None and all(name.startswith(prefix) for name in search.fit_params)
 
@@ -140,10 +141,10 @@ def evaluate(
 ) -> list[dict[str, Any]]:
     """Fit and score the candidates of a chain on a fold.
 
-    Returns what scikit-learn's searches make their results of, for each of the candidates; and in
-    ``"spent"`` what was spent on what, and in ``"warned"`` the warnings of fits: not of those that
-    share nothing. ``n_candidates``: of the search, for lines that are printed. ``is_last``: whether
-    no other chain is expected by this thread.
+    Returns the results of each candidate, in the form that scikit-learn's searches need. Where fits
+    have work in common, ``"spent"`` has what they took, and ``"warned"`` their warnings.
+    ``n_candidates``: of the search, for lines of output. ``is_last``: whether this thread expects
+    no other chain.
     """
     candidates = chain.params
     if not _can_share(search, candidates[0]):
@@ -153,20 +154,20 @@ def evaluate(
     try:
         rows = _rows_of(key, search, fold, candidates[0])
     except Exception:
-        return _alone(search, fold, chain, n_candidates)  # each fails as it would
+        return _alone(search, fold, chain, n_candidates)  # with the errors of each
     results: list[dict[str, Any]] = []
     fitted: list[Any] = []
     for params in candidates:
-        search.ending.check()
+        search.interruption.check()
         rows.shared.spent.clear()
         with kept_warnings() as warned:
             try:
                 fitted.append(_fitted(search, rows, params))
             except Exception:
-                fitted.append(None)  # it is fitted alone below, and fails as it would
+                fitted.append(None)  # it is fitted alone below, which gives its error
         now = time.perf_counter()
-        spent = {name: float(rows.shared.spent[what]) for what, name in SPENT.items()}
-        messages = [  # of candidates, which are not certified, none says how far they are
+        spent = {name: rows.shared.spent[what] for what, name in SPENT.items()}
+        messages = [  # candidates are not certified: a large gap is no news
             (message, category.__name__)
             for message, category in warned
             if not message.startswith((FAR, NOTHING))
@@ -175,12 +176,10 @@ def evaluate(
             {"fit_error": None, "fit_time": now - started, "spent": spent, "warned": messages}
         )
         started = now
-    if search.scores_predictions:
-        with suppress(Exception):  # rows that cannot be predicted are an error of the score
-            _share_values(search, rows, [svm for svm in fitted if svm is not None])
+    scored = _evaluated(search, rows, fitted) if search.scores_predictions else fitted
     shared_time = (time.perf_counter() - started) / len(candidates)
-    for at, (params, svm) in enumerate(zip(candidates, fitted, strict=True)):
-        search.ending.check()
+    for at, (params, svm) in enumerate(zip(candidates, scored, strict=True)):
+        search.interruption.check()
         if svm is None:
             one = Chain(chain.numbers[at : at + 1], [params], chain.rows)
             (results[at],) = _alone(search, fold, one, n_candidates)
@@ -199,14 +198,14 @@ def evaluate(
 
 
 def forget() -> None:
-    """Let go of the rows that this thread has worked on."""
+    """Drop the rows that this thread has worked on."""
     vars(_last).clear()
 
 
-def _rows_of(key: Hashable, search: Search, fold: Fold, params: dict[str, Any]) -> _Rows:
+def _rows_of(key: Hashable, search: Search, fold: Fold, params: dict[str, Any]) -> _FoldRows:
     if getattr(_last, "key", None) != key:
         forget()
-        _last.rows, _last.key = _Rows(search, fold, params), key
+        _last.rows, _last.key = _FoldRows(search, fold, params), key
     return _last.rows
 
 
@@ -218,41 +217,38 @@ def _fresh(X: Any) -> Any:
     return X.copy() if hasattr(X, "copy") else X
 
 
-def _fitted(search: Search, rows: _Rows, params: dict[str, Any]) -> Any:
+def _fitted(search: Search, rows: _FoldRows, params: dict[str, Any]) -> Any:
     """The SVM of a candidate, fitted to transformed rows."""
     estimator = _candidate(search, params)
     svm = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    svm._shared = rows.shared
-    targets = () if rows.y_train is None else (rows.y_train,)
-    try:
-        return svm.fit(rows.X_train, *targets, **rows.fit_params)
-    finally:
-        del svm._shared
+    return fit_rows(svm, rows.X_train, rows.y_train, **rows.fit_params, shared=rows.shared)
 
 
-def _share_values(search: Search, rows: _Rows, fitted: list[Any]) -> None:
-    """Have the SVMs hold their decision values at the rows that are scored."""
-    if not fitted:
-        return
-    models = [model_of(svm) for svm in fitted]
-    trained_on = validated_rows(fitted[0], rows.X_train, reset=False)
-    parts = (rows.train, rows.test) if search.return_train_score else (rows.test,)
-    for part in parts:
-        valid = validated_rows(fitted[0], part.transformed, reset=False)
-        evaluated = with_decision_values(models, trained_on, valid, fitted[0].n_jobs)
-        if evaluated is None:
-            continue
-        for svm, model in zip(fitted, evaluated, strict=True):
-            svm._evaluated_rows = [
-                *getattr(svm, "_evaluated_rows", ()),
-                EvaluatedRows(part.transformed, model),
-            ]
+def _evaluated(search: Search, rows: _FoldRows, fitted: list[Any]) -> list[Any]:
+    """SVMs with their decision values at the rows to score, computed for all of them together.
+
+    None stands for a fit that failed.
+    """
+    found = [None if svm is None else EvaluatedSVM(svm) for svm in fitted]
+    evaluated = [one for one in found if one is not None]
+    if not evaluated:
+        return found
+    with suppress(Exception):  # rows that cannot be predicted are an error of the score
+        svm, models = evaluated[0].svm, [model_of(one.svm) for one in evaluated]
+        trained_on = validated_rows(svm, rows.X_train, reset=False)
+        for part in (rows.train, rows.test) if search.return_train_score else (rows.test,):
+            valid = validated_rows(svm, part.transformed, reset=False)
+            with_values = with_decision_values(models, trained_on, valid, svm.n_jobs)
+            if with_values is not None:
+                for one, model in zip(evaluated, with_values, strict=True):
+                    one.evaluated.append((part.transformed, model))
+    return found
 
 
 class _Transformed(TransformerMixin, BaseEstimator):
-    """Takes the place of steps that have transformed the rows of a fold before."""
+    """Takes the place of the steps before the SVM: returns rows that they have transformed."""
 
-    def __init__(self, rows: _Rows) -> None:
+    def __init__(self, rows: _FoldRows) -> None:
         self.rows = rows
 
     def transform(self, X: Any) -> Any:
@@ -266,7 +262,7 @@ class _Transformed(TransformerMixin, BaseEstimator):
 
 
 def _scores(
-    search: Search, fold: Fold, rows: _Rows, params: dict[str, Any], svm: Any
+    search: Search, fold: Fold, rows: _FoldRows, params: dict[str, Any], svm: Any
 ) -> dict[str, Any]:
     estimator = svm
     if isinstance(search.estimator, Pipeline):
@@ -281,7 +277,7 @@ def _scores(
     found = {}
     for name, (part, numbers) in scored.items():
         given = _check_method_params(search.X, params=search.score_params, indices=numbers)
-        # of rows that whoever scores may change, the next has others
+        # a function that scores may change its rows: it gets copies
         X, y = (part.X, part.y) if search.scores_predictions else map(_fresh, part[:2])
         found[name] = _score(estimator, X, y, search.scorer, given, search.error_score)
     return found
@@ -290,7 +286,7 @@ def _scores(
 def _say(
     search: Search, fold: Fold, which: str, params: dict[str, Any], result: dict[str, Any]
 ) -> None:
-    """A line about a fit, in scikit-learn's form; ``which``: of the candidates."""
+    """Print a line about a fit, in scikit-learn's form; ``which``: of the candidates."""
     if search.verbose < 2:
         return
     where = scores = ""
@@ -318,10 +314,10 @@ def _scores_text(result: dict[str, Any]) -> str:
 
 
 def _alone(search: Search, fold: Fold, chain: Chain, n_candidates: int) -> list[dict[str, Any]]:
-    """Candidates that share nothing, fitted and scored as scikit-learn does it."""
+    """Candidates without work in common, fitted and scored by scikit-learn."""
     results = []
     for number, params in zip(chain.numbers, chain.params, strict=True):
-        search.ending.check()
+        search.interruption.check()
         results.append(
             _fit_and_score(
                 clone(search.estimator),

@@ -1,7 +1,7 @@
 """Grids of parameters: one that centres itself on the data, and the paper's.
 
-gamma of the RBF kernel is the inverse of a squared distance, beyond which rows hardly know of each
-other: distances between rows of the data say which ones matter. C limits what a row can add to a
+gamma of the RBF kernel is the inverse of a squared distance, beyond which kernel values are nearly
+zero: the distances between rows of the data give its range. C limits what a row can add to a
 function whose unit is the spread of the data in kernel space, and of the targets in a regression.
 """
 
@@ -38,7 +38,7 @@ _COSTS, _COSTS_OF_TARGETS = (0.1, 1000.0), (0.1, 100.0)
 #: Squared distances below this, and above its inverse, have no gamma that could be computed with.
 _LEAST = 1e-200
 
-#: nu of a classifier or regression, as shares of the largest possible; and of outliers.
+#: nu of a classifier or regression, as fractions of the largest possible; and of outliers.
 _NUS, _OUTLIERS = (0.05, 0.8), (0.005, 0.2)
 
 

@@ -1,7 +1,7 @@
 """How far a search is, and how long the rest will take.
 
-What a chain of candidates takes is learned from the folds that it is done on; of a chain that is
-done on none, from those of others. So the first fold tells the time of all that follow.
+The time of a chain of candidates is that of the same chain on other folds; before it is done on
+any, the mean of the others. So the first fold tells the time of all that follow.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Pace:
     >>> pace = Pace(["short", "long", "short", "long"])
     >>> pace.done("short", 1.0)
     >>> pace.done("long", 3.0)
-    >>> pace.share, pace.seconds_left
+    >>> pace.fraction_done, pace.seconds_left
     (0.5, 4.0)
     >>> pace.done("short", 1.0)
-    >>> pace.share, pace.seconds_left
+    >>> pace.fraction_done, pace.seconds_left
     (0.625, 3.0)
     """
 
@@ -37,13 +37,13 @@ class Pace:
         self.taken: dict[Hashable, list[float]] = {kind: [] for kind in self.left}
 
     def done(self, kind: Hashable, seconds: float) -> None:
-        """A piece is done, in that time."""
+        """Count a piece that is done."""
         self.left[kind] -= 1
         self.taken[kind].append(seconds)
 
     @property
     def seconds_left(self) -> float:
-        """What the rest is expected to take, of one worker."""
+        """The expected seconds of the rest, with one worker."""
         known = [seconds for each in self.taken.values() for seconds in each]
         usual = sum(known) / len(known) if known else 1.0
         return sum(
@@ -52,8 +52,8 @@ class Pace:
         )
 
     @property
-    def share(self) -> float:
-        """What is done, of the seconds that the whole is expected to take."""
+    def fraction_done(self) -> float:
+        """The fraction of the expected seconds of the whole that are over."""
         done = sum(seconds for each in self.taken.values() for seconds in each)
         rest = self.seconds_left
         return done / (done + rest) if done + rest else 1.0

@@ -24,7 +24,7 @@ from aesvm.model_selection.chains import svm_of
 from aesvm.model_selection.grids import paper_grid, svm_distributions, svm_grid
 from aesvm.model_selection.shared_search import SharedSearch
 
-#: Parameters that every search has beside those of scikit-learn's.
+#: Constraints of the parameters that scikit-learn's searches do not have.
 _CONSTRAINTS: dict[str, list] = {"resume": [str, os.PathLike, None]}
 
 
@@ -60,10 +60,9 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         As for ``GridSearchCV``. Work goes through joblib: chains of candidates with one kernel,
         each on one fold. With ``n_jobs=None`` the estimator's own ``n_jobs`` threads do it.
     resume : str or os.PathLike, default=None
-        A file in which results are kept as they come, and from which a search that was
-        interrupted goes on; fits that failed are tried again. It is never unpickled; one of
-        another search is refused. Functions (a scoring, a kernel) are told by their code: a search
-        with one that was edited is another one.
+        A file that keeps results as they come, from which an interrupted search goes on. Fits
+        that failed are tried again. The file is never unpickled, and that of another search is
+        refused. A search whose functions (a scoring, a kernel) were edited is another search.
 
     Attributes
     ----------
@@ -351,16 +350,16 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
                 )
 
         def at_tolerance(candidates: Iterable[dict[str, Any]], *args: Any, **others: Any) -> Any:
-            """Candidates whose resource is how many times finer than the first they are."""
+            """Evaluate candidates, whose resource is how many times finer they are."""
             finest = self._last_resource(len(ParameterGrid(self.param_grid_)))
             as_trained = []
             for params in candidates:
-                share = params[self.resource] / finest
+                fraction = params[self.resource] / finest
                 ours = [f"{prefix}{name}" for name in ("hull_tol", "refine", "max_vectors")]
                 params = {name: value for name, value in params.items() if name not in ours}
                 svm = self._svm_by_tolerance(params)
-                how = {"hull_tol": svm.hull_tol / share, "refine": svm.refine}
-                if share < 1.0:
+                how = {"hull_tol": svm.hull_tol / fraction, "refine": svm.refine}
+                if fraction < 1.0:
                     how |= {"refine": 0, "max_vectors": None}
                 as_trained.append(params | {f"{prefix}{name}": how[name] for name in how})
             return evaluate_candidates(as_trained, *args, **others)
@@ -401,7 +400,7 @@ def _search_all(owner: Any, candidates: Any, evaluate_candidates: Callable, cont
 
 
 def _named_grid(name: Any, estimator: Any, X: Any, y: Any) -> Any:
-    """A grid, where it is given by name."""
+    """The grid of a name; a grid as it is."""
     if isinstance(name, str):
         return svm_grid(estimator, X, y) if name == "svm" else paper_grid(estimator)
     return name

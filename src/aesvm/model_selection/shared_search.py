@@ -1,7 +1,6 @@
 """How a search runs: candidates in chains, chains on folds handed to joblib, results put together.
 
-It takes the place of the fit of scikit-learn's searches. What has been done may be kept in a file
-(``checkpoint``).
+It replaces the ``fit`` of scikit-learn's searches. Results may be kept in a file (``checkpoint``).
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ from aesvm.model_selection.pace import Pace
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
 
-#: Seconds between two lines that tell how far a search is.
+#: Seconds between two lines of progress.
 _EVERY = 5.0
 
-#: What results of fits have that those of scikit-learn have not.
+#: Entries of our results that scikit-learn's do not have.
 _OURS = "spent", "warned"
 
 
 class _ChainOnFold(NamedTuple):
-    """What is handed to joblib at a time."""
+    """A task for joblib: a chain to fit and score on a fold."""
 
     chain: Chain
     fold: int
@@ -55,7 +54,7 @@ class _ChainOnFold(NamedTuple):
 
 
 class SharedSearch(BaseSearchCV):
-    """What the searches have in common: their fit."""
+    """The ``fit`` of all searches."""
 
     resume: str | os.PathLike | None
 
@@ -107,7 +106,7 @@ class SharedSearch(BaseSearchCV):
         try:
             self._run_search(evaluations, callback_ctx=whole)
         finally:
-            search.ending.over = True  # for threads that are still at work when it is interrupted
+            search.interruption.happened = True  # for threads that are still at work
             forget()
         self.cv_results_ = results = evaluations.results
         self.multimetric_ = isinstance(evaluations.out[0]["test_scores"], dict)
@@ -143,7 +142,7 @@ class SharedSearch(BaseSearchCV):
         task.call_on_fit_task_end(estimator=self, **given)
 
     def _candidates_from(self, X: Any, y: Any) -> None:
-        """Make the grid where it is given by name."""
+        """Set the candidates, where they are given by name."""
 
     def to_frame(self: Any) -> Any:
         """``cv_results_`` as a pandas frame, the best candidate first.
@@ -191,7 +190,7 @@ def _on_host(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[An
 
 
 class _Evaluations:
-    """All evaluations of one search: what ``_run_search`` calls with candidates."""
+    """All evaluations of one search; scikit-learn's ``_run_search`` calls it with candidates."""
 
     def __init__(self, owner: Any, search: Search, split_params: dict[str, Any]) -> None:
         self.owner = owner
@@ -309,7 +308,7 @@ class _Evaluations:
     def _keys(
         self, candidates: list[dict[str, Any]], folds: list[Fold]
     ) -> dict[tuple[int, int], str]:
-        """Under what the file keeps each candidate on each fold; empty where there is no file."""
+        """The key in the file of each candidate on each fold; empty where there is no file."""
         if self.kept is None:
             return {}
         of_folds = [digest_of("cv", fold.train, fold.test) for fold in folds]
@@ -323,7 +322,7 @@ class _Evaluations:
     def _found_before(
         self, keys: dict[tuple[int, int], str]
     ) -> dict[tuple[int, int], dict[str, Any]]:
-        """Results that the file has."""
+        """Results that were in the file."""
         if self.kept is None:
             return {}
         results = {at: self.kept.find(key) for at, key in keys.items()}
@@ -343,26 +342,26 @@ class _Evaluations:
 def _evaluate(
     search: Search, fold: Fold, one: _ChainOnFold, n_candidates: int, is_last: bool
 ) -> tuple[_ChainOnFold, list[dict[str, Any]], float]:
-    """A chain evaluated on a fold, wherever joblib has it done."""
+    """Evaluate a chain on a fold: the function that joblib calls."""
     started = time.perf_counter()
     results = evaluate(search, fold, one.chain, n_candidates, is_last)
     return one, results, time.perf_counter() - started
 
 
 def _numbers(rows: Any) -> Any:
-    """Numbers of rows, which a splitter may give as a mask."""
+    """Row numbers, from the numbers or the mask of a splitter."""
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows
 
 
 def _without(chain: Chain, fold: int, found: dict) -> Chain:
-    """What is left of a chain on a fold."""
+    """The candidates of a chain that have no result on a fold yet."""
     left = [at for at, number in enumerate(chain.numbers) if (number, fold) not in found]
     return Chain([chain.numbers[at] for at in left], [chain.params[at] for at in left], chain.rows)
 
 
 def _warn_once(warned: list[Any]) -> None:
-    """Say once what fits were to warn of, in the words of the first of them."""
+    """Give each kind of warning of the fits once, in the words of the first."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for of_fit in warned:
         for message, category in of_fit:
@@ -375,21 +374,20 @@ def _warn_once(warned: list[Any]) -> None:
 
 
 def _spent(out: list[dict[str, Any]], n_splits: int) -> dict[str, Any]:
-    """What was spent on what, as columns of ``cv_results_``."""
+    """Seconds and counts of the fits, as columns of ``cv_results_``."""
     columns = {}
     for name in SPENT.values():
-        values = np.array([one.get("spent", {}).get(name, 0.0) for one in out]).reshape(
-            -1, n_splits
-        )
+        counted = [one.get("spent", {}).get(name, 0.0) for one in out]
+        values = np.array(counted, dtype=float).reshape(-1, n_splits)  # None is NaN
         columns[f"mean_{name}"] = values.mean(axis=1)
         columns[f"std_{name}"] = values.std(axis=1)
     return columns
 
 
 class _SearchProgress:
-    """Tells callbacks and readers of lines how far a search is: one step for every fit.
+    """Reports progress to callbacks and in lines of output: one step for every fit.
 
-    Steps are shown by the share of seconds that are over, not of fits that are done.
+    Steps follow the fraction of the time that is over, not the fraction of fits that are done.
     """
 
     def __init__(self, owner: Any, context: Any, todo: list[_ChainOnFold], n_steps: int) -> None:
@@ -406,15 +404,15 @@ class _SearchProgress:
         """A chain on a fold is done."""
         self.pace.done(one.kind, seconds)
         self.n_done += len(one.chain.numbers)
-        share = self.pace.share
-        self._show(self.n_before + int(share * (self.n_steps - self.n_before) + 1e-9))
+        fraction = self.pace.fraction_done
+        self._show(self.n_before + int(fraction * (self.n_steps - self.n_before) + 1e-9))
         now = time.perf_counter()
         if self.owner.verbose and (now - self.last_line > _EVERY or self.n_done == self.n_steps):
             self.last_line = now
             left = self.pace.seconds_left / max(1, n_workers)
             say(
                 self.owner,
-                f"{self.n_done:,} of {self.n_steps:,} fits, {share:.0%} of the time, "
+                f"{self.n_done:,} of {self.n_steps:,} fits, {fraction:.0%} of the time, "
                 f"about {left:.0f} s left",
             )
 

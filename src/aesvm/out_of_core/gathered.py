@@ -19,6 +19,7 @@ from aesvm.machines.problem import (
     total_of_costs,
 )
 from aesvm.machines.rounds import OverBudgetError
+from aesvm.machines.rows import Selections
 from aesvm.out_of_core.part import Strata
 from aesvm.out_of_core.weighted_rows import WeightedRows, stacked
 
@@ -41,7 +42,7 @@ class Gatherer:
 
     Parameters
     ----------
-    selections : list of RowSelection
+    selections : Selections
         The rows of each machine.
     spec : KernelSpec
     formulation : Formulation
@@ -49,7 +50,7 @@ class Gatherer:
         As ``TrainingKernel`` has it.
     """
 
-    selections: Sequence[RowSelection]
+    selections: Selections
     spec: KernelSpec
     formulation: Formulation
     sum_tol: float

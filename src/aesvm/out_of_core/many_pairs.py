@@ -16,7 +16,8 @@ from aesvm.machines.certifying import records_of
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import State
-from aesvm.machines.small_pairs import ClassMembers, SmallPairs
+from aesvm.machines.rows import by_class
+from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.training import Trainer, train_together
 from aesvm.out_of_core.gathered import Gatherer, StartOf
 from aesvm.out_of_core.weighted_rows import WeightedRows
@@ -97,7 +98,8 @@ def train_pairs(
     pairs, formulation = gatherer.selections, gatherer.formulation
     assert isinstance(pairs, ClassPairs)
     cache_bytes = int(trainer.options.cache_size * 1e6)
-    small = SmallPairs(_by_class(rows, pairs), kernel, formulation, cache_bytes)
+    classes = by_class(pairs, np.arange(len(rows)), rows.targets, rows.weights)
+    small = SmallPairs(classes, kernel, formulation, cache_bytes)
     others = np.delete(np.arange(len(pairs)), small.numbers)
     sets = gatherer.of_one_set(rows, hull_tol, start_of, kernel, others)
     with progress.task("solve", len(others) + len(small.tiles)) as task:
@@ -117,15 +119,6 @@ def train_pairs(
     trained = together.put_together(small.numbers, alone, others)
     trainer.say_trained(trained, started)
     return trained
-
-
-def _by_class(rows: WeightedRows, pairs: ClassPairs) -> ClassMembers:
-    labels = np.searchsorted(pairs.classes, rows.targets)
-    order = np.argsort(labels, kind="stable")
-    ends = np.cumsum(np.bincount(labels, minlength=len(pairs.classes)))
-    with np.errstate(over="ignore"):
-        bounds = pairs.costs[labels] * rows.weights
-    return ClassMembers(order, ends, bounds[order])
 
 
 def _gathered(

@@ -8,22 +8,21 @@ may be a random sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from math import nan
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aesvm.bases.descent import Point
 from aesvm.bases.passes import SolvedInPasses, Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.bases.training import SpanTraining
-from aesvm.formulations.protocol import Array
 from aesvm.machines.plan import Span
-from aesvm.machines.problem import Problem, RowSelection, TrainingSet
+from aesvm.machines.problem import TrainingSet
 from aesvm.machines.results import Trained
+from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer
 from aesvm.out_of_core.sampling import sample
@@ -39,50 +38,6 @@ SET_BYTES, _MOST, _FOR_EACH = 2.0**27, 100_000, 50
 
 #: Bytes of kernel values that are held while a set is trained on, where there is no budget.
 _HELD = 2.0**29
-
-
-@dataclass(frozen=True)
-class _SetRows:
-    """The rows of a weighted set, as rows in memory: ``machines.rows.Rows``."""
-
-    held: WeightedRows
-    selections: Sequence[RowSelection]
-
-    @property
-    def X(self) -> Any:  # noqa: N802
-        return self.held.X
-
-    @property
-    def weights(self) -> Array:
-        return self.held.weights
-
-    @property
-    def groups(self) -> NDArray[np.intp]:
-        return np.unique(self.held.groups, return_inverse=True)[1]
-
-    @property
-    def n_machines(self) -> int:
-        return len(self.selections)
-
-    def problems(
-        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
-    ) -> Iterator[Problem]:
-        groups, given = self.groups, self.held.targets
-        wanted = range(self.n_machines) if only is None else only.tolist()
-        for selection in (self.selections[number] for number in wanted):
-            at = rows[selection.members(given[rows])]
-            own = given[at]
-            targets, costs = selection.targets_of(own), selection.costs_of(own)
-            yield Problem(at, targets, groups[at], weights[at], costs)
-
-    def effort(self, rows: NDArray[np.intp]) -> float:
-        given = self.held.targets[rows]
-        return float(sum(len(own.members(given)) ** 2 for own in self.selections))
-
-    def prepared(self) -> PreparedRows:
-        """All rows: few rows of a set are equal."""
-        every = np.arange(len(self.held))
-        return PreparedRows(every, every, self.held.weights, [])
 
 
 class InSpan(NamedTuple):
@@ -123,8 +78,11 @@ def train_in_span(
     sets = gatherer.of_one_set(rows, hull_tol)
     if span.most_bytes is None:
         span = replace(span, most_bytes=_HELD)
-    data = _SetRows(rows, gatherer.selections)
-    trained = SpanTraining(data, sets.kernel, data.prepared(), trainer).train(span)
+    groups = np.unique(rows.groups, return_inverse=True)[1]
+    data = Rows(rows.X, rows.targets, groups, rows.weights, gatherer.selections)
+    every = np.arange(len(rows))
+    prepared = PreparedRows(every, every, rows.weights, [])  # equal ones are few in a set
+    trained = SpanTraining(data, sets.kernel, prepared, trainer).train(span)
     if add_up is not None and not sets.exact:
         solved = _solved(sets, trained, gatherer, trainer, add_up)
         if solved:

@@ -24,7 +24,7 @@ from aesvm.machines.certifying import records_of
 from aesvm.machines.fitted import Fitted
 from aesvm.machines.plan import Span
 from aesvm.machines.prediction import MachineModel, PairwiseModel
-from aesvm.machines.problem import Machine, RowSelection
+from aesvm.machines.problem import Machine
 from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import (
     STAYED_COARSE,
@@ -35,6 +35,7 @@ from aesvm.machines.rounds import (
     refine,
     warn_of_round_over_budget,
 )
+from aesvm.machines.rows import Selections
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf, over_budget
@@ -128,7 +129,7 @@ Assemble = Callable[[Any, NDArray, TrainedMachines], Fitted]
 class GatheredLearner(NamedTuple):
     """What machines learn of rows that are elsewhere."""
 
-    selections: Sequence[RowSelection]  #: the rows of each machine
+    selections: Selections  #: the rows of each machine
     formulation: Formulation
     assemble: Assemble
 
