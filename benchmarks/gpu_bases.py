@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.bases import training
 from aesvm.bases.machine import SpanMachine
-from aesvm.bases.training import BasisLimits, train_in_basis
+from aesvm.bases.training import SpanTraining
 from aesvm.formulations.hinge import Hinge
 from aesvm.gpu.arrays import computing_on, rows_there
 from aesvm.gpu.devices import Device, open_device
 from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.machines.plan import Span
 from aesvm.machines.rows import ClassRows
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.runtime.progress import Silence
@@ -37,8 +37,7 @@ from benchmarks.datasets import Dataset, load
 
 #: Phases, by the method of a training that each is.
 PHASES = {
-    "_pilots": "pilot",
-    "_begun": "pursuit of the pilot",
+    "_first_vectors": "pilot and its pursuit",
     "_solve": "solve",
     "_enriched": "enrich",
     "_add": "add vectors",
@@ -66,7 +65,7 @@ class Clock:
     def watching(self) -> Iterator[None]:
         """Have trainings in spans timed."""
         methods: list[tuple[Any, str, str]] = [
-            (training._Training, method, name) for method, name in PHASES.items()
+            (SpanTraining, method, name) for method, name in PHASES.items()
         ]
         methods.append((SpanMachine, "choose_multipliers", "gap"))
         before = [getattr(one, method) for one, method, _ in methods]
@@ -105,11 +104,8 @@ def train(
         options = SolverOptions(1e-3, -1, 1000.0, True)
         trainer = Trainer(Hinge(), options, rows.n_machines, run, Silence())
         with clock.watching():
-            found = train_in_basis(
-                rows, kernel, prepared, BasisLimits(max_vectors, GAP_TOL), trainer
-            )
-        assert found is not None
-        (trained,) = found
+            span = Span("max_vectors", max_vectors, GAP_TOL)
+            (trained,) = SpanTraining(rows, kernel, prepared, trainer).train(span)
         seconds = time.perf_counter() - begin
         machine, record = trained.machine, trained.record
         objective = 0.5 * machine.squared_norm + (record.loss or 0.0)

@@ -62,7 +62,7 @@ COLUMNS = [
 
 NOTE = (
     f"best of the others: the fastest whose accuracy is within {100 * EQUAL:g} point of the best "
-    'of them. Where the exact SVM takes at most 2e9 kernel values, "auto" is exact, though others '
+    'of them. Where the exact SVM takes at most 2e10 kernel values, "auto" is exact, though others '
     "may be faster: it is SVC's own problem then. Targets: 1.25 at most, 1.05 the median."
 )
 

@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.estimators.feature_scales import warn_of_scales
-from aesvm.solver import smo
+from aesvm.solver import host
 from tests import oracles
 
 
@@ -230,7 +230,7 @@ def test_data_of_one_subset_is_not_reduced(blobs):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_bit_identical_on_any_number_of_threads(blobs, sparse, monkeypatch):
-    monkeypatch.setattr(smo, "WORKING_SET", 128)
+    monkeypatch.setattr(host, "WORKING_SET", 128)
     X, y = blobs
     X = sp.csr_array(X) if sparse else X
     one = AESVC(gamma=2.0, subset_size=200, n_jobs=1).fit(X, y)

@@ -68,13 +68,10 @@ class AESVC(
         side by side; fewer where no row has crossed the margin since it was represented, or
         where a round did not lower the objective. "exact" gives every distinct row a multiplier
         of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
-        exact where rows times support vectors are at most 2e9 (some four to ten seconds on two
-        cores), by the number of rows or the support vectors of a sample. If not, with over 40,000
-        rows, the SVM of a sample tells whether few vectors carry it: then the SVM of all rows is
-        trained in the span of few, as with ``max_vectors``. Otherwise it makes rounds, where these
-        are expected to take less than the exact SVM, while they change over a thousandth of the
-        labels and the next takes no more than that; none where the first alone would take over
-        3e11. What it chose, and why, is a line of ``verbose=1``.
+        exact where rows times support vectors are at most 2e10, or 2e12 on a GPU: up to some
+        200,000 rows, or 2,000,000. Beyond that a sample of the rows tells whether the SVM in the
+        span of few vectors, as with ``max_vectors``, or rounds would take less time; if not, it
+        is exact. ``certificate_.plan`` says what was chosen, and why; so does ``verbose=1``.
     max_vectors : int, default=None
         The most support vectors of the model: it is the SVM of all rows with w in the span of
         these, which are chosen as training goes: a small model, in a time that grows with the

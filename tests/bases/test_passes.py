@@ -7,7 +7,7 @@ import pytest
 from sklearn.svm import SVC
 
 from aesvm.bases import passes
-from aesvm.bases.newton import Point
+from aesvm.bases.descent import Point
 from aesvm.bases.passes import Start, solve_in_passes
 from aesvm.bases.sums import SpanMachines, add_up
 from aesvm.formulations.hinge import Hinge
@@ -95,17 +95,17 @@ def test_passes_find_the_optimum_that_one_place_finds(name):
     found = solve_in_passes(rows.start(), rows.ask, rows.formulation, Silence())[0]
     best = rows.solved()
     assert found.converged
-    assert found.seen.objective == pytest.approx(best.objective, rel=1e-3)
+    assert found.best.objective == pytest.approx(best.objective, rel=1e-3)
     assert rows.n_passes <= passes._PASSES
-    # F as it was seen is that of the point
-    coefs, offsets = found.seen.point
+    # F is that of the point
+    coefs, offsets = found.best.point
     scores = oracles.kernel(rows.X, rows.vectors, gamma=GAMMA) @ coefs
     positions = rows.formulation.positions(scores, rows.targets, offsets)
     linear = np.dot(rows.formulation.slopes(rows.bounds.sum()), offsets)
     loss = rows.bounds @ rows.formulation.losses(positions) + linear
-    assert found.seen.loss == pytest.approx(loss, rel=1e-9)
+    assert found.best.loss == pytest.approx(loss, rel=1e-9)
     own = oracles.kernel(rows.vectors, gamma=GAMMA)
-    assert found.seen.objective == pytest.approx(loss + 0.5 * coefs @ own @ coefs, rel=1e-9)
+    assert found.best.objective == pytest.approx(loss + 0.5 * coefs @ own @ coefs, rel=1e-9)
     np.testing.assert_allclose(found.scores, own @ coefs, rtol=1e-9, atol=1e-12)
 
 
@@ -118,22 +118,22 @@ def test_in_the_span_of_all_rows_it_is_the_svm():
     own = oracles.kernel(exact.support_vectors_, gamma=GAMMA)
     losses = np.maximum(0.0, 1.0 - rows.targets * values)
     best = 0.5 * coefs @ own @ coefs + rows.bounds @ losses
-    assert found.seen.objective == pytest.approx(best, rel=2e-3)
-    assert found.seen.objective >= best * (1 - 1e-6)
+    assert found.best.objective == pytest.approx(best, rel=2e-3)
+    assert found.best.objective >= best * (1 - 1e-6)
 
 
 @pytest.mark.parametrize("n_passes", [0, 1, 3])
-def test_a_fit_that_ends_has_the_best_that_was_seen(n_passes):
+def test_a_fit_that_ends_has_the_best_point_of_its_passes(n_passes):
     rows = Rows(Hinge())
-    seen = []
+    objectives = []
 
     def ask(questions):
         if rows.n_passes == n_passes:
             raise OutOfTimeError
         answer = rows.ask(questions)
-        for look, loss in zip(questions[0].looks, answer[0].losses.exact, strict=True):
-            coefs = questions[0].coefs + look.step * questions[0].along
-            seen.append(0.5 * coefs @ within @ coefs + loss)
+        for point, loss in zip(questions[0].points, answer[0].losses.exact, strict=True):
+            coefs = questions[0].coefs + point.step * questions[0].along
+            objectives.append(0.5 * coefs @ within @ coefs + loss)
         return answer
 
     within = oracles.kernel(rows.vectors, gamma=GAMMA)
@@ -143,7 +143,7 @@ def test_a_fit_that_ends_has_the_best_that_was_seen(n_passes):
     assert dict(progress.ending.cut) == {f"the SVM of all rows ended after {n_passes} passes": 1}
     assert bool(found) == (n_passes > 0)
     if found:
-        assert found[0].seen.objective == pytest.approx(min(seen), rel=1e-12)
+        assert found[0].best.objective == pytest.approx(min(objectives), rel=1e-12)
 
 
 def test_rows_that_are_all_far_from_a_kink_are_reached():
@@ -156,5 +156,5 @@ def test_rows_that_are_all_far_from_a_kink_are_reached():
     start = {0: Start(own, Point(np.zeros(2), (0.0,)), 2)}
     found = solve_in_passes(start, rows.ask, rows.formulation, Silence())[0]
     best = 1.0 / (own[0, 0] - own[0, 1])  # both on the margin: a (1 - k) = 1
-    assert found.seen.objective == pytest.approx(best, rel=0.02)
-    assert found.seen.objective >= best * (1 - 1e-9)
+    assert found.best.objective == pytest.approx(best, rel=0.02)
+    assert found.best.objective >= best * (1 - 1e-9)

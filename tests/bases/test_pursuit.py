@@ -172,27 +172,27 @@ def test_each_function_is_projected_onto_what_it_may_use(seed, kernel):
     rng = np.random.default_rng(seed)
     X, coefs = rng.normal(size=(60, 3)), rng.normal(size=(60, 3))
     groups = rng.integers(0, 3, 60)
-    shares = np.array([[True, True, False], [True, False, True], [False, True, True]])
-    coefs *= shares.T[groups]
+    may_use = np.array([[True, True, False], [True, False, True], [False, True, True]])
+    coefs *= may_use.T[groups]
     K = oracles.kernel(X, kernel=kernel)
-    targets = Functions(K @ coefs, groups, shares)
+    targets = Functions(K @ coefs, groups, may_use)
     found = Pursuit(kernel_matrix(X, kernel=kernel), np.arange(60), targets, 1e-6)
     chosen = found.choose(12)
     Z = features(K)
     w = Z.T @ coefs
     size = np.square(w).sum()
     for number, (own, basis) in enumerate(zip(found.functions, found.bases, strict=True)):
-        assert set(basis.tolist()) <= set(chosen[shares[number, groups[chosen]]].tolist())
+        assert set(basis.tolist()) <= set(chosen[may_use[number, groups[chosen]]].tolist())
         left = outside(Z, basis, w[:, [number]])[:, 0]
         assert_allclose(own.values, (Z @ left)[own.own], atol=1e-6 * (1 + size))
         assert own.taken == pytest.approx(
             w[:, number] @ w[:, number] - left @ left, abs=1e-6 * size
         )
-    steps = [[] for _ in shares]
+    steps = [[] for _ in may_use]
     for row in chosen:  # each takes most off all that may use it, together
         worth, sure = np.zeros(60), np.zeros(60)
         for number, basis in enumerate(steps):
-            may = shares[number, groups]
+            may = may_use[number, groups]
             worth += may * gains(Z, basis, w[:, [number]], 5e-7)
             sure += may * gains(Z, basis, w[:, [number]], 2e-6)
         assert worth[row] >= sure.max() * (1 - SAME) - 1e-9 * size
@@ -204,9 +204,9 @@ def test_each_function_is_projected_onto_what_it_may_use(seed, kernel):
 def test_every_function_is_reached_where_one_spans_all_that_there_is():
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(90, 2)), np.arange(90) % 3
-    shares = np.array([[True, True, False], [True, False, True], [False, True, True]])
-    coefs = rng.normal(size=(90, 3)) * shares.T[groups]
-    targets = Functions(oracles.kernel(X, kernel="linear") @ coefs, groups, shares)
+    may_use = np.array([[True, True, False], [True, False, True], [False, True, True]])
+    coefs = rng.normal(size=(90, 3)) * may_use.T[groups]
+    targets = Functions(oracles.kernel(X, kernel="linear") @ coefs, groups, may_use)
     found = Pursuit(kernel_matrix(X, kernel="linear"), np.arange(90), targets)
     assert len(found.choose(20)) <= 6
     norms = np.square(X.T @ coefs).sum(axis=0)
@@ -219,8 +219,10 @@ def test_a_function_without_rows_chosen_from_its_groups_stays_as_it_is():
     groups = np.arange(40) % 2
     values = oracles.kernel(X, gamma=gamma) @ coefs
     values[:, 1] *= 1e-3
-    shares = np.array([[True, False], [False, True]])
-    found = Pursuit(kernel_matrix(X, gamma=gamma), np.arange(40), Functions(values, groups, shares))
+    may_use = np.array([[True, False], [False, True]])
+    found = Pursuit(
+        kernel_matrix(X, gamma=gamma), np.arange(40), Functions(values, groups, may_use)
+    )
     chosen = found.choose(3)
     assert (groups[chosen] == 0).all()
     assert_array_equal(found.functions[1].values, values[groups == 1, 1])

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from aesvm.bases.smoothing import best_step, implied, ramps_of
+from aesvm.bases.smoothing import best_step, ramps_of, smoothed_losses
 from aesvm.formulations.objective import total_loss
-from tests.machines.test_formulations import FORMULATIONS, problem
+from tests.formulations.test_formulations import FORMULATIONS, problem
 
 EACH = pytest.mark.parametrize("name", FORMULATIONS)
 SEEDS = st.integers(0, 10**6)
@@ -28,9 +28,9 @@ def made(name, seed):
     return formulation, targets, bounds, scores, offsets
 
 
-def seen(ramps, scores, offsets, width):
+def losses_at(ramps, scores, offsets, width):
     heights = ramps.heights(scores, offsets)
-    return implied(ramps, heights, width, len(scores), len(offsets))
+    return smoothed_losses(ramps, heights, width, len(scores), len(offsets))
 
 
 def difference(function, at, step=1e-6):
@@ -49,9 +49,9 @@ def difference(function, at, step=1e-6):
 def test_multipliers_are_the_slopes(name, seed, width):
     formulation, targets, bounds, scores, offsets = made(name, seed)
     ramps = ramps_of(formulation, targets, bounds)
-    here = seen(ramps, scores, offsets, width)
-    by_score = difference(lambda s: seen(ramps, s, offsets, width).loss, scores)
-    by_offset = difference(lambda b: seen(ramps, scores, b, width).loss, offsets)
+    here = losses_at(ramps, scores, offsets, width)
+    by_score = difference(lambda s: losses_at(ramps, s, offsets, width).loss, scores)
+    by_offset = difference(lambda b: losses_at(ramps, scores, b, width).loss, offsets)
     atol = 1e-4 * bounds.max()  # within the step of where the curvature changes
     assert_allclose(-here.coefs, by_score, atol=atol)
     assert_allclose(here.by_offset, by_offset, atol=12 * atol)
@@ -66,12 +66,12 @@ def test_curvatures_are_the_slopes_of_multipliers(name, seed, width):
     heights = ramps.heights(scores, offsets)
     if np.abs(np.abs(heights) - width).min() < 1e-5:
         return  # there the curvature has a step
-    here = seen(ramps, scores, offsets, width)
-    second = difference(lambda s: -seen(ramps, s, offsets, width).coefs, scores)
+    here = losses_at(ramps, scores, offsets, width)
+    second = difference(lambda s: -losses_at(ramps, s, offsets, width).coefs, scores)
     assert_allclose(second, np.diag(here.curvatures), rtol=1e-4, atol=1e-4)
-    crossed = difference(lambda b: -seen(ramps, scores, b, width).coefs, offsets)
+    crossed = difference(lambda b: -losses_at(ramps, scores, b, width).coefs, offsets)
     assert_allclose(crossed, here.crossed, rtol=1e-4, atol=1e-4)
-    corner = difference(lambda b: seen(ramps, scores, b, width).by_offset, offsets)
+    corner = difference(lambda b: losses_at(ramps, scores, b, width).by_offset, offsets)
     assert_allclose(corner, np.diag(np.abs(here.crossed).sum(axis=1)), rtol=1e-4, atol=1e-3)
 
 
@@ -81,13 +81,13 @@ def test_curvatures_are_the_slopes_of_multipliers(name, seed, width):
 def test_rounding_off_adds_a_quarter_of_the_width_at_most(name, seed, width):
     formulation, targets, bounds, scores, offsets = made(name, seed)
     ramps = ramps_of(formulation, targets, bounds)
-    smooth = seen(ramps, scores, offsets, width).loss
+    smooth = losses_at(ramps, scores, offsets, width).loss
     positions = formulation.positions(scores, targets, tuple(offsets))
     linear = float(np.array(formulation.slopes(float(bounds.sum()))) @ offsets)
     exact = total_loss(formulation, positions, bounds, tuple(offsets)) - linear
     if name != "nu_tube" or offsets.sum() >= 0:  # a tube of negative width has another loss
         assert exact - 1e-9 <= smooth <= exact + width / 4 * ramps.costs.sum() + 1e-9
-    nearly = seen(ramps, scores, offsets, 1e-9).loss
+    nearly = losses_at(ramps, scores, offsets, 1e-9).loss
     assert nearly <= smooth + 1e-9
     assert smooth <= nearly + width / 4 * ramps.costs.sum() + 1e-9
 
@@ -97,7 +97,7 @@ def test_rounding_off_adds_a_quarter_of_the_width_at_most(name, seed, width):
 @settings(max_examples=25)
 def test_multipliers_are_within_their_bounds(name, seed, width):
     formulation, targets, bounds, scores, offsets = made(name, seed)
-    coefs = seen(ramps_of(formulation, targets, bounds), scores, offsets, width).coefs
+    coefs = losses_at(ramps_of(formulation, targets, bounds), scores, offsets, width).coefs
     assert (np.abs(coefs) <= bounds * (1 + 1e-12)).all()
     if "tube" not in name:
         assert (coefs * targets >= 0).all()
@@ -116,10 +116,10 @@ def test_at_the_best_offsets_multipliers_are_feasible(name, seed):
         def objective(b, number=number):
             moved = offsets.copy()
             moved[number] = b
-            return seen(ramps, scores, moved, 0.5).loss + slopes @ moved
+            return losses_at(ramps, scores, moved, 0.5).loss + slopes @ moved
 
         offsets[number] = minimize_scalar(objective, bracket=(-1.0, 1.0), tol=1e-12).x
-    here = seen(ramps, scores, offsets, 0.5)
+    here = losses_at(ramps, scores, offsets, 0.5)
     assert_allclose(here.by_offset + slopes, 0.0, atol=1e-4 * bounds.sum())
     moved = formulation.feasible(here.coefs, targets, bounds)
     assert_allclose(moved, here.coefs, atol=2e-4 * bounds.sum())

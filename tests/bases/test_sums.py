@@ -22,7 +22,7 @@ from aesvm.runtime.threads import Threads
 from tests import oracles
 
 GAMMA, COST = 0.7, 2.0
-LOOKS = (PointOnLine(0.0, 0.5), PointOnLine(1.0, 0.5), PointOnLine(1.0, 0.1), PointOnLine(0.3, 2.0))
+POINTS = tuple(PointOnLine(*at) for at in ((0.0, 0.5), (1.0, 0.5), (1.0, 0.1), (0.3, 2.0)))
 
 
 def ramp(t, width):
@@ -73,7 +73,7 @@ def problem(n=300, n_vectors=7, n_offsets=1, seed=0):
         rng.normal(size=n_offsets),
         rng.normal(size=n_vectors),
         rng.normal(size=n_offsets),
-        LOOKS,
+        POINTS,
         1,
     )
     return X, targets, rng.uniform(0.5, 2.0, n), X[:n_vectors] + 0.1, question
@@ -110,22 +110,22 @@ def test_sums_are_those_of_plain_numpy(tiles, name, dtype):
     costs = COST * weights
     assert_allclose(found.total_cost, [costs.sum()])
     assert_allclose(found.slopes, np.array(slopes) * costs.sum())
-    for number, look in enumerate(LOOKS):
-        scores = K @ (question.coefs + look.step * question.along)
-        offsets = question.offsets + look.step * question.shift
+    for number, point in enumerate(POINTS):
+        scores = K @ (question.coefs + point.step * question.along)
+        offsets = question.offsets + point.step * question.shift
         loss = exact = 0.0
-        pulls, by_offset = np.zeros(len(vectors)), np.zeros(len(offsets))
+        g_at_basis, by_offset = np.zeros(len(vectors)), np.zeros(len(offsets))
         bent = np.zeros((len(vectors) + len(offsets),) * 2)
         for t, by_score, by_offsets in ramps(scores, targets, offsets):
-            value, slope, curved = ramp(t, look.width)
+            value, slope, curved = ramp(t, point.width)
             loss, exact = loss + costs @ value, exact + costs @ np.maximum(t, 0.0)
-            pulls -= (costs * slope * by_score) @ K
+            g_at_basis -= (costs * slope * by_score) @ K
             by_offset += np.array(by_offsets) @ (costs * slope)
             by_all = np.column_stack([by_score[:, None] * K, *by_offsets])
             bent += (by_all * (costs * curved)[:, None]).T @ by_all
         assert_allclose(found.rounded[number], loss, rtol=rtol)
         assert_allclose(found.exact[number], exact, rtol=rtol)
-        assert_allclose(found.pulls[number], pulls, rtol=rtol, atol=rtol * costs.sum())
+        assert_allclose(found.g_at_basis[number], g_at_basis, rtol=rtol, atol=rtol * costs.sum())
         assert_allclose(found.by_offset[number], by_offset, rtol=rtol, atol=rtol * costs.sum())
         if number == question.curved:
             n = len(vectors)
@@ -174,7 +174,7 @@ def test_pairs_of_classes_have_sums_of_their_own_rows_and_vectors(tiles):
     sent = machines(vectors, Hinge())._replace(own=own, selections=dict(enumerate(pairs)))
     rng = np.random.default_rng(5)
     questions = {
-        at: Question(rng.normal(size=6), rng.normal(size=1), np.zeros(6), np.zeros(1), LOOKS, 0)
+        at: Question(rng.normal(size=6), rng.normal(size=1), np.zeros(6), np.zeros(1), POINTS, 0)
         for at in (0, 2)
     }
     found = add_up(X, labels, weights, sent, questions)

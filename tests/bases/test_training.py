@@ -24,7 +24,9 @@ from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.objective import best_offsets, total_loss
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
+from aesvm.machines import pilots
 from tests import oracles
+from tests.plans import set_limits, set_table
 
 FAMILY = {
     "AESVC": (AESVC(C=2.0, gamma=1.0), SVC(C=2.0), Hinge()),
@@ -41,8 +43,8 @@ SOLVED = 1e-3
 @pytest.fixture
 def small_steps(monkeypatch):
     """Pilots of some of the rows, solves of some first, and basis vectors a few at a time."""
-    monkeypatch.setattr(training, "PILOT", 150)
-    monkeypatch.setattr(training, "_LEAST_PILOT", 60)
+    monkeypatch.setattr(pilots, "PILOT_ROWS", 150)
+    monkeypatch.setattr(pilots, "_LEAST_ROWS", 60)
     monkeypatch.setattr(training, "_FIRST_ROWS", 100)
     monkeypatch.setattr(training, "_FIRST_ROWS_PER_VECTOR", 1)
     monkeypatch.setattr(training, "_MOST_ADDED", 8)
@@ -466,17 +468,16 @@ def test_a_fit_that_ends_before_it_has_seen_all_rows_knows_so(small_steps, monke
 @pytest.fixture
 def eager_auto(small_steps, monkeypatch):
     """Few rows are many: the exact SVM is out of reach, and spans are small."""
-    monkeypatch.setattr("aesvm.machines.rounds.EXACT_EFFORT", 10.0)
+    set_limits(monkeypatch, exact=10.0, machine_in_span=0.0)
+    set_table(monkeypatch, span_vectors=45, least_vectors=1)
     monkeypatch.setattr(training, "_STEP", 15)
-    monkeypatch.setattr(training, "_AUTO_MOST", 45)
-    monkeypatch.setattr(training, "_AUTO_EACH", 0.0)
 
 
 def test_auto_trains_in_a_span_where_few_vectors_carry_a_sample(eager_auto, capsys):
     X, y, _ = rows(1500)
     model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors == len(model.support_) <= 90
-    assert "auto: the SVM of all rows on few vectors" in capsys.readouterr().out
+    assert "vectors leave" in capsys.readouterr().out
     exact = fitted(AESVC(gamma=1.0, refine="exact"), X, y)
     assert np.mean(model.predict(X) == exact.predict(X)) > 0.98
 
@@ -495,7 +496,7 @@ def test_auto_does_not_where_every_vector_has_a_direction_of_its_own(eager_auto,
     X, y, _ = rows(1500)
     model = fitted(AESVC(gamma=3000.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors is None
-    assert "auto: not on few vectors" in capsys.readouterr().out
+    assert "few vectors" not in capsys.readouterr().out
 
 
 def test_auto_judges_a_span_by_what_it_adds_to_the_objective_and_by_what_it_leaves_of_w(
@@ -505,15 +506,15 @@ def test_auto_judges_a_span_by_what_it_adds_to_the_objective_and_by_what_it_leav
     model = AESVC(C=0.01, gamma=100.0, subset_size=100)
     assert fitted(model, X, y).certificate_.n_vectors is None
     # of such a C nearly all is losses: hardly anything is added to the objective
-    monkeypatch.setattr(training, "_AUTO_LEFT_OF_NORM", 1.0)
+    set_table(monkeypatch, left_of_norm=1.0)
     assert fitted(model, X, y).certificate_.n_vectors is not None
-    monkeypatch.setattr(training, "_AUTO_LEFT", 1e-9)
+    set_table(monkeypatch, left=1e-9)
     assert fitted(model, X, y).certificate_.n_vectors is None
 
 
 def test_auto_does_not_ask_where_there_is_little_to_each_machine(eager_auto, monkeypatch, capsys):
     X, y, _ = rows(1500)
-    monkeypatch.setattr(training, "_AUTO_EACH", 1e8)
+    set_limits(monkeypatch, machine_in_span=1e8)
     model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
     assert model.certificate_.n_vectors is None
     assert "few vectors" not in capsys.readouterr().out
@@ -524,15 +525,15 @@ def test_auto_does_not_where_the_exact_svm_takes_less_time_than_a_span(
 ):
     X, y, _ = rows(1500)
     for pays in (20.0, 0.01):
-        monkeypatch.setattr(training, "_AUTO_PAYS", pays)
+        set_table(monkeypatch, span_pays=pays)
         model = fitted(AESVC(gamma=1.0, subset_size=100, verbose=1), X, y)
         assert (model.certificate_.n_vectors is None) == (pays < 1.0)
-        assert ("auto: not on few vectors" in capsys.readouterr().out) == (pays < 1.0)
 
 
 def test_a_memory_budget_is_kept(small_steps, monkeypatch):
     """All that a fit takes beside its rows: kernel values held, and what it works with."""
-    for name, value in {"PILOT": 400, "_MOST_ADDED": 150, "_LEAST_CANDIDATES": 600}.items():
+    monkeypatch.setattr(pilots, "PILOT_ROWS", 400)
+    for name, value in {"_MOST_ADDED": 150, "_LEAST_CANDIDATES": 600}.items():
         monkeypatch.setattr(training, name, value)
     X, y = make_moons(12_000, noise=0.3, random_state=0)
     budget = 20e6  # where all kernel values are held, it takes 24e6

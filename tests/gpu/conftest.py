@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aesvm.gpu import cuda, devices, plain, smo
+from aesvm.gpu import cuda, devices, dual
 from aesvm.gpu.devices import Device
-from tests.gpu import emulator
+from tests.gpu import emulator, plain
 
 
 @pytest.fixture(name="stand_in")
 def numpy_in_place_of_cupy(monkeypatch):
     """The drivers of a GPU with NumPy's arrays, as ``device="cuda"``."""
     device = Device("cuda:0", np, plain)
-    monkeypatch.setattr(smo, "_SHRINK_PRODUCTS", 0.0)  # also of few rows
+    monkeypatch.setattr(dual, "_SHRINK_PRODUCTS", 0.0)  # also of few rows
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
     return device
 
@@ -26,7 +26,7 @@ def device_code_on_this_processor(monkeypatch, tmp_path_factory):
         pytest.skip("there is no C++ compiler to build device code with")
     monkeypatch.setattr(cuda, "compiled", emulator.emulate(tmp_path_factory.mktemp("device_code")))
     monkeypatch.setattr(cuda, "WORKING_SET", 64)
-    monkeypatch.setattr(smo, "_SHRINK_PRODUCTS", 0.0)
+    monkeypatch.setattr(dual, "_SHRINK_PRODUCTS", 0.0)
     device = Device("cuda:0", np, cuda)
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
     return device

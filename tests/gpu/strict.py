@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from aesvm.gpu import linear_algebra, plain
+from aesvm.gpu import linear_algebra
 from aesvm.gpu.devices import Device
 from aesvm.gpu.forms import Form
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.sets.hull import approximate_extreme_points
+from tests.gpu import plain
 
 
 class There:

@@ -13,29 +13,39 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC
-from aesvm.bases import newton, pursuit, training, values
+from aesvm.bases import factor, pursuit, rows_in_memory, training, values
 from aesvm.bases.arrays import to_host
-from aesvm.bases.factor import half_solved, kernel_factor, product, solve
-from aesvm.bases.hessian import Curvature, factor_of
+from aesvm.bases.factor import (
+    Curvature,
+    gram,
+    half_solved,
+    hessian_factor,
+    kernel_factor,
+    product,
+    solve,
+)
 from aesvm.bases.pursuit import Functions, Pursuit
-from aesvm.bases.smoothing import best_step, implied, ramps_of
-from aesvm.bases.training import BasisLimits, train_in_basis
-from aesvm.bases.values import BasisValues, gram
+from aesvm.bases.smoothing import best_step, ramps_of, smoothed_losses
+from aesvm.bases.training import SpanTraining
+from aesvm.bases.values import BasisValues
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.objective import best_offsets, dual_value, total_loss
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
-from aesvm.gpu import devices, linear_algebra, plain
+from aesvm.gpu import devices, linear_algebra
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.machines import pilots
+from aesvm.machines.plan import Span
 from aesvm.machines.rows import ClassRows, TargetRows
 from aesvm.machines.training import SolverOptions, Trainer
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
 from tests import oracles
+from tests.gpu import plain
 from tests.gpu.strict import StrictDevice, give_linear_algebra
 
 FORMULATIONS = {
@@ -53,11 +63,11 @@ BOTH = pytest.mark.parametrize("kind", ["numpy", "strict"])
 def small_steps(monkeypatch):
     """Several tiles, pieces, rounds of enriching, and pilots of some of the rows."""
     monkeypatch.setattr(values, "_TILE_THERE", 64)
-    monkeypatch.setattr(values, "_COPIED_THERE", 999)
-    monkeypatch.setattr(newton, "_COPIED_THERE", 1999)
+    monkeypatch.setattr(factor, "_COPIED_THERE", 999)
+    monkeypatch.setattr(rows_in_memory, "_COPIED_THERE", 1999)
     monkeypatch.setattr(pursuit, "_PIECE_THERE", 50)
-    monkeypatch.setattr(training, "PILOT", 150)
-    monkeypatch.setattr(training, "_LEAST_PILOT", 60)
+    monkeypatch.setattr(pilots, "PILOT_ROWS", 150)
+    monkeypatch.setattr(pilots, "_LEAST_ROWS", 60)
     monkeypatch.setattr(training, "_FIRST_ROWS", 100)
     monkeypatch.setattr(training, "_FIRST_ROWS_PER_VECTOR", 1)
     monkeypatch.setattr(training, "_MOST_ADDED", 20)
@@ -145,8 +155,8 @@ def test_linear_algebra_is_that_of_the_host():
     on_host = Curvature.of_rows(lines, weights, crossed)
     for one, other in zip(curved, on_host, strict=True):
         assert_allclose(one.get(), other, rtol=1e-9, atol=1e-12)
-    hessian = factor_of(there(matrix), curved, 5.0)
-    assert_allclose(hessian.lower.get(), factor_of(matrix, on_host, 5.0), rtol=1e-6, atol=1e-9)
+    hessian = hessian_factor(there(matrix), curved, 5.0)
+    assert_allclose(hessian.lower.get(), hessian_factor(matrix, on_host, 5.0), rtol=1e-6, atol=1e-9)
 
 
 def test_a_matrix_without_a_factor_gets_a_larger_diagonal():
@@ -185,10 +195,10 @@ def test_losses_are_those_of_the_host(name):
         ramps_there.heights(given[0], own_there),
     )
     assert_allclose(heights_there.get(), heights, atol=1e-12)
-    seen = implied(ramps, heights, 0.2, 200, len(own))
-    seen_there = implied(ramps_there, heights_there, 0.2, 200, len(own))
-    assert seen_there.loss == pytest.approx(seen.loss)
-    for one, other in zip(seen_there[1:], seen[1:], strict=True):
+    losses = smoothed_losses(ramps, heights, 0.2, 200, len(own))
+    losses_there = smoothed_losses(ramps_there, heights_there, 0.2, 200, len(own))
+    assert losses_there.loss == pytest.approx(losses.loss)
+    for one, other in zip(losses_there[1:], losses[1:], strict=True):
         assert_allclose(one.get(), other, atol=1e-11)
     changes = ramps.changes(change, own)
     changes_there = ramps_there.changes(there(change), own_there)
@@ -251,8 +261,8 @@ def trained(data, formulation, device, max_vectors=120, bytes_held=None):
     prepared = PreparedRows(every, every, data.weights, members)
     options = SolverOptions(1e-3, -1, 50.0, True)
     trainer = PilotsOnHost(host, formulation, options, data.n_machines, map, Silence())
-    limits = BasisLimits(max_vectors, 1e-6, bytes_held)
-    return train_in_basis(data, kernel, prepared, limits, trainer)
+    span = Span("max_vectors", max_vectors, 1e-6, bytes_held)
+    return SpanTraining(data, kernel, prepared, trainer).train(span)
 
 
 def values_of(machine, X, formulation):

@@ -7,16 +7,17 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm.gpu import cuda, linear_algebra, plain
+from aesvm.gpu import cuda, linear_algebra
+from aesvm.gpu.dual import DeviceDual, minimize
 from aesvm.gpu.forms import form_of
 from aesvm.gpu.matrix import DeviceKernel
-from aesvm.gpu.smo import _Active, _Everything, minimize
 from aesvm.gpu.steps import Account, DeviceVariables, Work
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
 from aesvm.solver.stagnation import Stagnation
 from aesvm.solver.state import DualState, Known, PreparedVariables
+from tests.gpu import plain
 
 pytestmark = pytest.mark.slow
 
@@ -249,11 +250,10 @@ def test_violators_are_taken_up_again_where_those_in_play_can_only_rise(stand_in
     known = Known(slopes, 1.0)
     ones = np.ones(6)
     state = DualState(device, prepared, ones, np.zeros(6), ones, start, known, map)
-    everything = _Everything(state, stand_in)
-    active = _Active(everything, Stagnation(6, state.unit))
+    dual = DeviceDual(state, Stagnation(6, state.unit))
     out = prepared.order < 2
-    active.enter(np.flatnonzero(~out))
-    active.left_out = [(np.flatnonzero(out), everything.by_point())]
-    assert active.rejoin(1e-3)
-    assert set(prepared.order[active.variables]) >= {0, 1}
-    assert not active.rejoin(1e-3)
+    dual.enter(np.flatnonzero(~out))
+    dual.left_out = [(np.flatnonzero(out), dual.all.by_point())]
+    assert dual.rejoin(1e-3)
+    assert set(prepared.order[dual.variables]) >= {0, 1}
+    assert not dual.rejoin(1e-3)

@@ -17,7 +17,7 @@ from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.formulations.hinge import Hinge
-from aesvm.gpu import arrays, devices, matrix, plain
+from aesvm.gpu import arrays, devices, matrix
 from aesvm.gpu.devices import Device
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
@@ -27,6 +27,7 @@ from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.sets.derive import ReductionSettings
+from tests.gpu import plain
 
 
 @pytest.fixture(name="many_rounds", autouse=True)

@@ -13,12 +13,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
-from aesvm.gpu import arrays, devices, hull, matrix, plain, room, smo
+from aesvm.gpu import arrays, devices, dual, hull, matrix, room
 from aesvm.gpu.derive import cut_on_device, in_turn
 from aesvm.gpu.devices import Device, DeviceMemoryError
+from aesvm.gpu.dual import minimize
 from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import DeviceKernel, add
-from aesvm.gpu.smo import minimize
 from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
@@ -26,7 +26,7 @@ from aesvm.kernels.joint import JointKernel
 from aesvm.machines import solving, training
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings
-from tests.gpu import strict
+from tests.gpu import plain, strict
 from tests.gpu.test_estimators import OnGPU
 
 #: Bytes of a tile, and those that are free: for some hundred rows of few features.
@@ -179,7 +179,7 @@ def separable(stand_in, n=700):
 def test_rows_in_play_that_fit_are_not_gathered_again(stand_in, little_memory, monkeypatch):
     problem = separable(stand_in)
     gathered, solved, inside = set(), set(), []
-    lines, improve = HostVectors.lines, smo._Active.improve
+    lines, improve = HostVectors.lines, dual.DeviceDual.improve
 
     def watched_lines(*given):
         gathered.update(inside)
@@ -193,7 +193,7 @@ def test_rows_in_play_that_fit_are_not_gathered_again(stand_in, little_memory, m
         return found
 
     monkeypatch.setattr(HostVectors, "lines", watched_lines)
-    monkeypatch.setattr(smo._Active, "improve", watched_improve)
+    monkeypatch.setattr(dual.DeviceDual, "improve", watched_improve)
     little_memory.begin(free=1.2e5)
     assert minimize(*problem).converged
     assert solved == {HostVectors, DenseVectors}
@@ -202,7 +202,7 @@ def test_rows_in_play_that_fit_are_not_gathered_again(stand_in, little_memory, m
 
 def test_rows_in_play_make_room_for_those_after_them(stand_in, little_memory, monkeypatch):
     problem = separable(stand_in)
-    enter, take = smo._Active.enter, HostVectors.take
+    enter, take = dual.DeviceDual.enter, HostVectors.take
     in_play, were_there = [], []
 
     def watched_enter(active, variables):
@@ -215,7 +215,7 @@ def test_rows_in_play_make_room_for_those_after_them(stand_in, little_memory, mo
             were_there.append(isinstance(there, DenseVectors))
         return take(vectors, numbers)
 
-    monkeypatch.setattr(smo._Active, "enter", watched_enter)
+    monkeypatch.setattr(dual.DeviceDual, "enter", watched_enter)
     monkeypatch.setattr(HostVectors, "take", watched_take)
     little_memory.begin(free=1.2e5)
     assert minimize(*problem).converged
@@ -296,7 +296,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
     X = normal_rows(600, 3)
     y = np.digitize(X[:, 0] + 0.2 * X[:, 1], [-0.2, 0.2])
     inside, most, histories = [], [], []
-    whole, history = smo.minimize, training.History
+    whole, history = dual.minimize, training.History
 
     def watched(*given, **others):
         inside.append(1)

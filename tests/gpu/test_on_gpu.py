@@ -11,9 +11,9 @@ from sklearn.datasets import make_classification, make_moons
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
 from aesvm.gpu import hull
 from aesvm.gpu.devices import DeviceMemoryError, cuda_device
+from aesvm.gpu.dual import minimize
 from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import DeviceKernel, add
-from aesvm.gpu.smo import minimize
 from aesvm.kernels import KernelSpec
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.solver import smo

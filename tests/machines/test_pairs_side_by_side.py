@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from aesvm import AESVC, TimeLimit
 from aesvm.kernels import blocks
 from aesvm.machines import training
-from aesvm.solver import smo
+from aesvm.solver import host
 from tests.runtime.test_progress import Recorder
 
 X, Y = make_blobs(2400, 4, centers=5, cluster_std=4.0, random_state=0)
@@ -85,7 +85,7 @@ def test_the_same_is_reported(calls):
 
 
 def test_a_time_limit_ends_all_pairs(calls, monkeypatch):
-    monkeypatch.setattr(smo, "WORKING_SET", 16)  # so that solves have many rounds
+    monkeypatch.setattr(host, "WORKING_SET", 16)  # so that solves have many rounds
     limit = TimeLimit(0.0)
     model = AESVC(gamma=0.1, C=10.0, refine="exact", n_jobs=2).set_callbacks(limit)
     with pytest.warns(ConvergenceWarning, match="TimeLimit"):

@@ -14,10 +14,12 @@ from aesvm import AESVC
 from aesvm.dask import DaskAESVC
 from aesvm.formulations.hinge import Hinge
 from aesvm.machines import rounds
+from aesvm.machines.plan import Facts, plan
 from aesvm.machines.problem import Coverage, Machine, TrainingSet, TrainingSets
 from aesvm.machines.rounds import Look, OverBudgetError, Policy, refine
 from aesvm.out_of_core import merge_tree
 from aesvm.runtime.progress import Silence
+from tests.plans import set_limits, set_table
 
 
 def sets_of(name, exact=False):
@@ -74,85 +76,90 @@ def train(sets, progress):
     return [Machine(own, np.array([1.0, -1.0]), np.ones(2), (0.0,), None) for own in sets.sets]
 
 
+def asked(rounds, share=1.0, **others):
+    """The policy of so many rounds, or of "auto" for rows that are elsewhere."""
+    found = plan(Facts(n_rows=100, in_memory=False, refine=rounds))
+    return Policy(found.of_machine(share), share, **others)
+
+
 def run(place, policy, first=None):
     state = refine(place, first or sets_of(FIRST), policy, Hinge(), train, Silence())
     return state.machines[0].set.weights[0], state.rounds
 
 
 def test_as_many_rounds_as_were_asked_for():
-    assert run(Scripted((9.0, 1), (8.0, 1), (7.0, 1), (6.0, 1)), Policy(3)) == (13.0, 3)
+    assert run(Scripted((9.0, 1), (8.0, 1), (7.0, 1), (6.0, 1)), asked(3)) == (13.0, 3)
 
 
 def test_no_more_rounds_once_no_row_has_crossed_a_kink():
     # the first set is made without knowing one: the first round is always made
-    assert run(Scripted((9.0, 0), (8.0, 4), (7.0, 0)), Policy(9)) == (12.0, 2)
+    assert run(Scripted((9.0, 0), (8.0, 4), (7.0, 0)), asked(9)) == (12.0, 2)
 
 
 @pytest.mark.parametrize(("last", "found"), [(8.5, (11.0, 1)), (8.0, (12.0, 2)), (7.0, (12.0, 2))])
 def test_a_last_round_that_raised_the_objective_is_undone(last, found):
-    assert run(Scripted((9.0, 1), (8.0, 1), (last, 1)), Policy(2)) == found
+    assert run(Scripted((9.0, 1), (8.0, 1), (last, 1)), asked(2)) == found
 
 
 def test_the_best_of_all_that_were_seen_is_returned():
     looks = [(9.0, 1), (8.0, 1), (8.5, 1), (7.0, 1), (7.5, 1)]
-    assert run(Scripted(*looks), Policy(4)) == (13.0, 3)
+    assert run(Scripted(*looks), asked(4)) == (13.0, 3)
 
 
 def test_two_rounds_in_a_row_that_do_not_lower_the_objective_are_the_last():
     looks = [(9.0, 1), (8.0, 1), (8.5, 1), (8.0, 1), (1.0, 1)]
-    assert run(Scripted(*looks), Policy(9)) == (11.0, 1)
-    assert run(Scripted(*looks), Policy("auto", effort=1e3)) == (11.0, 1)
+    assert run(Scripted(*looks), asked(9)) == (11.0, 1)
+    assert run(Scripted(*looks), asked("auto", share=1e3)) == (11.0, 1)
 
 
 def test_the_last_round_is_not_looked_at_where_that_is_dear():
-    assert run(Scripted((9.0, 1), look_cost=1e9), Policy(1)) == (11.0, 1)
+    assert run(Scripted((9.0, 1), look_cost=1e9), asked(1)) == (11.0, 1)
 
 
 def test_without_rounds_the_first_set_is_made_anew():
     place = Scripted((9.0, 1), over_budget=True)
     with pytest.raises(OverBudgetError):
-        run(place, Policy(2))
+        run(place, asked(2))
     place = Scripted((9.0, 1), over_budget=True)
     with pytest.warns(UserWarning, match="that of 0 rounds"):
-        assert run(place, Policy(2, loosen=True)) == (FINER, 0)
+        assert run(place, asked(2, loosen=True)) == (FINER, 0)
 
 
 def test_auto_makes_no_round_that_takes_too_long(monkeypatch):
-    monkeypatch.setattr(rounds, "ROUND_EFFORT", 10.0)
-    assert run(Scripted(), Policy("auto")) == (FINER, 0)
-    assert run(Scripted((9.0, 1), (8.0, 1)), Policy(1)) == (11.0, 1)
+    set_limits(monkeypatch, first_round=10.0)
+    assert run(Scripted(), asked("auto")) == (FINER, 0)
+    assert run(Scripted((9.0, 1), (8.0, 1)), asked(1)) == (11.0, 1)
 
 
 def test_auto_solves_for_all_rows_where_they_are_here_and_that_is_affordable(monkeypatch):
     here = Scripted((9.0, 1), (8.0, 1), all_here=True)
-    assert run(here, Policy("auto")) == (EVERYTHING, 0)
-    monkeypatch.setattr(rounds, "EXACT_EFFORT", 4999.0)
+    assert run(here, asked("auto")) == (EVERYTHING, 0)
+    set_limits(monkeypatch, exact=4999.0)
     here = Scripted((9.0, 1), (8.0, 1), all_here=True)
-    assert run(here, Policy("auto")) == (11.0, 1)
+    assert run(here, asked("auto")) == (11.0, 1)
     elsewhere = Scripted((9.0, 1), (8.0, 1))
-    assert run(elsewhere, Policy("auto")) == (11.0, 1)
+    assert run(elsewhere, asked("auto")) == (11.0, 1)
 
 
 def test_auto_solves_for_all_rows_where_a_round_would_take_about_as_long(monkeypatch):
-    monkeypatch.setattr(rounds, "EXACT_EFFORT", 4999.0)  # the exact SVM takes 5000, a round 2 * 2
+    set_limits(monkeypatch, exact=4999.0)  # the exact SVM takes 5000, a round 2 * 2
     looks = (9.0, 1), (8.0, 1)
     for worth, found in ((3.9 / 5000, EVERYTHING), (4.1 / 5000, 11.0)):
-        monkeypatch.setattr(rounds, "WORTH", worth)
-        assert run(Scripted(*looks, all_here=True), Policy("auto"))[0] == found
-        assert run(Scripted(*looks, all_here=True), Policy(1))[0] == 11.0
-        assert run(Scripted(*looks), Policy("auto"))[0] == 11.0
-    monkeypatch.setattr(rounds, "WORTH", 0.0)
-    monkeypatch.setattr(rounds, "ROUND_EFFORT", 4999.0)  # all rows are out of reach
-    assert run(Scripted(*looks, all_here=True), Policy("auto"))[0] == 11.0
+        set_table(monkeypatch, worth=worth)
+        assert run(Scripted(*looks, all_here=True), asked("auto"))[0] == found
+        assert run(Scripted(*looks, all_here=True), asked(1))[0] == 11.0
+        assert run(Scripted(*looks), asked("auto"))[0] == 11.0
+    set_table(monkeypatch, worth=0.0)
+    set_limits(monkeypatch, first_round=4999.0)  # all rows are out of reach
+    assert run(Scripted(*looks, all_here=True), asked("auto"))[0] == 11.0
 
 
-@pytest.mark.parametrize("policy", [Policy(0), Policy("exact")])
-def test_there_are_no_rounds_where_none_are_asked_for(policy):
-    assert run(Scripted(), policy) == (FIRST, 0)
+def test_there_are_no_rounds_where_none_are_asked_for():
+    assert run(Scripted(), asked(0)) == (FIRST, 0)
 
 
 def test_where_every_row_stands_for_itself_there_is_nothing_to_refine():
-    assert run(Scripted(), Policy(5), sets_of(FIRST, exact=True)) == (FIRST, 0)
+    assert run(Scripted(), asked(5), sets_of(FIRST, exact=True)) == (FIRST, 0)
 
 
 X, Y = make_moons(3000, noise=0.3, random_state=0)
@@ -217,8 +224,8 @@ def test_everywhere_rounds_that_make_it_worse_are_undone(fit, monkeypatch, best)
 
 
 def test_everywhere_the_set_is_finer_where_no_round_can_be_made(fit, monkeypatch):
-    monkeypatch.setattr(rounds, "EXACT_EFFORT", 10.0)
-    monkeypatch.setattr(rounds, "ROUND_EFFORT", 10.0)
+    set_limits(monkeypatch, exact=10.0, first_round=10.0)
+    set_table(monkeypatch, worth=np.inf)
     auto, paper = fit(refine="auto"), fit(refine=0)
     assert auto.certificate_.rounds == 0
     np.testing.assert_array_equal(auto.support_, paper.support_)

@@ -23,11 +23,12 @@ from sklearn.svm import SVC
 from aesvm import AESVC, Certificate
 from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelMatrix, KernelSpec, TrainingKernel
-from aesvm.machines import forecast
 from aesvm.machines import rounds as rounds_module
 from aesvm.machines.fit import represent_anew
 from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.one_vs_one import pairs_of_classes
+from aesvm.machines.pilots import Pilots
+from aesvm.machines.plan import Expected
 from aesvm.machines.problem import Problem
 from aesvm.machines.rounds import Cut, State, looked_at
 from aesvm.machines.training import SolverOptions, Trainer
@@ -37,6 +38,7 @@ from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import ReductionSettings
 from aesvm.sets.represent import represent
 from tests import oracles
+from tests.plans import set_limits, set_table
 
 RUN = Threads(1)
 
@@ -326,8 +328,8 @@ def test_auto_is_exact_where_that_is_affordable():
 def test_auto_makes_rounds_where_it_is_not(monkeypatch, capsys, n_classes):
     X, y = noisy(3000, n_classes=n_classes)
     exact = AESVC(gamma=5.0, refine="exact").fit(X, y)
-    monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 1e6)
-    monkeypatch.setattr(rounds_module, "WORTH", np.inf)
+    set_limits(monkeypatch, exact=1e6)
+    set_table(monkeypatch, worth=np.inf)
     model = AESVC(gamma=5.0, verbose=1, subset_size=200).fit(X, y)
     assert not model.certificate_.exact
     assert 1 <= model.certificate_.rounds <= 6
@@ -340,10 +342,10 @@ def test_auto_makes_rounds_where_it_is_not(monkeypatch, capsys, n_classes):
 def test_auto_is_exact_where_there_are_few_support_vectors(monkeypatch, sampled):
     """A sample of the rows tells so at once, or the first look at all margins."""
     X, y = make_moons(3000, noise=0.05, random_state=0)
-    monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 1e6)
+    set_limits(monkeypatch, exact=1e6)
     if not sampled:
-        many = forecast.Forecast(n_rows=3000, n_support=3000, n_distinct=3000)
-        monkeypatch.setattr("aesvm.machines.fit.forecast", lambda *_: many)
+        many = Expected(n_rows=3000, n_support=3000)
+        monkeypatch.setattr(Pilots, "expected", lambda _: many)
     model = AESVC(gamma=5.0, subset_size=200).fit(X, y)
     assert model.representative_set_.reduced_ != sampled
     assert model.certificate_.exact
@@ -352,31 +354,10 @@ def test_auto_is_exact_where_there_are_few_support_vectors(monkeypatch, sampled)
     )
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_effort_is_foreseen_from_a_sample(monkeypatch, n_classes):
-    X, y = noisy(3000, n_classes=n_classes)
-    exact = AESVC(gamma=5.0, refine="exact").fit(X, y)
-    true = 0
-    for i, j in combinations(range(n_classes), 2):
-        dual = exact.dual_coef_
-        label = np.repeat(np.arange(n_classes), exact.n_support_)
-        support = np.count_nonzero(dual[j - 1][label == i]) + np.count_nonzero(dual[i][label == j])
-        true += ((y == i) | (y == j)).sum() * support
-    found = []
-    foresee = forecast.forecast
-    monkeypatch.setattr(forecast, "_SAMPLE", 600)
-    monkeypatch.setattr(rounds_module, "EXACT_EFFORT", 10.0)
-    monkeypatch.setattr(
-        "aesvm.machines.fit.forecast", lambda *a: found.append(foresee(*a)) or found[0]
-    )
-    AESVC(gamma=5.0, subset_size=200).fit(X, y)
-    assert 0.7 * true < found[0].effort < 1.6 * true
-
-
 def test_auto_makes_no_round_that_would_take_too_long(monkeypatch):
     X, y = noisy(3000)
-    for name in ("EXACT_EFFORT", "ROUND_EFFORT"):
-        monkeypatch.setattr(rounds_module, name, 10.0)
+    set_limits(monkeypatch, exact=10.0, first_round=10.0)
+    set_table(monkeypatch, worth=np.inf)
     model = AESVC(gamma=5.0, subset_size=200).fit(X, y)
     paper = AESVC(gamma=5.0, subset_size=200, refine=0).fit(X, y)
     assert model.certificate_.rounds == 0

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from aesvm import AESVC, AENuSVC, TimeLimit
 from aesvm.estimators.trained import TrainedOn
 from aesvm.machines import one_vs_one, small_pairs
-from aesvm.solver import compiled_rounds, small_rounds
+from aesvm.solver import small_compiled, small_improve
 from tests import oracles
 
 
@@ -25,14 +25,14 @@ def few_are_enough(monkeypatch):
     monkeypatch.setattr(small_pairs, "FEWEST_PAIRS", 2)
 
 
-@pytest.fixture(params=["blocks", "working sets", "compiled rounds"])
+@pytest.fixture(params=["blocks", "working sets", "compiled"])
 def each_way(request, monkeypatch):
     """Small pairs from blocks of kernel values, and most of them by working sets."""
     if request.param != "blocks":
         monkeypatch.setattr(small_pairs, "GROUP_ROWS", 6)
-        monkeypatch.setattr(small_rounds, "WORKING_SET", 8)
-        monkeypatch.setattr(compiled_rounds, "WORKING_SET", 8)
-    if request.param == "compiled rounds":
+        monkeypatch.setattr(small_improve, "WORKING_SET", 8)
+        monkeypatch.setattr(small_compiled, "WORKING_SET", 8)
+    if request.param == "compiled":
         monkeypatch.setattr(small_pairs, "COMPILED_PRODUCTS", 0.0)
 
 
@@ -185,10 +185,10 @@ def test_neither_threads_nor_the_cache_change_anything(monkeypatch):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_compiled_rounds_give_the_same_on_any_threads_and_with_any_cache(kernel, monkeypatch):
+def test_compiled_code_gives_the_same_on_any_threads_and_with_any_cache(kernel, monkeypatch):
     monkeypatch.setattr(small_pairs, "GROUP_ROWS", 16)
     monkeypatch.setattr(small_pairs, "COMPILED_PRODUCTS", 0.0)
-    monkeypatch.setattr(compiled_rounds, "WORKING_SET", 8)
+    monkeypatch.setattr(small_compiled, "WORKING_SET", 8)
     X, y, weights = classes()
     one, *others = [
         AESVC(kernel=kernel, gamma=0.5, tol=1e-6, n_jobs=n_jobs, cache_size=size).fit(X, y, weights)

@@ -16,6 +16,7 @@ from aesvm import AESVC
 from aesvm.out_of_core import merge_tree, part, reread
 from aesvm.out_of_core.merge_tree import folded
 from tests import oracles
+from tests.plans import set_limits, set_table
 from tests.runtime.test_progress import Recorder
 
 
@@ -439,7 +440,7 @@ def test_values_are_merged_in_order_two_of_a_level_making_one_of_the_next(n):
 
 
 def test_auto_makes_no_rounds_where_the_first_would_take_too_long(monkeypatch):
-    monkeypatch.setattr("aesvm.machines.rounds.ROUND_EFFORT", 0)
+    set_limits(monkeypatch, first_round=0.0)
     source = Source(chunks_of(*moons(1500)))
     auto = AESVC(gamma=5.0).fit_stream(source)
     assert auto.certificate_.rounds == 0
@@ -448,8 +449,8 @@ def test_auto_makes_no_rounds_where_the_first_would_take_too_long(monkeypatch):
     assert AESVC(gamma=5.0, refine=1).fit_stream(source).certificate_.rounds == 1
 
 
-@pytest.mark.parametrize(("name", "value"), [("EXACT_EFFORT", 0), ("CHANGES", 1.0)])
-def test_auto_makes_one_round_where_another_does_not_pay(monkeypatch, name, value):
+@pytest.mark.parametrize("change", [(set_limits, "exact", 0.0), (set_table, "changes", 1.0)])
+def test_auto_makes_one_round_where_another_does_not_pay(monkeypatch, change):
     chunks = chunks_of(*moons())
 
     def passes():
@@ -459,9 +460,10 @@ def test_auto_makes_one_round_where_another_does_not_pay(monkeypatch, name, valu
         return source.n_passes
 
     # one for the set, two for a round, one for the last look; a round may be made and undone
-    monkeypatch.setattr("aesvm.machines.rounds.CHANGES", 0.0)
+    set_table(monkeypatch, changes=0.0)
     assert passes() > 1 + 2 + 1
-    monkeypatch.setattr(f"aesvm.machines.rounds.{name}", value)
+    setting, name, value = change
+    setting(monkeypatch, **{name: value})
     assert passes() == 1 + 2 + 1
 
 

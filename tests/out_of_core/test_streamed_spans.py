@@ -240,7 +240,7 @@ def test_passes_are_reported_and_told(capsys):
     svc(verbose=1).set_callbacks(recorder).fit_stream(chunks_of(X, y))
     assert recorder.begun == recorder.ended
     told = re.findall(
-        r"\[AESVC\] pass (\d+): objective [\d.]+, [01] of 1 SVM", capsys.readouterr().out
+        r"\[AESVC\] pass (\d+): objective [\d.]+, [01] of 1 SVM left", capsys.readouterr().out
     )
     assert told == [str(at + 1) for at in range(len(told))]
     assert recorder.begun["pass"] == len(told) > 2

@@ -19,6 +19,7 @@ from aesvm.estimators.fitting import fit_task
 from aesvm.machines import training
 from aesvm.runtime.progress import Ending
 from tests import children
+from tests.plans import set_limits, set_table
 
 
 class Recorder:
@@ -141,10 +142,9 @@ def test_three_bars_at_most_that_only_rise(n_classes, parameters, names):
 
 
 def test_auto_that_does_not_train_on_few_vectors_has_three_bars_too(monkeypatch):
-    for name, value in (("PILOT", 200), ("_AUTO_EACH", 0.0), ("_AUTO_LEFT", 0.0)):
-        monkeypatch.setattr(f"aesvm.bases.training.{name}", value)
-    monkeypatch.setattr("aesvm.machines.rounds.EXACT_EFFORT", 10.0)
-    monkeypatch.setattr("aesvm.machines.rounds.WORTH", np.inf)
+    monkeypatch.setattr("aesvm.machines.pilots.PILOT_ROWS", 200)
+    set_limits(monkeypatch, exact=10.0, machine_in_span=0.0)
+    set_table(monkeypatch, left=0.0, worth=np.inf)
     X, y = noisy_classes(2)
     bars = Bars()
     model = AESVC(gamma=1.0, subset_size=200).set_callbacks(bars).fit(X, y)

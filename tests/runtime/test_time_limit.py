@@ -30,7 +30,8 @@ from aesvm import (
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core import merge_tree
 from aesvm.runtime import progress
-from aesvm.solver import smo
+from aesvm.solver import host
+from tests.plans import set_limits
 from tests.runtime.test_progress import Recorder
 
 FAMILY = {
@@ -83,7 +84,7 @@ def spread(n_looks, count=4):
 @EACH
 @pytest.mark.parametrize("refine", [0, 2, "auto", "exact"])
 def test_a_fit_may_end_at_any_moment(name, refine, monkeypatch):
-    monkeypatch.setattr(aesvm.machines.rounds, "EXACT_EFFORT", 1e5)
+    set_limits(monkeypatch, exact=1e5)
     X, y = rows(1000)
     model = clone(FAMILY[name]).set_params(refine=refine, subset_size=100, hull_tol=1e-2)
     exact = clone(FAMILY[name]).set_params(refine="exact").fit(X, y).certificate_
@@ -130,7 +131,7 @@ def test_rows_that_were_not_reached_represent_themselves(n_jobs):
 
 
 def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
-    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    monkeypatch.setattr(host, "WORKING_SET", 64)
     X, y = rows(1000)
     model = AESVC(C=10.0, gamma=2.0, refine="exact").set_callbacks(limit(5))
     with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001"):
@@ -149,7 +150,7 @@ def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
 
 
 def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
-    monkeypatch.setattr(smo, "WORKING_SET", 256)
+    monkeypatch.setattr(host, "WORKING_SET", 256)
     monkeypatch.setattr(aesvm.machines.small_pairs, "MOST_ROWS", 0)  # all are solved in rounds
     X, y = make_blobs(3000, centers=4, cluster_std=2.0, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001 \(\d+ times\)"):
@@ -249,7 +250,7 @@ def test_rows_of_one_class_are_refused_and_the_limit_is_named():
 
 @EACH
 def test_partial_fit_takes_in_all_rows_it_is_given(name, monkeypatch):
-    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    monkeypatch.setattr(host, "WORKING_SET", 64)
     monkeypatch.setattr(merge_tree, "BUFFER_ROWS", 700)
     X, y = rows()
     model = clone(FAMILY[name]).set_callbacks(limit(0))
@@ -296,7 +297,7 @@ SEARCHES = [GridSearchCV, AEGridSearchCV]
 @pytest.fixture
 def small_working_sets(monkeypatch):
     """A fit that takes more than one working set, also of few rows."""
-    monkeypatch.setattr(smo, "WORKING_SET", 64)
+    monkeypatch.setattr(host, "WORKING_SET", 64)
     monkeypatch.setattr(aesvm.machines.small_pairs, "MOST_ROWS", 0)
 
 
@@ -390,7 +391,7 @@ def test_silence_is_never_over():
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6, 0.8, 0.98])
 def test_a_limit_ends_a_fit_of_few_vectors_wherever_it_is(share, monkeypatch):
     """It looks at the clock before each piece of work, and looks no more than the limit allows."""
-    monkeypatch.setattr("aesvm.bases.training.PILOT", 300)
+    monkeypatch.setattr("aesvm.machines.pilots.PILOT_ROWS", 300)
     monkeypatch.setattr("aesvm.bases.training._MOST_ADDED", 40)
     monkeypatch.setattr("aesvm.bases.values.TILE", 256)
     X, y = rows()

@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from aesvm import AESVC, AENuSVC, AENuSVR, AEOneClassSVM, TimeLimit
 from aesvm.formulations.scaling import best_multiples
 from aesvm.kernels import kernel_matrix
-from aesvm.solver import smo
+from aesvm.solver import host, smo
 from aesvm.solver.free_variables import newton_step
 from aesvm.solver.interior_point import solve_interior
 from aesvm.solver.stagnation import Stagnation
@@ -31,9 +31,9 @@ def noisy(n=1500, n_features=4, seed=0):
 
 
 def test_a_violation_that_rises_and_stays_high_does_not_end_a_solve(monkeypatch):
-    monkeypatch.setattr(smo, "WORKING_SET", 4)
-    monkeypatch.setattr(smo, "_HELD", 0)
-    monkeypatch.setattr(smo, "UPDATES", 1)  # small steps: many iterations
+    monkeypatch.setattr(host, "WORKING_SET", 4)
+    monkeypatch.setattr(host, "_HELD", 0)
+    monkeypatch.setattr(host, "UPDATES", 1)  # small steps: many iterations
     X, y = noisy(600)
     seen: list[float] = []
     n = len(y)

@@ -134,4 +134,6 @@ class SubsampleSVM(PairwiseSVM):
             watch=lambda *_: pair.progress.step("round"),
         )
         offset = -float(solution.offsets[0])
-        return Expansion(solution.alpha * pair.signs, offset, solution.n_iter, solution.converged)
+        return Expansion(
+            solution.alpha * pair.signs, offset, solution.n_updates, solution.converged
+        )

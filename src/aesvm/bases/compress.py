@@ -1,18 +1,18 @@
-"""Trained machines on fewer of their own vectors.
+"""Trained machines on fewer of their vectors.
 
-Of a machine ``f(x) = <w, phi(x)> + b`` and some of its vectors, S, there are two that can be had:
+A machine ``f(x) = <w, phi(x)> + b`` is put on some of its vectors, S, in one of two ways:
 
-- the projection: the w' in the span of S that is nearest to w. What tolerances are about, as no
-  decision value changes by more than ``|w - w'| sqrt(k(x, x))``.
-- the fit: the f' on S, with an offset of its own, whose values change least at the vectors
-  x_1, ..., x_n that f has, and at one more row which is the worst there is,
+- projection: w' is the nearest to w in the span of S. No decision value changes by more than
+  ``|w - w'| sqrt(k(x, x))``, so this is how a tolerance is kept.
+- fit: f' on S, with a new offset, changes least at the vectors x_1, ..., x_n of f. A last term
+  stands for the worst row there could be:
 
       min_f'  sum_i (f(x_i) - f'(x_i))^2 + |w - w'|^2 mean_i k(x_i, x_i).
 
-  Where vectors are far apart, a projection is about zero but near those of S; the fit is not.
+  Where vectors are far apart, a projection is nearly zero except near S. The fit is not.
 
-Vectors are chosen by a pursuit on w: for projections in kernel space, and for fits in one where
-values at a sample of the vectors count as well (``seen``).
+Vectors are chosen by a pursuit on w: for projections in kernel space, for fits in a space where
+values at a sample of the vectors count as well (``PointwiseKernel``).
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.factor import kernel_factor, solve
-from aesvm.bases.hessian import Curvature, factor_of
+from aesvm.bases.factor import Curvature, hessian_factor, kernel_factor, solve
 from aesvm.bases.pursuit import Functions, Pursuit
-from aesvm.bases.seen import SeenKernel
 from aesvm.bases.values import Array
-from aesvm.kernels import KernelMatrix
+from aesvm.kernels import Columns, KernelMatrix
 from aesvm.machines.problem import Expansion
 from aesvm.runtime.progress import Progress
 
@@ -42,6 +40,9 @@ _STEP = 64
 
 #: Vectors at which machines are compared while those to be kept are chosen.
 _POINTS = 512
+
+#: Rows whose values at these are computed at a time.
+_COMPARED = 2048
 
 #: Vectors at which machines are fitted together: their values with the kept ones are held.
 _HELD = 4096
@@ -142,14 +143,14 @@ def compress(
     expansions: list[Expansion],
     kernel: KernelMatrix,
     groups: NDArray[np.intp],
-    shares: NDArray[np.bool_],
+    may_use: NDArray[np.bool_],
     n_vectors: int | None,
     tol: float | None,
     moves_offsets: bool,
     run: Callable,
     progress: Progress,
 ) -> Compressed:
-    """Fit machines on fewer vectors, or where there is a tolerance project them onto their span.
+    """Fit machines on fewer vectors; where there is a tolerance, project them instead.
 
     Parameters
     ----------
@@ -159,16 +160,16 @@ def compress(
         Of all their vectors, in double precision.
     groups : ndarray
         Of each vector.
-    shares : ndarray of shape (n_machines, n_groups)
+    may_use : ndarray of shape (n_machines, n_groups)
         Whether a machine may use the vectors of a group.
     n_vectors : int or None
         The most that are kept.
     tol : float or None
-        Vectors are added until no machine is farther from what it was, where there is room. Where
+        Vectors are added, up to ``n_vectors``, until no machine has moved farther than this. Where
         rounding does not allow that, all of them are kept.
     moves_offsets : bool
-        Whether offsets of projections are moved by what scores of the vectors have lost, in the
-        median: those of one class are all positive, and a projection makes them smaller.
+        Whether offsets of projections are moved by the median change of the vectors' scores. With
+        one class all scores are positive, and a projection makes them smaller.
     run : callable
         ``map`` or a parallel one.
     progress : Progress
@@ -183,14 +184,14 @@ def compress(
     points = _sample(every, _POINTS if tol is None else 0)
     with progress.task("compress", len(expansions) + 1) as task:
         for number, one in enumerate(expansions):
-            at = np.union1d(np.flatnonzero(shares[number, groups]), points)
+            at = np.union1d(np.flatnonzero(may_use[number, groups]), points)
             scores[at, number] = kernel.scores(one.rows, one.coefs, at, run)
             squared[number] = one.coefs @ scores[one.rows, number]
             task.step()
-        pursuit = _pursuit(kernel, groups, shares, scores, squared, points, most, run)
+        pursuit = _pursuit(kernel, groups, may_use, scores, squared, points, most, run)
         if tol is None:
             pursuit.choose(most)
-            found = _fits(expansions, kernel, groups, shares, scores, squared, pursuit.bases, run)
+            found = _fits(expansions, kernel, groups, may_use, scores, squared, pursuit.bases, run)
             task.step()
             return found
         project = partial(_projections, expansions, kernel, scores, squared, moves_offsets)
@@ -221,7 +222,7 @@ def compress(
 def _pursuit(
     kernel: KernelMatrix,
     groups: NDArray[np.intp],
-    shares: NDArray[np.bool_],
+    may_use: NDArray[np.bool_],
     scores: Array,
     squared: Array,
     points: NDArray[np.intp],
@@ -230,17 +231,17 @@ def _pursuit(
 ) -> Pursuit:
     """A pursuit on the machines, among all of their vectors or a sample of them.
 
-    Each counts as a share of its own norm: none has all vectors because its w is long. Where there
-    are points, values at them count as well.
+    Each w is divided by its norm, so that a long one does not get all vectors. Where there are
+    points, values at them count as well.
     """
     candidates = _sample(np.arange(kernel.n_rows), max(_LEAST_CANDIDATES, _CANDIDATES * most))
     values = scores[candidates]
     if len(points):
-        kernel = seen = SeenKernel(kernel, candidates, points, run)
-        values = seen.values(values, scores[points])
-        squared = seen.squared_norms(squared, scores[points])
+        kernel = pointwise = PointwiseKernel(kernel, candidates, points, run)
+        values = pointwise.values(values, scores[points])
+        squared = pointwise.squared_norms(squared, scores[points])
     norms = np.sqrt(np.where(squared > 0, squared, 1.0))
-    targets = Functions(values / norms, groups[candidates], shares)
+    targets = Functions(values / norms, groups[candidates], may_use)
     return Pursuit(kernel, candidates, targets, worth=1.0, run=run)
 
 
@@ -255,17 +256,17 @@ def _fits(
     expansions: list[Expansion],
     kernel: KernelMatrix,
     groups: NDArray[np.intp],
-    shares: NDArray[np.bool_],
+    may_use: NDArray[np.bool_],
     scores: Array,
     squared: Array,
     bases: list[NDArray[np.intp]],
     run: Callable,
 ) -> Compressed:
-    """Each machine on its own part of the basis, as near as can be at the vectors it may use."""
+    """Each machine fitted on its part of the basis, at the vectors it may use."""
     found, distances, shifts = [], [], []
     for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
         own = np.sort(basis)
-        at = np.flatnonzero(shares[number, groups])
+        at = np.flatnonzero(may_use[number, groups])
         coefs, shift = _fitted(kernel, own, at, scores[:, number], run)
         offset = one.offset + shift
         found.append(Expansion(own, coefs, offset))
@@ -281,15 +282,15 @@ def _fitted(
     scores: Array,
     run: Callable,
 ) -> tuple[Array, float]:
-    """The coefficients on some rows, and what the offset is moved by.
+    """Fit a function on some rows: coefficients, and the change of the offset.
 
     Parameters
     ----------
     kernel : KernelMatrix
     rows : ndarray
-        That the function is put on.
+        The function is put on these.
     at : ndarray
-        Rows at which it comes near to what it was.
+        Rows at which its values should change least.
     scores : ndarray
         ``<w, phi(x)>`` of all rows of the kernel matrix.
     run : callable
@@ -307,7 +308,7 @@ def _fitted(
     size = float(np.mean(kernel.diag(at)))
     within = size * np.asarray(kernel.square(rows), dtype=np.float64)
     sums[:-1] += size * scores[rows]
-    solution = solve(factor_of(within, total, float(len(at)), run), sums)
+    solution = solve(hessian_factor(within, total, float(len(at)), run), sums)
     return solution[:-1], float(solution[-1])
 
 
@@ -319,7 +320,7 @@ def _projections(
     moves_offsets: bool,
     bases: list[NDArray[np.intp]],
 ) -> Compressed:
-    """Each machine on its own part of the basis."""
+    """Each machine projected onto its part of the basis."""
     found, distances, shifts = [], [], []
     for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
         own = np.sort(basis)
@@ -350,7 +351,7 @@ def _distance(
     rows: NDArray[np.intp],
     coefs: Array,
 ) -> float:
-    """How far two machines are apart in kernel space, at most."""
+    """An upper bound on the distance of two machines in kernel space."""
     within = np.asarray(kernel.square(rows), dtype=np.float64)
     left = squared - 2.0 * float(coefs @ scores[rows]) + float(coefs @ within @ coefs)
     total = float(np.abs(before.coefs).sum() + np.abs(coefs).sum())
@@ -360,3 +361,121 @@ def _distance(
     unit = float(np.finfo(np.float64).eps) * kernel.bound(both)
     rounding = total**2 * (kernel.rounding(both) + len(both) * unit)
     return float(np.sqrt(max(left, 0.0) + rounding))
+
+
+class PointwiseKernel(KernelMatrix):
+    """The kernel of a space in which values at some rows, the points, count as well.
+
+    Its kernel is
+
+        k(x, z) + sum_p c_p(x) c_p(z) / unit,    c_p(x) = k(p, x) - mean_q k(q, x),
+
+    so that the squared norm of a function g is ``|g|^2 + sum_p (g(p) - mean_q g(q))^2 / unit``: a
+    constant is left to the offset. The unit makes both parts count the same over the rows.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+        In double precision.
+    rows : ndarray
+        Rows of the kernel matrix, ascending: others have no values here.
+    points : ndarray
+        Rows of the kernel matrix at which functions are compared.
+    run : callable, default=map
+        ``map`` or a parallel one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.compress import PointwiseKernel
+    >>> from aesvm.kernels import kernel_matrix
+    >>> kernel = kernel_matrix(np.array([[-1.0], [1.0]]), kernel="linear")
+    >>> PointwiseKernel(kernel, np.arange(2), np.arange(2)).square(np.arange(2))
+    array([[ 2., -2.],
+           [-2.,  2.]])
+    """
+
+    def __init__(
+        self,
+        kernel: KernelMatrix,
+        rows: NDArray[np.intp],
+        points: NDArray[np.intp],
+        run: Callable = map,
+    ) -> None:
+        self.kernel = kernel
+        self.rows = rows
+        self.n_rows = kernel.n_rows
+        self.dtype = kernel.dtype
+        self.point_rows = points
+        self.at_points = np.empty((len(rows), len(points)))
+
+        def piece(first: int) -> None:
+            part = rows[first : first + _COMPARED]
+            self.at_points[first : first + _COMPARED] = _centred(kernel.block(part, points))
+
+        list(run(piece, range(0, len(rows), _COMPARED)))
+        total = float(np.square(self.at_points).sum())
+        self.unit = total / float(np.sum(kernel.diag(rows))) if total > 0 else 1.0
+        self.at_points /= np.sqrt(self.unit)
+
+    def values(self, scores: Array, at_points: Array) -> Array:
+        """Inner products of functions with the rows, in this space.
+
+        ``scores``: those in kernel space; ``at_points``: values of the functions at the points.
+        """
+        centred = (at_points - at_points.mean(axis=0)) / np.sqrt(self.unit)
+        return scores + self.at_points @ centred
+
+    def squared_norms(self, squared: Array, at_points: Array) -> Array:
+        """Squared norms of functions in this space, by those in kernel space."""
+        return squared + np.square(at_points - at_points.mean(axis=0)).sum(axis=0) / self.unit
+
+    def square(self, rows, out=None):
+        values = self.kernel.square(rows, out=out)
+        own = self.values_at_points(rows)
+        values += own @ own.T
+        return values
+
+    def columns(self, rows):
+        return _PointwiseColumns(self, self.kernel.columns(rows), self.values_at_points(rows))
+
+    def diag(self, rows):
+        return self.kernel.diag(rows) + np.square(self.values_at_points(rows)).sum(axis=1)
+
+    def bound(self, rows):
+        return float(self.diag(rows).max(initial=0.0))
+
+    def values_at_points(self, rows: NDArray[np.intp]) -> Array:
+        """Kernel values of some rows and the points, centred and in units."""
+        return self.at_points[np.searchsorted(self.rows, rows)]
+
+
+class _PointwiseColumns(Columns):
+    def __init__(self, kernel: PointwiseKernel, own: Columns, at_points: Array) -> None:
+        self.kernel = kernel
+        self.own = own
+        self.at_points = at_points
+        self.dtype = kernel.dtype
+
+    def __len__(self):
+        return len(self.own)
+
+    def take(self, positions):
+        return _PointwiseColumns(self.kernel, self.own.take(positions), self.at_points[positions])
+
+    def lines(self, rows):
+        return self.own.lines(rows), self.kernel.values_at_points(rows)
+
+    def new_lines(self, X_new):
+        at_points = _centred(self.kernel.kernel.cross(X_new, self.kernel.point_rows))
+        return self.own.new_lines(X_new), at_points / np.sqrt(self.kernel.unit)
+
+    def write(self, lines, start, stop, out):
+        own, at_points = lines
+        self.own.write(own, start, stop, out)
+        out += at_points @ self.at_points[start:stop].T
+
+
+def _centred(values: NDArray) -> Array:
+    """Values at the points, less their mean."""
+    return values.astype(np.float64) - values.mean(axis=1, keepdims=True, dtype=np.float64)

@@ -1,16 +1,21 @@
-"""Cholesky factors of large matrices, on threads; their digits do not depend on how many."""
+"""Linear algebra of machines in a span, on threads or on a device: Cholesky factors, Gram matrices.
+
+The Hessian of F in the coefficients of the basis and the offsets is the kernel matrix of the basis
+and what the smoothed losses add (``Curvature``). Digits do not depend on the number of threads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from aesvm.bases.arrays import is_host, times
+from aesvm.bases.arrays import is_host, sum_rows, times, zeros
 from aesvm.bases.values import Array
 from aesvm.gpu import linear_algebra
 from aesvm.runtime.cached import cached_property
@@ -21,12 +26,25 @@ _COLUMNS, _ROWS = 256, 512
 #: How often a diagonal is made larger.
 _TRIES = 16
 
+#: Columns of a Gram matrix that are computed together, and values that a device copies in double
+#: precision at a time for one.
+_PANEL, _COPIED_THERE = 256, 1 << 27
+
+#: Rows whose kernel values are converted to double precision at a time.
+_CONVERTED = 1024
+
+#: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
+_JITTER = 16
+
+#: The least curvature in an offset, as a share of what it would be with all rows near a kink.
+_HELD = 1e-6
+
 
 class FactorThere:
     """The lower Cholesky factor of a matrix on a device.
 
-    A triangular system with one right-hand side takes a device as long as hundreds of products with
-    the inverse of the factor, which is therefore made where systems are to be solved.
+    On a device, a triangular system with one right-hand side takes as long as hundreds of products
+    with the inverse. So the inverse is computed as soon as systems are solved.
     """
 
     def __init__(self, lower: Any) -> None:
@@ -85,7 +103,7 @@ def cholesky(matrix: Array, run: Callable = map) -> Array:
 
 
 def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> Any:
-    """The lower Cholesky factor of a matrix, and if need be of one with a larger diagonal.
+    """The lower Cholesky factor of a matrix; where there is none, its diagonal is raised.
 
     Parameters
     ----------
@@ -187,3 +205,118 @@ def product(matrix: Array, vector: Array, run: Callable = map) -> Array:
         return times(matrix, vector)
     pieces = run(lambda top: matrix[top : top + _ROWS] @ vector, range(0, len(matrix), _ROWS))
     return np.concatenate([np.empty(0), *pieces])
+
+
+def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
+    """``sum_i w_i k_i k_i^T`` of lines k_i, for weights that are not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.factor import gram
+    >>> gram(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([1.0, 3.0]))
+    array([[1., 2.],
+           [2., 7.]])
+    """
+    if not is_host(lines):
+        return _gram_there(lines, weights)
+    n_lines, n = lines.shape
+    scaled, roots = np.empty(lines.shape), np.sqrt(weights)
+    out = np.empty((n, n))
+
+    def scale(first: int) -> None:
+        here = slice(first, first + _PANEL)  # in double precision: tiny parts of it matter
+        np.multiply(lines[here], roots[here, None], out=scaled[here])
+
+    def tile(corner: tuple[int, int]) -> None:
+        one, other = (slice(first, first + _PANEL) for first in corner)
+        out[one, other] = scaled[:, one].T @ scaled[:, other]
+        if one != other:
+            out[other, one] = out[one, other].T
+
+    list(run(scale, range(0, n_lines, _PANEL)))
+    corners = range(0, n, _PANEL)
+    list(run(tile, [(one, other) for one in corners for other in corners if one <= other]))
+    return out
+
+
+def _gram_there(lines: Any, weights: Any) -> Any:
+    """The same on a device."""
+    n_lines, n = lines.shape
+    roots = np.sqrt(weights)
+    out = np.zeros_like(roots, shape=(n, n))
+    step = max(1, _COPIED_THERE // max(1, n))
+    for first in range(0, n_lines, step):
+        here = slice(first, first + step)
+        scaled = lines[here] * roots[here, None]
+        out += scaled.T @ scaled
+    return out
+
+
+class Curvature(NamedTuple):
+    """The part of the Hessian that comes from smoothed losses, summed over rows."""
+
+    within: Array  #: ``sum_i curvature_i k_i k_i^T``, k_i the kernel values of a row and the basis
+    crossed: Array  #: (n_offsets, n_vectors): of offsets and coefficients
+    corner: Array  #: (n_offsets,): of offsets
+
+    @classmethod
+    def of_nothing(cls, n_vectors: int, n_offsets: int, device: Any = None) -> Curvature:
+        shapes = (n_vectors, n_vectors), (n_offsets, n_vectors), (n_offsets,)
+        return cls(*(zeros(shape, device) for shape in shapes))
+
+    @classmethod
+    def of_rows(
+        cls, lines: NDArray, curvatures: Array, crossed: Array, run: Callable = map
+    ) -> Curvature:
+        """Of some rows: their kernel values with the basis, and their ``SmoothedLosses``."""
+        if not is_host(lines):
+            across = np.stack([sum_rows(lines, None, own) for own in crossed])
+            return cls(gram(lines, curvatures), across, np.abs(crossed).sum(axis=1))
+
+        def some(first: int) -> Array:
+            here = slice(first, first + _CONVERTED)
+            return crossed[:, here] @ lines[here].astype(np.float64)
+
+        across = np.zeros((len(crossed), lines.shape[1]))
+        for part in run(some, range(0, len(lines), _CONVERTED)):
+            across += part
+        return cls(gram(lines, curvatures, run), across, np.abs(crossed).sum(axis=1))
+
+    def plus(self, other: Curvature) -> Curvature:
+        return Curvature(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+def hessian_factor(
+    within: Array, curvature: Curvature, steepest: float, run: Callable = map
+) -> Any:
+    """The lower Cholesky factor of the Hessian.
+
+    Parameters
+    ----------
+    within : ndarray
+        Kernel values of the basis.
+    curvature : Curvature
+        Of the losses.
+    steepest : float
+        What the corner would be if every row were near a kink.
+    run : callable, default=map
+        ``map`` or a parallel one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.factor import Curvature, hessian_factor
+    >>> bent = Curvature(np.array([[3.0]]), np.array([[0.0]]), np.array([9.0]))
+    >>> hessian_factor(np.array([[1.0]]), bent, 9.0).round(6)
+    array([[2., 0.],
+           [0., 3.]])
+    """
+    n, n_offsets = curvature.crossed.shape[::-1]
+    hessian = np.zeros_like(curvature.within, shape=(n + n_offsets, n + n_offsets), order="C")
+    hessian[:n, :n] = within + curvature.within
+    hessian[n:, :n], hessian[:n, n:] = curvature.crossed, curvature.crossed.T
+    low = _HELD * max(steepest, 1e-300)
+    hessian.reshape(-1)[:: n + n_offsets + 1][n:] = np.maximum(curvature.corner, low)
+    jitter = _JITTER * float(np.finfo(np.float64).eps) * np.diag(hessian)
+    return cholesky_with_jitter(hessian, jitter, run)

@@ -1,4 +1,4 @@
-"""One machine whose w is in the span of a basis: its rows, where it stands, and its certificate."""
+"""One machine of rows in memory, with w in the span of a basis, and what certifies it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.arrays import put, times, to_host, zeros
+from aesvm.bases.descent import Point
 from aesvm.bases.factor import Factor, kernel_factor, solve
-from aesvm.bases.newton import Point, Solved, solve_in_span
+from aesvm.bases.rows_in_memory import Solved, solve_in_span
 from aesvm.bases.values import Array, BasisValues
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record
@@ -31,15 +32,14 @@ from aesvm.machines.rounds import FREE
 from aesvm.runtime.progress import Progress, Watched
 from aesvm.solver.state import Solution
 
-#: Standard errors that an estimate is given with.
+#: The error that is stated of an estimate, in standard errors.
 _ERRORS = 2.0
 
-#: Rows that are solved for while vectors are chosen, at least. Where their kernel values are more
-#: than may be held, some are computed anew.
+#: Rows that are solved for while vectors are chosen, at least. Kernel values that do not fit into
+#: memory are computed again.
 _LEAST_FIT = 100_000
 
-
-#: Kernel values that are computed between two looks at the clock.
+#: Kernel values that are computed between two checks of the time.
 _AT_ONCE = 1e8
 
 
@@ -51,19 +51,19 @@ class Surroundings(NamedTuple):
     formulation: Formulation
     tol: float
     run: Callable  #: ``map`` or a parallel one
-    watched: Watched  #: the same, ended by ``OutOfTimeError`` where the fit is to end
+    watched: Watched  #: the same; raises ``OutOfTimeError`` where the fit is to end
 
 
 class SpanMachine:
-    """A machine in the span of a basis that grows.
+    """A machine in the span of a growing basis.
 
-    Where rows are on a device, so is what it has of them: targets, bounds, scores, multipliers,
-    and the coefficients and kernel values of the basis.
+    Where rows are on a device, so are targets, bounds, scores, multipliers, and the coefficients
+    and kernel values of the basis.
 
     Parameters
     ----------
     problem : Problem
-        Its rows, in an order that is random: the first of them are a sample.
+        Its rows, in random order: the first of them are a sample.
     most_bytes : float
         Of kernel values that are held.
     around : Surroundings
@@ -94,7 +94,7 @@ class SpanMachine:
         return self.values.basis
 
     def add(self, rows: NDArray[np.intp], n_kept: int) -> None:
-        """More vectors of the basis; values of the first ``n_kept`` rows may be held."""
+        """Add vectors to the basis; values of the first ``n_kept`` rows may be held."""
         self.values.n_kept = n_kept
         self.values.add(rows)
         within = self.around.double.square_there(self.basis)
@@ -103,7 +103,7 @@ class SpanMachine:
         self.point = Point(coefs, self.point.offsets)
 
     def start_from(self, machine: Machine) -> None:
-        """Begin with the part of another machine that is in the span."""
+        """Begin with the projection of another machine onto the span."""
         if machine.solution is not None:
             own = machine.support
             rows, coefs = machine.set.rows[own], machine.coefs[own]
@@ -112,10 +112,9 @@ class SpanMachine:
             self._is_precise()
 
     def _is_precise(self) -> bool:
-        """Whether kernel values are precise enough for the coefficients that there are.
+        """Whether kernel values are precise enough for the coefficients; if not, make them so.
 
-        Where they were not, they are from now on. Vectors near to each other's span have large
-        coefficients that nearly cancel.
+        Vectors near to each other's span have large coefficients that nearly cancel.
         """
         if self.values.kernel.dtype == np.float64 or not len(self.basis):
             return True
@@ -130,13 +129,13 @@ class SpanMachine:
         return kernel_factor(self.within, self.around.run)
 
     def projected(self, values: Array) -> Array:
-        """The coefficients of a function's part in the span, by its values at the basis."""
+        """The coefficients of a function's projection, from its values at the basis."""
         return solve(self.factor(), values)
 
     def n_fit(self, n_vectors: int) -> int:
         """The first rows whose kernel values with ``n_vectors`` vectors can all be held.
 
-        All where they cost little to compute anew: those of a given matrix, or of a device.
+        All rows where values cost little: those of a given matrix, or on a device.
         """
         n_rows = len(self.problem.rows)
         if self.around.kernel.spec.kernel == "precomputed" or self.device is not None:
@@ -173,7 +172,7 @@ class SpanMachine:
         self.squared_norm = None
         self.n_steps += self.solved.n_steps
 
-    # --- of a machine that was solved, by the rows that it was solved for
+    # --- after a solve, over the rows that were solved for
 
     @property
     def targets_in_use(self) -> Array:
@@ -190,7 +189,7 @@ class SpanMachine:
         return self.solved
 
     def best_offsets(self) -> Offsets:
-        """The best there are, with kinks as they are."""
+        """The offsets that minimise F with kinks as they are."""
         scores = self.last_solve.scores
         return best_offsets(
             self.around.formulation, scores, self.targets_in_use, self.bounds_in_use
@@ -207,34 +206,34 @@ class SpanMachine:
         coefs = self.point.coefs
         return float(0.5 * coefs @ self.within @ coefs) + self.loss()
 
-    def implied(self) -> Array:
-        """The multipliers that positions imply, moved to where the dual's constraints hold."""
+    def feasible(self) -> Array:
+        """The multipliers that positions imply, moved to satisfy the dual's constraints."""
         return self.around.formulation.feasible(
             self.last_solve.multipliers, self.targets_in_use, self.bounds_in_use
         )
 
     @property
-    def has_seen_all(self) -> bool:
-        """Whether it was solved for all of its rows."""
+    def is_of_all_rows(self) -> bool:
+        """Whether the last solve was for all rows."""
         return len(self.last_solve.scores) == len(self.problem.rows)
 
     def in_use(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of some rows are among those that it was solved for."""
+        """Which of some rows the last solve was for."""
         used = self.problem.rows[: len(self.last_solve.scores)]
         return np.isin(rows, used)
 
     def active(self) -> NDArray[np.intp]:
-        """The rows with such a multiplier."""
-        return self.problem.rows[to_host(np.flatnonzero(self.implied()))]
+        """The rows with a multiplier."""
+        return self.problem.rows[to_host(np.flatnonzero(self.feasible()))]
 
     def gradient_outside(self, rows: NDArray[np.intp]) -> Array:
-        """What is left of ``g = sum_i coef_i phi(x_i)`` outside of the span, at some rows.
+        """The part of ``g = sum_i coef_i phi(x_i)`` outside of the span, at some rows.
 
-        Of these, the ones with a multiplier must be a fair sample of all that have one: ``|g|^2``
-        is estimated by them.
+        ``|g|^2`` is estimated from those of them that have a multiplier. They must be a fair sample
+        of all rows that have one.
         """
         self.squared_norm = None
-        around, multipliers = self.around, self.implied()
+        around, multipliers = self.around, self.feasible()
         active = np.flatnonzero(multipliers)
         support, coefs = self.problem.rows[to_host(active)], to_host(multipliers[active])
         kernel = around.kernel.for_sums(support, coefs)
@@ -258,11 +257,11 @@ class SpanMachine:
         return left
 
     def choose_multipliers(self, n_most: int) -> None:
-        """Of the multipliers that rounded kinks of several widths imply, keep the best.
+        """Keep the best of the multipliers that rounded kinks of several widths imply.
 
-        Narrow ones are nearer to the SVM with kinks, but lumpy: wide ones have less outside of the
-        span. Each dual is estimated from at most ``n_most`` of the rows with a multiplier. Where
-        the exact machine is known, its own are better than any of these.
+        Those of narrow kinks are nearer to the SVM, but uneven: those of wide ones leave less
+        outside of the span. The dual of each is estimated from at most ``n_most`` rows with a
+        multiplier. Where the exact machine is known, its multipliers are better than all of these.
         """
         if self.known is not None:
             return
@@ -278,8 +277,8 @@ class SpanMachine:
         self.solved = self.last_solve._replace(multipliers=multipliers, wider=())
 
     def multipliers(self) -> Array:
-        """Feasible for the dual: those of the exact machine where there is one, or implied."""
-        return self.implied() if self.known is None else put(self.known.multipliers, self.device)
+        """Feasible for the dual: those of the exact machine if it is known, else implied ones."""
+        return self.feasible() if self.known is None else put(self.known.multipliers, self.device)
 
     def dual(self) -> tuple[float, float] | None:
         """The dual at these multipliers, and its standard error; None where it is not known."""
@@ -294,7 +293,7 @@ class SpanMachine:
         return value, abs(value - other)
 
     def trained(self, n_iter: int, n_machines: int) -> Trained:
-        """The machine, one of so many, and what is kept of it for a certificate."""
+        """The machine, one of ``n_machines``, with the numbers for a certificate."""
         coefs, offsets, loss = to_host(self.point.coefs), self.best_offsets(), self.loss()
         scores = to_host(times(self.within, self.point.coefs))
         dual, error = self.dual() or (None, 0.0)
@@ -333,19 +332,19 @@ class SpanMachine:
             estimated_dual=dual,
             estimated_error=_ERRORS * error,
         )
-        if not self.has_seen_all:  # the fit was to end
+        if not self.is_of_all_rows:  # the fit was to end
             record = replace(record, loss=None, loss_reduced=None, estimated_dual=None)
         multipliers = self._multipliers_of_all()
         held = np.flatnonzero(multipliers)
         cost = len(held) ** 2 / 2 + covered.n_rows * len(coefs)
-        if self.has_seen_all and cost <= FREE / n_machines:
+        if self.is_of_all_rows and cost <= FREE / n_machines:
             record = self._proven(record, machine, multipliers)
         kept = self.problem.rows[held].astype(np.int32), multipliers[held]
         return Trained(machine, n_iter, record, kept)
 
     def _multipliers_of_all(self) -> Array:
-        """Those of all rows, also of rows that it was not solved for."""
-        if self.known is not None or self.has_seen_all:
+        """Multipliers of all rows, also of those that the last solve was not for."""
+        if self.known is not None or self.is_of_all_rows:
             return to_host(self.multipliers())
         problem = self.problem
         whole = np.zeros(len(problem.rows))
@@ -353,7 +352,7 @@ class SpanMachine:
         return self.around.formulation.feasible(whole, problem.targets, problem.bounds)
 
     def _set(self) -> TrainingSet:
-        """The basis, as a set that stands for all rows."""
+        """The basis as a training set that stands for all rows."""
         problem, formulation = self.problem, self.around.formulation
         at = self.order[np.searchsorted(problem.rows, self.basis, sorter=self.order)]
         own = problem.take(at)

@@ -1,60 +1,54 @@
 """The SVM of all rows in the span of a basis, where rows are elsewhere: by passes over them.
 
-It is that of ``newton``, solved in the same way with steps that are fewer and better: a pass adds
-up (``sums``) the gradient and the Hessian over all rows. Along a step several points are seen at
-once, and the best of them is where the next step begins. As the full step is seen with the next
-width of the rounded kinks as well, making them narrower takes no pass of its own.
+A pass adds up (``sums``) F, its gradient and its Hessian over all rows, for several machines at
+once. Each machine makes the descent of ``descent``; a line is searched by comparing a few points
+that one pass evaluates. They are evaluated with the next half-width of the rounded kinks as well,
+so that making them narrower takes no pass.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.hessian import History, factor_of, two_loops
-from aesvm.bases.newton import DIFFERENCE, NARROWER, NARROWEST, Point
+from aesvm.bases.descent import Descent, Goal, Here, Line, Point
+from aesvm.bases.factor import Factor, hessian_factor
 from aesvm.bases.sums import Answer, PointOnLine, Question, Sums
 from aesvm.bases.values import Array
 from aesvm.formulations.protocol import Formulation
 from aesvm.runtime.progress import OutOfTimeError, Progress
 
-#: Half-widths of the rounded kinks, in the formulation's unit; others follow, until rounding off
-#: makes no difference.
-_WIDTHS = (0.1, 0.03, 0.01)
+#: Half-widths of the rounded kinks, in the formulation's unit. Narrower ones follow while rounding
+#: off adds more than a share of the objective.
+_WIDTHS, _DIFFERENCE = (0.1, 0.03, 0.01), 1e-4
 
-#: The first is one of these, the widest with which rounding off adds no more than a share of the
-#: objective: where losses are small, it must be small as well.
+#: The first is one of these: the widest with which rounding off adds no more than a share of the
+#: objective. Where losses are small, it must be small as well.
 _FIRST, _ADDED = (0.1, 0.03, 0.01, 0.003, 0.001), 0.05
 
-#: A smooth problem is solved where the next step would gain less than this share of the objective:
-#: with a width that others follow, and with the last.
-_GAIN = {False: 3e-4, True: 1e-4}
+#: Goals of all widths but the last of these, and of that one and all that follow.
+_GOAL, _LAST_GOAL = Goal(3e-4, n_least=1, n_slow=3), Goal(1e-4, n_least=1, n_slow=3)
 
-#: Curvature is seen with this half-width, or ``_TIMES`` the first width where that is less: rows so
-#: near to a kink will be curved sooner or later, and those that are within a small width now are
-#: too few to tell.
+#: Curvature is evaluated with this half-width, or ``_TIMES`` the present one where that is less.
+#: Rows so near to a kink will be curved sooner or later. Those within a small width are too few.
 _BENT, _TIMES = 0.1, 3.0
 
-#: What a full step may change scores of vectors and offsets by, in the formulation's unit: where
-#: few rows are near a kink, little holds them.
+#: The most that a full step may change scores of vectors and offsets, in the formulation's unit:
+#: where few rows are near a kink, little holds them.
 _REACH = 2.0
 
-#: Points that are seen along a step; where none is better, it is made shorter.
-_STEPS, _SHORTER = (0.25, 0.5, 1.0, 2.0), 0.1
+#: Points that are compared along a line. Where none is better than the present one, shorter lines
+#: are tried: how much shorter each is, and how many lines in all.
+_STEPS, _SHORTER, _TRIES = (0.25, 0.5, 1.0, 2.0), 0.1, 3
 
-#: The most passes, what steps may still gain after these, and how many in a row gain too little
-#: where a width is done with.
-_PASSES, _NEAR, _SLOW = 24, 1e-3, 3
+#: The most passes, and the share of the objective that another step may still gain after the last.
+_PASSES, _NEAR = 24, 1e-3
 
-#: Steps that are remembered.
-_MEMORY = 12
-
-#: Rows for each vector that curvature is seen from, where there are more (of four it takes half as
-#: many passes again); and the share of all rows that are curved, before that is known.
+#: Rows for each vector that curvature is summed over, where there are more (with four it takes half
+#: as many passes again); and the share of all rows that are curved, before that is known.
 _SAMPLED, _CURVED = 16, 0.1
 
 
@@ -66,8 +60,8 @@ class Start(NamedTuple):
     n_rows: int  #: that belong to it
 
 
-class Seen(NamedTuple):
-    """A machine, by all rows."""
+class Evaluated(NamedTuple):
+    """A machine, with F over all rows."""
 
     point: Point
     loss: float  #: F without ``1/2 |w|^2``
@@ -75,9 +69,9 @@ class Seen(NamedTuple):
 
 
 class SolvedInPasses(NamedTuple):
-    """The best that was seen of a machine."""
+    """The best point of a machine that a pass evaluated."""
 
-    seen: Seen
+    best: Evaluated
     scores: Array  #: of its vectors
     n_steps: int
     converged: bool
@@ -108,7 +102,7 @@ def solve_in_passes(
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.bases.newton import Point
+    >>> from aesvm.bases.descent import Point
     >>> from aesvm.bases.passes import Start, solve_in_passes
     >>> from aesvm.bases.sums import SpanMachines, add_up
     >>> from aesvm.kernels import KernelSpec
@@ -122,27 +116,24 @@ def solve_in_passes(
     >>> start = {0: Start(np.ones((1, 1)), Point(np.zeros(1), (0.0,)), 2)}
     >>> def ask(questions):
     ...     return add_up(X, signs, np.ones(2), sent, questions)
-    >>> coefs, offsets = solve_in_passes(start, ask, Hinge(), Silence())[0].seen.point
+    >>> coefs, offsets = solve_in_passes(start, ask, Hinge(), Silence())[0].best.point
     >>> np.allclose([*coefs, *offsets], [1.0, -2.0], atol=0.02)  # x - 2
     True
     """
-    machines = {number: _Descent(*start, formulation) for number, start in starts.items()}
+    machines = {number: _RowsElsewhere(*start, formulation) for number, start in starts.items()}
+    questions = {number: one.first_question() for number, one in machines.items()}
     n_passes = 0
     try:
-        while n_passes < _PASSES:
-            open_ = {number: one for number, one in machines.items() if not one.done}
-            if not open_:
-                break
+        while questions and n_passes < _PASSES:
             progress.check()
-            answer = ask({number: one.question() for number, one in open_.items()})
+            answer = ask(questions)
             n_passes += 1
-            for number, one in open_.items():
-                one.take(answer[number])
-            left = sum(not one.done for one in open_.values())
+            following = {at: machines[at].following(answer[at]) for at in questions}
+            questions = {at: question for at, question in following.items() if question is not None}
             progress.say(
                 f"pass {n_passes}: objective "
                 f"{sum(one.best.objective for one in machines.values()):.6g}, "
-                f"{left:,} of {len(machines):,} SVM{'' if len(machines) == 1 else 's'} go on"
+                f"{len(questions):,} of {len(machines):,} SVM{'s'[: len(machines) > 1]} left"
             )
     except OutOfTimeError:
         progress.cut_short(f"the SVM of all rows ended after {n_passes} passes")
@@ -156,158 +147,182 @@ def solve_in_passes(
     }
 
 
-class _Descent:
-    """A machine on its way: what it asks next, and what it makes of the answer."""
+class _Asked(NamedTuple):
+    """What a machine asks: points on a line, each with several half-widths of the rounded kinks."""
+
+    direction: Array
+    steps: tuple[float, ...]
+    widths: tuple[float, ...]  #: half-widths in the formulation's unit; the present one is first
+    half_widths: tuple[float, ...]  #: the same as they are
+    bent: float  #: the half-width that curvature is evaluated with
+
+    @property
+    def full(self) -> float:
+        """The step where curvature is evaluated."""
+        return 1.0 if 1.0 in self.steps else 0.0
+
+    @property
+    def points(self) -> tuple[PointOnLine, ...]:
+        compared = (PointOnLine(step, width) for width in self.half_widths for step in self.steps)
+        return *compared, PointOnLine(self.full, self.bent)
+
+
+class _Known(NamedTuple):
+    """F where the descent is, with one half-width."""
+
+    half_width: float
+    rounded_off: float  #: what rounding off adds to F
+    here: Here
+
+
+class _RowsElsewhere:
+    """``descent.Rows`` known by sums over them, and the descent of their machine."""
+
+    patience, n_factors = _PASSES, 1
 
     def __init__(self, within: Array, start: Point, n_rows: int, formulation: Formulation) -> None:
         self.within = within
         self.formulation = formulation
         self.coefs, self.offsets = start.coefs.copy(), np.array(start.offsets)
-        self._stay()
-        self._begin_with(_FIRST[0])
-        self.objective: float | None = None  # with this width, at the present point
-        self.gradient = np.empty(0)
-        self.history: History = deque(maxlen=_MEMORY)
-        self.best = Seen(start, inf, inf)
-        self.gain = inf
-        self.rounded_off = inf
-        self.n_steps = self.n_slow = 0
+        self.best = Evaluated(start, inf, inf)
+        self.known: dict[float, _Known] = {}  # by width, in the formulation's unit
+        self.n_steps = self.n_tries = 0
+        self.descent: Descent | None = None
+        self.lines: Iterator[Line] = iter(())
+        self.asked: _Asked
+        self.now: _Known  # with the present half-width
+        self._factor: Factor | None = None
         self._sample_from(_CURVED * n_rows)
-        self.done = False
 
-    def _stay(self) -> None:
-        """Have no direction."""
-        self.moves = False
-        self.along, self.shift = np.zeros(len(self.coefs)), np.zeros(len(self.offsets))
+    def first_question(self) -> Question:
+        """About the start, with all half-widths that the descent may begin with."""
+        return self._ask(None, _FIRST)
+
+    def following(self, sums: Sums) -> Question | None:
+        """The next question, after the answer to the last; None where the descent has ended."""
+        if not self._take(sums):
+            self.n_tries += 1
+            if self.n_tries < _TRIES:
+                return self._ask(_SHORTER * self.asked.direction, self.asked.widths)
+            self.now = self.now._replace(here=self.here._replace(moved=None))
+        if self.descent is None:
+            self.descent = Descent(self, self._first_widths(), _GOAL, _LAST_GOAL)
+            self.lines = iter(self.descent)
+        for line in self.lines:
+            if line.direction is not None or line.width not in self.known:
+                self.n_tries = 0
+                return self._ask(line.direction, (line.width, line.narrower))
+            self.now = self.known[line.width]
+        return None
+
+    def _ask(self, direction: Array | None, widths: tuple[float, ...]) -> Question:
+        """A question about points along a direction, or where the descent is."""
+        n, moves = len(self.coefs), direction is not None
+        if direction is None:
+            direction = np.zeros(n + len(self.offsets))
+        change = np.append(self.within @ direction[:n], direction[n:])
+        reach = float(np.abs(change).max(initial=0.0))
+        direction = direction * min(1.0, self._length(_REACH) / max(reach, 1e-300))
+        half_widths = tuple(map(self._length, widths))
+        if moves:  # objectives are compared: that of the present point has this one
+            half_widths = self.now.half_width, *half_widths[1:]
+        steps = _STEPS if moves else (0.0,)
+        bent = self._length(min(_BENT, _TIMES * widths[0]))
+        self.asked = _Asked(direction, steps, widths, half_widths, bent)
+        points = self.asked.points
+        return Question(
+            self.coefs,
+            self.offsets,
+            direction[:n],
+            direction[n:],
+            points,
+            len(points) - 1,
+            self.one_in,
+        )
 
     def _sample_from(self, n_curved: float) -> None:
-        """Choose the share of the ``n_curved`` rows that curvature is seen from."""
+        """Choose the share of the ``n_curved`` rows that curvature is summed over."""
         self.one_in = max(1, int(n_curved) // (_SAMPLED * max(1, len(self.coefs))))
 
-    def _begin_with(self, share: float) -> None:
-        """Begin with a half-width."""
-        self.share, self.width = share, self._width(share)
-        self.bent = self._width(min(_BENT, _TIMES * share))
+    def _length(self, width: float) -> float:
+        """A length that is given in the formulation's unit."""
+        return width * self.formulation.width(tuple(self.offsets.tolist()))
 
-    def _width(self, share: float) -> float:
-        return share * self.formulation.width(tuple(self.offsets.tolist()))
-
-    def _next_share(self) -> float:
-        after = [share for share in _WIDTHS if share < self.share]
-        return after[0] if after else NARROWER * self.share
-
-    def question(self) -> Question:
-        """Points with this width, and of the full step what the next one and curvature are."""
-        steps = _STEPS if self.moves else ()
-        if self.objective is None:
-            steps = (0.0, *steps)
-        self.full = steps.index(1.0) if self.moves else 0
-        self.narrower = self._width(self._next_share())
-        self.n_points = len(steps)
-        widths = [self.narrower, self.bent]
-        if self.best.objective == inf:
-            widths += map(self._width, _FIRST)
-        self.looks = (
-            *(PointOnLine(step, self.width) for step in steps),
-            *(PointOnLine(steps[self.full], width) for width in widths),
-        )
-        curved = self.n_points + 1
-        return Question(
-            self.coefs, self.offsets, self.along, self.shift, self.looks, curved, self.one_in
-        )
-
-    def take(self, sums: Sums) -> None:
-        """Go to the best point that was seen, and choose the next direction."""
-        found = sums.losses
+    def _take(self, sums: Sums) -> bool:
+        """Go to the best point of an answer; False where it is no better than the present one."""
+        asked, found = self.asked, sums.losses
         self._sample_from(float(found.n_curved[0]))
-        steps = np.array([look.step for look in self.looks])
-        pulled, drawn = self.within @ self.coefs, self.within @ self.along
-        linear = found.slopes @ self.offsets + steps * (found.slopes @ self.shift)
-        halves = 0.5 * self.coefs @ pulled + steps * (self.coefs @ drawn)
-        halves += 0.5 * steps**2 * (self.along @ drawn)
-        objectives, exact = halves + linear + found.rounded, halves + linear + found.exact
-        gradients = np.concatenate(
-            [pulled + steps[:, None] * drawn - found.pulls, found.slopes + found.by_offset], axis=1
-        )
-        is_first, n_points = self.best.objective == inf, self.n_points
-        least = int(np.argmin(exact))
-        if exact[least] < self.best.objective:
-            loss = float(linear[least] + found.exact[least])
-            self.best = Seen(self._at(steps[least]), loss, float(exact[least]))
-        if is_first:
-            added = (objectives - exact)[n_points + 2 :] <= _ADDED * abs(exact[0])
-            share = _FIRST[int(np.argmax(added))] if added.any() else _FIRST[-1]
-            if share < self.share:
-                self._begin_with(share)
-                return
-        at = int(np.argmin(objectives[:n_points]))
-        before = self.objective
-        if before is not None and objectives[at] >= before:
-            self._shorten()
-            return
-        self._go(float(steps[at]), gradients[at])
-        self.objective, self.rounded_off = float(objectives[at]), float(objectives[at] - exact[at])
-        slow = before is not None and before - self.objective <= self._least_gain()
-        self.n_slow = self.n_slow + 1 if slow else 0
-        factor = factor_of(self.within, sums.curvature, float(found.total_cost[0]) / self.bent)
-        self._aim(gradients[at], factor)
-        if self.gain <= self._least_gain() or self.n_slow == _SLOW:
-            self._narrow()
-            if at == self.full:  # which was seen with the narrower width as well
-                self.objective = float(objectives[n_points])
-                self._aim(gradients[n_points], factor)
-
-    def _at(self, step: float) -> Point:
-        offsets = self.offsets + step * self.shift
-        return Point(self.coefs + step * self.along, tuple(offsets.tolist()))
-
-    def _go(self, step: float, gradient: Array) -> None:
-        """Go some way along the direction, and remember what the gradient changed by."""
-        self.n_steps += self.moves
-        if self.objective is not None:
-            moved, change = step * np.append(self.along, self.shift), gradient - self.gradient
-            if (inner := float(change @ moved)) > 0:
-                self.history.append((moved, change, inner))
-        self.coefs, offsets = self._at(step)
-        self.offsets = np.array(offsets)
-
-    def _aim(self, gradient: Array, factor: Array) -> None:
-        """Choose the next direction; what it gains if losses are as curved as they are here."""
-        direction = -two_loops(gradient, self.history, factor)
-        self.gradient, self.gain = gradient, float(-0.5 * (gradient @ direction))
+        self.curvature, self.steepest = sums.curvature, float(found.total_cost[0]) / asked.bent
+        self._factor = None
         n = len(self.coefs)
-        change = np.append(self.within @ direction[:n], direction[n:])
-        reach = float(np.abs(change).max())
-        direction *= min(1.0, self._width(_REACH) / max(reach, 1e-300))
-        self.along, self.shift, self.moves = direction[:n], direction[n:], True
+        along, shift = asked.direction[:n], asked.direction[n:]
+        steps = np.array([point.step for point in asked.points])
+        w_at_basis, change = self.within @ self.coefs, self.within @ along
+        linear = found.slopes @ self.offsets + steps * (found.slopes @ shift)
+        halves = 0.5 * self.coefs @ w_at_basis + steps * (self.coefs @ change)
+        halves += 0.5 * steps**2 * (along @ change)
+        objectives, exact = halves + linear + found.rounded, halves + linear + found.exact
+        self._keep_best(steps, exact, linear + found.exact)
+        n_steps = len(asked.steps)
+        at = int(np.argmin(objectives[:n_steps]))
+        moves = n_steps > 1
+        if moves and objectives[at] >= self.here.objective:
+            return False
+        self.known = {}
+        for k, width, half_width in zip(
+            range(at, len(steps), n_steps), asked.widths, asked.half_widths, strict=False
+        ):
+            by_coefs = w_at_basis + steps[k] * change - found.g_at_basis[k]
+            gradient = np.append(by_coefs, found.slopes + found.by_offset[k])
+            here = Here(float(objectives[k]), gradient, steps[k] * asked.direction)
+            self.known[width] = _Known(half_width, float(objectives[k] - exact[k]), here)
+        self.now = self.known[asked.widths[0]]
+        self.coefs, offsets = self._point(steps[at])
+        self.offsets = np.array(offsets)
+        self.n_steps += moves
+        return True
+
+    def _keep_best(self, steps: Array, objectives: Array, losses: Array) -> None:
+        """Remember the best of all points, with kinks as they are."""
+        at = int(np.argmin(objectives))
+        if objectives[at] < self.best.objective:
+            self.best = Evaluated(self._point(steps[at]), float(losses[at]), float(objectives[at]))
+
+    def _point(self, step: float) -> Point:
+        n = len(self.coefs)
+        offsets = self.offsets + step * self.asked.direction[n:]
+        return Point(self.coefs + step * self.asked.direction[:n], tuple(offsets.tolist()))
+
+    def _first_widths(self) -> tuple[float, ...]:
+        size = abs(self.best.objective)
+        small = [width for width in _FIRST if self.known[width].rounded_off <= _ADDED * size]
+        first = small[0] if small else _FIRST[-1]
+        return first, *(width for width in _WIDTHS if width < first)
+
+    # --- what the descent asks
 
     @property
-    def _is_last(self) -> bool:
-        """Whether no narrower width is to follow this one."""
-        size = abs(self.best.objective)
-        enough = self.rounded_off <= DIFFERENCE * size or self.share <= NARROWEST
-        return self.share <= _WIDTHS[-1] and enough
+    def here(self) -> Here:
+        return self.now.here
 
-    def _least_gain(self) -> float:
-        """What a step is to gain."""
-        return _GAIN[self._is_last] * abs(self.best.objective)
+    @property
+    def factor(self) -> Factor:
+        """That of the last pass."""
+        if self._factor is None:
+            self._factor = hessian_factor(self.within, self.curvature, self.steepest)
+        return self._factor
 
-    def _shorten(self) -> None:
-        """What follows a step that led nowhere."""
-        self.along, self.shift = _SHORTER * self.along, _SHORTER * self.shift
-        self.n_slow += 1
-        if self.n_slow == _SLOW:
-            self._stay()
-            self._narrow()
+    def renew_factor(self, worn: bool) -> None:
+        """Every pass brings a new one."""
 
-    def _narrow(self) -> None:
-        """Go on with the next width; where there is none, all is done."""
-        self.done = self._is_last
-        self.share, self.width = self._next_share(), self.narrower
-        self.objective, self.n_slow = None, 0
-        self.history.clear()
+    def lacks(self) -> float:
+        """Not known, as multipliers are not kept; no goal asks for it."""
+        return 0.0
+
+    def narrows(self) -> bool:
+        return self.now.rounded_off > _DIFFERENCE * abs(self.best.objective)
 
     @property
     def converged(self) -> bool:
-        """Whether there is little to be gained where passes end."""
-        return self.gain <= _NEAR * abs(self.best.objective)
+        """Whether another step would gain little."""
+        return self.descent is not None and self.descent.gain <= _NEAR

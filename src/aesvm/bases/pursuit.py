@@ -1,15 +1,15 @@
 """Few rows whose span comes near to given functions in kernel space: matching pursuit.
 
-A function ``g = sum_i c_i phi(x_i)`` is known by its values ``g(x)`` at some candidates x. Of a
-basis that has been chosen, let r be what projecting g onto its span leaves, and d(x) the squared
-distance of phi(x) from it. A candidate then takes ``r(x)^2 / d(x)`` off ``|r|^2``, and the one that
-takes most is next. With several functions their sums are compared: all choose from the same
-candidates, but each is projected onto those of the vectors that it may use, and that are not in
-its span already.
+A function ``g = sum_i c_i phi(x_i)`` is known by its values ``g(x)`` at some candidates x. The
+residual r is what a projection of g onto the span of the basis leaves, and d(x) is the squared
+distance of phi(x) from that span. A candidate x takes ``r(x)^2 / d(x)`` off ``|r|^2``: its worth.
+The candidate of the largest worth is chosen next. With several functions the sum of their worths
+counts. Each function is projected onto the chosen vectors that it may use, unless they are in its
+span already.
 
-Candidates are chosen in blocks. Of the best ones by the values at hand a few hundred are compared
-exactly, among each other, and chosen as long as they are worth at least a share of the best that is
-not among them; then all candidates are brought up to date, by matrix products.
+Candidates are chosen in blocks. The few hundred of the largest worth are compared exactly. They are
+chosen one by one, while their worth is at least a share of the best candidate outside the block.
+Then all candidates are updated, by matrix products.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Array = NDArray[np.float64]
 #: Candidates that are compared exactly, and the most that are chosen of them.
 _COMPARED, BLOCK = 256, 64
 
-#: Candidates that a thread brings up to date at a time, or a device.
+#: Candidates that a thread updates at a time, or a device.
 _PIECE, _PIECE_THERE = 2048, 1 << 15
 
-#: Squared distances from the span that come out below zero by more than this share of the largest
-#: squared norm: the vectors of the basis are dependent to within rounding, and no more are chosen.
+#: Where a squared distance from the span is below zero by more than this share of the largest
+#: squared norm, the basis is linearly dependent to within rounding. No more vectors are chosen.
 _BROKEN = 1e-8
 
 #: A vector is chosen only where its squared distance from the span is over this share of how far
@@ -48,21 +48,21 @@ LEAST_DISTANCE, _ROUNDING = 1e-5, 1e-12
 class Functions(NamedTuple):
     """Functions to come near to, at the candidates."""
 
-    values: Array  #: what is left of them, of shape (n_candidates, n_functions)
+    values: Array  #: their residuals, of shape (n_candidates, n_functions)
     groups: NDArray[np.intp]  #: group of each candidate
-    shares: NDArray[np.bool_]  #: (n_functions, n_groups): whether a function may use a group's rows
+    may_use: NDArray[np.bool_]  #: (n_functions, n_groups): whether a function may use these rows
 
 
 class _Function:
-    """One of the functions at the candidates that it may use, and its own part of the basis.
+    """One of the functions at the candidates that it may use, and its part of the basis.
 
-    What it has of the candidates is on the device that computes kernel values, if there is one.
+    Arrays over candidates are on the device that computes kernel values, if there is one.
     """
 
     def __init__(self, own: NDArray[np.intp], values: Array, sizes: Array, device: Any) -> None:
         self.own = own  #: positions of the candidates, ascending
         self.device = device
-        self.values = put(values, device)  #: what is left of the function outside of the span
+        self.values = put(values, device)  #: the residual
         self.distances = put(sizes, device)  #: squared, from the span
         self.rows = np.empty(0, dtype=np.intp)  #: of the kernel matrix: its part of the basis
         self.room = zeros((len(own), 0), device)
@@ -70,7 +70,7 @@ class _Function:
 
     @property
     def parts(self) -> Array:
-        """In an orthonormal basis of the span."""
+        """The projections of the candidates, in an orthonormal basis of the span."""
         return self.room[:, : len(self.rows)]
 
     def grow(self, rows: NDArray[np.intp]) -> None:
@@ -129,8 +129,8 @@ class Pursuit:
         self.largest = float(sizes.max(initial=0.0))
         self.chosen = np.zeros(len(self.candidates), dtype=bool)
         self.functions = []
-        for values, shares in zip(self.targets.values.T, self.targets.shares, strict=True):
-            own = np.flatnonzero(shares[self.targets.groups])
+        for values, may_use in zip(self.targets.values.T, self.targets.may_use, strict=True):
+            own = np.flatnonzero(may_use[self.targets.groups])
             self.functions.append(_Function(own, values[own], sizes[own], self.kernel.device))
 
     def _spread(self, sizes: Array) -> float:
@@ -157,9 +157,9 @@ class Pursuit:
         return np.array([function.taken for function in self.functions])
 
     def begin_with(self, bases: list[NDArray[np.intp]], factors: list[Factor]) -> None:
-        """Begin with a basis that each function has; ``factors``: the lower ones of their values.
+        """Begin with a basis of each function; ``factors``: Cholesky, of its kernel values.
 
-        The targets are taken to be what is left of functions outside of its span.
+        The targets are taken to be residuals already.
         """
         for function, rows, factor in zip(self.functions, bases, factors, strict=True):
             if len(rows):
@@ -190,9 +190,9 @@ class Pursuit:
         list(run(piece, range(0, n, self._piece)))
 
     def choose(self, n_most: int) -> NDArray[np.intp]:
-        """Some more rows, in the order of their choice.
+        """Choose more rows; they come in the order of their choice.
 
-        There are fewer where the span has all, or where the work is to end.
+        There are fewer where the span has all candidates, or where time is over.
         """
         found: list[NDArray[np.intp]] = []
         n_most = min(n_most, len(self.candidates))
@@ -211,7 +211,7 @@ class Pursuit:
         return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
 
     def _worths(self) -> Array:
-        """What each candidate would take off the squared norms."""
+        """The worth of each candidate, summed over the functions."""
         worths = np.zeros(len(self.candidates))
         for one in self.functions:
             floor = put(self.floor[one.own], one.device)
@@ -231,9 +231,9 @@ class Pursuit:
         if len(worths) > n_compared:
             enough = self.worth * float(np.partition(worths, -n_compared - 1)[-n_compared - 1])
         square = self.kernel.square_there(self.candidates[best]).astype(np.float64)
-        shares = self.targets.shares[:, self.targets.groups[best]]
+        may_use = self.targets.may_use[:, self.targets.groups[best]]
         compared = []
-        for one, mask in zip(self.functions, shares, strict=True):
+        for one, mask in zip(self.functions, may_use, strict=True):
             at = np.flatnonzero(mask)
             own = put(np.searchsorted(one.own, best[at]), one.device)
             places = put(at, one.device)
@@ -241,14 +241,14 @@ class Pursuit:
             rest = to_host(square[places[:, None], places] - parts @ parts.T)
             values = to_host(one.values[own])
             compared.append(_Compared(at, rest, values, self.floor[best[at]], n_most))
-        order = _greedy(compared, shares, n_most, enough)
+        order = _greedy(compared, may_use, n_most, enough)
         positions = [best[one.at[one.order]] for one in compared]
         return best[order], positions, [one.factor() for one in compared]
 
     def _take(
         self, picks: NDArray[np.intp], own: list[NDArray[np.intp]], factors: list[Array]
     ) -> bool:
-        """Add candidates to the bases, and bring all others up to date; False where that fails."""
+        """Add candidates to the bases, and update all others; False where rounding forbids it."""
         columns = self.kernel.columns(self.candidates[picks])
         places = np.empty(len(self.candidates), dtype=np.intp)
         places[picks] = np.arange(len(picks))
@@ -276,7 +276,7 @@ class Pursuit:
 
 
 class _Update:
-    """What new vectors change of a function."""
+    """A function's update for new vectors."""
 
     def __init__(
         self,
@@ -308,7 +308,7 @@ class _Update:
         self.distances[here] -= np.square(new).sum(axis=1)
 
     def finish(self) -> None:
-        """All candidates have been seen, and nothing speaks against the vectors."""
+        """Keep the update: all pieces are done, and rounding allows it."""
         one = self.function
         one.distances = self.distances
         one.values = one.values - times(one.room[:, self.new], self.steps)
@@ -317,7 +317,7 @@ class _Update:
 
 
 class _Compared:
-    """A few candidates as one of the functions sees them, compared exactly."""
+    """A few candidates of one function, compared exactly."""
 
     def __init__(
         self, at: NDArray[np.intp], rest: Array, values: Array, floor: Array, n_most: int
@@ -351,21 +351,21 @@ class _Compared:
 
 
 def _worths(values: Array, distances: Array, floor: Array) -> Array:
-    """What candidates would take off the squared norm of one function; none in its span."""
+    """The worth of candidates for one function; zero for those in its span."""
     able = distances > floor
     return np.where(able, np.square(values) / np.where(able, distances, 1.0), 0.0)
 
 
 def _greedy(
-    compared: list[_Compared], shares: NDArray[np.bool_], n_most: int, enough: float
+    compared: list[_Compared], may_use: NDArray[np.bool_], n_most: int, enough: float
 ) -> NDArray[np.intp]:
     """The best of a few candidates, one after the other.
 
-    ``shares``: whether a function may use each of them; ``enough``: the least worth of one to be
-    chosen after the first.
+    ``may_use``: whether a function may use each of them; ``enough``: the least worth of any but the
+    first.
     """
-    n_compared = shares.shape[1]
-    worths = np.zeros(shares.shape)
+    n_compared = may_use.shape[1]
+    worths = np.zeros(may_use.shape)
     for own, one in zip(worths, compared, strict=True):
         own[one.at] = one.worths()
     chosen = np.zeros(n_compared, dtype=bool)
@@ -375,7 +375,7 @@ def _greedy(
         at = int(np.argmax(total))
         if not total[at] > (enough if order else 0.0):
             break
-        for number in np.flatnonzero(shares[:, at]):
+        for number in np.flatnonzero(may_use[:, at]):
             one = compared[number]
             one.take(at)
             worths[number, one.at] = one.worths()

@@ -1,8 +1,8 @@
-"""Losses with their kinks rounded off: the smooth functions that Newton's method is for.
+"""Losses with their kinks rounded off: smooth functions, as a descent needs them.
 
-``max(0, t)`` becomes ``(t + h)^2 / 4h`` within h of its kink, and stays as it is elsewhere. It is
-then at most ``h / 4`` too large, its slope grows from 0 to 1 across the kink, and that slope times
-the cost of a row is a multiplier that its position implies.
+``max(0, t)`` becomes ``(t + h)^2 / 4h`` within the half-width h of its kink, and stays as it is
+elsewhere. It is then at most ``h / 4`` too large, and its slope grows from 0 to 1 across the kink.
+That slope times the cost of a row is the multiplier that the row's position implies.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from aesvm.bases.arrays import is_host
 from aesvm.formulations.protocol import Array, Formulation
 from aesvm.runtime.jit import jit
 
-#: Rows that a thread looks at, at a time.
+#: Rows that a thread computes with at a time.
 _ROWS = 1 << 16
 
-#: Points of a line that are tried, and the slope to come to along it, as a share of the first.
+#: A line search ends after so many points, or where the slope is this share of the first one.
 _TRIED, _FLAT = 30, 1e-2
 
 
 class ScoreRamps(NamedTuple):
     """The losses of rows as ``cost * max(0, t)``, ``t = rest + by_score score + by_offset b``.
 
-    Where rows have several, these are listed one time after the other.
+    Where rows have several losses, the first of all rows come first, then the second, and so on.
     """
 
     rest: Array
@@ -60,12 +60,12 @@ class ScoreRamps(NamedTuple):
         return heights
 
     def changes(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
-        """What t changes by, where scores and offsets change by these."""
+        """The change of t, for a change of scores and offsets."""
         return self._replace(rest=np.zeros_like(self.rest)).heights(scores, offsets, run)
 
 
-class Implied(NamedTuple):
-    """What smoothed losses come to, and how they change with scores and offsets."""
+class SmoothedLosses(NamedTuple):
+    """Smoothed losses, and their derivatives in scores and offsets."""
 
     loss: float
     coefs: Array  #: of rows: the multipliers implied, with their signs
@@ -92,23 +92,23 @@ def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> ScoreRa
     return ScoreRamps(-sides * kinks, costs, sides * signs, sides, which)
 
 
-def implied(
+def smoothed_losses(
     ramps: ScoreRamps,
     heights: Array,
     width: float,
     n_rows: int,
     n_offsets: int,
     run: Callable = map,
-) -> Implied:
-    """Losses smoothed with a half-width, and what follows from them."""
+) -> SmoothedLosses:
+    """Losses smoothed with a half-width, and their derivatives."""
     if not is_host(heights):
-        return _implied_there(ramps, heights, width, n_rows, n_offsets)
+        return _smoothed_there(ramps, heights, width, n_rows, n_offsets)
     coefs, curvatures = np.zeros(n_rows), np.zeros(n_rows)
     crossed = np.zeros((n_offsets, n_rows))
 
     def some(first: int) -> tuple[float, Array]:
         by_offset = np.zeros(n_offsets)
-        loss = _implied(
+        loss = _smooth(
             heights,
             ramps.costs,
             ramps.by_score,
@@ -127,12 +127,12 @@ def implied(
     loss, by_offset = 0.0, np.zeros(n_offsets)
     for own, slopes in run(some, range(0, n_rows, _ROWS)):
         loss, by_offset = loss + own, by_offset + slopes
-    return Implied(loss, coefs, curvatures, by_offset, crossed)
+    return SmoothedLosses(loss, coefs, curvatures, by_offset, crossed)
 
 
-def _implied_there(
+def _smoothed_there(
     ramps: ScoreRamps, heights: Array, width: float, n_rows: int, n_offsets: int
-) -> Implied:
+) -> SmoothedLosses:
     """The same on a device."""
     shares = np.clip((heights + width) / (2.0 * width), 0.0, 1.0)
     slopes = ramps.costs * shares
@@ -144,7 +144,7 @@ def _implied_there(
 
     pulls, crossed = ramps.by_offset * slopes, ramps.by_score * ramps.by_offset * bends
     own = [ramps.which == number for number in range(n_offsets)]
-    return Implied(
+    return SmoothedLosses(
         float(losses.sum()),
         of_rows(-ramps.by_score * slopes),
         of_rows(bends),
@@ -163,7 +163,7 @@ def _write_heights(rest, by_score, by_offset, which, scores, offsets, first, las
 
 
 @jit
-def _implied(
+def _smooth(
     heights,
     costs,
     by_score,

@@ -1,9 +1,9 @@
-"""Sums over rows, wherever these are, that the SVM in a span is solved from.
+"""Sums over rows, wherever these are: what ``passes`` needs to know of them.
 
-A machine with w in the span of a basis is asked about at points ``p + step * direction``: what its
-smoothed losses come to there, their slopes in the coefficients of the basis and in the offsets,
-and, at one of the points, their curvature. All of these are sums over rows. Places that hold some
-of the rows compute their own, from kernel values of a tile of rows at a time, and add them up.
+A question is about points ``p + step * direction`` of a machine with w in the span of a basis. The
+answer has the smoothed losses there, their gradient in coefficients and offsets and, at one of the
+points, their curvature. All of these are sums over rows. Every place that holds rows computes the
+sums over its rows, from the kernel values of one tile at a time; then they are added up.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.hessian import Curvature
-from aesvm.bases.smoothing import implied, ramps_of
+from aesvm.bases.factor import Curvature
+from aesvm.bases.smoothing import ramps_of, smoothed_losses
 from aesvm.bases.values import Array
 from aesvm.formulations.protocol import Formulation
 from aesvm.kernels import KernelSpec
@@ -29,10 +29,10 @@ _CURVED = 1024
 
 
 class SpanMachines(NamedTuple):
-    """The machines of a basis, by number, and what places that hold rows need to know of them."""
+    """The machines of a basis, by number, as they are sent to the places that hold rows."""
 
     vectors: Any  #: the basis
-    own: dict[int, NDArray[np.intp]]  #: those of the vectors that a machine uses
+    own: dict[int, NDArray[np.intp]]  #: the vectors that a machine uses
     selections: dict[int, RowSelection]  #: the rows that belong to it
     spec: KernelSpec
     formulation: Formulation
@@ -48,32 +48,32 @@ class PointOnLine(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a machine is asked: points on a line."""
+    """A question about a machine at points on a line."""
 
     coefs: Array
     offsets: Array
     along: Array  #: the direction, of coefficients
     shift: Array  #: and of offsets
-    looks: tuple[PointOnLine, ...]
-    curved: int  #: the look whose curvature is wanted, by number
-    one_in: int = 1  #: curvature is summed over every row that is curved, or every ``one_in``-th
+    points: tuple[PointOnLine, ...]
+    curved: int  #: the point whose curvature is wanted, by number
+    one_in: int = 1  #: curvature is summed over every ``one_in``-th of the curved rows
 
 
 class Losses(NamedTuple):
-    """What losses come to, summed over rows; arrays are over looks."""
+    """Losses and their gradients, summed over rows; arrays are over points."""
 
     total_cost: Array  #: (1,)
     n_curved: Array  #: (1,): rows whose losses are curved
-    slopes: Array  #: (n_offsets,): of F in the offsets, beside the losses
-    rounded: Array  #: with rounded kinks
-    exact: Array  #: with kinks as they are
-    pulls: Array  #: (n_looks, n_vectors): ``sum_i coef_i k(x_i, b)``, of multipliers implied
-    by_offset: Array  #: (n_looks, n_offsets): slopes of the losses
+    slopes: Array  #: (n_offsets,): the d_k of F
+    rounded: Array  #: losses with rounded kinks
+    exact: Array  #: losses with kinks as they are
+    g_at_basis: Array  #: (n_points, n_vectors): ``sum_i coef_i k(x_i, b)``, of multipliers implied
+    by_offset: Array  #: (n_points, n_offsets): slopes of the losses in the offsets
 
     @classmethod
     def of_nothing(cls, question: Question) -> Losses:
-        n_looks, n, n_offsets = len(question.looks), len(question.coefs), len(question.offsets)
-        own = (n_offsets,), (n_looks,), (n_looks,), (n_looks, n), (n_looks, n_offsets)
+        n_points, n, n_offsets = len(question.points), len(question.coefs), len(question.offsets)
+        own = (n_offsets,), (n_points,), (n_points,), (n_points, n), (n_points, n_offsets)
         shapes = (1,), (1,), *own
         return cls(*(np.zeros(shape) for shape in shapes))
 
@@ -149,7 +149,7 @@ def add_up(
     >>> points = PointOnLine(0.0, 0.1), PointOnLine(1.0, 0.1)
     >>> here = Question(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), points, 0)
     >>> found = add_up(X, signs, np.ones(2), sent, {0: here})[0].losses
-    >>> found.rounded, found.pulls[:, 0]  # at w = 0 both rows pay, at w = 1 one is on the margin
+    >>> found.rounded, found.g_at_basis[:, 0]  # at w = 0 both rows pay, at w = 1 none
     (array([2.   , 0.025]), array([3. , 0.5]))
     """
     n_vectors = sent.vectors.shape[0]
@@ -199,7 +199,7 @@ def _part(block: NDArray, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> 
 
 
 class _Tile(NamedTuple):
-    """What a tile adds to the sums, and those of its rows that are curved."""
+    """The sums over a tile, and its rows that are curved."""
 
     losses: Losses
     lines: NDArray
@@ -215,19 +215,24 @@ def _tile(
     scores, changes = np.ascontiguousarray((block @ line).T, dtype=np.float64)
     ramps = ramps_of(formulation, targets, bounds)
     heights, rises = ramps.heights(scores, question.offsets), ramps.changes(changes, question.shift)
-    n_looks = len(question.looks)
-    rounded, exact, by_offset = np.empty(n_looks), np.empty(n_looks), np.empty((n_looks, n_offsets))
-    coefs = np.empty((n_looks, n), dtype=block.dtype)
-    for number, look in enumerate(question.looks):
-        here = heights + look.step * rises
-        seen = implied(ramps, here, look.width, n, n_offsets)
-        rounded[number], coefs[number], by_offset[number] = seen.loss, seen.coefs, seen.by_offset
+    n_points = len(question.points)
+    rounded, exact, by_offset = (
+        np.empty(n_points),
+        np.empty(n_points),
+        np.empty((n_points, n_offsets)),
+    )
+    coefs = np.empty((n_points, n), dtype=block.dtype)
+    for number, point in enumerate(question.points):
+        here = heights + point.step * rises
+        losses = smoothed_losses(ramps, here, point.width, n, n_offsets)
+        rounded[number], by_offset[number] = losses.loss, losses.by_offset
+        coefs[number] = losses.coefs
         exact[number] = ramps.costs @ np.maximum(here, 0.0)
         if number == question.curved:
-            every = np.flatnonzero(seen.curvatures)
+            every = np.flatnonzero(losses.curvatures)
             at = every[:: question.one_in]
             share = len(every) / max(1, len(at))
-            curvatures, crossed = share * seen.curvatures[at], share * seen.crossed[:, at]
+            curvatures, crossed = share * losses.curvatures[at], share * losses.crossed[:, at]
     sums = Losses(
         np.array([bounds.sum()]),
         np.array([float(len(every))]),
@@ -241,7 +246,7 @@ def _tile(
 
 
 class _Total:
-    """The sums of a machine, as its tiles come in."""
+    """The sums of a machine; tiles are added one after the other."""
 
     def __init__(self, question: Question, run: Callable) -> None:
         self.losses = Losses.of_nothing(question)

@@ -2,7 +2,7 @@
 
 pilot    the SVM of a sample of the rows is trained, exactly;
 choose   a first basis is chosen, by pursuit on the w of the pilot;
-solve    the SVM of all rows is trained with w in the span (``newton``), first on some of them;
+solve    the SVM of all rows is trained with w in the span (``descent``), first on some of them;
 enrich   the multipliers that the margins imply make up ``g = sum_i coef_i phi(x_i)``, of which w
          is the part in the span. What is left of it is the gradient outside of the span, and the
          next vectors are chosen by pursuit on that, among a sample of the rows with a multiplier.
@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from math import inf, isnan, nan, sqrt
-from typing import NamedTuple
+from math import inf, isnan, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +28,20 @@ from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
 from aesvm.bases.values import TILE, Array
 from aesvm.certificate.records import Record
-from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
-from aesvm.machines.results import Trained
+from aesvm.kernels import TrainingKernel
+from aesvm.machines.fit import Work, every_row
+from aesvm.machines.pilots import Pilots
+from aesvm.machines.plan import Carried, Expected, Span
+from aesvm.machines.problem import Machine, Problem
+from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer, constant_machine
+from aesvm.runtime.cached import cached_property
 from aesvm.runtime.memory import machine_memory
 from aesvm.runtime.progress import OutOfTimeError, Progress, Watched
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import PreparedRows
-
-#: Rows of the pilot, and of each machine at least.
-PILOT, _LEAST_PILOT = 20_000, 1000
+from aesvm.sets.represent import Represented
 
 #: Rows that a first solve is over: at least, and for each vector.
 _FIRST_ROWS, _FIRST_ROWS_PER_VECTOR = 40_000, 8
@@ -88,66 +89,25 @@ _DEVICE_SHARE = 0.6
 #: SVM of all rows wants others than the pilot does.)
 _ENOUGH, _STEP = 0.01, 250
 
-#: "auto": the most vectors that may carry a pilot, and what these may leave, as a share of all that
-#: the pilot pays. With r for what they leave of its w, the dual of the SVM in their span is larger
-#: by ``1/2 |r|^2`` at the pilot's multipliers: the objective rises by that at least. (As a share of
-#: ``1/2 |w|^2`` it tells less. With 50 features and noise that is a five hundredth of what is paid:
-#: 684 vectors left 14 % of it, and twice as many had every label of the exact SVM.) A span is given
-#: up early where they would leave ``_AUTO_HOPELESS`` times that share. The basis may become twice
-#: as large as what carries the pilot.
-#: (Of noisy generated problems with 3 to 50 features they left 0.03 % at most, of covtype 0.1 %, of
-#: flights 0.4 %; of covtype at C=16, gamma=4, which few vectors do not carry, 8 %.)
-_AUTO_MOST, _AUTO_LEFT, _AUTO_HOPELESS = 2000, 0.01, 3.0
 
-#: "auto": the share of the pilots' squared norms that may be left, whatever they pay: at a small C
-#: nearly all of that is losses, whichever way rows are decided.
-_AUTO_LEFT_OF_NORM = 0.25
+def train_in_span(
+    work: Work, prepared: PreparedRows, plan: Span, training: SpanTraining
+) -> tuple[Represented, TrainedMachines]:
+    """Train every machine of rows in memory in the span of few vectors.
 
-#: "auto": a span pays where the square of the vectors that carry a pilot is at most this many times
-#: the support vectors of the exact SVM, of each machine. Newton's steps take the square of the
-#: vectors for each row, and the exact SVM its support vectors. (With twice as many vectors as carry
-#: the pilot, a thousand took as long as 10,000 to 15,000 support vectors, whatever the rows were.)
-_AUTO_PAYS = 20.0
-
-#: "auto": rows times support vectors of a machine, on the mean, below which it is not even asked: a
-#: machine in a span takes some tenths of a second, however few rows it has, and exact SVMs of many
-#: classes keep all threads busy. (Ten classes of 100,000 rows, 2e8: twice as long as exact SVMs.
-#: Four of 100,000 rows, 9e8: 1.3 times.)
-_AUTO_EACH = 1e9
+    ``training``: what a survey of these rows was made with.
+    """
+    with work.shared.timed("solve"):
+        found = training.train(plan)
+    trained = TrainedMachines.of(found, work.formulation)
+    work.shared.spent["kernel_values"] = nan  # not counted here
+    work.shared.spent["rows_solved"] += len(trained.solved)
+    history = training.trainer.history.steps()
+    return every_row(work, prepared), trained._replace(history=history)
 
 
-class BasisLimits(NamedTuple):
-    """How large a basis may become."""
-
-    max_vectors: int
-    gap_tol: float  #: enriching ends where the relative gap is estimated to be smaller
-    most_bytes: float | None = None  #: of kernel values that are held
-    only_if_it_pays: bool = False  #: whether the pilot is asked, which also says how many
-
-    @classmethod
-    def for_auto(cls, gap_tol: float, most_bytes: float | None) -> BasisLimits:
-        """Those of "auto"."""
-        return cls(2 * _AUTO_MOST, gap_tol, most_bytes, only_if_it_pays=True)
-
-
-def may_pay(data: Rows, spec: KernelSpec) -> bool:
-    """Whether "auto" may ask pilots: there are many more rows than theirs."""
-    return bool(spec.is_definite and np.count_nonzero(data.weights) > 2 * PILOT)
-
-
-def is_long(effort: float, n_machines: int) -> bool:
-    """Whether exact SVMs, whose rows times support vectors are ``effort``, may outlast a span."""
-    return effort > n_machines * _AUTO_EACH
-
-
-def train_in_basis(
-    data: Rows,
-    kernel: TrainingKernel,
-    prepared: PreparedRows,
-    limits: BasisLimits,
-    trainer: Trainer,
-) -> list[Trained] | None:
-    """Train every machine on few vectors, which all of them share; None where it does not pay.
+class SpanTraining:
+    """Machines that share a basis: a survey of whether it pays, and their training.
 
     Parameters
     ----------
@@ -156,51 +116,16 @@ def train_in_basis(
         Of these rows.
     prepared : PreparedRows
         The distinct ones of them.
-    limits : BasisLimits
     trainer : Trainer
         Of the pilots.
     """
-    formulation, groups = trainer.formulation, data.groups
-    problems = list(data.problems(prepared.rows, prepared.weights))
-    largest = max((float(problem.bounds.sum()) for problem in problems), default=0.0)
-    if largest > _LARGEST_COST:
-        raise ValueError(
-            f"C, class_weight and sample_weight come to {largest:.3g} in all, more than "
-            f"{_LARGEST_COST:g}, which max_vectors={limits.max_vectors} cannot compute with: lower "
-            "them."
-        )
-    found: dict[int, Trained] = {}
-    for number, problem in enumerate(problems):
-        offsets = formulation.constant(problem.targets)
-        if offsets is not None:
-            machine = constant_machine(offsets)
-            found[number] = Trained(machine, 0, Record.of_nothing(), None)
-    learning = [number for number in range(len(problems)) if number not in found]
-    if learning:
-        own = [problems[number] for number in learning]
-        training = _Training(own, learning, groups, kernel, limits, trainer)
-        if not training.run():
-            return None
-        for number, trained in zip(learning, training.machines, strict=True):
-            found[number] = trained.trained(trainer.n_iter[number], len(learning))
-    return [found[number] for number in range(len(problems))]
-
-
-class _Training:
-    """Machines that share a basis, in training."""
 
     def __init__(
-        self,
-        problems: list[Problem],
-        numbers: list[int],
-        groups: NDArray[np.intp],
-        kernel: TrainingKernel,
-        limits: BasisLimits,
-        trainer: Trainer,
+        self, data: Rows, kernel: TrainingKernel, prepared: PreparedRows, trainer: Trainer
     ) -> None:
-        self.numbers = numbers
-        self.groups = groups
-        self.limits = limits
+        self.data = data
+        self.prepared = prepared
+        self.groups = data.groups
         self.trainer = trainer
         double = kernel.in_double()
         # a device is asked from one thread
@@ -213,32 +138,106 @@ class _Training:
             self.threads,
             Watched(self.threads, trainer.progress),
         )
-        self.most = min(limits.max_vectors, kernel.X.shape[0])
+        self.samples = Pilots(data, kernel, prepared, trainer, trainer.progress)
+        self.share = self.samples.share
+        self.pursuit: Pursuit | None = None  # on the pilots, where a survey has made one
+        self.n_chosen = 0  # vectors that it has chosen
+        self.basis = np.empty(0, dtype=np.intp)
+        self.machines: list[SpanMachine] = []
+
+    # --- what a plan asks
+
+    def expected(self) -> Expected:
+        """What the exact SVMs take, by the pilots."""
+        return self.samples.expected()
+
+    def seconds(self, n_values: float) -> float:
+        """How long that many kernel values take, by the time the pilots took."""
+        return self.samples.seconds(n_values)
+
+    def norm_share(self) -> float:
+        """``1/2 |w|^2`` as a share of the objective, of the pilots."""
+        formulation, norms, losses = self.around.formulation, 0.0, 0.0
+        for pilot in self.pilots:
+            own = pilot.set
+            positions = formulation.positions(pilot.scores, own.targets, pilot.offsets)
+            losses += float(own.bounds @ formulation.losses(positions))
+            norms += 0.5 * max(pilot.squared_norm, 0.0)
+        return norms / (norms + losses) if norms > 0.0 else 0.0
+
+    def carried(self, most_vectors: int, most_left: float) -> Carried:
+        """Choose vectors that carry the pilots, until it is clear that too much would be left."""
+        self.pursuit = self._pursuit_of_pilots(most_vectors)
+        self.n_chosen, left = self._carrying(self.pursuit, most_vectors, most_left)
+        return Carried(self.n_chosen, left)
+
+    # --- training
+
+    def train(self, span: Span) -> list[Trained]:
+        """Train every machine in the span of few vectors, which all of them share."""
+        formulation, found = self.trainer.formulation, {}
+        for number, problem in enumerate(self.problems):
+            offsets = formulation.constant(problem.targets)
+            if offsets is not None:
+                machine = constant_machine(offsets)
+                found[number] = Trained(machine, 0, Record.of_nothing(), None)
+        if self.numbers:
+            self._train(span)
+            for number, trained in zip(self.numbers, self.machines, strict=True):
+                n_iter = self.trainer.n_iter[number]
+                found[number] = trained.trained(n_iter, len(self.numbers))
+        return [found[number] for number in range(len(self.problems))]
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """Of every machine."""
+        return list(self.data.problems(self.prepared.rows, self.prepared.weights))
+
+    @cached_property
+    def numbers(self) -> list[int]:
+        """The machines that have anything to learn."""
+        constant = self.trainer.formulation.constant
+        return [at for at, one in enumerate(self.problems) if constant(one.targets) is None]
+
+    @cached_property
+    def shuffled(self) -> list[Problem]:
+        """The problems of these, their rows in random order."""
+        return [self.samples.shuffled(self.problems[number]) for number in self.numbers]
+
+    @cached_property
+    def pilots(self) -> list[Machine]:
+        """The exact SVMs of a sample of their rows."""
+        each = zip(self.numbers, self.shuffled, strict=True)
+        return [self.samples.machine(number, problem) for number, problem in each]
+
+    def _make_machines(self, span: Span) -> None:
+        problems, kernel, double = self.shuffled, self.around.kernel, self.around.double
+        largest = max((float(problem.bounds.sum()) for problem in problems), default=0.0)
+        if largest > _LARGEST_COST:
+            raise ValueError(
+                f"C, class_weight and sample_weight come to {largest:.3g} in all, more than "
+                f"{_LARGEST_COST:g}, which max_vectors={span.max_vectors} cannot compute with: "
+                "lower them."
+            )
+        self.most = min(span.max_vectors, kernel.X.shape[0])
         total = sum(len(problem.rows) for problem in problems)
         held = machine_memory() * _MEMORY_SHARE
-        if limits.most_bytes is not None:
+        if span.most_bytes is not None:
             needed = self._working_bytes(problems)
-            held = max(0.0, limits.most_bytes - needed)
-            if held == 0.0 and not limits.only_if_it_pays:
+            held = max(0.0, span.most_bytes - needed)
+            if held == 0.0 and not span.settles:
                 warn(
-                    f"memory_budget is {limits.most_bytes / 1e6:.3g} MB, and max_vectors="
+                    f"memory_budget is {span.most_bytes / 1e6:.3g} MB, and max_vectors="
                     f"{self.most} takes some {needed / 1e6:.3g} MB beside the rows: raise "
                     "memory_budget, or lower max_vectors."
                 )
         if double.device is not None:
             room = _DEVICE_SHARE * double.device.free_bytes()
-            held = room if limits.most_bytes is None else min(room, held)
-        ranks = np.random.default_rng(0).permutation(kernel.X.shape[0])
+            held = room if span.most_bytes is None else min(room, held)
         self.machines = [
-            SpanMachine(
-                problem.take(np.argsort(ranks[problem.rows])),
-                held * len(problem.rows) / total,
-                self.around,
-            )
+            SpanMachine(problem, held * len(problem.rows) / total, self.around)
             for problem in problems
         ]
-        self.share = min(1.0, PILOT / len(np.unique(np.concatenate([p.rows for p in problems]))))
-        self.basis = np.empty(0, dtype=np.intp)
 
     def _working_bytes(self, problems: list[Problem]) -> float:
         """What training takes beside the rows and the kernel values that are held."""
@@ -251,44 +250,36 @@ class _Training:
         of_all = _KEPT_ARRAYS * 8.0 * sum(len(problem.rows) for problem in problems)
         return max(chosen_from, solved) + tiles + of_rows + of_all
 
-    def run(self) -> bool:
-        """All of it; where the fit is to end, no more than that there are machines to use.
-
-        False where the pilots say that it does not pay.
-        """
+    def _train(self, span: Span) -> None:
+        """All of it; where the fit is to end, no more than that there are machines to use."""
+        self._make_machines(span)
+        self.span = span
         with self.trainer.progress.share(_PILOTS_PART) as progress:
-            pilots = self._pilots(progress)
-            pays = self._begun(pilots)
-        if not pays:
-            return False
+            self.samples.progress = progress
+            self._add(self._first_vectors())
         with self.trainer.progress.task("few vectors", None, share=1.0, bar=True) as progress:
-            self._train(pilots, progress)
-        return True
+            self._train_on_all_rows(progress)
 
-    def _begun(self, pilots: list[Machine]) -> bool:
-        """Choose the first vectors; False where the pilots say that it does not pay."""
-        most, progress = self.most, self.trainer.progress
-        n_first = most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * most))
-        pursuit = self._pursuit_of_pilots(pilots, n_first)
-        if self.limits.only_if_it_pays:
-            chosen = self._chosen_if_it_pays(pursuit, pilots)
-            if not len(chosen) and not progress.is_over():
-                return False
-            self.most = min(most, 2 * max(len(chosen), BLOCK))
-        elif self.share == 1.0:
-            chosen = pursuit.choose(n_first)
-        else:
-            chosen, _ = self._carrying(pursuit, pilots, n_first)
-        if not len(chosen) and progress.is_over():
+    def _first_vectors(self) -> Pursuit:
+        """A pursuit that has chosen the first vectors."""
+        n_first = self.most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * self.most))
+        pursuit, progress = self.pursuit, self.trainer.progress
+        if pursuit is None:
+            pursuit = self._pursuit_of_pilots(n_first)
+            if self.share == 1.0:
+                self.n_chosen = len(pursuit.choose(n_first))
+            else:
+                self.n_chosen, _ = self._carrying(pursuit, n_first)
+        if not self.n_chosen and progress.is_over():
             pursuit.run = self.threads
-            chosen = pursuit.choose(min(n_first, BLOCK))  # there is no model without vectors
-        progress.say(f"few vectors: {len(chosen):,} of the SVM of a sample")
-        self._add(pursuit)
-        return True
+            # there is no model without vectors
+            self.n_chosen = len(pursuit.choose(min(n_first, BLOCK)))
+        progress.say(f"few vectors: {self.n_chosen:,} of the SVM of a sample")
+        return pursuit
 
-    def _train(self, pilots: list[Machine], progress: Progress) -> None:
+    def _train_on_all_rows(self, progress: Progress) -> None:
         """The SVMs of all rows, with vectors of the pilots and more."""
-        for machine, pilot in zip(self.machines, pilots, strict=True):
+        for machine, pilot in zip(self.machines, self.pilots, strict=True):
             machine.start_from(pilot)
             machine.known = pilot if self.share == 1.0 else None
         some = max(_FIRST_ROWS, _FIRST_ROWS_PER_VECTOR * len(self.basis))
@@ -313,13 +304,13 @@ class _Training:
         expected = sum(range(len(self.basis), most, _MOST_ADDED)) + _LAST_TAKES * most
         if any(len(machine.problem.rows) > 2 * some for machine in self.machines):
             self._solve(_FIRST, progress, _FIRST_PART, some)
-        before, exhausted, auto = inf, False, self.limits.only_if_it_pays
+        before, exhausted, auto = inf, False, self.span.settles
         least_added = _LEAST_ADDED if auto else 0.0
         while most - len(self.basis) > least_added * most:
             self._solve(_BETWEEN, progress, len(self.basis) / expected)
             objective = sum(machine.objective() for machine in self.machines)
             gained, before = before - objective, objective
-            least = _SETTLED * self.limits.gap_tol * abs(objective)
+            least = _SETTLED * self.span.gap_tol * abs(objective)
             if gained <= least and (auto or exhausted):
                 break
             n_most, n_before = min(most - len(self.basis), _MOST_ADDED), len(self.basis)
@@ -360,87 +351,36 @@ class _Training:
 
     # --- the pilots
 
-    def _pilots(self, progress: Progress) -> list[Machine]:
-        """The exact SVMs of a sample of the rows."""
-        pilots = []
-        for number, machine in zip(self.numbers, self.machines, strict=True):
-            n_rows = len(machine.problem.rows)
-            n = min(n_rows, max(round(self.share * n_rows), _LEAST_PILOT))
-            own = machine.problem.take(np.arange(n))
-            sample = TrainingSet(own.rows, own.targets, own.weights, own.costs, Coverage(n))
-            pilots.append(self.trainer.train(number, self.around.kernel, sample, progress))
-        return pilots
-
-    def _n_support(self, pilots: list[Machine]) -> float:
-        """The support vectors that the exact SVM of all rows would have, by the pilots.
-
-        Of several machines the mean, weighted by their rows.
-        """
-        n_rows = [len(machine.problem.rows) for machine in self.machines]
-        n_support = [pilot.n_support / self.share for pilot in pilots]
-        return float(np.average(n_support, weights=n_rows))
-
-    def _each(self) -> str:
-        return " for each pair of classes" if len(self.machines) > 1 else ""
-
-    def _chosen_if_it_pays(self, pursuit: Pursuit, pilots: list[Machine]) -> NDArray[np.intp]:
-        """As many vectors as carry the pilots; none where there would be too many."""
-        n_support = self._n_support(pilots)
-        own_share = min(1.0, 2.0 / len(np.unique(self.groups)))  # of the vectors, in each machine
-        most = min(_AUTO_MOST, int(sqrt(_AUTO_PAYS * n_support) / own_share))
-        norms = self._norm_share(pilots)
-        may_leave = min(_AUTO_LEFT_OF_NORM, _AUTO_LEFT / norms if norms > 0.0 else inf)
-        chosen, left = self._carrying(pursuit, pilots, most, _AUTO_HOPELESS * may_leave)
-        pays = left <= may_leave
-        what = "the SVM of all rows on few vectors" if pays else "not on few vectors"
-        self.trainer.progress.say(
-            f"auto: {what}, for {len(chosen):,} of them leave {left:.1%} of the SVM of a sample "
-            f"({may_leave:.1%} at most, to pay); the exact one would have some {n_support:,.0f} "
-            f"support vectors{self._each()}"
-        )
-        return chosen if pays else chosen[:0]
-
-    def _norm_share(self, pilots: list[Machine]) -> float:
-        """What ``1/2 |w|^2`` is of all that pilots pay: that, and the losses of their rows."""
-        formulation, norms, losses = self.around.formulation, 0.0, 0.0
-        for pilot in pilots:
-            own = pilot.set
-            positions = formulation.positions(pilot.scores, own.targets, pilot.offsets)
-            losses += float(own.bounds @ formulation.losses(positions))
-            norms += 0.5 * max(pilot.squared_norm, 0.0)
-        return norms / (norms + losses) if norms > 0.0 else 0.0
-
-    def _carrying(
-        self, pursuit: Pursuit, pilots: list[Machine], n_most: int, too_much: float = inf
-    ) -> tuple[NDArray[np.intp], float]:
-        """Vectors that carry the pilots, and the share of their squared norms that they leave.
+    def _carrying(self, pursuit: Pursuit, n_most: int, too_much: float = inf) -> tuple[int, float]:
+        """Choose vectors that carry the pilots: how many, and the share of norms that they leave.
 
         It ends early where they leave little; also where ``n_most`` would leave over ``too_much``,
         if each step took off as large a share as the last.
         """
-        whole = sum(max(pilot.squared_norm, 0.0) for pilot in pilots)
-        chosen, left = np.empty(0, dtype=np.intp), 1.0
-        while len(chosen) < n_most and left > _ENOUGH:
-            before, n_new = left, min(_STEP, n_most - len(chosen))
-            new = pursuit.choose(n_new)
-            chosen = np.append(chosen, new)
+        whole = sum(max(pilot.squared_norm, 0.0) for pilot in self.pilots)
+        n_chosen, left = 0, 1.0
+        while n_chosen < n_most and left > _ENOUGH:
+            before, n_wanted = left, min(_STEP, n_most - n_chosen)
+            n_new = len(pursuit.choose(n_wanted))
+            n_chosen += n_new
             taken = float(pursuit.taken.sum())
             left = max(0.0, 1.0 - taken / whole) if whole > 0 else 0.0
-            n_more = (n_most - len(chosen)) / _STEP
+            n_more = (n_most - n_chosen) / _STEP
             hopeless = left * (left / before) ** n_more > too_much
-            if len(new) < n_new or (hopeless and len(chosen) > _STEP):
+            if n_new < n_wanted or (hopeless and n_chosen > _STEP):
                 break
-        return chosen, left
+        return n_chosen, left
 
-    def _pursuit_of_pilots(self, pilots: list[Machine], n_most: int) -> Pursuit:
+    def _pursuit_of_pilots(self, n_most: int) -> Pursuit:
         """A pursuit on the pilots, among their support vectors or a sample of these."""
+        pilots = self.pilots
         candidates = np.unique(np.concatenate([one.set.rows[one.support] for one in pilots]))
         most = 2 * max(_LEAST_CANDIDATES, _CANDIDATES * n_most)
         if len(candidates) > most:
             candidates = np.sort(np.random.default_rng(1).choice(candidates, most, replace=False))
-        values = np.zeros((len(candidates), len(self.machines)))
-        for column, (machine, pilot) in enumerate(zip(self.machines, pilots, strict=True)):
-            at = np.flatnonzero(np.isin(self.groups[candidates], machine.groups))
+        values = np.zeros((len(candidates), len(pilots)))
+        for column, (problem, pilot) in enumerate(zip(self.shuffled, pilots, strict=True)):
+            at = np.flatnonzero(np.isin(self.groups[candidates], np.unique(problem.groups)))
             rows, coefs = pilot.set.rows[pilot.support], pilot.coefs[pilot.support]
             kernel = self.around.kernel.for_sums(rows, coefs)
             values[at, column] = kernel.scores(rows, coefs, candidates[at], self.threads)
@@ -451,7 +391,8 @@ class _Training:
     def _pursuit(self, candidates: NDArray[np.intp], values: Array) -> Pursuit:
         """A pursuit on what is left of a function of each machine."""
         numbers, groups = np.unique(self.groups[candidates], return_inverse=True)
-        shares = np.array([np.isin(numbers, machine.groups) for machine in self.machines])
+        uses = (np.unique(problem.groups) for problem in self.shuffled)
+        shares = np.array([np.isin(numbers, own) for own in uses])
         targets = Functions(values, groups, shares)
         return Pursuit(self.around.double, candidates, targets, run=self.around.watched)
 
@@ -466,7 +407,7 @@ class _Training:
         candidates = self._candidates(n_most)
         left = self._gradients_outside(candidates)
         gap, error, objective = self._gap()
-        if gap + error <= self.limits.gap_tol * abs(objective):
+        if gap + error <= self.span.gap_tol * abs(objective):
             return False
         pursuit = self._pursuit(candidates, left)
         bases = [machine.basis for machine in self.machines]

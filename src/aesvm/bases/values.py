@@ -1,4 +1,4 @@
-"""Kernel values of many rows against a basis that grows: held where there is room for them."""
+"""Kernel values of many rows and a growing basis: held in memory where there is room."""
 
 from __future__ import annotations
 
@@ -13,15 +13,9 @@ from aesvm.kernels import Columns, KernelMatrix
 
 Array = NDArray[np.float64]
 
-#: Rows whose values are computed, held and multiplied together: by the host, and by a device, to
-#: which each product is a call that takes as long as reading some millions of values.
+#: Rows whose values are computed, held and multiplied together, on the host and on a device. There
+#: every product is a call that takes as long as reading some millions of values.
 TILE, _TILE_THERE = 2048, 1 << 17
-
-#: Columns of a product of all columns with each other that are computed together.
-_PANEL = 256
-
-#: Values that a device copies in double precision at a time, for such a product.
-_COPIED_THERE = 1 << 27
 
 
 class BasisValues:
@@ -37,7 +31,7 @@ class BasisValues:
     rows : ndarray
         Rows of the kernel matrix, of which the first ``n_rows`` are in use.
     most_bytes : float
-        Of values that are held; others are computed anew wherever they are needed.
+        Of values that are held; all others are computed again whenever they are needed.
     run : callable
         ``map`` or a parallel one.
 
@@ -71,12 +65,12 @@ class BasisValues:
         self.basis = np.empty(0, dtype=np.intp)
         self.batches: list[Columns] = []  # vectors that were added together
         self.held: dict[tuple[int, int], Any] = {}  # by number of group and of tile
-        self.to_hold: set[tuple[int, int]] = set()  # these, and those that will be
-        self.n_bytes = 0  # of all of them
+        self.to_hold: set[tuple[int, int]] = set()  # those that are held, or will be
+        self.n_bytes = 0  # that these take
         self.n_values = 0  # kernel values computed so far
 
     def compute_by(self, kernel: KernelMatrix) -> None:
-        """Have values of another precision from now on."""
+        """Compute values in another precision from now on."""
         self.kernel = kernel
         sizes = [len(columns) for columns in self.batches]
         parts = np.split(self.basis, np.cumsum(sizes)[:-1]) if sizes else []
@@ -227,49 +221,3 @@ class BasisValues:
         rows = self.rows[number * self._tile + at]
         self.n_values += len(rows) * len(columns)
         return columns.values_there(columns.lines(rows), len(rows))
-
-
-def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
-    """``sum_i w_i k_i k_i^T`` of lines k_i, for weights that are not negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.values import gram
-    >>> gram(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([1.0, 3.0]))
-    array([[1., 2.],
-           [2., 7.]])
-    """
-    if not is_host(lines):
-        return _gram_there(lines, weights)
-    n_lines, n = lines.shape
-    scaled, roots = np.empty(lines.shape), np.sqrt(weights)
-    out = np.empty((n, n))
-
-    def scale(first: int) -> None:
-        here = slice(first, first + _PANEL)  # in double precision: tiny parts of it matter
-        np.multiply(lines[here], roots[here, None], out=scaled[here])
-
-    def tile(corner: tuple[int, int]) -> None:
-        one, other = (slice(first, first + _PANEL) for first in corner)
-        out[one, other] = scaled[:, one].T @ scaled[:, other]
-        if one != other:
-            out[other, one] = out[one, other].T
-
-    list(run(scale, range(0, n_lines, _PANEL)))
-    corners = range(0, n, _PANEL)
-    list(run(tile, [(one, other) for one in corners for other in corners if one <= other]))
-    return out
-
-
-def _gram_there(lines: Any, weights: Any) -> Any:
-    """The same on a device."""
-    n_lines, n = lines.shape
-    roots = np.sqrt(weights)
-    out = np.zeros_like(roots, shape=(n, n))
-    step = max(1, _COPIED_THERE // max(1, n))
-    for first in range(0, n_lines, step):
-        here = slice(first, first + step)
-        scaled = lines[here] * roots[here, None]
-        out += scaled.T @ scaled
-    return out

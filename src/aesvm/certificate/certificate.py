@@ -119,6 +119,8 @@ class Certificate:
         Each time all rows were seen in training: the ``rounds`` or ``n_vectors`` so far, and the
         ``seconds``, ``objective``, ``dual_objective`` and ``relative_gap`` then. May be empty.
         ``aesvm.plotting.CertificateDisplay`` draws it.
+    plan : str
+        What the fit did, and the counts from which that was decided.
     """
 
     kernel: str
@@ -151,6 +153,7 @@ class Certificate:
     negligible: bool = False
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     history: tuple[Step, ...] = field(default=(), compare=False)
+    plan: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as a dict of plain values; ``max_residual`` may be infinite.
@@ -220,6 +223,7 @@ def certificate_of(
     in_memory: bool = True,
     n_vectors: int | None = None,
     history: tuple[Step, ...] = (),
+    plan: str = "",
 ) -> Certificate:
     """The certificate of all machines together.
 
@@ -236,6 +240,8 @@ def certificate_of(
     n_vectors : int, default=None
         Of all machines together, where they were limited.
     history : tuple of Step, default=()
+    plan : str, default=""
+        What the fit did, and why.
     """
     total = records.total
     squared_norm = total("squared_norm")
@@ -327,6 +333,7 @@ def certificate_of(
         negligible=negligible,
         missing=missing,
         history=history,
+        plan=plan,
         **numbers,
     )
 

@@ -14,14 +14,15 @@ from aesvm.dask.fitting import checked_partitions, cluster_rows
 from aesvm.dask.partitions import is_lazy, partitions
 from aesvm.dask.prediction import ask_lazily, check_names
 from aesvm.estimators.fitting import fit_method
-from aesvm.estimators.gathered import certify_gathered, gathered_trainer, policy_of, set_gathered
+from aesvm.estimators.gathered import certify_gathered, gathered_trainer, set_gathered
 from aesvm.estimators.learning import Learning
-from aesvm.estimators.parameters import basis_limits, check_unchanged
+from aesvm.estimators.parameters import check_unchanged, plan_elsewhere
 from aesvm.estimators.prediction import ask
 from aesvm.estimators.renamed import GAP, OBJECTIVE
 from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
 from aesvm.io.model_file import save
-from aesvm.machines.rounds import COARSER
+from aesvm.machines.plan import Rounds, Span
+from aesvm.machines.rounds import Policy
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.training import check_not_exact
 from aesvm.representative_set import RepresentativeSet
@@ -35,6 +36,7 @@ class DaskMachine:
     refine: int | str
     hull_tol: float
     memory_budget: int | str | None
+    on_overflow: str
     gamma_: float
     representative_set_: RepresentativeSet
     shape_fit_: tuple[int, int]
@@ -66,11 +68,10 @@ class DaskMachine:
         """
         learns, y = self._learns, self._targets(y)
         check_not_exact(self.refine)
-        limits = basis_limits(self)
-        rounds = self.refine != 0 and limits is None
-        first_tol = self.hull_tol * (COARSER if rounds else 1.0)
+        plan = plan_elsewhere(self)
+        first_tol = plan.settings.hull_tol if isinstance(plan, Rounds) else self.hull_tol
         found = checked_partitions(self, X, y, sample_weight)
-        passes = limits is not None
+        passes = isinstance(plan, Span)
         asking = cluster_rows(self, found, learns.chunk_of, learns.joint, passes=passes)
         with asking as (rows, run, progress):
             tree, tally = rows.reduce(first_tol, keep=self.refine != 0)
@@ -82,14 +83,15 @@ class DaskMachine:
             counts = tally.sorted_classes(first.groups)
             trainer = gathered_trainer(self, learns, counts, rows.scale, run, progress)
             learns.check_weights(self, counts.classes, tally.weights_of(counts.classes))
-            if limits is not None:
-                fit = trainer.train_in_span(first, tree.hull_tol, limits, tally.n_rows, rows)
-            elif self.refine == 0:
+            progress.say(f"plan: {plan}")
+            if isinstance(plan, Span):
+                fit = trainer.train_in_span(first, tree.hull_tol, plan, tally.n_rows, rows)
+            elif plan.most == 0:
                 fit = trainer.train(first, tree.hull_tol)
             else:
-                policy = policy_of(self)
+                policy = Policy(plan, loosen=self.on_overflow == "loosen")
                 fit = trainer.refine(first, tree.hull_tol, rows, self.hull_tol, policy)
-        set_gathered(self, fit, tally.n_rows, tally.digest)
+        set_gathered(self, fit, tally.n_rows, tally.digest, plan)
         return self
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:

@@ -14,14 +14,20 @@ from sklearn.utils import column_or_1d
 from aesvm.certificate.certificate import Certificate
 from aesvm.certificate.history import columns_of
 from aesvm.estimators.learning import Learning
-from aesvm.estimators.parameters import basis_limits, kernel_spec, solver_options, trained_with
+from aesvm.estimators.parameters import (
+    kernel_spec,
+    plan_elsewhere,
+    solver_options,
+    trained_with,
+)
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.streams import reducer_of
 from aesvm.estimators.trained import TrainedOn, check_as_trained, set_trained
 from aesvm.estimators.validation import check_labels
 from aesvm.kernels.joint import TargetScale
+from aesvm.machines.plan import Rounds, Span
 from aesvm.machines.results import Terms
-from aesvm.machines.rounds import COARSER, Policy
+from aesvm.machines.rounds import Policy
 from aesvm.out_of_core.elsewhere import Answers, GatheredRows
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.out_of_core.reread import RereadSource
@@ -33,7 +39,9 @@ from aesvm.runtime.progress import Progress
 from aesvm.sets.digest import Digest
 
 
-def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: Digest) -> None:
+def set_gathered(
+    estimator: Any, fit: GatheredFit, n_rows: int, digest: Digest, plan: Rounds | Span
+) -> None:
     """Write the fitted attributes of an estimator of rows that are not in memory."""
     chosen = set_of(estimator, fit.first_tol)
     set_rows(chosen, fit.first, n_rows, estimator.gamma_)
@@ -49,6 +57,7 @@ def set_gathered(estimator: Any, fit: GatheredFit, n_rows: int, digest: Digest) 
         kernel_spec(estimator, estimator.gamma_).definiteness,
         fit.n_vectors,
         columns_of(fit.history),
+        str(plan),
     )
     shape = (n_rows, estimator.n_features_in_)
     set_trained(estimator, fit.fitted, trained_on, chosen, shape, fit.cut_short)
@@ -66,10 +75,6 @@ def gathered_trainer(
     spec = kernel_spec(estimator, estimator.gamma_)
     learner = learning.gathered(estimator, counts, scale, spec)
     return GatheredTrainer(learner, spec, solver_options(estimator), run, progress)
-
-
-def policy_of(estimator: Any) -> Policy:
-    return Policy(estimator.refine, loosen=estimator.on_overflow == "loosen")
 
 
 def train_on_stream(
@@ -94,26 +99,26 @@ def train_on_stream(
     now = replace(
         streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
     )
-    limits = basis_limits(estimator)
-    if limits is None and source is not None and progress.is_over():
+    plan = plan_elsewhere(estimator)
+    if isinstance(plan, Rounds) and source is not None and progress.is_over():
         progress.cut_short("no round was made")
         source = None
-    if limits is not None:
+    if isinstance(plan, Span):
         answers = None
         if source is not None:
             tol = held.hull_tol
             answers = reread(estimator, learning, now, source, held, tol, run, progress)
-        fit = trainer.train_in_span(*held, limits, stream.n_rows, answers)
+        fit = trainer.train_in_span(*held, plan, stream.n_rows, answers)
     elif source is None:
         fit = trainer.train(*held, streamed.start_of)
     else:
         # the set that is held stays fine: the stream may go on
-        first_tol = max(held.hull_tol, COARSER * estimator.hull_tol)
+        first_tol = max(held.hull_tol, plan.settings.hull_tol)
         first = reduce(held.rows, first_tol, None)
         answers = reread(estimator, learning, now, source, held, first_tol, run, progress)
-        policy = policy_of(estimator)
+        policy = Policy(plan, loosen=estimator.on_overflow == "loosen")
         fit = trainer.refine(first, first_tol, answers, estimator.hull_tol, policy)
-    set_gathered(estimator, fit, stream.n_rows, stream.tally.digest)
+    set_gathered(estimator, fit, stream.n_rows, stream.tally.digest, plan)
     return replace(now, refined=fit.refined, starts=fit.starts)
 
 

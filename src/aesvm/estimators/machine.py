@@ -19,7 +19,7 @@ from aesvm.estimators.compression import check_compress, compressed
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
-from aesvm.estimators.parameters import basis_limits, check_unchanged
+from aesvm.estimators.parameters import check_span, check_unchanged
 from aesvm.estimators.renamed import GAP, OBJECTIVE
 from aesvm.estimators.streams import (
     advanced,
@@ -66,6 +66,7 @@ class KernelMachine:
     _learns: ClassVar[Learning]
 
     refine: int | str
+    max_vectors: int | None
     hull_tol: float
     representative_set_: RepresentativeSet
     shape_fit_: tuple[int, int]
@@ -130,7 +131,7 @@ class KernelMachine:
     def _take_in(self, X: Any, y: Any, sample_weight: Any, classes: NDArray | None = None) -> Self:
         """Some more rows of a stream; ``classes``: all that there will be."""
         check_not_exact(self.refine)
-        basis_limits(self)
+        check_span(self)
         before: StreamedModel | None = getattr(self, "_stream_", None)
         if before is None and X is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
@@ -183,7 +184,7 @@ class KernelMachine:
         """
         check_streams(self, source)
         check_not_exact(self.refine)
-        limits = basis_limits(self)
+        check_span(self)
         again = self.refine != 0 and readable_again(source)
         if not again and self.refine not in (0, "auto"):
             raise ValueError(
@@ -193,7 +194,7 @@ class KernelMachine:
         forget(self)
         validate = partial(self._learns.chunk, self, None)
         with fitting(self) as (run, progress):
-            passes = again and limits is not None
+            passes = again and self.max_vectors is not None
             stream = streamed_from(self, source, self.hull_tol, validate, run, progress, passes)
             cut = f"the stream ({message})" if (message := progress.ending.message()) else ""
             self._learns.check_enough(stream.tally, cut or "the stream")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 from sklearn.base import ClassifierMixin
 
-from aesvm.bases.training import BasisLimits
 from aesvm.gpu.forms import check_kernel
 from aesvm.kernels import KernelSpec
+from aesvm.machines.plan import Exact, Facts, Rounds, Span, plan
 from aesvm.machines.training import SolverOptions
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.sets.derive import ReductionSettings
@@ -72,10 +73,10 @@ def solver_options(estimator: Any) -> SolverOptions:
     )
 
 
-def basis_limits(estimator: Any) -> BasisLimits | None:
-    """How large a basis may become; None where w is not restricted to one."""
+def check_span(estimator: Any) -> None:
+    """Refuse ``max_vectors`` where w cannot be restricted to a span."""
     if estimator.max_vectors is None:
-        return None
+        return
     if estimator.refine != "auto":
         raise ValueError(
             f"max_vectors={estimator.max_vectors} trains on all rows, and "
@@ -87,9 +88,28 @@ def basis_limits(estimator: Any) -> BasisLimits | None:
             f"kernel={estimator.kernel!r} with coef0={estimator.coef0} is not: use another kernel, "
             "or max_vectors=None."
         )
-    return BasisLimits(
-        int(estimator.max_vectors), float(estimator.gap_tol), bytes_of_values(estimator)
+
+
+def with_parameters(estimator: Any, facts: Facts) -> Facts:
+    """Counts, and what an estimator's parameters say of the plan that is made from them."""
+    refine, max_vectors = estimator.refine, estimator.max_vectors
+    return replace(
+        facts,
+        refine=refine if isinstance(refine, str) else int(refine),
+        settings=reduction_settings(estimator),
+        max_vectors=None if max_vectors is None else int(max_vectors),
+        gap_tol=float(estimator.gap_tol),
+        most_bytes=bytes_of_values(estimator),
+        device="cpu" if estimator.device == "cpu" else "cuda",
     )
+
+
+def plan_elsewhere(estimator: Any) -> Rounds | Span:
+    """The plan of a fit to rows that are not in memory."""
+    check_span(estimator)
+    found = plan(with_parameters(estimator, Facts(n_rows=0, in_memory=False)))
+    assert not isinstance(found, Exact)  # that needs all rows in one place
+    return found
 
 
 def bytes_of_values(estimator: Any) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from hashlib import blake2b
-from math import isinf, nan
+from math import isinf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.bases.training import BasisLimits, is_long, may_pay, train_in_basis
+from aesvm.bases.training import SpanTraining, train_in_span
 from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
@@ -25,23 +25,24 @@ from aesvm.estimators.fitting import fitting, set_fitted
 from aesvm.estimators.gap_warnings import warn_of_gap
 from aesvm.estimators.learning import Learner, Learning
 from aesvm.estimators.parameters import (
-    basis_limits,
-    bytes_of_values,
+    check_span,
     check_unchanged,
     kernel_spec,
     reduction_settings,
     solver_options,
     trained_with,
+    with_parameters,
 )
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.gpu.devices import open_device
 from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
 from aesvm.machines import fit
+from aesvm.machines.fit import Work, facts_of, train_exact, train_in_rounds
 from aesvm.machines.fitted import Fitted, warn_of_solver
-from aesvm.machines.results import Terms, TrainedMachines
+from aesvm.machines.plan import Exact, Rounds, Span, plan
+from aesvm.machines.results import Terms
 from aesvm.machines.sharing import SharedWork
-from aesvm.machines.training import Trainer
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
@@ -69,6 +70,7 @@ class TrainedOn(NamedTuple):
     definiteness: str  #: of the kernel
     n_vectors: int | None = None  #: of all machines together, where they are few by design
     history: dict[str, NDArray] = columns_of([])  #: see ``Step``
+    plan: str = ""  #: what was done, and from which counts that was decided
     model: dict[str, str] | None = None  #: see ``_hashes``; None in files of older versions
 
     @classmethod
@@ -112,6 +114,7 @@ class TrainedOn(NamedTuple):
             self.in_memory,
             self.n_vectors,
             steps_of(self.history),
+            self.plan,
         )
 
 
@@ -247,83 +250,66 @@ def fit_in_memory(
     y = learning.valid_targets(estimator, y, data)
     weights = valid_weights(sample_weight, data)
     learner = learning.learner(estimator, data, y, weights)
-    settings = reduction_settings(estimator)
     bytes_of(estimator.memory_budget)
-    limits = basis_limits(estimator)
+    check_span(estimator)
     if estimator.kernel == "precomputed":
         check_symmetric(data)
     estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
     if estimator.kernel == "rbf":
         warn_of_scales(data)
     spec = kernel_spec(estimator, estimator.gamma_)
-    rows, formulation, refine = learner.rows, learner.formulation, estimator.refine
-    if limits is None and refine == "auto" and may_pay(rows, spec):
-        limits = BasisLimits.for_auto(float(estimator.gap_tol), bytes_of_values(estimator))
     with fitting(estimator, data, y, weighted=True) as (run, progress):
         kernel = shared.kernel(
             (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner)
         )
-        every_row = settings._replace(hull_tol=0.0)
-        plan = fit.Plan(every_row)  # max_vectors is for every row as it is
-        if limits is None or limits.only_if_it_pays:
-            plan = fit.plan(rows, kernel, settings, formulation, refine, run, progress)
-        options = solver_options(estimator)
-        first, trained, in_span = None, None, False
-        asked = limits is not None and not limits.only_if_it_pays
-        if limits is not None and (asked or is_long(plan.effort, rows.n_machines)):
-            first = fit.first_set(rows, kernel, every_row, settings.hull_tol, run, progress, shared)
-            trainer = Trainer(formulation, options, rows.n_machines, run, progress)
-            with shared.timed("solve"):
-                found = train_in_basis(rows, kernel, first.prepared, limits, trainer)
-            shared.spent["kernel_values"] = nan  # not counted here
-            in_span = found is not None
-            if found is not None:
-                steps = trainer.history.steps()
-                trained = TrainedMachines.of(found, formulation)._replace(history=steps)
-                shared.spent["rows_solved"] += len(trained.solved)
-        if first is None or trained is None:
-            first = fit.first_set(
-                rows, kernel, plan.settings, settings.hull_tol, run, progress, shared
-            )
-            trained = fit.train(
-                rows,
-                kernel,
-                first,
-                settings,
-                formulation,
-                options,
-                refine,
-                run,
-                progress,
-                shared,
-                plan.support_share,
-            )
+        work = Work(
+            learner.rows,
+            kernel,
+            learner.formulation,
+            reduction_settings(estimator),
+            solver_options(estimator),
+            run,
+            progress,
+            shared,
+        )
+        prepared = work.distinct()
+        span = SpanTraining(learner.rows, kernel, prepared, work.trainer())
+        chosen = plan(with_parameters(estimator, facts_of(work, prepared)), span)
+        progress.say(f"plan: {chosen}")
+        match chosen:
+            case Exact():
+                first, trained = train_exact(work, prepared, chosen)
+            case Rounds():
+                first, trained = train_in_rounds(work, prepared, chosen)
+            case Span():
+                first, trained = train_in_span(work, prepared, chosen, span)
         hashes = shared.of_rows("hashes", lambda: row_hashes(data, run))
         known = shared.of_rows("digest", lambda: digest(data, y, weights, hashes=hashes))
     if progress.ending.cut:
         shared.forget()
     if first.settings.most_kept == GIVE_UP_SHARE:  # else "auto" has chosen not to reduce
         warn_given_up(estimator, first)
-    chosen = set_of(estimator, first.settings.hull_tol)
-    set_represented(chosen, first, estimator.gamma_)
-    n_solved = len(trained.solved)
+    represented = set_of(estimator, first.settings.hull_tol)
+    set_represented(represented, first, estimator.gamma_)
+    in_span, n_solved = isinstance(chosen, Span), len(trained.solved)
     trained_on = TrainedOn(
         True,
         known,
         trained_with(estimator),
         estimator.hull_tol,
-        len(first.prepared.rows),
-        len(first.prepared.rows) if in_span else n_solved,
+        len(prepared.rows),
+        len(prepared.rows) if in_span else n_solved,
         trained.records,
         trained.multipliers,
         spec.definiteness,
         n_solved if in_span else None,
         columns_of(trained.history),
+        str(chosen),
     )
     for before in ("n_seen_", "compression_", "_tie_order_", "target_name_"):  # of another fit
         vars(estimator).pop(before, None)
     fitted = learning.fitted(data, learner, trained, spec)
-    set_trained(estimator, fitted, trained_on, chosen, data.shape, progress.ending.message())
+    set_trained(estimator, fitted, trained_on, represented, data.shape, progress.ending.message())
 
 
 def certify_in_memory(

@@ -298,7 +298,6 @@ def update_pairs(
     work: Work,
     variables: DeviceVariables,
     n_groups: int,
-    aim: float,
     tol: float,
     inner: float,
     limit: int,
@@ -310,8 +309,6 @@ def update_pairs(
     work : Work
     variables : DeviceVariables
     n_groups : int
-    aim : float
-        Where no slopes differ the wrong way by more than this, nothing is done.
     tol, inner : float
         It ends where they differ by no more than ``tol``, or ``inner`` times the first difference.
     limit : int
@@ -333,7 +330,6 @@ def update_pairs(
             variables.upper,
             variables.groups,
             np.int32(n_groups),
-            np.float64(aim),
             np.float64(tol),
             np.float64(inner),
             np.int64(limit),
@@ -346,7 +342,7 @@ def update_pairs(
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
-    """For how many rounds variables have rested at bounds, and how many for less than ``most``."""
+    """For how many iterations variables rest at bounds, and how many for less than ``most``."""
     work.account[Account.N_STAY] = 0.0
     _steps(work.block.dtype).get_function("count_rest")(
         (-(-variables.n // _THREADS),),

@@ -1,7 +1,7 @@
 """Which device computes, and the arrays it has.
 
 The drivers of this folder are written for an array namespace, CuPy's. With NumPy in its place, and
-``plain`` operations in place of compiled ones, they run where there is no GPU: so they are tested.
+plain operations in place of compiled ones, they run where there is no GPU: so they are tested.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Device:
     xp : module
         The namespace of its arrays: CuPy, or NumPy where that stands in for it.
     operations : module
-        What is compiled for it: ``aesvm.gpu.cuda``, or ``aesvm.gpu.plain``.
+        What is compiled for it: ``aesvm.gpu.cuda``, or what stands in for it in tests.
     """
 
     name: str

@@ -14,8 +14,8 @@ typedef REAL real;
 #define FAR 1e300
 #define INFINITE __uint_as_float(0x7f800000u)  // NVRTC, without math.h, has no INFINITY
 
-// The places of ``account``, which the host reads after every round.
-enum { GAP, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, MOVED, N_MOVED,
+// The places of ``account``, which the host reads in every iteration.
+enum { VIOLATION, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, MOVED, N_MOVED,
        N_STAY };  // as in steps.py
 
 // All variables in play, and the rows they belong to.
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
     int n_groups, int *chosen, int *n_chosen, int *marks, int mark, double *account)
 {
     const int thread = threadIdx.x;
-    double gap = -FAR;
+    double violation = -FAR;
     int size = 0;
     __shared__ int kept[WORKING_SET];
     const int n_before = min(*n_chosen, WORKING_SET / 2);
@@ -133,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
             account[LOWEST + g] = lowest.slope;
             account[HIGHEST + g] = highest.slope;
         }
-        gap = max(gap, highest.slope - lowest.slope);
+        violation = max(violation, highest.slope - lowest.slope);
         // candidates to rise are those of the first threads, and those to fall of the others
         const int c = thread % (WORKING_SET / 2), side = thread / (WORKING_SET / 2);
         Extreme own_one = {0.0, -1};
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
     if (thread < min(size, WORKING_SET / 2)) marks[chosen[thread]] = mark + 1;
     if (thread == 0) {
         *n_chosen = size;
-        account[GAP] = gap;
+        account[VIOLATION] = violation;
         account[N_CHOSEN] = size;
     }
 }
@@ -182,7 +182,7 @@ struct Second { unsigned gain; int k; double slope, room, diag, value; };
 extern "C" __global__ void __launch_bounds__(1024) update_pairs(
     const real *K, const int *chosen, const int *n_chosen, const int *numbers, const double *scores,
     const int *at, double *coefs, const double *linear, const double *lower, const double *upper,
-    const signed char *groups, int n_groups, double aim, double tol, double inner, long long limit,
+    const signed char *groups, int n_groups, double tol, double inner, long long limit,
     int *moved_rows, double *moves, int *n_moved, double *account)
 {
     __shared__ First firsts[2][32];
@@ -203,8 +203,7 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
         largest = best_of_block(own, -1).slope;
     }
     const double flat = 1e-12 * largest + 1e-300;
-    const float enough = (float)fmax(tol, inner * account[GAP]);
-    if (account[GAP] <= aim) limit = 0;
+    const float enough = (float)fmax(tol, inner * account[VIOLATION]);
     long long updates = 0;
     while (updates < limit) {
         const int turn = updates & 1;
@@ -225,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
             }
         }
         __syncthreads();
-        float gap = enough;
+        float violation = enough;
         int i = -1, from = 0, of_group = 0;
         for (int g = 0; g < n_groups; g++) {
             const bool filled = lane * 32 < WORKING_SET;
@@ -234,8 +233,8 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
             const unsigned least = __reduce_min_sync(ALL, up);
             const unsigned most = __reduce_max_sync(ALL, down);
             const float own = from_ordered(most) - from_ordered(least);
-            if (own > gap && own < INFINITE) {
-                gap = own;
+            if (own > violation && own < INFINITE) {
+                violation = own;
                 from = __ffs(__ballot_sync(ALL, up == least)) - 1;
                 of_group = g;
                 i = firsts[turn][from].k[g];
@@ -285,13 +284,13 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
         double moved = 0;
         for (int m = 0; m < total; m++) moved += fabs(moves[m]);
         *n_moved = total;
-        account[N_UPDATES] = (double)updates;
+        account[N_UPDATES] += (double)updates;
         account[MOVED] += moved;
-        account[N_MOVED] = total;
+        account[N_MOVED] += total;
     }
 }
 
-// For how many rounds each variable has been at a bound that it does not want to leave; and how many
+// For how many iterations each variable has been at a bound that it does not want to leave; and how many
 // have been there for less than ``most``.
 extern "C" __global__ void count_rest(
     VARIABLES, const signed char *groups, int n, int most, signed char *rest, double *account)

@@ -1,4 +1,4 @@
-"""What the steps of the dual's solver work on; ``steps.cu`` and ``plain`` make them."""
+"""What the steps of the dual's solver work on; ``steps.cu`` has them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 
 class Account(IntEnum):
-    """The places of what the host reads after every round; as in ``steps.cu``."""
+    """The places of what the host reads in every iteration; as in ``steps.cu``."""
 
-    GAP = 0
+    VIOLATION = 0
     LOWEST = 1  #: of each of two groups
     HIGHEST = 3
     N_CHOSEN = 5
-    N_UPDATES = 6
+    N_UPDATES = 6  #: so far
     MOVED = 7  #: all that coefficients have moved so far
-    N_MOVED = 8
+    N_MOVED = 8  #: variables that moved so far, each in every iteration
     N_STAY = 9
 
 
@@ -48,7 +48,7 @@ class Work(NamedTuple):
     moves: Any  #: float64, (1, working set): what they moved by
     n_moved: Any  #: int32, of one
     marks: Any  #: int32, of variables: those that stay in the next working set have a mark
-    rest: Any  #: int8, of variables: for how many rounds each has rested at a bound
+    rest: Any  #: int8, of variables: for how many iterations each has rested at a bound
     found: Any  #: float64: candidates, as the device sees them
     edges: Any  #: float64: of chunks of variables
     account: Any  #: float64

@@ -69,7 +69,7 @@ def _rounding(machine: Machine, kernel: TrainingKernel, objective: Objective) ->
     # scores are sums that were brought up to date, iteration after iteration
     moved = max(solution.total_moved, total)
     unit, double = (0.5 * float(np.finfo(one).eps) for one in (values.dtype, np.float64))
-    additions = n_additions(len(rows)) * unit + solution.n_iter * double
+    additions = n_additions(len(rows)) * unit + solution.n_updates * double
     off = moved * (values.rounding(rows) + additions * values.bound(rows))
     offsets = tuple(np.array([own]) for own in machine.offsets)
     n_terms = max(own.n_rows, len(rows))

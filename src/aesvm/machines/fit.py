@@ -1,128 +1,164 @@
-"""Rows in memory, from valid input to trained machines.
+"""Rows in memory, from valid input to trained machines: exactly, or by representatives and rounds.
 
-The rows of each group are represented once; every machine is then trained on the representatives
-of its rows, and made more exact.
+Equal rows are merged first. ``plan`` then says what is done with the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from math import inf, nan
-from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.certificate.records import Records
 from aesvm.formulations.protocol import Formulation
 from aesvm.kernels import TrainingKernel
 from aesvm.kernels.joint import HullKernel
-from aesvm.machines import rounds, small_pairs
+from aesvm.machines import pilots, small_pairs
 from aesvm.machines.certifying import certified
-from aesvm.machines.forecast import Forecast, forecast
-from aesvm.machines.problem import Expansion
-from aesvm.machines.results import Terms, TrainedMachines
-from aesvm.machines.rounds import COARSER, Policy
+from aesvm.machines.memory import RowsInMemory
+from aesvm.machines.plan import Exact, Facts, Rounds
+from aesvm.machines.problem import Expansion, Problem
+from aesvm.machines.results import Terms, Trained, TrainedMachines
+from aesvm.machines.rounds import Policy
 from aesvm.machines.rows import ClassRows, Rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import (
-    SUPPORT_SHARE,
     SolverOptions,
     Trainer,
-    train_in_memory,
+    share_of,
+    train_machines,
+    train_one,
 )
 from aesvm.runtime.progress import Progress
-from aesvm.sets.derive import ReductionSettings, Representatives, cut, derive, prepare
+from aesvm.sets.derive import (
+    Derived,
+    PreparedRows,
+    ReductionSettings,
+    Representatives,
+    cut,
+    derive,
+    identity,
+    prepare,
+)
 from aesvm.sets.distinct import row_hashes
 from aesvm.sets.represent import Represented, distinct_of, represent
 
-#: For progress, kernel values that training is expected to take after a first set, for each of rows
-#: times rows: with rounds, and without. And those that reducing a row takes, times ``subset_size``.
-_ROUNDS_SOLVE, _PAPER_SOLVES, _REDUCED = 0.3, 0.03, 2.0
+
+@dataclass(frozen=True)
+class Work:
+    """What is trained on, and what it is done with."""
+
+    data: Rows
+    kernel: TrainingKernel
+    formulation: Formulation
+    settings: ReductionSettings
+    options: SolverOptions
+    run: Callable  #: ``map`` or a parallel one
+    progress: Progress
+    shared: SharedWork
+
+    def distinct(self) -> PreparedRows:
+        """The distinct rows of non-zero weight, kernel values of which are finite."""
+        data, kernel, shared = self.data, self.kernel, self.shared
+        kernel.check_bounded(np.flatnonzero(data.weights))
+        with self.progress.task("distinct rows", None, share=0.0) as task:
+            hashes = shared.of_rows("hashes", lambda: row_hashes(kernel.X, self.run))
+            return shared.of_rows(
+                "distinct rows",
+                lambda: distinct_of(kernel, data.groups, data.weights, self.run, task, hashes),
+            )
+
+    def trainer(
+        self, plan: Exact | Rounds | None = None, aim_at_duality_gap: bool = False
+    ) -> Trainer:
+        """Trains these machines, as a plan says; without one, their pilots."""
+        support_share = None if plan is None else plan.support_share
+        # no start where a solve may be cut short, nor where the dual has several minima
+        may_start = self.options.max_iter == -1 and self.kernel.spec.is_definite
+        return Trainer(
+            self.formulation,
+            self.options,
+            self.data.n_machines,
+            self.run,
+            self.progress,
+            aim_at_duality_gap=aim_at_duality_gap,
+            support_share=support_share,
+            starts=self.shared.starts if plan is not None and may_start else None,
+        )
 
 
-class Plan(NamedTuple):
-    """What is to be done with some rows."""
-
-    settings: ReductionSettings  #: of the first set: a tolerance of 0 where the SVM will be exact
-    effort: float = 0.0  #: expected rows times support vectors; 0 of an SVM that is to be exact
-    support_share: float = SUPPORT_SHARE  #: of the rows of each machine
+#: The set that machines were trained on first, and these.
+Outcome = tuple[Represented, TrainedMachines]
 
 
-def first_set(
-    data: Rows,
-    kernel: TrainingKernel,
-    settings: ReductionSettings,
-    finest_tol: float,
-    run: Callable,
-    progress: Progress,
-    shared: SharedWork,
-) -> Represented:
-    """The set that all machines are trained on first.
-
-    Parameters
-    ----------
-    data : Rows
-    kernel : TrainingKernel
-        Of these rows.
-    settings : ReductionSettings
-        Those of the first set, as ``plan`` gives them.
-    finest_tol : float
-        The tolerance of the finest set that may follow.
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-    shared : SharedWork
-        Of fits to these rows.
-    """
-    used = np.flatnonzero(data.weights)
-    kernel.check_bounded(used)
-    return shared.of_kernel(
-        ("set", settings, finest_tol),
-        lambda: _first_set(data, used, kernel, settings, finest_tol, run, progress, shared),
+def facts_of(work: Work, prepared: PreparedRows) -> Facts:
+    """The counts that a plan is made from."""
+    X, rows = work.kernel.X, prepared.rows
+    return Facts(
+        n_rows=len(rows),
+        n_machines=work.data.n_machines,
+        squared_rows=work.data.effort(rows),
+        n_features=X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1],
+        definite=work.kernel.spec.is_definite,
+        pilot_rows=pilots.PILOT_ROWS,
     )
 
 
-def _first_set(
-    data: Rows,
-    used: NDArray[np.intp],
-    kernel: TrainingKernel,
-    settings: ReductionSettings,
-    finest_tol: float,
-    run: Callable,
-    progress: Progress,
-    shared: SharedWork,
-) -> Represented:
-    share, shown = 0.0, settings.hull_tol > 0
-    if shown:
-        solved = _ROUNDS_SOLVE if settings.hull_tol > finest_tol else _PAPER_SOLVES
-        effort = _REDUCED * settings.subset_size * len(used)
-        share = effort / (effort + solved * data.effort(used))
-    with progress.task("representatives", 2, share=share, bar=shown) as task:
-        groups, weights = data.groups, data.weights
-        hashes = shared.of_rows("hashes", lambda: row_hashes(kernel.X, run))
-        prepared = shared.of_rows(
-            "distinct rows", lambda: distinct_of(kernel, groups, weights, run, task, hashes)
-        )
-        subsets = None
-        if shown:
-            values = kernel.for_residuals(prepared.rows, min(settings.hull_tol, finest_tol))
-            with shared.timed("partition"):
-                subsets = shared.of_rows(
-                    _key_of_subsets(kernel, values, settings),
-                    lambda: cut(values, prepared.groups, settings, run, task),
-                )
-            shared.spent["kernel_values"] += sum(len(rows) ** 2 / 2 for rows in subsets)
+def train_exact(work: Work, prepared: PreparedRows, plan: Exact) -> Outcome:
+    """Train every machine on all of its rows."""
+    return _trained(work, every_row(work, prepared), plan, plan.aim_at_gap)
+
+
+def train_in_rounds(work: Work, prepared: PreparedRows, plan: Rounds) -> Outcome:
+    """Train every machine on representatives of its rows, and refine it.
+
+    Where too many rows would be kept, every row stands for itself: the machines are exact.
+    """
+    first = first_set(work, prepared, plan)
+    if plan.most is None:
+        _say_kept(first, work.progress)
+    return _trained(work, first, plan)
+
+
+def every_row(work: Work, prepared: PreparedRows) -> Represented:
+    """The set in which every distinct row stands for itself."""
+    found = identity(prepared.rows, prepared.weights, work.kernel.X.shape[0], False)
+    settings = work.settings._replace(hull_tol=0.0)
+    return Represented(prepared, Derived(found, 0, None, False), None, settings)
+
+
+def first_set(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
+    """The representatives that all machines are trained on first."""
+    key = "set", plan.settings, work.settings.hull_tol
+    return work.shared.of_kernel(key, lambda: _reduced(work, prepared, plan))
+
+
+def _reduced(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
+    settings = plan.settings
+    share = plan.phases.reduce / plan.phases.whole(1 if plan.most is None else plan.most)
+    data, kernel, shared, run = work.data, work.kernel, work.shared, work.run
+    finest_tol = work.settings.hull_tol
+    with work.progress.task("representatives", 2, share=share, bar=True) as task:
+        values = kernel.for_residuals(prepared.rows, min(settings.hull_tol, finest_tol))
+        with shared.timed("partition"):
+            subsets = shared.of_rows(
+                _key_of_subsets(kernel, values, settings),
+                lambda: cut(values, prepared.groups, settings, run, task),
+            )
+        shared.spent["kernel_values"] += sum(len(rows) ** 2 / 2 for rows in subsets)
         with shared.timed("sets"):
             return represent(
                 kernel,
-                groups,
-                weights,
+                data.groups,
+                data.weights,
                 settings,
                 run,
                 task,
-                keep_combinations=shown,
+                keep_combinations=True,
                 finest_tol=finest_tol,
                 prepared=prepared,
                 subsets=subsets,
@@ -138,69 +174,56 @@ def _key_of_subsets(
     return "subsets", spec.kernel if spec.kernel == "rbf" else spec, values.dtype, sizes
 
 
-def train(
-    data: Rows,
-    kernel: TrainingKernel,
-    first: Represented,
-    settings: ReductionSettings,
-    formulation: Formulation,
-    options: SolverOptions,
-    refine: int | str,
-    run: Callable,
-    progress: Progress,
-    shared: SharedWork,
-    support_share: float = SUPPORT_SHARE,
-) -> TrainedMachines:
-    """Train every machine on a first set, and refine it; see ``first_set`` and ``Plan``."""
+def _trained(
+    work: Work, first: Represented, plan: Exact | Rounds, aim_at_gap: bool = False
+) -> Outcome:
+    """Train every machine on a first set, and refine it as the plan says."""
+    data, kernel, shared, options = work.data, work.kernel, work.shared, work.options
     rows, weights = first.prepared.rows, first.prepared.weights
-    if refine == "auto":
-        say_chosen(first, progress)
-    exact = refine == "exact" and kernel.spec.is_definite
-    trainer = Trainer(
-        formulation,
-        options,
-        data.n_machines,
-        run,
-        progress,
-        aim_at_duality_gap=exact,
-        support_share=support_share,
-        starts=shared.starts if _may_start(options, kernel) else None,
-    )
+    trainer = work.trainer(plan, aim_at_gap)
+    reduced = first.derived.reduced
     small, problems = None, data.problems(rows, weights)
-    many = data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced
-    if many and isinstance(data, ClassRows):
-        classes = data.by_class(rows, weights)
-        small = small_pairs.SmallPairs(classes, kernel, formulation, int(options.cache_size * 1e6))
+    if data.n_machines >= small_pairs.FEWEST_PAIRS and not reduced and isinstance(data, ClassRows):
+        classes, cache = data.by_class(rows, weights), int(options.cache_size * 1e6)
+        small = small_pairs.SmallPairs(classes, kernel, work.formulation, cache)
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)
-    spent = _REDUCED * settings.subset_size * len(rows) if first.derived.reduced else 0.0
-    with shared.timed("solve"):
-        trained = train_in_memory(
-            problems,
-            (data.effort(rows), _largest_effort(data.groups[rows])),
+    total = data.effort(rows)
+    spent = plan.phases.reduce if isinstance(plan, Rounds) and reduced else 0.0
+    found = first.derived.found if reduced else None
+
+    def train(number: int, problem: Problem, progress: Progress) -> Trained:
+        share = share_of(problem, total)
+        of_one = plan.of_machine(share) if isinstance(plan, Rounds) else plan
+        policy = Policy(of_one, share, certify=not shared.in_search, spent=spent)
+        place = RowsInMemory(
+            problem,
             kernel,
-            first.derived.found if first.derived.reduced else None,
-            partial(represent_anew, first, settings, run),
-            Policy(refine, certify=not shared.in_search, spent=spent),
-            trainer,
-            small,
+            partial(represent_anew, first, work.settings, work.run),
+            work.formulation,
+            options.tol,
+            work.run,
+            progress,
+            share,
+            spent,
+            plan.share("look") if isinstance(plan, Rounds) else 0.0,
         )
-    shared.spent["kernel_values"] += sum(trainer.n_values) if small is None else nan
+        return train_one(number, place, found, policy, trainer)
+
+    with shared.timed("solve"):
+        sizes = total, _largest_squared(data.groups[rows])
+        trained = train_machines(problems, sizes, kernel, train, trainer, small)
+    if small is None:
+        shared.spent["kernel_values"] += sum(trainer.n_values)
+    else:
+        shared.spent["kernel_values"] = np.nan  # small pairs do not count theirs
     shared.spent["rows_solved"] += len(trained.solved)
-    return trained._replace(history=trainer.history.steps())
+    return first, trained._replace(history=trainer.history.steps())
 
 
-def _largest_effort(groups: NDArray[np.intp]) -> float:
+def _largest_squared(groups: NDArray[np.intp]) -> float:
     """The squared number of rows of the largest machine, which is of one group or of two."""
     return float(np.sort(np.bincount(groups))[-2:].sum()) ** 2
-
-
-def _may_start(options: SolverOptions, kernel: TrainingKernel) -> bool:
-    """Whether a solve may begin with another solution, and still end with the same.
-
-    Not where it is cut short, nor with an indefinite kernel, whose dual has several minima.
-    """
-    return options.max_iter == -1 and kernel.spec.is_definite
 
 
 def certify(
@@ -222,73 +245,18 @@ def certify(
     )
 
 
-def plan(
-    data: Rows,
-    kernel: TrainingKernel,
-    settings: ReductionSettings,
-    formulation: Formulation,
-    refine: int | str,
-    run: Callable,
-    progress: Progress,
-) -> Plan:
-    """How the first set is reduced, and what the exact SVM would take.
-
-    It depends on C with "auto" alone, which says how many rows the set may keep: where the first
-    subsets keep more, reducing ends with them, and the SVM is exact.
-    """
-    used = np.flatnonzero(data.weights)
-    exact = Plan(settings._replace(hull_tol=0.0))
-    if refine == "exact" or settings.hull_tol == 0 or len(used) <= settings.subset_size:
-        return exact
-    first = settings._replace(hull_tol=settings.hull_tol * (COARSER if refine else 1.0))
-    if refine != "auto":
-        return Plan(first, inf)
-    most = rounds.EXACT_EFFORT
-    effort = data.effort(used)
-    if effort <= most:
-        progress.say(
-            f"auto: the exact SVM, for rows times support vectors of {len(used):,} rows are at "
-            f"most {effort:.2g}, and up to {most:.2g} it is quick"
-        )
-        return exact
-    expected = forecast(data, used, kernel, formulation, run)
-    share = _share_of(expected, data)
-    exact = exact._replace(support_share=share)
-    n_support = f"some {expected.n_support:,.0f} support vectors"
-    if data.n_machines > 1:
-        n_support += " for each pair of classes"
-    if expected.effort <= most:
-        progress.say(f"auto: the exact SVM, for {n_support} are few enough (by a sample)")
-        return exact
-    if expected.effort > rounds.ROUND_EFFORT:
-        # the exact SVM is out of reach, however little rounds gain
-        return Plan(first, expected.effort, share)
-    kept = expected.most_kept(data.n_machines, settings.subset_size)
-    if not kept:
-        progress.say(f"auto: the exact SVM, for {n_support} are too few for rounds to gain by it")
-        return exact
-    return Plan(first._replace(most_kept=kept), expected.effort, share)
-
-
-def _share_of(expected: Forecast, data: Rows) -> float:
-    """The share of a machine's rows that are expected to be support vectors."""
-    return min(1.0, expected.n_support * data.n_machines / max(expected.n_rows, 1.0))
-
-
-def say_chosen(first: Represented, progress: Progress) -> None:
-    """Print what "auto" makes of a first set."""
+def _say_kept(first: Represented, progress: Progress) -> None:
+    """Print what a first set of "auto" has kept."""
     given_up, found = first.derived.given_up, first.derived.found
     if given_up is not None:
         progress.say(
-            f"auto: the exact SVM, for too few rows can stand for others: of the first "
-            f"{given_up.n_rows:,} rows {given_up.n_kept / given_up.n_rows:.0%} would have to "
-            f"represent themselves, and rounds pay up to {first.settings.most_kept:.0%}"
+            f"auto: exact after all, for of the first {given_up.n_rows:,} rows "
+            f"{given_up.n_kept / given_up.n_rows:.0%} would have to represent themselves, and "
+            f"rounds pay up to {first.settings.most_kept:.0%}"
         )
     elif first.derived.reduced:
-        progress.say(
-            f"auto: rounds, for {len(found.selected) / len(first.prepared.rows):.0%} of the rows "
-            "represent all of them, and the exact SVM would take far longer"
-        )
+        share = len(found.selected) / len(first.prepared.rows)
+        progress.say(f"auto: rounds, for {share:.0%} of the rows represent all of them")
 
 
 def represent_anew(
@@ -300,6 +268,7 @@ def represent_anew(
     progress: Progress,
 ) -> Representatives:
     """Represent rows of some groups, ``coarser`` times as coarsely as the settings say."""
+    assert first.kernel is not None  # the first set was reduced
     own = settings._replace(hull_tol=coarser * settings.hull_tol)
     weights = first.prepared.weights
     return derive(first.kernel, groups, weights, own, run, progress, keep_combinations=True).found

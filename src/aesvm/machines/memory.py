@@ -26,6 +26,7 @@ from aesvm.formulations.objective import (
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds
+from aesvm.machines.plan import COARSER
 from aesvm.machines.problem import (
     Coverage,
     Machine,
@@ -33,7 +34,7 @@ from aesvm.machines.problem import (
     TrainingSet,
     TrainingSets,
 )
-from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut, Look, State
+from aesvm.machines.rounds import DEVIATIONS, WIDEST, Cut, Look, State
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
@@ -72,6 +73,8 @@ class RowsInMemory:
         Of what certificates may take without being asked for: this machine's.
     spent : float, default=0.0
         Kernel values that the first set of all machines took.
+    look_share : float, default=0.0
+        What a look at all rows is expected to take of the fit, for progress.
     """
 
     holds_all_rows = True
@@ -87,6 +90,7 @@ class RowsInMemory:
         progress: Progress,
         share: float = 1.0,
         spent: float = 0.0,
+        look_share: float = 0.0,
     ) -> None:
         self.problem = problem
         self.kernel = kernel
@@ -98,6 +102,7 @@ class RowsInMemory:
         self.progress = progress
         self.share = share
         self.spent = spent
+        self.look_share = look_share
         self.dual = -inf  # the best value of the dual found so far
         self.best_coefs: Array | None = None  # of all rows, that have it
         self.positions = np.empty(0)  # of all rows, at the last look
@@ -251,7 +256,7 @@ class RowsInMemory:
             long = len(at) * len(rows) > _LONG
             if long:
                 self.progress.say(f"looking at the positions of {len(at):,} rows")
-            with self.progress.task("look", _STEPS, share=rounds.LOOK_SHARE) as task:
+            with self.progress.task("look", _STEPS, share=self.look_share) as task:
                 for part in np.array_split(at, min(_STEPS, -(-len(at) // _LOOK_ROWS))):
                     if long:
                         task.check()

@@ -95,7 +95,7 @@ class TrainedMachines(NamedTuple):
         return cls(
             np.array([one.n_iter for one in trained], dtype=np.int64),
             np.array([-one.objective if one else 0.0 for one in solutions]),
-            np.array([one.gap if one else 0.0 for one in solutions]),
+            np.array([one.violation if one else 0.0 for one in solutions]),
             np.array([one is None or one.converged for one in solutions], dtype=bool),
             Terms.of((one.rows, one.coefs) for one in expansions),
             np.array([one.offset for one in expansions]),

@@ -27,10 +27,7 @@ stratified. Its policy, with ``refine`` as the estimators have it:
 - where no round can be made after all, the first set is made anew, at ``hull_tol``;
 - a fit that is to end before it is done (``Progress.is_over``) ends with the best state seen: a
   look or a round that is not finished is dropped;
-- "auto" makes no round where the first would take over 3e11 kernel values. Otherwise it makes
-  rounds while they change over a thousandth of the predictions, and not over half as many as the
-  one before, and the next is affordable. Where all rows are in one place and the SVM of all of them
-  has become affordable, or a round would take nearly as long, it solves that instead.
+- "auto" asks the plan (``plan.Rounds``) after each step whether to go on.
 """
 
 from __future__ import annotations
@@ -42,39 +39,15 @@ from typing import NamedTuple, Protocol
 
 from aesvm.formulations.objective import n_support
 from aesvm.formulations.protocol import Formulation, Offsets
+from aesvm.machines.plan import Exact, Rounds
 from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, n_different
 from aesvm.runtime.progress import OutOfTimeError, Progress
 from aesvm.runtime.warn import warn
-
-#: How much coarser rows are represented before a position is known, and later where the loss is
-#: zero.
-COARSER = 10.0
 
 #: Half the width of the band, in standard deviations of what representatives get wrong (1 leaves
 #: more rows in violation, 2 solves for more rows); and the most it may be, in the formulation's
 #: ``width``: the band of the hinge never reaches beyond the decision boundary.
 DEVIATIONS, WIDEST = 1.5, 1.0
-
-#: "auto": rows times support vectors that the exact SVM may have, or all rounds but the first; it
-#: computes some twice as many kernel values, in four to ten seconds on two cores. And what the
-#: first round may have (minutes).
-EXACT_EFFORT, ROUND_EFFORT = 2e9, 3e11
-
-#: "auto": rounds are made where they take less than this share of what the exact SVM does.
-WORTH = 0.8
-
-#: "auto": a round that changes fewer predictions is the last; also one that changes over half as
-#: many as the one before.
-CHANGES = 1e-3
-
-#: What the first solve, and each look at all rows, is expected to take of a fit with rounds.
-_FIRST_SHARE, LOOK_SHARE = 0.1, 0.1
-
-#: What is expected of a round to be taken by the sets that it solves for.
-_STRATIFY_SHARE = 0.2
-
-#: Rounds in a row that may leave the objective as it was, or raise it, before they end.
-MOST_WORSE = 2
 
 #: What is said where a fit ended in its rounds, or before them.
 _CUT = "refining ended after {} rounds"
@@ -171,10 +144,10 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Policy:
-    """What ``refine`` asks for."""
+    """How machines are trained and refined."""
 
-    refine: int | str
-    effort: float = 1.0  #: the share of what a fit may spend, where it is asked: of one machine
+    plan: Exact | Rounds
+    share: float = 1.0  #: of what a fit may spend: that of one machine
     loosen: bool = False  #: a round over budget ends the rounds, rather than raise
     certify: bool = True  #: what is cheap to certify is
     spent: float = 0.0  #: kernel values that the first set took
@@ -207,8 +180,10 @@ def refine(
     note: Note = lambda state: None,
 ) -> State:
     """Train on a first set, and make the rounds that the policy asks for."""
-    rounds = policy.refine not in (0, "exact") and not first.exact
-    with progress.share(_FIRST_SHARE if rounds else 1.0) as task:
+    plan = policy.plan
+    assert isinstance(plan, Rounds)
+    rounds = plan.most != 0 and not first.exact
+    with progress.share(plan.share("first") if rounds else 1.0) as task:
         state = State(train(first, task), 0, first)
     if rounds and all(formulation.constant(own.targets) is not None for own in first.sets):
         progress.say("the set leaves nothing to learn: no rounds")
@@ -217,19 +192,25 @@ def refine(
     if rounds and progress.is_over():
         progress.cut_short(_CUT.format(0))
         rounds = False
-    if rounds and policy.refine == "auto":
-        most = policy.effort * ROUND_EFFORT
-        if state.cost_of_all_rows > most:
-            progress.say(f"auto: a round would take over {most:.0e} kernel values; none")
-            state = without_rounds(place, state, train, progress)
-            rounds = False
+    if rounds and not plan.affords_first(state.cost_of_all_rows):
+        most = plan.limits.first_round
+        progress.say(f"auto: a round would take over {most:.0e} kernel values; none")
+        state = without_rounds(place, state, train, progress)
+        rounds = False
     if rounds:
-        state = _Rounds(place, policy, formulation, train, progress, note).run(state)
+        state = _Rounds(place, policy, plan, formulation, train, progress, note).run(state)
     # of the first set alone a look changes nothing
-    worth = (place.holds_all_rows or state.rounds) and (policy.certify or policy.refine != 0)
-    if state.looks is None and worth and _is_cheap(place, state, policy):
+    if place.holds_all_rows or state.rounds:
+        return seen_if_cheap(place, state, policy, note)
+    return state
+
+
+def seen_if_cheap(place: Place, state: State, policy: Policy, note: Note) -> State:
+    """The state with all rows seen, where that costs little and is wanted."""
+    refits = policy.plan.refits_offsets
+    if state.looks is None and (policy.certify or refits) and _is_cheap(place, state, policy):
         with suppress(OutOfTimeError):
-            state = looked_at(place, state, free_offsets=policy.refine != 0)
+            state = looked_at(place, state, free_offsets=refits)
             note(state)
     return state
 
@@ -256,9 +237,9 @@ def warn_of_round_over_budget(error: OverBudgetError, n_rounds: int) -> None:
 
 def _is_cheap(place: Place, state: State, policy: Policy) -> bool:
     """Whether the machines are certified without being asked for."""
-    free = policy.effort * FREE
+    free = policy.share * FREE
     if place.holds_all_rows:  # elsewhere they take a pass, which is not told by kernel values
-        free = free_values(policy.effort, policy.spent, state.machines)
+        free = free_values(policy.share, policy.spent, state.machines)
     return place.certificate_cost(state) <= free
 
 
@@ -279,6 +260,7 @@ class _Rounds:
         self,
         place: Place,
         policy: Policy,
+        plan: Rounds,
         formulation: Formulation,
         train: Train,
         progress: Progress,
@@ -290,7 +272,8 @@ class _Rounds:
         self.train = train
         self.progress = progress
         self.note = note
-        self.budget = policy.effort * EXACT_EFFORT
+        self.plan = plan
+        self.spent = 0.0  # kernel values, of looks and solves
 
     def run(self, state: State) -> State:
         """Make rounds until the policy or a callback ends them; the best state that was seen."""
@@ -307,16 +290,16 @@ class _Rounds:
         while True:
             state = self._looked_at(state)
             looks = state.looks or []
-            self.budget -= sum(look.n_values for look in looks)
+            self.spent += sum(look.n_values for look in looks)
             if best is None or _is_better(state, best):
                 best, n_worse = state, 0
             else:
                 self._say_worse(state, best)
                 n_worse += 1
             self.best = best
-            if n_worse == (1 if self.policy.refine == "auto" else MOST_WORSE):
+            if self.plan.ends_after(n_worse):
                 return _settled(best)
-            if self.policy.refine == "auto" and self._can_be_exact(state):
+            if self._can_be_exact(state):
                 return self._exact(state)
             if state.rounds and not any(look.n_crossed for look in looks):
                 self.progress.say(f"no row has crossed a kink since round {state.rounds}")
@@ -370,15 +353,15 @@ class _Rounds:
         None where "auto" had better solve for all rows.
         """
         looks = state.looks or []
-        refine = self.policy.refine
-        share = (1.0 - _FIRST_SHARE) / (refine if isinstance(refine, int) else 1) - LOOK_SHARE
+        stratify = self.plan.share("stratify")
+        share = stratify + self.plan.share("solve")
         with self.progress.task("round", None, quiet=True, share=share) as task:
             task.check()
             cuts = [Cut(look.offsets, look.doubt) for look in looks]
-            with task.share(_STRATIFY_SHARE) as part:
+            with task.share(stratify / max(share, 1e-12)) as part:
                 sets = self.place.stratify(cuts, part)
             task.check()
-            if self.policy.refine == "auto" and self._gains_little(sets, state):
+            if self._gains_little(sets, state):
                 return None
             machines = self.train(sets, task)
             if _was_cut(machines):
@@ -401,24 +384,24 @@ class _Rounds:
         )
 
     def _is_last(self, state: State, changed: float, last: float) -> bool:
-        """Whether the policy wants no other round after this one."""
-        refine = self.policy.refine
-        if not isinstance(refine, str):
-            return state.rounds >= refine
+        """Whether the plan wants no other round after this one."""
+        plan = self.plan
+        if plan.most is not None:
+            return state.rounds >= plan.most
         self.progress.say(f"auto: round {state.rounds} changed {changed:.2%} of the predictions")
         solved = sum(machine.n_evaluations for machine in state.machines)
-        self.budget -= solved
-        affordable = self.place.look_cost(state) + solved <= self.budget
+        self.spent += solved
+        affordable = plan.affords_next(self.place.look_cost(state) + solved, self.spent)
         if not affordable:
             self.progress.say("auto: another round would take too many kernel values")
-        return not affordable or changed <= CHANGES or changed > 0.5 * last
+        return not affordable or plan.is_settled(changed, last)
 
     def _can_be_exact(self, state: State) -> bool:
         if not self.place.holds_all_rows:
             return False
         pairs = zip(state.machines, state.looks or [], strict=True)
         cost = sum(machine.set.n_rows * (look.n_support or 0) for machine, look in pairs)
-        return cost <= self.policy.effort * EXACT_EFFORT
+        return self.plan.affords_exact(cost)
 
     def _gains_little(self, sets: TrainingSets, state: State) -> bool:
         """Whether a round would take nearly as many kernel values as the SVM of all rows."""
@@ -427,7 +410,7 @@ class _Rounds:
         effort = sum(len(own.rows) * self._n_support(own) for own in sets.sets)
         looks = zip(state.machines, state.looks or [], strict=True)
         exact = sum(machine.set.n_rows * (look.n_support or 0) for machine, look in looks)
-        gains_little = WORTH * exact < effort and exact <= self.policy.effort * ROUND_EFFORT
+        gains_little = self.plan.gains_little(effort, exact)
         if gains_little:
             share = effort / exact
             self.progress.say(

@@ -34,10 +34,10 @@ from aesvm.kernels.matrix import Columns
 from aesvm.kernels.rows_by_class import RowsByClass
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
-from aesvm.solver.compiled_rounds import BothClassValues, ClassValues, compiled_round
 from aesvm.solver.pair_updates import HUGE
-from aesvm.solver.small import PairVariables, Round, TwoClasses, solve_small
-from aesvm.solver.small_rounds import Blocks, Lines, round_of_blocks, round_of_working_sets
+from aesvm.solver.small import Improve, PairVariables, TwoClasses, solve_small
+from aesvm.solver.small_compiled import BothClassValues, ClassValues, improve_compiled
+from aesvm.solver.small_improve import Blocks, Lines, improve_by_blocks, improve_by_working_sets
 
 #: A pair of more rows is trained by itself, and groups have this many rows where classes are small.
 MOST_ROWS, GROUP_ROWS = 3072, 512
@@ -87,7 +87,7 @@ class _Asked(NamedTuple):
     tol: float
     duality_tol: float  #: relative; infinite where no duality gap is aimed at
     max_iter: int
-    one_round: bool  #: whether to end after one round
+    once: bool  #: whether to end after one iteration
 
 
 class _Found(NamedTuple):
@@ -101,7 +101,7 @@ class _Found(NamedTuple):
 
 
 #: Takes a tile, and room for the largest matrix of a pair, to the tile's round.
-_RoundOf = Callable[[Tile, Array], Round]
+_RoundOf = Callable[[Tile, Array], Improve]
 
 
 class SmallPairs:
@@ -268,7 +268,7 @@ class SmallPairs:
             return gap <= asked.duality_tol * np.maximum(np.abs(value), 1.0 / HUGE)
 
         most = maxsize if asked.max_iter == -1 else asked.max_iter
-        if asked.one_round:  # which would be all of the solve
+        if asked.once:  # which would be all of the solve
             most = min(most, max(10, int(_LAST_UPDATES * n_rows.max())))
         values = scratch.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
         solved = solve_small(
@@ -278,7 +278,7 @@ class SmallPairs:
             most,
             round_of(tile, values),
             is_close if asked.duality_tol < inf else None,
-            asked.one_round,
+            asked.once,
         )
         multiples = np.ones(len(n_rows))
         if not solved.converged.all():  # w is the best multiple of what was reached
@@ -339,7 +339,7 @@ class SmallPairs:
 
     def _round_of_groups(
         self, group_values: _GroupValues, between: Scratch, apart: bool, tile: Tile, values: Array
-    ) -> Round:
+    ) -> Improve:
         assert tile.groups is not None
         one, other = tile.groups
         second = group_values.values(other, 1)
@@ -347,13 +347,13 @@ class SmallPairs:
         cross = second if one == other else self._block(one, other, between)
         starts = np.array([self._rows_of(one).start, self._rows_of(other).start])
         places = self._begins(tile) - starts
-        return round_of_blocks(Blocks(first, cross, second), places, apart, values)
+        return improve_by_blocks(Blocks(first, cross, second), places, apart, values)
 
     def _compiled_round(
         self, rows: RowsByClass, group_values: _GroupValues, apart: bool, tile: Tile, values: Array
-    ) -> Round:
+    ) -> Improve:
         class_values = [self._class_values(pair, group_values.held) for pair in tile.pairs]
-        return compiled_round(rows, tile.pairs, class_values, apart, values)
+        return improve_compiled(rows, tile.pairs, class_values, apart, values)
 
     def _class_values(self, pair: NDArray[np.intp], held: dict[int, Array]) -> BothClassValues:
         """Of each class of a pair, where those of its group are held."""
@@ -367,14 +367,14 @@ class SmallPairs:
 
         return of(pair[0]), of(pair[1])
 
-    def _round_of_lines(self, columns: Columns, apart: bool, tile: Tile, values: Array) -> Round:
+    def _round_of_lines(self, columns: Columns, apart: bool, tile: Tile, values: Array) -> Improve:
         at, n_rows = self._rows_in(tile), self.classes.sizes[tile.pairs].sum(axis=1)
         ends = np.cumsum(n_rows)
 
         def lines(number: int) -> Lines:
             return self._lines(columns, at[ends[number] - n_rows[number] : ends[number]])
 
-        return round_of_working_sets(lines, apart, values)
+        return improve_by_working_sets(lines, apart, values)
 
     def _lines(self, every: Columns, own: NDArray[np.intp]) -> Lines:
         """Of a pair whose rows are at the given places among all."""
@@ -448,7 +448,7 @@ class SmallPairs:
         solved = np.zeros(len(sizes), dtype=bool)
         solved[first[self.numbers[learned]]] = solved[second[self.numbers[learned]]] = True
         return TrainedMachines(
-            column("n_iter").astype(np.int64),
+            column("n_updates").astype(np.int64),
             -column("objective"),
             column("violation"),
             (column("converged") > 0) | ~learned,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Variables
-from aesvm.gpu.smo import minimize as minimize_on_device
+from aesvm.gpu.dual import minimize as minimize_on_device
 from aesvm.kernels import KernelMatrix, TrainingKernel
 from aesvm.machines.sharing import Start
 from aesvm.solver.smo import minimize
@@ -81,12 +81,12 @@ def solve_precisely(
             watch=watched,
             **options,
         )
-        n_iter, n_values = n_iter + solution.n_iter, n_values + solution.n_evaluations
+        n_iter, n_values = n_iter + solution.n_updates, n_values + solution.n_evaluations
         coefs = variables.signs * solution.alpha
         noise = _TYPICAL_ERRORS * kernel.typical_error(values, rows, coefs)
         if values.dtype == np.float64 or noise > _MEASURED_ABOVE * tol:
             noise = _SAMPLE_ERRORS * kernel.largest_error(values, rows, coefs, solution.scores, run)
-        violation = solution.gap + noise
+        violation = solution.violation + noise
         converged = solution.converged and violation <= tol
         if converged or values is kernel.in_double() or was_cut or n_iter == max_iter:
             break
@@ -97,7 +97,7 @@ def solve_precisely(
             aim, finest, values, prepared = tol, 0.0, kernel.in_double(), None
         start = Start(solution.alpha, known)
     found = solution._replace(
-        gap=violation, n_iter=n_iter, n_evaluations=n_values, converged=converged
+        violation=violation, n_updates=n_iter, n_evaluations=n_values, converged=converged
     )
     return found, values
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import NamedTuple
@@ -22,7 +21,8 @@ from aesvm.gpu.devices import open_device
 from aesvm.gpu.streams import n_streams_for, on_streams
 from aesvm.kernels import TrainingKernel
 from aesvm.machines.certifying import records_of
-from aesvm.machines.memory import Represent, RowsInMemory
+from aesvm.machines.memory import RowsInMemory
+from aesvm.machines.plan import TABLE
 from aesvm.machines.problem import (
     Coverage,
     Machine,
@@ -32,7 +32,7 @@ from aesvm.machines.problem import (
     n_different,
 )
 from aesvm.machines.results import Trained, TrainedMachines
-from aesvm.machines.rounds import Policy, State, refine
+from aesvm.machines.rounds import Policy, State, refine, seen_if_cheap
 from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.solving import solve_precisely
@@ -50,13 +50,6 @@ _TOGETHER = -1
 
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
-
-#: Kernel values of a solve, expected for each row and support vector; and the share of its rows
-#: that are taken to be support vectors where nothing tells. (Progress is told by them and not by
-#: the gap: when half of the seconds had passed, the gap had come 3 to 20 % of its way to ``tol``,
-#: on a logarithmic scale, and 28 to 65 % of the values were there that support vectors foreseen
-#: from a sample let expect: on ijcnn1, covtype and generated noise.)
-_EXPECTED, SUPPORT_SHARE = 2.0, 0.3
 
 #: Machines for each thread, at least, where machines are trained side by side: with fewer, threads
 #: that work on one of them together take less time, and tell more of it.
@@ -89,8 +82,9 @@ class Trainer:
         Where lines are printed.
     aim_at_duality_gap : bool, default=False
         Whether a set that is all rows is solved to a relative duality gap of 1e-3.
-    support_share : float, default=0.3
-        The share of the rows that are expected to be support vectors, for progress.
+    support_share : float, default=None
+        The share of the rows that are expected to be support vectors, for progress. None: what is
+        usual.
     starts : Starts, default=None
         Solutions of other fits to these rows, to begin with.
     """
@@ -103,7 +97,7 @@ class Trainer:
         run: Callable,
         progress: Progress,
         aim_at_duality_gap: bool = False,
-        support_share: float = SUPPORT_SHARE,
+        support_share: float | None = None,
         starts: Starts | None = None,
     ) -> None:
         self.formulation = formulation
@@ -111,7 +105,7 @@ class Trainer:
         self.run = run
         self.progress = progress
         self.aim_at_duality_gap = aim_at_duality_gap
-        self.support_share = support_share
+        self.support_share = TABLE.support_share if support_share is None else support_share
         self.starts = starts
         self.n_iter = [0] * n_machines
         self.n_values = [0] * n_machines  # kernel values that their solves have taken
@@ -130,7 +124,9 @@ class Trainer:
         found = [machine for machine in machines if machine.solution is not None]
         n_exact = sum(machine.set.coverage.exact for machine in found)
         n_rows = n_different(machine.set.rows for machine in found)
-        off = max((machine.solution.gap for machine in found if machine.solution), default=0.0)
+        off = max(
+            (machine.solution.violation for machine in found if machine.solution), default=0.0
+        )
         self.say_solved(len(found), n_exact, 0, n_rows, off, sum(self.n_iter), started)
         return machines
 
@@ -214,7 +210,8 @@ class Trainer:
         n_support = self.support_share * len(rows)
         if own.positions_before is not None:
             n_support = count_support(formulation, own.positions_before)
-        n_values = _EXPECTED * len(rows) * max(n_support, 1)
+        # progress is told by kernel values: a violation falls slowly at first, and fast at the end
+        n_values = TABLE.exact_values * len(rows) * max(n_support, 1)
         with progress.task("steps", _STEPS if self.alone else 0, share=1.0) as task:
             solution, used = solve_precisely(
                 kernel,
@@ -231,7 +228,7 @@ class Trainer:
                 cache_bytes=int(options.cache_size * 1e6),
                 shrinking=options.shrinking,
             )
-        self.n_iter[number] += solution.n_iter
+        self.n_iter[number] += solution.n_updates
         self.n_values[number] += solution.n_evaluations
         if self.starts is not None and own.start is None:
             kept = prepared if used is values else None
@@ -244,7 +241,7 @@ class Trainer:
             coefs, scores, dual_coefs = t * coefs, t * scores, coefs
         norm = float(coefs @ scores)
         rows_seen = scores, own.targets, bounds
-        offsets = unbiased_offsets(formulation, *rows_seen, norm, solution.gap)
+        offsets = unbiased_offsets(formulation, *rows_seen, norm, solution.violation)
         return Machine(own, coefs, scores, offsets, solution, dual_coefs)
 
     def tol_of(self, own: TrainingSet) -> float:
@@ -292,36 +289,35 @@ def constant_machine(offsets: Offsets) -> Machine:
     return Machine(none, empty, empty, offsets, None)
 
 
-def train_in_memory(
+#: Trains the machine of a problem, known by its number.
+TrainOne = Callable[[int, Problem, Progress], Trained]
+
+
+def train_machines(
     problems: Iterable[Problem],
-    efforts: tuple[float, float],
+    squared_rows: tuple[float, float],
     kernel: TrainingKernel,
-    first: Representatives | None,
-    represent: Represent,
-    policy: Policy,
+    train: TrainOne,
     trainer: Trainer,
     small: SmallPairs | None = None,
 ) -> TrainedMachines:
-    """Train the machine of every problem, all rows of which are in memory.
+    """Train the machine of every problem: side by side where there are many, else in turn.
 
     Parameters
     ----------
     problems : iterable of Problem
         Those of small pairs left out.
-    efforts : tuple of float
+    squared_rows : tuple of float
         The squared numbers of rows of all machines, added up, and that of the largest.
     kernel : TrainingKernel
-    first : Representatives or None
-        The first set, of all rows; None where every row stands for itself.
-    represent : callable
-        As ``RowsInMemory`` wants it.
-    policy : Policy
+    train : callable
+        Trains one of them.
     trainer : Trainer
     small : SmallPairs, default=None
         Machines that are trained many at a time, where every row stands for itself.
     """
     started = time.perf_counter()
-    total_effort, largest_effort = efforts
+    total, largest = squared_rows
     results: list[Trained] = []
     numbers = np.arange(len(trainer.n_iter))
     steps = None if trainer.alone else len(numbers)
@@ -332,28 +328,9 @@ def train_in_memory(
         "training", steps, quiet=not trainer.alone, share=1.0, bar=True
     ) as task:
         together = None if small is None else train_together(small, trainer, task)
-
-        def share(problem: Problem) -> float:
-            return len(problem.rows) ** 2 / max(total_effort, 1.0)
-
-        def train(number: int, problem: Problem, progress: Progress) -> Trained:
-            own = replace(policy, effort=share(problem))
-            place = RowsInMemory(
-                problem,
-                kernel,
-                represent,
-                trainer.formulation,
-                trainer.options.tol,
-                trainer.run,
-                progress,
-                own.effort,
-                own.spent,
-            )
-            return _train_in_place(number, place, first, own, trainer)
-
         each = zip(numbers.tolist(), problems, strict=True)
         device = None if trainer.alone else open_device(kernel.spec.device)
-        n_even = min(len(numbers), total_effort / max(largest_effort, 1.0))
+        n_even = min(len(numbers), total / max(largest, 1.0))
         if device is not None:
             n_streams = n_streams_for(device, kernel.X)
             trainer.history.side_by_side = n_streams > 1
@@ -362,26 +339,31 @@ def train_in_memory(
             trainer.history.side_by_side = True
 
             def done(number: int, problem: Problem) -> None:
-                with task.task("pair", None, share=share(problem)):
+                with task.task("pair", None, share=share_of(problem, total)):
                     pass  # its share of the bar, all at once
 
             results = side_by_side(threads, threads.n_threads, train, each, task, done)
         else:
             for number, problem in each:
-                of_pair = task.task("pair", None, share=share(problem))
+                of_pair = task.task("pair", None, share=share_of(problem, total))
                 with nullcontext(task) if trainer.alone else of_pair as progress:
                     results.append(train(number, problem, progress))
     trained = TrainedMachines.of(results, trainer.formulation)
     if small is not None and together is not None:
-        total = together.records.total
-        norms = 0.5 * total("squared_norm")
-        trainer.history.note(_TOGETHER, norms + total("loss"), total("dual_objective"))
+        sums = together.records.total
+        norms = 0.5 * sums("squared_norm")
+        trainer.history.note(_TOGETHER, norms + sums("loss"), sums("dual_objective"))
         trained = together.put_together(small.numbers, trained, numbers)
     if trainer.aim_at_duality_gap:
         trained = trained._replace(converged=_as_proven(trained, trainer))
     trainer.say_trained(trained, started)
     trainer.note_cut(int(np.count_nonzero(~trained.converged)))
     return trained
+
+
+def share_of(problem: Problem, squared_rows: float) -> float:
+    """What a machine takes of the time of all: its squared rows, of theirs."""
+    return len(problem.rows) ** 2 / max(squared_rows, 1.0)
 
 
 def _as_proven(trained: TrainedMachines, trainer: Trainer) -> NDArray[np.bool_]:
@@ -432,25 +414,33 @@ def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> Train
     )
 
 
-def _train_in_place(
+def train_one(
     number: int,
     place: RowsInMemory,
     first: Representatives | None,
     policy: Policy,
     trainer: Trainer,
 ) -> Trained:
+    """Train a machine on all of its rows, or on a first set of them that is then refined.
+
+    ``first``: who stands for whom in the first set; None where every row stands for itself.
+    """
     formulation = trainer.formulation
     constant = formulation.constant(place.problem.targets)
     if constant is not None:
         return Trained(constant_machine(constant), 0, Record.of_nothing(), None)
-
-    def train(sets: TrainingSets, progress: Progress) -> list[Machine]:
-        return [trainer.train(number, sets.kernel, sets.sets[0], progress)]
-
     if not trainer.alone:
         trainer.history.begin(number)
     sets, note = place.represented(first), partial(trainer.note, number)
-    state = refine(place, sets, policy, formulation, train, place.progress, note)
+    if first is None:
+        own = trainer.train(number, sets.kernel, sets.sets[0], place.progress)
+        state = seen_if_cheap(place, State([own], 0, sets), policy, note)
+    else:
+
+        def train(sets: TrainingSets, progress: Progress) -> list[Machine]:
+            return [trainer.train(number, sets.kernel, sets.sets[0], progress)]
+
+        state = refine(place, sets, policy, formulation, train, place.progress, note)
     (machine,), (record,) = state.machines, records_of(state, formulation)
     proof = place.prove(machine) if policy.certify else None
     if proof is not None:

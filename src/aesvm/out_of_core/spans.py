@@ -1,8 +1,9 @@
 """SVMs in the span of few vectors, of rows that are elsewhere.
 
-Vectors and a first solution come from a weighted set that stands for all rows: it is trained on as
-rows in memory are (``bases.training``). Where all rows can be asked, passes over them then solve
-the SVM of all rows in that span; the set need not be large then, and may be a random sample.
+A weighted set that stands for all rows is trained on, as rows in memory are (``bases.training``).
+That gives the vectors and a first solution. Where all rows can be read again, passes over them then
+solve the SVM of all rows in that span (``bases.passes``). In that case a small set is enough, which
+may be a random sample.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.newton import Point
+from aesvm.bases.descent import Point
 from aesvm.bases.passes import SolvedInPasses, Start, solve_in_passes
 from aesvm.bases.sums import Answer, Question, SpanMachines
-from aesvm.bases.training import BasisLimits, train_in_basis
+from aesvm.bases.training import SpanTraining
 from aesvm.formulations.protocol import Array
+from aesvm.machines.plan import Span
 from aesvm.machines.problem import Problem, RowSelection, TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.training import Trainer
@@ -28,11 +30,11 @@ from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.sets.derive import PreparedRows
 
-#: Adds up what is asked of machines, over all rows.
+#: Answers questions about machines by sums over all rows.
 AddUp = Callable[[SpanMachines, dict[int, Question]], Answer]
 
-#: Where passes over all rows follow: bytes of the set that is held, at most; and the rows of it
-#: that are trained on, at most, or for each vector.
+#: Where passes over all rows follow: the most bytes of the set; and the most rows of it that are
+#: trained on, or as many for each vector if that is more.
 SET_BYTES, _MOST, _FOR_EACH = 2.0**27, 100_000, 50
 
 #: Bytes of kernel values that are held while a set is trained on, where there is no budget.
@@ -78,7 +80,7 @@ class _SetRows:
         return float(sum(len(own.members(given)) ** 2 for own in self.selections))
 
     def prepared(self) -> PreparedRows:
-        """All of them: equal ones are few in a set."""
+        """All rows: few rows of a set are equal."""
         every = np.arange(len(self.held))
         return PreparedRows(every, every, self.held.weights, [])
 
@@ -95,7 +97,7 @@ class InSpan(NamedTuple):
 def train_in_span(
     rows: WeightedRows,
     hull_tol: float,
-    limits: BasisLimits,
+    span: Span,
     gatherer: Gatherer,
     trainer: Trainer,
     add_up: AddUp | None,
@@ -108,22 +110,21 @@ def train_in_span(
         A set that stands for all rows.
     hull_tol : float
         Its tolerance.
-    limits : BasisLimits
+    span : Span
     gatherer : Gatherer
     trainer : Trainer
     add_up : callable or None
-        None where all rows cannot be asked: the machines are those of the set. It is not used
-        where the set has all of them.
+        None where rows cannot be read again: the machines are those of the set. It is not used
+        where the set has all rows.
     """
     if add_up is not None:
-        n_most = max(_MOST, _FOR_EACH * limits.max_vectors)
+        n_most = max(_MOST, _FOR_EACH * span.max_vectors)
         rows = sample(rows, n_most, seed=0) if len(rows) > n_most else rows
     sets = gatherer.of_one_set(rows, hull_tol)
-    if limits.most_bytes is None:
-        limits = limits._replace(most_bytes=_HELD)
+    if span.most_bytes is None:
+        span = replace(span, most_bytes=_HELD)
     data = _SetRows(rows, gatherer.selections)
-    trained = train_in_basis(data, sets.kernel, data.prepared(), limits, trainer)
-    assert trained is not None  # which "auto" alone can decide
+    trained = SpanTraining(data, sets.kernel, data.prepared(), trainer).train(span)
     if add_up is not None and not sets.exact:
         solved = _solved(sets, trained, gatherer, trainer, add_up)
         if solved:
@@ -143,7 +144,7 @@ def _solved(
     trainer: Trainer,
     add_up: AddUp,
 ) -> dict[int, SolvedInPasses]:
-    """The machines that have something to learn, solved for all rows; empty where none could be."""
+    """Machines with something to learn, solved for all rows; empty where time was over."""
     kernel = sets.kernel
     machines = {
         number: one.machine
@@ -185,8 +186,8 @@ def _solved(
 
 
 def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trained:
-    """A machine of the set, with what passes over all rows have made of it."""
-    (coefs, offsets), loss, _ = solved.seen
+    """A machine of the set, replaced by the one that passes over all rows have found."""
+    (coefs, offsets), loss, _ = solved.best
     solution = one.machine.solution
     assert solution is not None
     n_iter = one.n_iter + solved.n_steps
@@ -199,7 +200,7 @@ def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trai
             alpha=np.abs(coefs),
             scores=solved.scores,
             objective=nan,  # the dual's, which is not known
-            n_iter=n_iter,
+            n_updates=n_iter,
             converged=solved.converged,
         ),
     )
@@ -215,7 +216,7 @@ def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trai
 
 
 def _of_the_set(one: Trained, own: TrainingSet) -> Trained:
-    """A machine of the set alone: of all rows nothing is known, unless these are the set."""
+    """A machine of the set; its loss over all rows is known only if the set has all of them."""
     if one.machine.solution is None:
         return one
     covered = own.coverage

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.training import BasisLimits
 from aesvm.certificate.history import Step
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record, Records
@@ -23,6 +22,7 @@ from aesvm.formulations.protocol import Array, Formulation
 from aesvm.kernels import KernelSpec, TrainingKernel
 from aesvm.machines.certifying import records_of
 from aesvm.machines.fitted import Fitted
+from aesvm.machines.plan import Span
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 from aesvm.machines.problem import Machine, RowSelection
 from aesvm.machines.results import Terms, Trained, TrainedMachines
@@ -234,7 +234,7 @@ class GatheredTrainer:
         self,
         rows: WeightedRows,
         hull_tol: float,
-        limits: BasisLimits,
+        span: Span,
         n_rows: int,
         answers: Answers | None = None,
     ) -> GatheredFit:
@@ -243,7 +243,7 @@ class GatheredTrainer:
         ``n_rows``: how many there are.
         """
         add_up = None if answers is None else answers.add_up
-        found = train_in_span(rows, hull_tol, limits, self.gatherer, self.trainer, add_up)
+        found = train_in_span(rows, hull_tol, span, self.gatherer, self.trainer, add_up)
         trained = TrainedMachines.of(found.trained, self.formulation)
         fitted = self.learner.assemble(found.sets.kernel.X, found.sets.given, trained)
         self.trainer.note_cut(int(np.count_nonzero(~trained.converged)))

@@ -20,7 +20,7 @@ class Represented(NamedTuple):
 
     prepared: PreparedRows
     derived: Derived
-    kernel: HullKernel
+    kernel: HullKernel | None  #: None where every row stands for itself
     settings: ReductionSettings
 
     @property

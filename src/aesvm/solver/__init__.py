@@ -1,5 +1,5 @@
-"""The dual of a weighted SVM: ``smo`` solves it, on a ``state`` of variables and scores.
+"""The dual of a weighted SVM: ``smo`` has the loop, ``host`` what the processor does in it.
 
-``pair_updates`` solves a working set, ``row_cache`` keeps rows of the kernel matrix. ``small``
-solves many small duals of two classes.
+``state`` holds variables and scores, ``working_set`` chooses the variables of an iteration and
+``pair_updates`` solves for them. ``small`` solves many small duals of two classes.
 """

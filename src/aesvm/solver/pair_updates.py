@@ -53,7 +53,7 @@ def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
     nothing: Any = np.intp(-1)  # no literal: _partner would be compiled for that, too
     updates = 0
     while updates < limit:
-        gap = tol
+        violation = tol
         i = first = last = nothing
         for g in range(ends.size):
             begin = 0 if g == 0 else ends[g - 1]
@@ -69,8 +69,8 @@ def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
                 if low < lowest:
                     lowest, chunk = low, c
                 highest = min(highest, high)
-            if -highest - lowest > gap:
-                gap = -highest - lowest
+            if -highest - lowest > violation:
+                violation = -highest - lowest
                 first, last = begin, end
                 for k in range(chunk, min(chunk + 64, end)):
                     if slopes[k] + no_rise[k] == lowest:

@@ -30,7 +30,7 @@ class RowCache:
     def __init__(self, n_columns: int, n_bytes: int, dtype: np.dtype) -> None:
         size = min(n_bytes // dtype.itemsize, n_columns**2)
         self.values = np.empty(size, dtype=dtype)  # takes no memory before it is written to
-        self.round = 0
+        self.iteration = 0
         self.clear(n_columns)
 
     def clear(self, n_columns: int) -> None:
@@ -39,13 +39,13 @@ class RowCache:
         self.rows = self.values[: n_slots * n_columns].reshape(n_slots, n_columns)
         self.slot = np.full(n_columns, -1)  # of each row
         self.owner = np.full(n_slots, -1)  # of each slot
-        self.used = np.full(n_slots, -1)  # in which round
+        self.used = np.full(n_slots, -1)  # in which iteration
 
     def find(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The slot of each of the given rows, -1 where it is not here. A round begins."""
-        self.round += 1
+        """The slot of each of the given rows, -1 where it is not here. An iteration begins."""
+        self.iteration += 1
         slots = self.slot[positions]
-        self.used[slots[slots >= 0]] = self.round
+        self.used[slots[slots >= 0]] = self.iteration
         return slots
 
     def admit(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -54,12 +54,12 @@ class RowCache:
         wanted = min(len(positions), n_slots)
         oldest = np.argpartition(self.used, wanted - 1)[:wanted] if wanted < n_slots else None
         slots = np.arange(n_slots) if oldest is None else np.sort(oldest)
-        slots = slots[self.used[slots] < self.round]
+        slots = slots[self.used[slots] < self.iteration]
         owners = self.owner[slots]
         self.slot[owners[owners >= 0]] = -1
         self.slot[positions[: len(slots)]] = slots
         self.owner[slots] = positions[: len(slots)]
-        self.used[slots] = self.round
+        self.used[slots] = self.iteration
         return slots
 
     def keep(self, positions: NDArray[np.intp], run: Callable = map) -> None:

@@ -6,8 +6,8 @@
 with the sum of all b held at zero, or the sum of each class at a share of the costs (the nu form).
 It is the problem of ``smo``.
 
-The variables of all duals lie one after another in arrays, and what is asked of each dual after a
-round is computed for all of them at once. ``small_rounds`` has the rounds.
+The variables of all duals lie one after another in arrays, and what is asked of each dual is
+computed for all of them at once. ``small_improve`` and ``small_compiled`` improve them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.solver.pair_updates import HUGE
+from aesvm.solver.smo import TIGHTER, TIGHTEST
 from aesvm.solver.stagnation import UPDATES_PER_VARIABLE, fall
+from aesvm.solver.working_set import UPDATES
 
 Array = NDArray[np.float64]
 
 #: Sums that differ by less, as a share of them, are the same.
 SAME_SUM = 1e-13
-
-#: As in ``smo``: pair updates of a round for each variable; and how much smaller a violation is
-#: aimed at where the duality gap is too large, down to which share of ``tol``.
-_UPDATES, _TIGHTER, _TIGHTEST = 50, 0.25, 1e-6
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -45,7 +43,7 @@ class TwoClasses(NamedTuple):
 class Solved(NamedTuple):
     """What is known of solved duals, beside the coefficients in their ``PairVariables``."""
 
-    n_iter: NDArray[np.intp]
+    n_updates: NDArray[np.intp]
     objective: Array  #: as it is minimised
     violation: Array  #: the largest violation of optimality
     converged: NDArray[np.bool_]
@@ -101,9 +99,10 @@ class PairVariables(NamedTuple):
         return np.maximum(found.reshape(len(self.sizes), -1).max(axis=1), 0.0)
 
 
-#: A round takes the variables, the numbers of some duals, and for each the violation to come to and
-#: the most pair updates. It updates coefficients and slopes, and returns the updates of each dual.
-Round = Callable[[PairVariables, NDArray[np.intp], Array, NDArray[np.intp]], NDArray[np.intp]]
+#: Makes an iteration. It takes the variables, the numbers of some duals, and for each the violation
+#: to come to and the most pair updates. It updates coefficients and slopes, and returns the updates
+#: of each dual.
+Improve = Callable[[PairVariables, NDArray[np.intp], Array, NDArray[np.intp]], NDArray[np.intp]]
 
 
 def solve_small(
@@ -111,9 +110,9 @@ def solve_small(
     apart: bool,
     tol: Array,
     limit: int,
-    make_round: Round,
+    improve: Improve,
     is_close: Callable[[], NDArray[np.bool_]] | None = None,
-    one_round: bool = False,
+    once: bool = False,
 ) -> Solved:
     """Solve several duals.
 
@@ -127,55 +126,55 @@ def solve_small(
         The violation of optimality that each dual is solved to.
     limit : int
         The most pair updates of a dual.
-    make_round : callable
+    improve : callable
     is_close : callable, default=None
         Tells which duals have a small duality gap, as the variables are. Others are solved further.
-    one_round : bool, default=False
-        Whether to end after one round.
+    once : bool, default=False
+        Whether to end after one iteration.
     """
     n, n_rows = len(variables.sizes), variables.sizes.sum(axis=1)
     converged, violation = np.zeros(n, dtype=bool), np.zeros(n)
-    n_iter, limits, aim = np.zeros(n, dtype=np.intp), np.full(n, limit), tol.copy()
+    n_updates, limits, aim = np.zeros(n, dtype=np.intp), np.full(n, limit), tol.copy()
     active, stagnation = np.arange(n), _Stagnations(variables)
     while len(active):
-        most = np.minimum(limits - n_iter, _UPDATES * n_rows)[active]
-        updates = make_round(variables, active, aim[active], most)
-        n_iter[active] += updates
+        most = np.minimum(limits - n_updates, UPDATES * n_rows)[active]
+        updates = improve(variables, active, aim[active], most)
+        n_updates[active] += updates
         limits[active[updates == 0]] = 0  # no pair can move
         violation = variables.violations(apart)
-        over = (n_iter >= limits) | one_round | stagnation.are_reached(variables, active)
+        over = (n_updates >= limits) | once | stagnation.are_reached(variables, active)
         found = active[(violation <= aim)[active] | over[active]]
         if len(found) == 0:
             continue
         close = np.ones(n, dtype=bool) if is_close is None else is_close()
-        aim[found] *= _TIGHTER
-        while (reached := (violation <= aim)[found] & (aim >= _TIGHTEST * tol)[found]).any():
-            aim[found[reached]] *= _TIGHTER
+        aim[found] *= TIGHTER
+        while (reached := (violation <= aim)[found] & (aim >= TIGHTEST * tol)[found]).any():
+            aim[found[reached]] *= TIGHTER
         converged[found] = ((violation <= tol) & close)[found]
         ended = np.zeros(n, dtype=bool)
-        ended[found] = (over | close | (aim < _TIGHTEST * tol))[found]
+        ended[found] = (over | close | (aim < TIGHTEST * tol))[found]
         active = active[~ended[active]]
     duals, linear = variables.classes[::2], variables.linear
     objective = np.add.reduceat(0.5 * variables.coefs * (variables.slopes + linear), duals)
-    return Solved(n_iter, objective, violation, converged)
+    return Solved(n_updates, objective, violation, converged)
 
 
 class _Stagnations:
-    """The rule of ``stagnation``, for each of several duals: a round is an iteration.
+    """The rule of ``stagnation``, for each of several duals.
 
-    Slopes are computed anew in every round, so the first one tells where the objective begins.
+    Slopes are computed anew in every iteration, so the first one tells where the objective begins.
     """
 
     def __init__(self, variables: PairVariables) -> None:
         self.sizes, self.duals = variables.sizes.sum(axis=1), variables.classes[::2]
-        self.window = UPDATES_PER_VARIABLE // _UPDATES  # a round has up to _UPDATES of each
-        self.n_rounds = np.full(len(self.sizes), -1)
+        self.window = UPDATES_PER_VARIABLE // UPDATES  # an iteration has up to UPDATES of each
+        self.n_updatesations = np.full(len(self.sizes), -1)
         self.coefs, self.slopes = variables.coefs.copy(), variables.slopes.copy()
 
     def are_reached(self, v: PairVariables, active: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Count a round of some duals: which have fallen too little in a window that it ends."""
-        self.n_rounds[active] += 1
-        begins, ends = self.n_rounds == 0, self.n_rounds >= self.window
+        """Count an iteration of some duals: which fell too little in a window that it ends."""
+        self.n_updatesations[active] += 1
+        begins, ends = self.n_updatesations == 0, self.n_updatesations >= self.window
         reached = np.zeros(len(self.sizes), dtype=bool)
         if ends.any():
             by_dual = partial(np.add.reduceat, indices=self.duals)
@@ -183,7 +182,7 @@ class _Stagnations:
             seen = (self.coefs, v.coefs), (self.slopes, v.slopes)
             fell, rounding = fall(*seen, lengths, _EPS, by_dual)
             reached = ends & ~(fell > rounding)
-            self.n_rounds[ends] = 0
+            self.n_updatesations[ends] = 0
         if begins.any() or ends.any():
             here = np.repeat(begins | ends, self.sizes)
             self.coefs[here], self.slopes[here] = v.coefs[here], v.slopes[here]

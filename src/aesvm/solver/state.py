@@ -16,8 +16,8 @@ from aesvm.kernels import Columns, KernelMatrix
 from aesvm.kernels.accumulate import KeptRows
 from aesvm.kernels.blocks import UPDATE_LINES
 from aesvm.kernels.crew import Crew
-from aesvm.runtime.jit import jit, minimum
 from aesvm.solver.pair_updates import HUGE
+from aesvm.solver.working_set import Edge, possible_moves
 
 #: Scores are computed anew only where coefficients have moved this many times what they are now.
 _STALE = 10.0
@@ -30,12 +30,12 @@ class Solution(NamedTuple):
     scores: NDArray[np.float64]  #: sum_j s_j alpha_j K_ij, of each variable i
     offsets: NDArray[np.float64]  #: of each group, the slope of its free variables (LIBSVM's rho)
     objective: float
-    gap: float  #: the largest violation of optimality
+    violation: float  #: of optimality, the largest
     duality_gap: float  #: primal minus dual objective, where the kernel is positive semidefinite
-    n_iter: int  #: pair updates
+    n_updates: int  #: of pairs
     n_evaluations: int  #: kernel values computed
     total_moved: float  #: all that coefficients have moved, which scores were rounded after
-    converged: bool  #: whether gap <= tol, and the duality gap is as small as was asked for
+    converged: bool  #: whether violation <= tol, and the duality gap is as small as was asked for
 
 
 class Known(NamedTuple):
@@ -71,32 +71,6 @@ class PreparedVariables(NamedTuple):
         own, at = _by_appearance(rows[order])
         numbers = np.flatnonzero(np.bincount(groups))
         return cls(order, groups[order], numbers, own, at, kernel.columns(own))
-
-
-class Edge(NamedTuple):
-    """A group's variables, and the two slopes that differ most the wrong way.
-
-    Where none can rise the lowest is ``HUGE``; where none can fall the highest is ``-HUGE``.
-    """
-
-    part: slice
-    lowest: float  #: of those that can rise
-    highest: float  #: of those that can fall
-
-    @property
-    def gap(self) -> float:
-        return self.highest - self.lowest
-
-    @classmethod
-    def of(cls, part: slice, slopes, coefs, lower, upper) -> Edge:
-        return cls(part, *find_edges(slopes[part], coefs[part], lower[part], upper[part]))
-
-    def violated(self, slopes, coefs, lower, upper) -> NDArray[np.bool_]:
-        """Which of the group's variables, seen against these edges, want to move and can."""
-        slopes, coefs = slopes[self.part], coefs[self.part]
-        return ((coefs < upper[self.part]) & (slopes < self.highest)) | (
-            (coefs > lower[self.part]) & (slopes > self.lowest)
-        )
 
 
 class DualState:
@@ -205,19 +179,21 @@ class DualState:
         solution = self.solution(0, np.inf)
         return solution.duality_gap > duality_tol * abs(solution.objective)
 
-    def solution(self, n_iter: int, tol: float, duality_tol: float | None = None) -> Solution:
+    def solution(self, n_updates: int, tol: float, duality_tol: float | None = None) -> Solution:
         slopes = self.scores[self.at] + self.linear
         everything = np.arange(len(slopes))
         # of two bounds that add up to the same, rounding leaves one a hair short
         hair = 1e-10 * (self.upper - self.lower)
+        moves = possible_moves(self.coefs, self.lower, self.upper)
         inside = (self.coefs > self.lower + hair) & (self.coefs < self.upper - hair)
-        offsets, gap, duality_gap = [], 0.0, 0.0
+        offsets, violation, duality_gap = [], 0.0, 0.0
         for part in self.spans(everything):
-            edge = Edge.of(part, slopes, self.coefs, self.lower, self.upper)
-            gap = max(gap, edge.gap)
+            edge = Edge.of(part, slopes, moves)
+            violation = max(violation, edge.violation)
             free = slopes[part][inside[part]]
             if not len(free):
-                edge = Edge.of(part, slopes, self.coefs, self.lower + hair, self.upper - hair)
+                far = possible_moves(self.coefs, self.lower + hair, self.upper - hair)
+                edge = Edge.of(part, slopes, far)
                 ends = [end for end in (edge.lowest, edge.highest) if abs(end) < HUGE]
                 free = np.array(ends or [0.0])
             offsets.append(float(free.mean()))
@@ -234,13 +210,22 @@ class DualState:
             scores=self.scores[self.at][back],
             offsets=np.array(offsets),
             objective=objective,
-            gap=float(gap),
+            violation=float(violation),
             duality_gap=duality_gap,
-            n_iter=n_iter,
+            n_updates=n_updates,
             n_evaluations=self.n_evaluations,
             total_moved=self.total_moved,
-            converged=bool(gap <= tol)
+            converged=bool(violation <= tol)
             and (duality_tol is None or duality_gap <= duality_tol * abs(objective)),
+        )
+
+
+def check_finite(values: Any) -> None:
+    """Refuse scores or slopes, or a sum of them, that are not finite numbers."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "Sums of kernel values, or what C and sample_weight make of them, are not finite "
+            "numbers: scale the data, or lower these."
         )
 
 
@@ -271,13 +256,3 @@ def _by_appearance(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np
     place = np.empty(len(points), dtype=np.intp)
     place[order] = np.arange(len(points))
     return points[order], place[at]
-
-
-@jit
-def find_edges(slopes, coefs, lower, upper):
-    """Smallest slope of those that can rise, largest of those that can fall."""
-    lowest = highest = HUGE
-    for k in range(slopes.size):
-        lowest = minimum(lowest, slopes[k] if coefs[k] < upper[k] else HUGE)
-        highest = minimum(highest, -slopes[k] if coefs[k] > lower[k] else HUGE)
-    return lowest, -highest

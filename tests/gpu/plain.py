@@ -65,11 +65,11 @@ def choose(
     stay = work.chosen[: min(n_before, WORKING_SET // 2)].copy()
     room = max(1, (WORKING_SET - len(stay)) // (2 * len(spans)))
     new: list[int] = []
-    gap = -HUGE
+    violation = -HUGE
     for group, span in enumerate(spans):
         lowest = slopes[span][can_rise[span]].min(initial=HUGE)
         highest = slopes[span][can_fall[span]].max(initial=-HUGE)
-        gap = max(gap, highest - lowest)
+        violation = max(violation, highest - lowest)
         work.account[Account.LOWEST + group] = lowest
         work.account[Account.HIGHEST + group] = highest
         rises = can_rise & free & (slopes < highest)
@@ -87,7 +87,7 @@ def choose(
     work.chosen[: len(chosen)] = chosen
     work.n_chosen[0] = len(chosen)
     work.marks[chosen[: WORKING_SET // 2]] = mark + 1
-    work.account[Account.GAP] = gap
+    work.account[Account.VIOLATION] = violation
     work.account[Account.N_CHOSEN] = len(chosen)
 
 
@@ -101,7 +101,6 @@ def update_pairs(
     work: Work,
     variables: DeviceVariables,
     n_groups: int,
-    aim: float,
     tol: float,
     inner: float,
     limit: int,
@@ -114,33 +113,30 @@ def update_pairs(
     coefs = variables.coefs[chosen].copy()
     slopes = variables.scores[variables.at[chosen]] + variables.linear[chosen]
     ends = np.searchsorted(variables.groups[chosen], np.arange(n_groups), side="right")
-    n_updates = 0
-    gap = float(work.account[Account.GAP])
-    if gap > aim:
-        n_updates = update_pairs_on_host(
-            block,
-            block.diagonal().astype(np.float64),
-            coefs,
-            slopes,
-            variables.lower[chosen],
-            variables.upper[chosen],
-            ends,
-            max(tol, inner * gap),
-            limit,
-        )
+    n_updates = update_pairs_on_host(
+        block,
+        block.diagonal().astype(np.float64),
+        coefs,
+        slopes,
+        variables.lower[chosen],
+        variables.upper[chosen],
+        ends,
+        max(tol, inner * float(work.account[Account.VIOLATION])),
+        limit,
+    )
     changes = coefs - variables.coefs[chosen]
     variables.coefs[chosen] = coefs
     moved = np.flatnonzero(changes)
     work.moved_rows[: len(moved)] = work.numbers[:n][order][moved]
     work.moves[0, : len(moved)] = changes[moved]
     work.n_moved[0] = len(moved)
-    work.account[Account.N_UPDATES] = n_updates
+    work.account[Account.N_UPDATES] += n_updates
     work.account[Account.MOVED] += np.abs(changes).sum()
-    work.account[Account.N_MOVED] = len(moved)
+    work.account[Account.N_MOVED] += len(moved)
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
-    """For how many rounds variables have rested, and how many stay; see ``cuda.count_rest``."""
+    """For how many iterations variables have rested, and how many stay; see ``cuda.count_rest``."""
     slopes = variables.scores[variables.at] + variables.linear
     highest = work.account[Account.HIGHEST + variables.groups]
     lowest = work.account[Account.LOWEST + variables.groups]

@@ -1,8 +1,8 @@
-"""Rounds of small duals (``small``) by working sets, where compiled code has their kernel.
+"""Small duals (``small``) improved by working sets, where compiled code has their kernel.
 
-The same as in ``small_rounds``, without the interpreter and its lock: a dual is solved in one call.
-And half of a kernel row are values within a class, which the duals of that class with all others
-share: where these are at hand, the other half is computed alone.
+As in ``small_improve``, without the interpreter and its lock: a dual is solved in one call. And
+half of a kernel row are values within a class, which the duals of that class with all others share:
+where these are at hand, the other half is computed alone.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from aesvm.kernels.accumulate import add_rows
 from aesvm.kernels.rows_by_class import RowsByClass, write_lines, write_values
 from aesvm.runtime.jit import jit
-from aesvm.solver.pair_updates import HUGE, update_pairs
-from aesvm.solver.small import Array, PairVariables, Round
-from aesvm.solver.small_rounds import ANEW, INNER, balance
-from aesvm.solver.state import find_edges
+from aesvm.solver.pair_updates import update_pairs
+from aesvm.solver.small import Array, Improve, PairVariables
+from aesvm.solver.small_improve import ANEW, balance
+from aesvm.solver.working_set import FALL, INNER, RISE, choose_compiled
 
-#: Variables of a working set. (Rounds cost less than in Python, so that there may be more of them.)
+#: Variables of a working set. (Iterations cost less than in Python: there may be more of them.)
 WORKING_SET = 128
 
 
@@ -77,9 +77,10 @@ class _Memory(NamedTuple):
     lines: Array  #: rows of some variables, as the lines of a block of kernel values
     columns: Array  #: the same rows, as its columns
     found: NDArray[np.intp]  #: some variables, or their lines in the kernel rows
-    is_chosen: NDArray[np.intp]  #: of each variable, 1 where it is in the working set
-    keys: Array  #: slopes to choose by
-    reordered: Array  #: the same, as they are put into another order
+    moves: NDArray[np.int8]  #: what each variable can do
+    taken: NDArray[np.bool_]  #: whether each variable is in the working set
+    behind: Array  #: slopes to choose by, seen from the edge
+    keys: Array  #: the same, as they are put into another order
 
     @classmethod
     def of(cls, n: int, width: int) -> _Memory:
@@ -102,21 +103,22 @@ class _Memory(NamedTuple):
             missing=numbers(n),
             lines=np.empty(n_lines * width),
             columns=np.empty(n_lines * width),
-            found=numbers(n),
-            is_chosen=numbers(n),
+            found=numbers(n + 1),
+            moves=np.empty(n, dtype=np.int8),
+            taken=np.empty(n, dtype=bool),
+            behind=np.empty(n + 1),
             keys=np.empty(n),
-            reordered=np.empty(n),
         )
 
 
-def compiled_round(
+def improve_compiled(
     rows: RowsByClass,
     pairs: NDArray[np.intp],
     class_values: list[BothClassValues],
     apart: bool,
     values: Array,
-) -> Round:
-    """The round of duals of classes.
+) -> Improve:
+    """Improve duals of classes.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ def compiled_round(
         Room for the largest matrix of a dual.
     """
 
-    def make(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
+    def improve(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
         updates = np.zeros(len(active), dtype=np.intp)
         memory = _Memory.of(int(v.sizes.sum(axis=1).max()), rows.classes[0].shape[0])
         for a, number in enumerate(active.tolist()):
@@ -153,7 +155,7 @@ def compiled_round(
             )
         return updates
 
-    return make
+    return improve
 
 
 def _kernel_rows(
@@ -188,7 +190,7 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
     product_map : ProductMap
     kernel_rows : _KernelRows
     aim : float
-        The gap to come to.
+        The violation to come to.
     most : int
         Most pair updates.
     memory : _Memory
@@ -198,6 +200,7 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
     slots, n_kept, n_chosen = memory.slots, memory.n_kept, memory.n_chosen
     moved, changes, missing, found = memory.moved, memory.changes, memory.missing, memory.found
     chosen, recent = memory.chosen, memory.recent
+    moves = memory.moves[: coefs.size]
     width, n_first = first.shape
     zero: Any = np.intp(0)  # no literal: add_rows would be compiled for that, too
     n_kept[0] = n_kept[1] = 0
@@ -243,11 +246,12 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
                 add_rows(kept, found[start:stop], changes[start:stop], first_column, here)
         if is_over:
             break
-        size, gap = _choose(
-            coefs, slopes, lower, upper, ends, recent, chosen, memory.keys, memory.reordered,
-            found, memory.is_chosen,
-        )  # fmt: skip
-        is_over = gap <= (1.0 - ANEW) * aim or updates >= most
+        for k in range(coefs.size):
+            moves[k] = RISE * (coefs[k] < upper[k]) + FALL * (coefs[k] > lower[k])
+        size, violation = choose_compiled(
+            slopes, moves, ends, recent, chosen, memory.taken, memory.behind, found, memory.keys
+        )
+        is_over = violation <= (1.0 - ANEW) * aim or updates >= most
         if not is_over:
             lines = memory.lines[: size * width].reshape(size, width)
             columns = memory.columns[: size * width].reshape(width, size)
@@ -264,7 +268,7 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
                     n_chosen[g] += k < ends[g]
             done = update_pairs(
                 K, part.diag[:size], part.coefs[:size], part.slopes[:size], part.lower[:size],
-                part.upper[:size], n_chosen[: ends.size], max(0.5 * aim, INNER * gap),
+                part.upper[:size], n_chosen[: ends.size], max(0.5 * aim, INNER * violation),
                 most - updates,
             )  # fmt: skip
             is_over = done == 0
@@ -292,86 +296,3 @@ def _move_all(coefs, linear, slopes, moved, changes):
             moved[n_moved], changes[n_moved] = k, coefs[k]
             n_moved += 1
     return n_moved
-
-
-@jit
-def _choose(coefs, slopes, lower, upper, ends, recent, chosen, keys, reordered, found, is_chosen):
-    """The variables that violate optimality most, and half of those last chosen.
-
-    They are written to ``chosen``, ascending, and to ``recent``, the newest first. Returns how many
-    they are, and the gap.
-    """
-    n, most = coefs.size, chosen.size
-    for k in range(n):
-        is_chosen[k] = 0
-    n_stay = n_new = 0
-    while n_stay < most // 2 and recent[n_stay] >= 0:
-        is_chosen[recent[n_stay]] = 1
-        n_stay += 1
-    room = (most - n_stay) // (2 * ends.size)
-    gap = 0.0
-    begin = 0
-    for g in range(ends.size):
-        end = ends[g]
-        lowest, highest = find_edges(
-            slopes[begin:end], coefs[begin:end], lower[begin:end], upper[begin:end]
-        )
-        gap = max(gap, highest - lowest)
-        for falls in range(2):
-            size = 0
-            sign, limit = (-1.0, -lowest) if falls else (1.0, highest)
-            for k in range(begin, end):  # without branches, which could not be foreseen
-                can = coefs[k] > lower[k] if falls else coefs[k] < upper[k]
-                found[size], keys[size] = k, sign * slopes[k]
-                size += can & (sign * slopes[k] < limit) & (is_chosen[k] == 0)
-            last, n_equal = HUGE, room
-            if size > room:
-                for m in range(size):
-                    reordered[m] = keys[m]
-                last = _nth_smallest(reordered[:size], room)
-                for m in range(size):
-                    n_equal -= keys[m] < last
-            for m in range(size):
-                is_last = keys[m] == last and n_equal > 0
-                if keys[m] < last or is_last:
-                    n_equal -= is_last
-                    is_chosen[found[m]] = 1
-                    chosen[n_new] = found[m]
-                    n_new += 1
-        begin = end
-    for k in range(n_stay):
-        chosen[n_new + k] = recent[k]
-    for k in range(most):
-        recent[k] = chosen[k] if k < n_new + n_stay else -1
-    size = 0
-    for k in range(n):
-        found[size] = k
-        size += is_chosen[k]
-    for k in range(size):
-        chosen[k] = found[k]
-    return size, gap
-
-
-@jit
-def _nth_smallest(keys, n):
-    """The n-th smallest of the keys, which are put into another order."""
-    first, last, at = 0, keys.size - 1, n - 1
-    while first < last:
-        middle = keys[(first + last) // 2]
-        i, j = first, last
-        while i <= j:
-            while keys[i] < middle:
-                i += 1
-            while keys[j] > middle:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                i += 1
-                j -= 1
-        if at <= j:
-            last = j
-        elif at >= i:
-            first = i
-        else:
-            break
-    return keys[at]

@@ -1,10 +1,10 @@
-"""Rounds of small duals (``small``): with all variables at once, or with working sets.
+"""Small duals (``small``) improved: with all variables at once, or with working sets.
 
 The kernel values of a dual of some hundred variables are all at hand, and pair updates run over all
 of them: many such duals take one call of compiled code. Of a dual of more, few rows of the
 kernel matrix are ever needed. Its variables that violate optimality most are solved for
-on their own, and the rows of those that moved are computed, and kept while the round lasts.
-Scores are computed anew from the coefficients at the end of a round.
+on their own, and the rows of those that moved are computed, and kept until the end. There scores
+are computed anew from the coefficients.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 
 from aesvm.kernels.accumulate import add_rows
 from aesvm.runtime.jit import jit
-from aesvm.solver.pair_updates import HUGE, update_pairs
-from aesvm.solver.small import SAME_SUM, Array, PairVariables, Round
+from aesvm.solver.pair_updates import update_pairs
+from aesvm.solver.small import SAME_SUM, Array, Improve, PairVariables
+from aesvm.solver.working_set import INNER, Edge, choose, possible_moves
 
 #: Variables of a working set.
 WORKING_SET = 256
 
-#: A working set is solved to a tolerance of this share of the gap, or to that aimed at.
-INNER = 0.1
-
-#: Scores that are computed anew differ by less, as a share of the gap aimed at.
+#: Scores that are computed anew differ by less, as a share of the violation aimed at.
 ANEW = 1e-3
 
 
@@ -38,8 +36,10 @@ class Blocks(NamedTuple):
     second: Array
 
 
-def round_of_blocks(blocks: Blocks, places: NDArray[np.intp], apart: bool, values: Array) -> Round:
-    """The round of duals whose kernel values are those of two groups of classes.
+def improve_by_blocks(
+    blocks: Blocks, places: NDArray[np.intp], apart: bool, values: Array
+) -> Improve:
+    """Improve duals whose kernel values are those of two groups of classes.
 
     Parameters
     ----------
@@ -52,20 +52,20 @@ def round_of_blocks(blocks: Blocks, places: NDArray[np.intp], apart: bool, value
         Room for the largest matrix of a dual.
     """
 
-    def make(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
+    def improve(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
         updates = np.empty(len(active), dtype=np.intp)
-        _round_of_blocks(
+        _improve_by_blocks(
             *blocks, places, v.sizes, v.classes, active, np.empty(2 if apart else 1, dtype=np.intp),
             v.held, v.linear, v.diag, v.lower, v.upper, aims, most, values, v.coefs, v.slopes,
             updates,
         )  # fmt: skip
         return updates
 
-    return make
+    return improve
 
 
 @jit
-def _round_of_blocks(
+def _improve_by_blocks(
     first,
     cross,
     second,
@@ -151,8 +151,8 @@ class Lines(NamedTuple):
     square: Callable[[NDArray[np.intp], Array], None]  #: of some variables, with each other
 
 
-def round_of_working_sets(lines: Callable[[int], Lines], apart: bool, values: Array) -> Round:
-    """The round of duals whose kernel values are computed as they are needed.
+def improve_by_working_sets(lines: Callable[[int], Lines], apart: bool, values: Array) -> Improve:
+    """Improve duals whose kernel values are computed as they are needed.
 
     Parameters
     ----------
@@ -164,18 +164,18 @@ def round_of_working_sets(lines: Callable[[int], Lines], apart: bool, values: Ar
         Room for the largest matrix of a dual.
     """
 
-    def make(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
+    def improve(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
         updates = np.zeros(len(active), dtype=np.intp)
         for a, number in enumerate(active.tolist()):
             one = _WorkingSets(v, number, lines(number), apart, values)
             updates[a] = one.solve(aims[a], int(most[a]))
         return updates
 
-    return make
+    return improve
 
 
 class _WorkingSets:
-    """One dual, for a round."""
+    """One dual."""
 
     def __init__(
         self, v: PairVariables, number: int, lines: Lines, apart: bool, values: Array
@@ -185,7 +185,7 @@ class _WorkingSets:
         self.coefs, self.slopes, self.linear = v.coefs[own], v.slopes[own], v.linear[own]
         self.lower, self.upper, self.diag = v.lower[own], v.upper[own], v.diag[own]
         self.held, self.n_first = v.held[number], n_first
-        self.ends = np.array([n_first, n] if apart else [n])
+        self.parts = [slice(0, n_first), slice(n_first, n)] if apart else [slice(0, n)]
         self.lines = lines
         self.kept = values[: n * n].reshape(n, n)
         self.slots: NDArray[np.intp] = np.full(n, -1)
@@ -198,9 +198,13 @@ class _WorkingSets:
         block = np.empty(WORKING_SET**2)
         self._anew()
         while True:
-            chosen, gap = self._choose()
-            if gap <= (1.0 - ANEW) * aim or updates >= most:
+            moves = possible_moves(self.coefs, self.lower, self.upper)
+            edges = [Edge.of(part, self.slopes, moves) for part in self.parts]
+            violation = max(edge.violation for edge in edges)
+            if violation <= (1.0 - ANEW) * aim or updates >= most:
                 break
+            self.recent = choose(self.slopes, moves, edges, self.recent, WORKING_SET)
+            chosen = np.sort(self.recent)
             n = len(chosen)
             K = block[: n * n].reshape(n, n)
             self.lines.square(chosen, K)
@@ -213,8 +217,8 @@ class _WorkingSets:
                 slopes,
                 self.lower[chosen],
                 self.upper[chosen],
-                np.searchsorted(chosen, self.ends),
-                max(0.5 * aim, INNER * gap),
+                np.searchsorted(chosen, [part.stop for part in self.parts]),
+                max(0.5 * aim, INNER * violation),
                 most - updates,
             )
             if done == 0:
@@ -242,29 +246,3 @@ class _WorkingSets:
             self.slots[missing] = np.arange(self.n_kept, stop)
             self.n_kept = stop
         add_rows(self.kept, self.slots[at], changes, 0, self.slopes)
-
-    # the rule of ``compiled_rounds`` in NumPy: that takes a second to compile, and small fits less
-    def _choose(self) -> tuple[NDArray[np.intp], float]:
-        """The variables that violate optimality most, and half of those last chosen; the gap."""
-        stay = self.recent[: WORKING_SET // 2]
-        rise = np.where(self.coefs < self.upper, self.slopes, HUGE)
-        fall = np.where(self.coefs > self.lower, -self.slopes, HUGE)
-        lists, gap, begin = [], 0.0, 0
-        for end in self.ends.tolist():
-            ways = rise[begin:end], fall[begin:end]
-            lowest, highest = float(ways[0].min()), -float(ways[1].min())
-            gap = max(gap, highest - lowest)
-            lists += [(ways[0], highest, begin), (ways[1], -lowest, begin)]
-            begin = end
-        rise[stay] = fall[stay] = HUGE
-        room = (WORKING_SET - len(stay)) // len(lists)
-        chosen = [stay]
-        for slopes, limit, begin in lists:
-            (found,) = (slopes < limit).nonzero()
-            if len(found) > room:
-                found = found[slopes[found].argpartition(room)[:room]]
-            found += begin
-            fall[found] = HUGE  # of those that can do both, each is chosen once
-            chosen.append(found)
-        self.recent = np.concatenate(chosen[::-1])
-        return np.sort(self.recent), gap

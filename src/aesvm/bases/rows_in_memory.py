@@ -1,0 +1,281 @@
+"""The SVM of rows in memory in the span of a basis: scores are kept, and lines searched exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from aesvm.bases.arrays import put, to_host, zeros
+from aesvm.bases.descent import Descent, Goal, Here, Line, Point
+from aesvm.bases.factor import Curvature, Factor, hessian_factor, kernel_factor, product, solve
+from aesvm.bases.smoothing import SmoothedLosses, best_step, ramps_of, smoothed_losses
+from aesvm.bases.values import Array, BasisValues
+from aesvm.formulations.objective import best_offsets, dual_value, total_loss
+from aesvm.formulations.protocol import Formulation, Offsets
+from aesvm.runtime.cached import cached_property
+from aesvm.runtime.progress import OutOfTimeError, Progress
+
+#: The last solve of a machine makes kinks narrower until the relative duality gap is this small.
+#: The part of g outside of the span is not counted.
+_GAP = 3e-4
+
+#: The goal of all widths but the last given one; and of that one, in a solve that others follow and
+#: in the last. Multipliers settle later than the objective does, so the duality gap counts there.
+_GOAL = Goal(gain=3e-4)
+_LAST_GOAL = {
+    False: Goal(gain=3e-4, lacking=1e-3),
+    True: Goal(gain=3e-6, lacking=1e-4),
+}
+
+#: Rows of the Hessian's sample for each vector of the basis.
+_SAMPLED = 3
+
+#: Steps with one factor at least and at most, and the most factors for one width. Where a factor is
+#: worth no more than the least steps, every width has a new one.
+_STEPS, _FACTORS = (12, 60), 6
+
+#: Steps after which a solve is expected to be half way: for progress alone.
+_HALF_WAY = 15
+
+#: How long an operation of a Gram matrix or a factor, in double precision, takes in operations of a
+#: step: on the host, and on a device. There steps wait for memory, and factors do not. (An H200
+#: reads 1.2e12 values in the time of 5e13 operations, each value being multiplied twice.)
+_DOUBLE = {False: 2.0, True: 0.1}
+
+#: Values of the Hessian's sample that a device copies at a time.
+_COPIED_THERE = 1 << 28
+
+
+class Solved(NamedTuple):
+    """The solution of a smooth problem."""
+
+    point: Point
+    scores: Array  #: of the rows
+    multipliers: Array  #: of the rows, as their positions imply
+    n_steps: int
+    converged: bool
+    wider: tuple[Array, ...] = ()  #: multipliers as wider rounded kinks implied them
+
+
+def solve_in_span(
+    values: BasisValues,
+    within: Array,
+    targets: Array,
+    bounds: Array,
+    formulation: Formulation,
+    start: Point,
+    widths: tuple[float, ...],
+    run: Callable,
+    progress: Progress,
+    to_the_end: bool = False,
+) -> Solved:
+    """Minimise F over the rows in use.
+
+    Parameters
+    ----------
+    values : BasisValues
+        Of the rows and the basis.
+    within : ndarray
+        Kernel values of the basis, in double precision.
+    targets, bounds : ndarray
+        Of the rows. Where values are on a device, so are these, ``within`` and the coefficients.
+    formulation : Formulation
+    start : Point
+    widths : tuple of float
+        Half-widths of the rounded kinks, one after the other.
+    run : callable
+        ``map`` or a parallel one; ``OutOfTimeError`` of a call ends the solve where it is.
+    progress : Progress
+    to_the_end : bool, default=False
+        Whether further, smaller widths follow until the duality gap is small.
+    """
+    rows = _RowsInMemory(values, within, targets, bounds, formulation, start, run, to_the_end)
+    descent = Descent(rows, widths, _GOAL, _LAST_GOAL[to_the_end])
+    try:
+        for line in descent:
+            rows.search(line)
+            progress.reach(1.0 - 0.5 ** (rows.n_steps / _HALF_WAY))
+            progress.check()
+        converged = descent.solved
+    except OutOfTimeError:
+        converged = False
+    return Solved(
+        Point(rows.coefs, rows.offsets_here()),
+        rows.scores,
+        rows.multipliers,
+        rows.n_steps,
+        converged,
+        tuple(rows.wider),
+    )
+
+
+class _RowsInMemory:
+    """``descent.Rows`` whose scores, multipliers and gradient are kept."""
+
+    n_factors = _FACTORS
+
+    def __init__(
+        self,
+        values: BasisValues,
+        within: Array,
+        targets: Array,
+        bounds: Array,
+        formulation: Formulation,
+        start: Point,
+        run: Callable,
+        to_the_end: bool,
+    ) -> None:
+        self.values = values
+        self.device = values.kernel.device
+        self.within = within
+        self.targets = targets
+        self.bounds = bounds
+        self.formulation = formulation
+        self.run = run
+        self.to_the_end = to_the_end
+        self.ramps = ramps_of(formulation, targets, bounds)
+        self.slopes = put(np.array(formulation.slopes(float(bounds.sum()))), self.device)
+        self.n_steps = 0
+        self.wider: list[Array] = []
+        self._factor: Factor | None = None
+        self.coefs = start.coefs.copy()
+        self.offsets = put(np.array(start.offsets), self.device)
+        self.scores = values.products(self.coefs)
+        self.w_at_basis = product(within, self.coefs, run)  #: w at the basis
+        self.multipliers = zeros(len(self.scores), self.device)
+        self.g_at_basis = zeros(len(self.coefs), self.device)  #: g at the basis, by the multipliers
+
+    def offsets_here(self) -> Offsets:
+        return tuple(to_host(self.offsets).tolist())
+
+    def search(self, line: Line) -> None:
+        """Go to the best point on a line, and evaluate F there."""
+        if line.direction is None:
+            self.width = line.width * self.formulation.width(self.offsets_here())
+            self.here = self._evaluated(None)
+            return
+        moved = self._step(line.direction)
+        if moved is None:
+            self.here = self.here._replace(moved=None)
+            return
+        self.here = self._evaluated(moved)
+        self.n_steps += 1
+
+    def _step(self, direction: Array) -> Array | None:
+        """Go to the best point along a direction; None where that is here."""
+        n = len(self.coefs)
+        along, shift = direction[:n], direction[n:]
+        change = self.values.products(along)
+        changes = self.ramps.changes(change, shift, self.run)
+        pulled = product(self.within, along, self.run)
+        slope = float(self.coefs @ pulled + self.slopes @ shift)
+        step = best_step(
+            self.heights,
+            changes,
+            self.ramps.costs,
+            self.width,
+            slope,
+            float(along @ pulled),
+            self.run,
+        )
+        if step == 0.0:
+            return None
+        moved = step * direction
+        self.coefs = self.coefs + moved[:n]
+        self.offsets = self.offsets + moved[n:]
+        self.w_at_basis = self.w_at_basis + step * pulled
+        self.scores = self.scores + step * change
+        return moved
+
+    def _evaluated(self, moved: Array | None) -> Here:
+        """F at the present point; the multipliers that the losses imply are kept."""
+        self.heights = self.ramps.heights(self.scores, self.offsets, self.run)
+        n, n_offsets = len(self.scores), len(self.offsets)
+        self.losses = smoothed_losses(self.ramps, self.heights, self.width, n, n_offsets, self.run)
+        self.g_at_basis = self.g_at_basis + self.values.sums(self.losses.coefs - self.multipliers)
+        self.multipliers = self.losses.coefs
+        objective = float(
+            0.5 * self.coefs @ self.w_at_basis + self.slopes @ self.offsets + self.losses.loss
+        )
+        gradient = np.append(self.w_at_basis - self.g_at_basis, self.slopes + self.losses.by_offset)
+        return Here(objective, gradient, moved)
+
+    @property
+    def factor(self) -> Factor:
+        assert self._factor is not None
+        return self._factor
+
+    @property
+    def patience(self) -> int:
+        """Steps with one factor: those that take half as long as another one, by their flops."""
+        n = len(self.coefs)
+        factor = (_SAMPLED + 1 / 3) * n**3
+        step = 4.0 * len(self.scores) * max(n, 1)
+        return int(np.clip(self._double * factor / (2.0 * step), *_STEPS))
+
+    @property
+    def _double(self) -> float:
+        return _DOUBLE[self.device is not None]
+
+    def renew_factor(self, worn: bool) -> None:
+        if worn or self._factor is None or self.patience == _STEPS[0]:
+            self._factor = None  # there need not be room for two
+            self._factor = self._new_factor(self.losses)
+
+    def _new_factor(self, losses: SmoothedLosses) -> Factor:
+        """The Hessian's Cholesky factor, over a sample of the rows that are curved."""
+        at = to_host(np.flatnonzero(losses.curvatures))
+        # as many as take no longer than the steps that a factor serves at least
+        worth = 4.0 * _STEPS[0] * len(self.scores) / (self._double * max(1, len(self.coefs)))
+        most = max(_SAMPLED * max(len(self.coefs), 500), int(worth))
+        scale = 1.0
+        if len(at) > most:
+            scale = len(at) / most
+            at = np.sort(np.random.default_rng(0).choice(at, most, replace=False))
+        n, n_offsets = len(self.coefs), len(self.offsets)
+        step = max(n, 1024) if self.device is None else max(1, _COPIED_THERE // max(1, n))
+        curvature: Curvature | None = None
+        for first in range(0, len(at), step):
+            here = at[first : first + step]
+            own = put(here, self.device)
+            more = Curvature.of_rows(
+                self.values.lines(here),
+                scale * losses.curvatures[own],
+                scale * losses.crossed[:, own],
+                self.run,
+            )
+            curvature = more if curvature is None else curvature.plus(more)
+        if curvature is None:
+            curvature = Curvature.of_nothing(n, n_offsets, self.device)
+        steepest = float(self.bounds.sum()) / self.width
+        return hessian_factor(self.within, curvature, steepest, self.run)
+
+    def lacks(self) -> float:
+        """``|P g - w|^2 / 2``: the duality gap's part in the span, beside that of rounding off."""
+        own = self.here.gradient[: len(self.coefs)]
+        return 0.5 * float(own @ solve(self._span_factor, own))
+
+    def narrows(self) -> bool:
+        """In the last solve, until the duality gap is small. Multipliers of each width are kept."""
+        if not self.to_the_end or self._gap() <= _GAP:
+            return False
+        self.wider.append(self.multipliers)
+        return True
+
+    def _gap(self) -> float:
+        """The relative duality gap, without the part of g outside of the span."""
+        offsets = best_offsets(self.formulation, self.scores, self.targets, self.bounds)
+        positions = self.formulation.positions(self.scores, self.targets, offsets)
+        loss = total_loss(self.formulation, positions, self.bounds, offsets)
+        exact = float(0.5 * self.coefs @ self.w_at_basis) + loss
+        coefs = self.formulation.feasible(self.multipliers, self.targets, self.bounds)
+        norm = float(self.g_at_basis @ solve(self._span_factor, self.g_at_basis))
+        dual = dual_value(self.formulation, coefs, self.targets, norm)
+        return (exact - dual) / max(abs(exact), 1e-300)
+
+    @cached_property
+    def _span_factor(self) -> Factor:
+        """The factor of the basis's kernel values."""
+        return kernel_factor(self.within, self.run)

@@ -1,0 +1,278 @@
+"""The dual's loop on a device: the operations of ``solver.smo``.
+
+Everything stays on the device: coefficients, scores, the working set and its kernel values, and the
+rows, unless there is no room for them (``host_vectors``).
+The host asks for the steps of an iteration, one after another, and for the working set of the next;
+then it reads what came of all that, a dozen numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from aesvm.gpu.devices import Device
+from aesvm.gpu.host_vectors import HostVectors
+from aesvm.gpu.matrix import DeviceColumns, add
+from aesvm.gpu.steps import Account, DeviceVariables, Work
+from aesvm.solver import smo
+from aesvm.solver.pair_updates import HUGE
+from aesvm.solver.stagnation import Stagnation
+from aesvm.solver.state import DualState, check_finite
+from aesvm.solver.working_set import (
+    FALL,
+    INNER,
+    REST,
+    RISE,
+    SHRINK,
+    UPDATES,
+    Edge,
+    possible_moves,
+    violators,
+)
+
+#: Pair updates of a working set, per variable, where it is all variables that are in play.
+_UPDATES_OF_ALL = 200
+
+#: To leave out variables takes the host some 2 ms. It does so when scores of variables at rest have
+#: taken as many products of two features: about as long, on a large GPU.
+_SHRINK_PRODUCTS = 3e10
+
+
+class _Everything:
+    """All variables and points, on the device."""
+
+    def __init__(self, problem: DualState, device: Device) -> None:
+        self.problem = problem
+        self.device = device
+        xp = device.xp
+        columns = problem.columns
+        assert isinstance(columns, DeviceColumns)
+        self.vectors = columns.vectors
+        self.scores = device.array(problem.scores)
+        self.coefs = device.array(problem.coefs)
+        self.linear = device.array(problem.linear)
+        self.lower = device.array(problem.lower)
+        self.upper = device.array(problem.upper)
+        self.lengths = device.array(problem.lengths)
+        self.at = device.array(problem.at, dtype=np.int32)
+        self.is_one_to_one = len(self.vectors) == len(problem.coefs)  # points and variables
+        # numbered from 0, those without variables left out
+        groups = np.searchsorted(problem.group_numbers, problem.groups)
+        self.groups = device.array(groups, dtype=np.int8)
+        self.n_groups = len(problem.group_numbers)
+        self.spans = problem.spans(np.arange(len(problem.coefs)))
+        self.every = xp.arange(len(problem.coefs))
+        self.moved_before = problem.total_moved  # before the first iteration
+
+    def by_point(self) -> Any:
+        """The coefficients of each point, summed up."""
+        xp = self.device.xp
+        if self.is_one_to_one:
+            total = xp.empty(len(self.vectors))
+            total[self.at] = self.coefs
+            return total
+        return xp.bincount(self.at, self.coefs, len(self.vectors))
+
+    def add(self, vectors: Any, scores: Any, changes: Any) -> None:
+        """Add ``K changes`` to the scores of some points; changes are given by point."""
+        xp = self.device.xp
+        changed = xp.flatnonzero(changes).astype(np.int32)
+        self.problem.n_evaluations += len(changed) * len(vectors)
+        add(vectors, self.vectors, changed, changes[changed][None], scores[None])
+
+    def to_problem(self) -> None:
+        """Bring the problem of the host up to date."""
+        self.problem.coefs = self.device.to_host(self.coefs)
+        self.problem.scores = self.device.to_host(self.scores)
+        # also those that edges do not show: of variables at bounds
+        check_finite(self.problem.scores)
+
+
+class DeviceDual:
+    """The variables in play, and their points."""
+
+    def __init__(self, problem: DualState, stagnation: Stagnation, cache_bytes: int = 0) -> None:
+        """No kernel rows are kept, whatever ``cache_bytes``: computing them anew is faster."""
+        self.n_updates = 0
+        self.all = _Everything(problem, problem.kernel.device)
+        self.stagnation = stagnation
+        self.device = self.all.device
+        self.operations = self.device.operations
+        self.size = self.operations.WORKING_SET
+        self.left_out: list[tuple[Any, Any]] = []
+        self.vectors: Any = None
+        self.n_moved = 0  # variables that moved so far, each in every iteration
+        self.n_columns = 0  # points in play, in the last iteration
+        self.at_rest = self.in_vain = 0.0  # products of features, for scores of variables at rest
+        n = len(problem.coefs)
+        self.work = Work.of(n, self.size, self.all.vectors.form.dtype, self.device.xp)
+        self.enter(self.all.every)
+
+    def enter(self, variables: Any) -> None:
+        """Take up the given variables, ascending, as they are among all."""
+        everything, xp = self.all, self.device.xp
+        self.variables = variables
+        self.vectors = None  # the next ones may need the memory of these
+        at = everything.at[variables]
+        if len(variables) == len(everything.coefs):
+            points, own = xp.arange(len(everything.vectors)), at
+            self.vectors = everything.vectors
+        elif everything.is_one_to_one:
+            points, own = at, xp.arange(len(at))
+            self.vectors = everything.vectors.take(points)
+        else:
+            points, own = xp.unique(at, return_inverse=True)
+            self.vectors = everything.vectors.take(points)
+        self.points = points
+        groups = everything.groups[variables]
+        self.now = DeviceVariables(
+            everything.scores[points],
+            own.astype(np.int32),
+            everything.coefs[variables],
+            everything.linear[variables],
+            everything.lower[variables],
+            everything.upper[variables],
+            groups,
+        )
+        ends = [int((groups <= g).sum()) for g in range(everything.n_groups)]
+        self.spans = [slice(a, b) for a, b in pairwise([0, *ends])]
+        n = len(variables)
+        self.work = self.work._replace(marks=self.work.marks[:n], rest=self.work.rest[:n])
+        if len(self.work.marks) < n:
+            none = xp.zeros(n, dtype=np.int32)
+            self.work = self.work._replace(marks=none, rest=xp.zeros(n, dtype=np.int8))
+        self.work.marks.fill(0)
+        self.work.rest.fill(0)
+        self.work.n_chosen.fill(0)
+        self.n_chosen, self.mark = 0, 1
+        self.stagnation.follow(*self.state()[:2])
+
+    def state(self) -> tuple[Any, Any, Any]:
+        slopes = self.now.scores[self.now.at] + self.now.linear
+        return self.now.coefs, slopes, self.all.lengths[self.variables]
+
+    def leave(self) -> None:
+        """Write down coefficients and scores among all."""
+        self.stagnation.count(*self.state())
+        self.all.coefs[self.variables] = self.now.coefs
+        self.all.scores[self.points] = self.now.scores
+
+    def measure(self) -> float:
+        work, now = self.work, self.now
+        self.operations.choose(work, now, self.spans, self.n_chosen, self.mark)
+        self.operations.count_rest(work, now, REST)
+        self.mark += 1
+        account = self.device.to_host(work.account)
+        check_finite(account[Account.VIOLATION : Account.N_CHOSEN])
+        self.n_chosen, self.n_stay = int(account[Account.N_CHOSEN]), int(account[Account.N_STAY])
+        self.n_updates, self.moved = int(account[Account.N_UPDATES]), float(account[Account.MOVED])
+        n_moved = int(account[Account.N_MOVED])
+        self.all.problem.n_evaluations += (n_moved - self.n_moved) * self.n_columns
+        self.in_vain += (n_moved - self.n_moved) * self.at_rest
+        self.n_moved = n_moved
+        return float(account[Account.VIOLATION])
+
+    def improve(self, aim: float, limit: int, shrinking: bool, is_over: Callable[[], bool]) -> None:
+        work, now, operations = self.work, self.now, self.operations
+        inner, most, n_solved = INNER, UPDATES * self.size, self.n_chosen
+        if now.n <= self.size:  # all of them
+            work.chosen[: now.n] = self.device.xp.arange(now.n, dtype=np.int32)
+            work.n_chosen.fill(now.n)
+            inner, most, n_solved = 0.0, _UPDATES_OF_ALL * self.size, now.n
+        operations.find_rows(work, now)
+        self.vectors.write_square(work.numbers, work.n_chosen, work.block)
+        operations.update_pairs(work, now, self.all.n_groups, 0.5 * aim, inner, min(limit, most))
+        moved = work.moved_rows, work.moves, work.n_moved
+        self.vectors.sum_lines(self.vectors, *moved, now.scores[None])
+        self.n_columns = len(self.vectors)
+        self.all.problem.n_evaluations += n_solved**2
+        self.at_rest = float(now.n - self.n_stay) * self.vectors.n_products
+        if shrinking:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Leave out variables that rest at a bound, once they are many and have taken long."""
+        on_host = isinstance(self.vectors, HostVectors)  # all go over in every iteration
+        if self.n_stay > (1.0 - SHRINK) * self.now.n:
+            return
+        if self.in_vain < _SHRINK_PRODUCTS and not on_host:
+            return
+        self.in_vain = 0.0
+        xp = self.device.xp
+        self.leave()
+        stay = self.work.rest < REST
+        kept = xp.flatnonzero(stay)
+        before, rest = self.points, self.work.rest[kept].copy()
+        place = xp.where(stay, xp.cumsum(stay) - 1, -1)[self.work.chosen[: self.n_chosen]]
+        self.enter(self.variables[kept])
+        out = xp.ones(len(self.all.vectors), dtype=bool)
+        out[self.points] = False
+        self.left_out.append((before[out[before]], self.all.by_point()))
+        self.work.rest[...] = rest
+        recent = place[place >= 0].astype(np.int32)
+        self.n_chosen = len(recent)
+        self.work.chosen[: len(recent)] = recent
+        self.work.n_chosen.fill(len(recent))
+        self.work.marks[recent[: self.size // 2]] = self.mark
+
+    def rejoin(self, aim: float) -> bool:
+        self.leave()
+        everything, xp = self.all, self.device.xp
+        if len(self.variables) == len(everything.coefs):
+            return False
+        now = everything.by_point()
+        for points, then in self.left_out:
+            scores = everything.scores[points]
+            everything.add(everything.vectors.take(points), scores, now - then)
+            everything.scores[points] = scores
+        self.left_out = [(points, now) for points, _ in self.left_out]
+        slopes = everything.scores[everything.at] + everything.linear
+        moves = possible_moves(everything.coefs, everything.lower, everything.upper)
+        every = _edges(xp, slopes, moves, everything.spans)
+        if max(edge.violation for edge in every) <= aim:
+            return False
+        in_play = _edges(xp, slopes[self.variables], moves[self.variables], self.spans)
+        violates = violators(in_play, every, slopes, moves, xp)
+        violates[self.variables] = True
+        if int(violates.sum()) == len(self.variables):
+            return False
+        self.enter(xp.flatnonzero(violates))
+        out = xp.ones(len(everything.vectors), dtype=bool)
+        out[self.points] = False
+        self.left_out = [(xp.flatnonzero(out), now)]
+        return True
+
+    def refresh(self, aim: float) -> bool:
+        everything = self.all
+        everything.to_problem()
+        everything.problem.total_moved = everything.moved_before + self.moved
+        if not everything.problem.has_drifted(aim):
+            return False
+        changes = everything.by_point()
+        everything.scores = self.device.xp.zeros(len(everything.vectors))
+        everything.add(everything.vectors, everything.scores, changes)
+        everything.moved_before = float(abs(changes).sum()) - self.moved
+        everything.to_problem()
+        self.enter(self.variables)
+        return True
+
+
+def _edges(xp: Any, slopes: Any, moves: Any, spans: list[slice]) -> list[Edge]:
+    """See ``Edge.of``, of each group."""
+    rises = xp.where((moves & RISE) != 0, slopes, HUGE)
+    falls = xp.where((moves & FALL) != 0, slopes, -HUGE)
+    return [
+        Edge(part, float(rises[part].min()), float(falls[part].max()))
+        if part.stop > part.start
+        else Edge(part, HUGE, -HUGE)
+        for part in spans
+    ]
+
+
+#: ``solver.smo.minimize`` of a ``DeviceKernel``.
+minimize = partial(smo.minimize, operations=DeviceDual)

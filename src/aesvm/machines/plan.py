@@ -1,0 +1,425 @@
+"""What a fit does: the one place where ``refine="auto"`` is decided.
+
+A plan is a value, one of three:
+
+    Exact   solve for all rows;
+    Rounds  solve for representatives (the paper's AESVM), then refine by rounds (``rounds``);
+    Span    solve for all rows with w in the span of few vectors (``bases``).
+
+It depends on counts alone (``Facts``, and what a ``Survey`` of a sample tells), so that the same
+data gets the same plan on every machine. The unit is the kernel value. An exact SVM computes about
+twice rows times support vectors of them. With "auto", for rows in memory:
+
+1. the exact SVM, where rows times support vectors are at most the device's ``exact``. Rows times
+   rows are a bound on it. Where that is too large, a pilot tells how many support vectors to
+   expect: the exact SVM of a sample of the rows;
+2. else the span of few vectors, where few carry the pilot's w, and take less time;
+3. else rounds, where a first set that keeps few rows would make them faster than the exact SVM;
+4. else the exact SVM, with an estimate of the time it takes.
+
+Rows that are elsewhere cannot be solved for at once: "auto" makes rounds while they pay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from aesvm.sets.derive import GIVE_UP_SHARE, ReductionSettings
+
+#: How much coarser than ``hull_tol`` rows are represented before a position is known, and later
+#: where the loss is zero.
+COARSER = 10.0
+
+
+class Limits(NamedTuple):
+    """What "auto" may spend on a kind of device, in rows times support vectors."""
+
+    #: The exact SVM. (2e10 take some 30 s on two cores, 2e12 some 20 s on an H200. Of 100,000 rows
+    #: with 44,548 support vectors an approximation took 32 s on 16 threads, the exact SVM 8.3 s.)
+    exact: float
+    #: The first round, where all rows are looked at: some minutes.
+    first_round: float
+    #: The exact SVM of one machine, on average, below which a span is not considered. Each machine
+    #: in a span takes some tenths of a second, however few rows it has. (Ten classes of 100,000
+    #: rows, 2e8 each, took twice as long in a span as exactly; four classes, 9e8 each, 1.3 times.)
+    machine_in_span: float
+
+
+#: By kind of device. An H200 computes some hundred times as many kernel values a second as two
+#: cores do.
+LIMITS = {"cpu": Limits(2e10, 3e11, 1e9), "cuda": Limits(2e12, 3e13, 1e11)}
+
+
+class _Table(NamedTuple):
+    """The other numbers of "auto", each with the measurement that it comes from."""
+
+    #: Rounds are made where they take less than this share of the exact SVM. The forecast of their
+    #: time was within a fifth of what they took on covtype, ijcnn1 and generated noise.
+    worth: float = 0.8
+    #: A round that changes a smaller share of the predictions is the last; so is one that changes
+    #: over ``falls`` times as many as the one before. On covtype and ijcnn1 the next round then
+    #: changed about as many as two orders of the same rows do.
+    changes: float = 1e-3
+    falls: float = 0.5
+    #: Kernel values that an exact solve computes for each row and support vector: 1.1 to 1.9 where
+    #: few support vectors are free, more where many are.
+    exact_values: float = 2.0
+    #: Reducing a subset is worth ``reduce + reduce_kept f`` times its kernel values, where it keeps
+    #: a share f. That was measured with 54 features; the products of 20 features take as long as
+    #: the exponential and the sums of a kernel value.
+    reduce: float = 1.0
+    reduce_kept: float = 8.0
+    features: float = 54.0
+    other_work: float = 20.0
+    #: The share of the rows within the band of the first round: 40 % or somewhat more on covtype,
+    #: ijcnn1, a9a and generated noise. An SVM has scores about 1 and -1 at many rows.
+    band: float = 0.4
+    #: How many times as many rows a set keeps at ``hull_tol`` as one that is ten times as coarse:
+    #: about three on the same data.
+    finer_keeps: float = 3.0
+    #: A span is considered where there are this many times the rows of a pilot.
+    pilots: float = 2.0
+    #: The most vectors that may carry a pilot. The basis may become twice as large.
+    span_vectors: int = 2000
+    #: What these may leave of the pilot's w: this share of the pilot's objective, and at most
+    #: ``left_of_norm`` of its squared norm. With r for what is left, the dual of the SVM in their
+    #: span is larger by ``1/2 |r|^2`` at the pilot's multipliers. (Generated noise with 3 to 50
+    #: features left 0.03 % at most, covtype 0.1 %, flights 0.4 %; covtype at C=16, gamma=4, which
+    #: few vectors do not carry, 8 %.) The choice ends early where ``hopeless`` times as much would
+    #: be left.
+    left: float = 0.01
+    left_of_norm: float = 0.25
+    hopeless: float = 3.0
+    #: A span pays where the square of the vectors that carry a pilot is at most this many times the
+    #: support vectors of the exact SVM: Newton steps take the square of the vectors for each row.
+    #: (A thousand vectors took as long as 10,000 to 15,000 support vectors.)
+    span_pays: float = 20.0
+    #: The least number of vectors of a basis.
+    least_vectors: int = 128
+    #: Where no pilot was asked, for progress alone: the share of the rows that are support vectors,
+    #: and that a first set keeps. On the paper's datasets they were 2 to 60 %, and 1 to 40 %.
+    support_share: float = 0.3
+    kept: float = 0.1
+
+
+TABLE = _Table()
+
+_DEFAULTS = ReductionSettings(1e-3, 1000, 100_000, "distance")
+
+#: Rows that progress is told by while their number is not known: its shares hardly depend on it.
+_NOMINAL_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The counts that a plan is made from, and what the user has set."""
+
+    n_rows: int  #: distinct rows of non-zero weight
+    n_machines: int = 1
+    squared_rows: float = inf  #: the squared numbers of rows of all machines, added up
+    n_features: float = TABLE.features  #: of a row, other than zero
+    device: str = "cpu"  #: "cpu" or "cuda"
+    definite: bool = True  #: whether the kernel is positive semidefinite
+    in_memory: bool = True  #: whether all rows are here
+    pilot_rows: int = 0  #: rows of a pilot
+    refine: int | str = "auto"
+    settings: ReductionSettings = _DEFAULTS
+    max_vectors: int | None = None
+    gap_tol: float = 0.01
+    most_bytes: float | None = None  #: of kernel values that a span may hold
+
+
+class Expected(NamedTuple):
+    """What a pilot lets expect of the exact SVMs."""
+
+    n_rows: float  #: of all machines, added up
+    n_support: float  #: support vectors of one machine, the mean over rows of all machines
+
+    @property
+    def values(self) -> float:
+        """Rows times support vectors, of all machines."""
+        return self.n_rows * self.n_support
+
+
+class Carried(NamedTuple):
+    """How well few vectors carry a pilot."""
+
+    n_vectors: int
+    left: float  #: the share of its squared norm that they leave
+
+
+class Survey(Protocol):
+    """What work on a sample of the rows tells. Nothing is computed before it is asked for."""
+
+    def expected(self) -> Expected:
+        """What the exact SVMs take, by the pilots."""
+
+    def seconds(self, n_values: float) -> float:
+        """How long that many kernel values take, by the time the pilots took."""
+
+    def norm_share(self) -> float:
+        """``1/2 |w|^2`` as a share of the objective, of the pilots."""
+
+    def carried(self, most_vectors: int, most_left: float) -> Carried:
+        """Choose vectors that carry the pilots, until it is clear that too much would be left."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Solve for all rows."""
+
+    reason: str
+    support_share: float | None = None  #: of the rows, expected; None where nothing tells
+    aim_at_gap: bool = False  #: whether a small duality gap is aimed at besides ``tol``
+    refits_offsets = True  #: see ``Rounds``
+
+    def __str__(self) -> str:
+        return f"exact ({self.reason})"
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Solve for representatives of the rows, then refine by rounds."""
+
+    reason: str
+    settings: ReductionSettings  #: of the first set
+    most: int | None  #: rounds, at most; None: as long as they pay ("auto")
+    phases: Phases  #: what its parts are expected to take
+    limits: Limits = LIMITS["cpu"]
+    support_share: float | None = None
+
+    def __str__(self) -> str:
+        rounds = "as many rounds as pay" if self.most is None else f"rounds: {self.most}"
+        return f"representatives, {rounds} ({self.reason})"
+
+    @property
+    def refits_offsets(self) -> bool:
+        """Whether offsets are those that are best for all rows; not in the paper's own method."""
+        return self.most != 0
+
+    def of_machine(self, share: float) -> Rounds:
+        """For one of several machines: its share of what may be spent."""
+        return replace(self, limits=Limits(*(share * limit for limit in self.limits)))
+
+    def share(self, name: str) -> float:
+        """What one of the parts after the first set is of all of them, for progress."""
+        return self.phases.share(name, 1 if self.most is None else self.most)
+
+    # "auto", after work has shown more than the pilot did. Costs are rows times support vectors.
+
+    def affords_first(self, cost: float) -> bool:
+        """Whether a first round is made, where it looks at this many rows times support vectors."""
+        return self.most is not None or cost <= self.limits.first_round
+
+    def affords_exact(self, cost: float) -> bool:
+        """Whether the exact SVM is solved for instead, since it has become affordable."""
+        return self.most is None and cost <= self.limits.exact
+
+    def gains_little(self, cost: float, exact: float) -> bool:
+        """Whether the exact SVM is solved for, since a round would take about as long."""
+        reachable = exact <= self.limits.first_round
+        return self.most is None and reachable and TABLE.worth * exact < cost
+
+    def affords_next(self, cost: float, spent: float) -> bool:
+        """Whether another round is made, by what the rounds so far have spent."""
+        return self.most is not None or cost + spent <= self.limits.exact
+
+    def is_settled(self, changed: float, before: float) -> bool:
+        """Whether the share of predictions that a round changed says that it is the last."""
+        few = changed <= TABLE.changes or changed > TABLE.falls * before
+        return self.most is None and few
+
+    def ends_after(self, n_worse: int) -> bool:
+        """Whether rounds end after some in a row that did not lower the objective."""
+        return n_worse >= (1 if self.most is None else 2)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Solve for all rows with w in the span of few vectors."""
+
+    reason: str
+    max_vectors: int
+    gap_tol: float  #: no vectors are added where the relative gap is estimated to be smaller
+    most_bytes: float | None = None  #: of kernel values that are held
+    settles: bool = False  #: whether it ends as soon as more vectors gain little ("auto")
+
+    def __str__(self) -> str:
+        return f"at most {self.max_vectors:,} vectors ({self.reason})"
+
+
+Plan = Exact | Rounds | Span
+
+
+def plan(facts: Facts, survey: Survey | None = None) -> Plan:
+    """What is done with some rows; ``survey`` is asked by "auto" alone.
+
+    Examples
+    --------
+    >>> from aesvm.machines.plan import Facts, plan
+    >>> print(plan(Facts(n_rows=30_000, squared_rows=9e8)))
+    exact (auto: at most 9e+08 rows x support vectors; exact up to 2e+10)
+    >>> print(plan(Facts(n_rows=30_000, refine=2)))
+    representatives, rounds: 2 (refine=2)
+    """
+    refine, settings = facts.refine, facts.settings
+    if facts.max_vectors is not None:
+        reason = f"max_vectors={facts.max_vectors}"
+        return Span(reason, facts.max_vectors, facts.gap_tol, facts.most_bytes)
+    if facts.in_memory:
+        if refine == "exact":
+            return Exact('refine="exact"', aim_at_gap=facts.definite)
+        if settings.hull_tol == 0:
+            return Exact("hull_tol=0")
+        if facts.n_rows <= settings.subset_size:
+            return Exact(f"{facts.n_rows:,} rows are one subset")
+    if isinstance(refine, int):
+        coarser = COARSER if refine else 1.0
+        first = settings._replace(hull_tol=coarser * settings.hull_tol)
+        return Rounds(f"refine={refine}", first, refine, _usual(facts))
+    return _auto(facts, survey)
+
+
+def _auto(facts: Facts, survey: Survey | None) -> Plan:
+    settings, limits = facts.settings, LIMITS[facts.device]
+    first = settings._replace(hull_tol=COARSER * settings.hull_tol)
+    if not facts.in_memory:
+        return Rounds("auto: the rows are elsewhere", first, None, _usual(facts), limits)
+    upto = f"exact up to {limits.exact:.0e}"
+    if facts.squared_rows <= limits.exact or survey is None:
+        return Exact(f"auto: at most {facts.squared_rows:.2g} rows x support vectors; {upto}")
+    expected = survey.expected()
+    share = min(1.0, expected.n_support * facts.n_machines / max(expected.n_rows, 1.0))
+    each = " for each pair of classes" if facts.n_machines > 1 else ""
+    counts = (
+        f"auto: {facts.n_rows:,} rows, some {expected.n_support:,.0f} support vectors{each} by a "
+        f"pilot; {upto}"
+    )
+    if expected.values <= limits.exact:
+        return Exact(counts, share)
+    in_span = _span(facts, expected, survey, counts)
+    if in_span is not None:
+        return in_span
+    most_kept = _most_kept(facts, expected)
+    if most_kept:
+        reason = f"{counts}; a first set of at most {most_kept:.0%} of the rows makes them pay"
+        first = first._replace(most_kept=most_kept)
+        return Rounds(reason, first, None, phases(facts, expected, most_kept), limits, share)
+    seconds = survey.seconds(TABLE.exact_values * expected.values)
+    return Exact(f"{counts}; nothing else is faster; it may take {_duration(seconds)}", share)
+
+
+def _span(facts: Facts, expected: Expected, survey: Survey, counts: str) -> Span | None:
+    """The span of few vectors, where few carry the pilots."""
+    many_rows = facts.n_rows > TABLE.pilots * facts.pilot_rows
+    long = expected.values > facts.n_machines * LIMITS[facts.device].machine_in_span
+    if not (facts.definite and many_rows and long):
+        return None
+    # of K classes a pair uses the vectors of two
+    n_classes = 0.5 + sqrt(0.25 + 2.0 * facts.n_machines) if facts.n_machines > 1 else 1.0
+    own_share = min(1.0, 2.0 / n_classes)
+    most = min(TABLE.span_vectors, int(sqrt(TABLE.span_pays * expected.n_support) / own_share))
+    norms = survey.norm_share()
+    most_left = min(TABLE.left_of_norm, TABLE.left / norms if norms > 0.0 else inf)
+    carried = survey.carried(most, TABLE.hopeless * most_left)
+    if carried.left > most_left or not carried.n_vectors:
+        return None
+    reason = (
+        f"{counts}; {carried.n_vectors:,} vectors leave {carried.left:.1%} of the pilot, "
+        f"{most_left:.1%} may be left"
+    )
+    max_vectors = max(2 * carried.n_vectors, TABLE.least_vectors)
+    return Span(reason, max_vectors, facts.gap_tol, facts.most_bytes, settles=True)
+
+
+class Phases(NamedTuple):
+    """Kernel values that the parts of a fit by representatives are expected to take.
+
+    It is planned by them, and its progress is told by them.
+    """
+
+    reduce: float  #: the first set
+    first: float  #: the solve for it
+    look: float  #: at the positions of all rows
+    stratify: float  #: sets of the rows on each piece of the loss
+    solve: float  #: for these, and for the rows in the band
+
+    def whole(self, n_rounds: int) -> float:
+        """What a fit with so many rounds takes."""
+        return self.reduce + self.first + n_rounds * (self.look + self.stratify + self.solve)
+
+    def share(self, name: str, n_rounds: int) -> float:
+        """What one of the parts after the first set is of all of them."""
+        return getattr(self, name) / max(self.whole(n_rounds) - self.reduce, 1.0)
+
+
+def phases(facts: Facts, expected: Expected, kept: float) -> Phases:
+    """What the parts of a fit take, where a first set keeps a share of the rows.
+
+    A round solves for the rows in the band, for those that lose, represented at ``hull_tol``, and
+    for the others, represented as coarsely as in the first set.
+    """
+    exact = TABLE.exact_values * expected.values
+    finer = min(1.0, TABLE.finer_keeps * kept)
+    share = min(1.0, expected.n_support * facts.n_machines / max(expected.n_rows, 1.0))
+    others = 1.0 - TABLE.band
+    solved = TABLE.band + others * (share * finer + (1.0 - share) * kept)
+    supporting = TABLE.band + others * finer
+    work = (TABLE.features + TABLE.other_work) / (facts.n_features + TABLE.other_work)
+    by_kept, size = TABLE.reduce_kept * work, facts.settings.subset_size
+    return Phases(
+        reduce=(TABLE.reduce + by_kept * kept) * size * facts.n_rows,
+        first=kept**2 * exact,
+        look=kept * expected.values,
+        stratify=(TABLE.reduce + by_kept * finer) * size * expected.n_rows,
+        solve=solved * supporting * exact,
+    )
+
+
+def rounds_share(facts: Facts, expected: Expected, kept: float) -> float:
+    """What one round takes as a share of the exact SVMs, where a first set keeps some rows.
+
+    Examples
+    --------
+    >>> from aesvm.machines.plan import Expected, Facts, rounds_share
+    >>> noisy = Expected(n_rows=1e5, n_support=4e4)
+    >>> [round(rounds_share(Facts(100_000), noisy, kept), 2) for kept in (0.05, 0.2, 0.5)]
+    [0.29, 0.71, 1.5]
+    """
+    exact = TABLE.exact_values * max(expected.values, expected.n_rows)
+    return phases(facts, expected, kept).whole(1) / exact
+
+
+def _usual(facts: Facts) -> Phases:
+    """What the parts take where no pilot was asked: by what is usual."""
+    known = 0 < facts.squared_rows < inf
+    each = sqrt(facts.squared_rows / facts.n_machines) if known else float(_NOMINAL_ROWS)
+    expected = Expected(each * facts.n_machines, TABLE.support_share * each)
+    own = facts if known else replace(facts, n_rows=_NOMINAL_ROWS)
+    return phases(own, expected, TABLE.kept)
+
+
+def _most_kept(facts: Facts, expected: Expected) -> float:
+    """The share of the rows that a first set may keep where rounds are to pay; 0: none."""
+    shares = np.linspace(0.0, GIVE_UP_SHARE, 91)
+    worth = [kept for kept in shares if rounds_share(facts, expected, kept) < TABLE.worth]
+    return float(max(worth, default=0.0))
+
+
+def _duration(seconds: float) -> str:
+    """A time in words, one digit.
+
+    Examples
+    --------
+    >>> from aesvm.machines.plan import _duration
+    >>> _duration(42.0), _duration(600.0), _duration(9000.0)
+    ('some 40 seconds', 'some 10 minutes', 'some 2 hours')
+    """
+    for unit, name in ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")):
+        if seconds >= 1.5 * unit or unit == 1.0:
+            return f"some {float(f'{seconds / unit:.1g}'):.0f} {name}"
+    raise AssertionError

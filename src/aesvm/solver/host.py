@@ -1,0 +1,290 @@
+"""The dual's loop on the processor.
+
+Kernel rows of variables that moved are used as soon as they are computed, and kept as long as the
+cache has room (where computing them anew is no faster). Where few variables are left in play, or
+were few from the start, all their kernel values are held, and the working set is all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.kernels.accumulate import KeptRows, add_rows
+from aesvm.solver.free_variables import newton_step
+from aesvm.solver.interior_point import solve_interior
+from aesvm.solver.pair_updates import update_pairs
+from aesvm.solver.row_cache import RowCache
+from aesvm.solver.stagnation import Stagnation, fall
+from aesvm.solver.state import DualState, check_finite
+from aesvm.solver.working_set import (
+    INNER,
+    REST,
+    SHRINK,
+    UPDATES,
+    Edge,
+    choose,
+    count_rest,
+    find_slopes,
+    possible_moves,
+    violators,
+)
+
+#: Variables solved for together.
+WORKING_SET = 1024
+
+#: Working sets of variables in play of which all kernel values are held, where the cache has room
+#: for these; and of rows in play of which they always are. (With 4 in place of 2, solves with many
+#: free variables were some 1.5 times faster on ijcnn1 and covtype, and no faster with 6.)
+_HELD, _ALWAYS_HELD = 4, 2
+
+#: Newton steps after pair updates that were slow.
+_NEWTON_STEPS = 3
+
+#: An interior-point method is tried once n variables have had this share of n^2 slow pair updates,
+#: which take about as long; again after four times as many. Its matrices take some 100 MB at most.
+_INTERIOR_AFTER, _MOST_INTERIOR = 0.25, 2048
+
+
+class HostDual:
+    """The variables in play and their training rows, as columns of the kernel matrix.
+
+    Of these either all kernel values are held, where they are few, or the rows that the cache has
+    room for.
+    """
+
+    def __init__(self, problem: DualState, stagnation: Stagnation, cache_bytes: int) -> None:
+        self.n_updates = 0
+        self.problem = problem
+        self.stagnation = stagnation
+        self.interior_after = _INTERIOR_AFTER
+        self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
+        n = len(problem.coefs)
+        self.workspace = np.empty(n + 1), np.empty(n + 1, dtype=np.intp)  # of ``choose``
+        self._enter(np.arange(n))
+        room = cache_bytes if self.columns.worth_keeping else 0
+        fit = isqrt(cache_bytes // self.columns.dtype.itemsize)
+        self.most_held = min(_HELD * WORKING_SET, fit)
+        self.cache = RowCache(len(self.points), room, self.columns.dtype)
+        self.square = np.empty(WORKING_SET**2, dtype=self.columns.dtype)
+        self._hold()
+
+    def _enter(self, variables: NDArray[np.intp]) -> None:
+        """Take up the given variables, ascending, as the problem has them."""
+        problem = self.problem
+        self.variables = variables
+        self.by_row = len(problem.rows) == len(problem.coefs)  # each has its own, in this order
+        if self.by_row:
+            self.points, self.at = variables, np.arange(len(variables))
+        else:
+            self.points, self.at = np.unique(problem.at[variables], return_inverse=True)
+        everything = len(self.points) == len(problem.rows)
+        self.columns = problem.columns if everything else problem.columns.take(self.points)
+        self.scores = problem.scores[self.points]
+        self.coefs = problem.coefs[variables]
+        self.linear = problem.linear[variables]
+        self.lower, self.upper = problem.lower[variables], problem.upper[variables]
+        self.lengths = problem.lengths[variables]
+        self.moves = possible_moves(self.coefs, self.lower, self.upper)
+        self.slopes = np.empty(len(variables))  # written by ``measure``
+        self.spans = problem.spans(variables)
+        self.rest = np.zeros(len(variables), dtype=np.int8)
+        self.recent = np.empty(0, dtype=np.intp)
+        self.stagnation.follow(*self.state()[:2])
+
+    def state(self) -> tuple[Any, Any, Any]:
+        """See ``smo.DualOperations``, as for the other methods without a docstring."""
+        scores = self.scores if self.by_row else self.scores[self.at]
+        return self.coefs, scores + self.linear, self.lengths
+
+    def _hold(self, gram: NDArray | None = None) -> None:
+        """Hold all kernel values, where they are few."""
+        self.gram = gram
+        self.n_slow_updates = 0
+        if gram is None and self._are_few():
+            self.gram = self.problem.kernel.square(self.problem.rows[self.points])
+            self.problem.n_evaluations += self.gram.size // 2
+        if self.gram is None:
+            self.cache.clear(len(self.points))
+
+    def _are_few(self) -> bool:
+        always = len(self.points) <= _ALWAYS_HELD * WORKING_SET
+        return always or len(self.variables) <= self.most_held
+
+    def _leave(self) -> None:
+        self.stagnation.count(*self.state())
+        self.problem.coefs[self.variables] = self.coefs
+        self.problem.scores[self.points] = self.scores
+
+    def refresh(self, aim: float) -> bool:
+        if not self.problem.has_drifted(aim):
+            return False
+        self._leave()
+        self.problem.refresh()
+        self.scores = self.problem.scores[self.points]
+        self.stagnation.follow(*self.state()[:2])
+        return True
+
+    def measure(self) -> float:
+        scores = self.scores if self.by_row else self.scores[self.at]
+        self.edges = []
+        for part in self.spans:
+            of = scores[part], self.linear[part], self.moves[part], self.slopes[part]
+            lowest, highest, total = find_slopes(*of)
+            check_finite(total)
+            self.edges.append(Edge(part, lowest, highest))
+        return max(edge.violation for edge in self.edges)
+
+    def improve(self, aim: float, limit: int, shrinking: bool, is_over: Callable[[], bool]) -> None:
+        if shrinking:
+            self._shrink()
+        tol = 0.5 * aim
+        if self.gram is None:
+            given = self.slopes, self.moves, self.edges, self.recent, WORKING_SET, self.workspace
+            self.recent = choose(*given)
+            chosen = np.sort(self.recent)
+            block = self._block(chosen)
+            tol = max(tol, INNER * max(edge.violation for edge in self.edges))
+        else:
+            chosen = np.arange(len(self.coefs))
+            block = self.gram
+            if not np.array_equal(self.at, chosen):
+                block = block[np.ix_(self.at, self.at)]
+        coefs, slopes = self.coefs[chosen], self.slopes[chosen]
+        ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in self.edges])
+        # a bound on the time between two looks at the clock
+        many = UPDATES * min(len(chosen), _ALWAYS_HELD * WORKING_SET)
+        lower, upper = self.lower[chosen], self.upper[chosen]
+        diag = block.diagonal().astype(np.float64)
+        limits = ends, tol, min(limit, many)
+        n_updates = update_pairs(block, diag, coefs, slopes, lower, upper, *limits)
+        if n_updates == many:  # pair updates are slow here
+            self._leap(block, coefs, slopes, lower, upper, ends, n_updates, is_over)
+        changes = coefs - self.coefs[chosen]
+        self.coefs[chosen] = coefs
+        self.moves[chosen] = possible_moves(coefs, lower, upper)
+        moved = np.flatnonzero(changes)
+        points, which = np.unique(self.at[chosen[moved]], return_inverse=True)
+        total = np.bincount(which, changes[moved], len(points)).astype(np.float64, copy=False)
+        self.problem.total_moved += float(np.abs(total).sum())
+        if self.gram is None:
+            self._update(points, total)
+        else:
+            add_rows(self.gram, points, total, 0, self.scores)
+        self.n_updates += n_updates
+
+    def _leap(
+        self,
+        block: NDArray,
+        coefs: NDArray[np.float64],
+        slopes: NDArray[np.float64],
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        ends: NDArray[np.intp],
+        n_updates: int,
+        is_over: Callable[[], bool],
+    ) -> None:
+        """Move many variables at once, where pair updates are slow.
+
+        Once they have taken about as long as an interior-point method would, that is tried, where
+        the working set is all variables in play.
+        """
+        n = len(coefs)
+        self.n_slow_updates += n_updates
+        is_due = self.n_slow_updates >= self.interior_after * n * n
+        if self.gram is not None and n <= _MOST_INTERIOR and is_due:
+            self.n_slow_updates, self.interior_after = 0, 4.0 * self.interior_after
+            # with what variables that are left out add to the slopes
+            linear = slopes - block @ coefs if self.left_out else self.linear
+            found = solve_interior(block, linear, coefs, lower, upper, ends, is_over)
+            if found is not None:
+                after = block @ found + linear
+                seen = (coefs, found), (slopes, after)
+                fell, _ = fall(*seen, self.lengths, self.problem.unit)
+                if fell > 0.0:
+                    coefs[:], slopes[:] = found, after
+        for _ in range(_NEWTON_STEPS):
+            if is_over() or not newton_step(block, coefs, slopes, lower, upper, ends):
+                break
+
+    def _block(self, chosen: NDArray[np.intp]) -> NDArray:
+        """The kernel values of a working set against itself."""
+        at = self.at[chosen]
+        problem = self.problem
+        block = self.square[: len(at) ** 2].reshape(len(at), len(at))
+        rows = problem.rows[self.points[at]]
+        columns = self.columns.take(at)
+        problem.n_evaluations += columns.write_square(rows, block, problem.crew)
+        return block
+
+    def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
+        slots = self.cache.find(points)
+        here = slots >= 0
+        missing = points[~here]
+        free = self.cache.admit(missing) if len(missing) else np.empty(0, dtype=np.intp)
+        rows = self.cache.rows
+        self.problem.add_lines(
+            self.columns,
+            self.columns.own_lines(missing, self.problem.rows[self.points[missing]]),
+            changes[~here],
+            self.scores,
+            KeptRows(rows, slots[here], changes[here], free),
+        )
+
+    def _shrink(self) -> None:
+        """Leave out variables that rest at a bound, once they are many."""
+        for part, lowest, highest in self.edges:
+            count_rest(self.slopes[part], self.moves[part], lowest, highest, self.rest[part])
+        stay = self.rest < REST
+        n_stay = np.count_nonzero(stay)
+        if n_stay > (1.0 - SHRINK) * len(stay):
+            return
+        self._leave()
+        before, recent, slopes, rest = self.points, self.recent, self.slopes, self.rest
+        self._enter(self.variables[stay])
+        place = np.where(stay, np.cumsum(stay) - 1, -1)[recent]
+        self.recent, self.slopes, self.rest = place[place >= 0], slopes[stay], rest[stay]
+        out = np.setdiff1d(before, self.points, assume_unique=True)
+        self.left_out.append((out, self.problem.by_point()))
+        kept = np.searchsorted(before, self.points)
+        if self.gram is not None:
+            self._hold(self.gram[np.ix_(kept, kept)])
+        elif self._are_few():
+            self._hold()
+        else:
+            self.cache.keep(kept, self.problem.run)
+        # those that rest are at no edge
+        self.edges = [
+            edge._replace(part=part) for edge, part in zip(self.edges, self.spans, strict=True)
+        ]
+
+    def rejoin(self, aim: float) -> bool:
+        self._leave()
+        if len(self.variables) == len(self.problem.coefs):
+            return False
+        problem = self.problem
+        now = problem.by_point()
+        for points, then in self.left_out:
+            scores = problem.scores[points]
+            problem.add(problem.columns.take(points), scores, now - then)
+            problem.scores[points] = scores
+        self.left_out = [(points, now) for points, _ in self.left_out]
+        slopes = problem.scores[problem.at] + problem.linear
+        moves = possible_moves(problem.coefs, problem.lower, problem.upper)
+        spans = problem.spans(np.arange(len(slopes)))
+        every = [Edge.of(part, slopes, moves) for part in spans]
+        if max(edge.violation for edge in every) <= aim:
+            return False
+        violates = violators(self.edges, every, slopes, moves)
+        violates[self.variables] = True
+        if np.count_nonzero(violates) == len(self.variables):
+            return False
+        self._enter(np.flatnonzero(violates))
+        self._hold()
+        out = np.setdiff1d(np.arange(len(problem.rows)), self.points, assume_unique=True)
+        self.left_out = [(out, now)]
+        return True

@@ -1,0 +1,308 @@
+"""What a fit does: plans made from counts, and fits that follow them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+from aesvm import AESVC
+from aesvm.bases.training import SpanTraining
+from aesvm.formulations.hinge import Hinge
+from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.machines import pilots, rounds
+from aesvm.machines.pilots import Pilots
+from aesvm.machines.plan import (
+    LIMITS,
+    TABLE,
+    Carried,
+    Exact,
+    Expected,
+    Facts,
+    Rounds,
+    Span,
+    plan,
+    rounds_share,
+)
+from aesvm.machines.rows import ClassRows
+from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.runtime.progress import Silence
+from aesvm.sets import derive
+from aesvm.sets.derive import ReductionSettings
+from tests.plans import set_limits, set_table
+
+X, Y = make_moons(3000, noise=0.3, random_state=0)
+MANY = Facts(n_rows=1_000_000, squared_rows=1e12, pilot_rows=20_000)
+
+
+class Told:
+    """A survey that is written down; what was asked of it is kept."""
+
+    def __init__(self, n_support, left=1.0, n_vectors=100, norm_share=0.1, n_rows=1e6):
+        self.answers = Expected(n_rows, n_support), Carried(n_vectors, left), norm_share
+        self.asked = []
+
+    def expected(self):
+        self.asked.append("expected")
+        return self.answers[0]
+
+    def carried(self, most_vectors, most_left):
+        self.asked.append("carried")
+        self.most_vectors = most_vectors
+        return self.answers[1]
+
+    def norm_share(self):
+        return self.answers[2]
+
+    def seconds(self, n_values):
+        return n_values / 1e9
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "reason"),
+    [
+        ({"refine": "exact"}, Exact, 'refine="exact"'),
+        ({"settings": ReductionSettings(0.0, 1000, 100_000, "distance")}, Exact, "hull_tol=0"),
+        ({"n_rows": 900}, Exact, "one subset"),
+        ({"refine": 0}, Rounds, "refine=0"),
+        ({"refine": 3}, Rounds, "refine=3"),
+        ({"max_vectors": 50}, Span, "max_vectors=50"),
+        ({"max_vectors": 50, "n_rows": 900}, Span, "max_vectors=50"),
+        ({"in_memory": False}, Rounds, "elsewhere"),
+        ({"in_memory": False, "max_vectors": 50}, Span, "max_vectors=50"),
+    ],
+)
+def test_what_the_user_sets_is_done_and_no_sample_is_asked(changes, kind, reason):
+    survey = Told(1e5)
+    found = plan(Facts(**{**vars(MANY), **changes}), survey)
+    assert isinstance(found, kind)
+    assert reason in str(found)
+    assert not survey.asked
+
+
+def test_the_first_set_is_ten_times_as_coarse_where_rounds_follow():
+    for refine, coarser in ((0, 1.0), (1, 10.0), (7, 10.0)):
+        found = plan(Facts(n_rows=5000, refine=refine))
+        assert found.settings.hull_tol == coarser * 1e-3
+        assert found.most == refine
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_auto_is_exact_up_to_the_limit_of_the_device(device):
+    limit = LIMITS[device].exact
+    facts = Facts(n_rows=int(1e7), squared_rows=1e14, pilot_rows=20_000, device=device)
+    for share, exact in ((0.99, True), (1.01, False)):
+        survey = Told(share * limit / 1e7, left=0.0, n_rows=1e7)
+        found = plan(facts, survey)
+        assert isinstance(found, Exact if exact else Span)
+        assert f"exact up to {limit:.0e}" in str(found)
+    survey = Told(1e5)
+    few = Facts(n_rows=1000_0, squared_rows=limit, device=device)
+    assert isinstance(plan(few, survey), Exact)
+    assert not survey.asked  # rows times rows are few enough
+
+
+def test_a_gpu_may_spend_a_hundred_times_as_much():
+    assert LIMITS["cuda"] == tuple(100.0 * limit for limit in LIMITS["cpu"])
+
+
+def test_auto_takes_few_vectors_where_they_carry_the_pilot():
+    found = plan(MANY, Told(2e5, left=0.04))
+    assert isinstance(found, Span)
+    assert found.settles
+    assert found.max_vectors == 200
+    assert isinstance(plan(MANY, Told(2e5, left=0.11)), Rounds)  # 10 % of the norm may be left
+    assert isinstance(plan(MANY, Told(2e5, left=0.2, norm_share=0.01)), Span)
+    assert isinstance(plan(MANY, Told(2e5, left=0.3, norm_share=0.0)), Rounds)
+    assert plan(MANY, Told(2e5, left=0.0, n_vectors=3)).max_vectors == TABLE.least_vectors
+
+
+@pytest.mark.parametrize(
+    "changes", [{"definite": False}, {"n_rows": 39_999}, {"n_machines": 1000}], ids=str
+)
+def test_auto_does_not_ask_for_vectors_where_they_cannot_pay(changes):
+    survey = Told(2e5, left=0.0)
+    assert not isinstance(plan(Facts(**{**vars(MANY), **changes}), survey), Span)
+    assert survey.asked == ["expected"]
+
+
+def test_fewer_vectors_pay_where_there_are_fewer_support_vectors_and_more_in_pairs():
+    def asked_for(n_support, n_machines=1):
+        survey = Told(n_support)
+        plan(Facts(**{**vars(MANY), "n_machines": n_machines}), survey)
+        return survey.most_vectors
+
+    assert asked_for(30_000) == 774  # its square is 20 times that
+    assert asked_for(1e6) == TABLE.span_vectors
+    assert asked_for(30_000, n_machines=6) == 1549  # of four classes, a pair has half of them
+
+
+def test_auto_makes_rounds_where_the_first_set_may_be_small():
+    found = plan(MANY, Told(2e5))
+    assert isinstance(found, Rounds)
+    assert found.most is None
+    assert 0.1 < found.settings.most_kept < 0.4
+    assert found.settings.hull_tol == 1e-2
+    assert found.support_share == pytest.approx(0.2)
+
+
+def test_auto_is_exact_with_an_estimate_of_the_time_where_nothing_else_pays():
+    facts = Facts(**{**vars(MANY), "settings": ReductionSettings(1e-3, 100_000, 10**6, "distance")})
+    found = plan(facts, Told(3e4))
+    assert isinstance(found, Exact)
+    assert "it may take some 1 minutes" in str(found) or "some 60 seconds" in str(found)
+
+
+def test_rounds_take_more_the_more_rows_are_kept_and_the_fewer_support_vectors_there_are():
+    facts = Facts(n_rows=100_000)
+    kept = np.linspace(0.0, 1.0, 11)
+    shares = [rounds_share(facts, Expected(1e5, 3e4), share) for share in kept]
+    assert (np.diff(shares) > 0).all()
+    assert shares[0] < 0.25
+    assert shares[-1] > 1.0
+    by_support = [rounds_share(facts, Expected(1e5, n), 0.1) for n in (1e3, 3e3, 1e4, 5e4)]
+    assert (np.diff(by_support) < 0).all()
+
+
+def test_the_fewer_features_there_are_the_more_reducing_takes_of_the_exact_svm():
+    expected = Expected(1e5, 3e4)
+    shares = [rounds_share(Facts(100_000, n_features=d), expected, 0.1) for d in (3, 20, 54, 800)]
+    assert (np.diff(shares) < 0).all()
+
+
+def test_the_first_set_is_shared_and_the_rounds_of_pairs_are_not():
+    one = rounds_share(Facts(100_000), Expected(n_rows=1e5, n_support=1e4), 0.1)
+    ten = rounds_share(Facts(100_000, n_machines=10), Expected(n_rows=1e6, n_support=1e4), 0.1)
+    assert 0.6 * one < ten < one
+
+
+# --- pilots
+
+
+def pilots_of(y, n_classes=2):
+    data = ClassRows(X, y, np.ones(len(y)), np.ones(n_classes))
+    kernel = TrainingKernel(KernelSpec("rbf", 1.0), X, 1e-3)
+    options = SolverOptions(1e-3, -1, 200.0, True)
+    trainer = Trainer(Hinge(), options, data.n_machines, map, Silence())
+    prepared = derive.prepare(X, y, data.weights)
+    return Pilots(data, kernel, prepared, trainer, Silence())
+
+
+def test_support_vectors_are_expected_to_become_a_smaller_share(monkeypatch):
+    monkeypatch.setattr(pilots, "PILOT_ROWS", 400)
+    monkeypatch.setattr(pilots, "_LEAST_ROWS", 10)
+    y = (X[:, 0] > 0.5).astype(int)  # no noise: the support vectors lie along a line
+    found = pilots_of(y).expected()
+    assert found.n_rows == 3000
+    n_support = AESVC(gamma=1.0, refine="exact").fit(X, y).n_support_.sum()
+    monkeypatch.setattr(pilots, "_FALLS_ON", 0.0)
+    assert n_support < found.n_support < 0.8 * pilots_of(y).expected().n_support
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_what_the_exact_svm_takes_is_expected_from_a_sample(monkeypatch, n_classes):
+    y = (Y + (np.arange(3000) % 4 == 0)) % n_classes
+    exact = AESVC(gamma=1.0, refine="exact").fit(X, y)
+    label = np.repeat(np.arange(n_classes), exact.n_support_)
+    true = 0
+    for i, j in combinations(range(n_classes), 2):
+        dual = exact.dual_coef_
+        support = np.count_nonzero(dual[j - 1][label == i]) + np.count_nonzero(dual[i][label == j])
+        true += ((y == i) | (y == j)).sum() * support
+    monkeypatch.setattr(pilots, "PILOT_ROWS", 600)
+    monkeypatch.setattr(pilots, "_LEAST_ROWS", 10)
+    assert 0.7 * true < pilots_of(y, n_classes).expected().values < 1.6 * true
+
+
+def test_of_very_many_machines_some_stand_for_all(monkeypatch):
+    monkeypatch.setattr(pilots, "_MOST_MACHINES", 4)
+    y = np.arange(3000) % 5
+    found = pilots_of(y, 5)
+    assert found.expected().n_rows == pytest.approx(4 * 3000)
+    assert len(found._found) == 4
+
+
+# --- fits
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Few rows are many: the exact SVM is not affordable."""
+    set_limits(monkeypatch, exact=10.0)
+
+
+@pytest.fixture
+def reduced(monkeypatch):
+    """The subsets that were reduced."""
+    found, reduce = [], derive.SubsetReducer.reduce
+
+    def reduced(self, rows):
+        found.append(len(rows))
+        return reduce(self, rows)
+
+    monkeypatch.setattr(derive.SubsetReducer, "reduce", reduced)
+    return found
+
+
+def test_an_exact_fit_reduces_no_subset_and_trains_no_pilot(reduced, monkeypatch):
+    monkeypatch.setattr(SpanTraining, "expected", None)
+    for refine in ("exact", "auto"):
+        assert AESVC(gamma=1.0, refine=refine).fit(X, Y).certificate_.exact
+    assert not reduced
+
+
+def test_auto_makes_rounds_where_few_rows_represent_all(eager, reduced, capsys):
+    model = AESVC(gamma=0.1, subset_size=100, verbose=1).fit(X, Y)
+    assert model.certificate_.rounds >= 1
+    assert sum(reduced) >= 3000
+    assert "auto: rounds, for" in capsys.readouterr().out
+
+
+def test_auto_is_exact_after_a_few_subsets_where_most_rows_would_be_kept(
+    eager, reduced, capsys, recwarn
+):
+    model = AESVC(gamma=10.0, C=0.1, hull_tol=1e-3, subset_size=100, verbose=1).fit(X, Y)
+    assert model.certificate_.exact
+    assert not model.representative_set_.reduced_
+    assert 0 < len(reduced) <= 8
+    assert "would have to represent themselves" in capsys.readouterr().out
+    assert not recwarn.list  # it was a choice
+
+
+def test_auto_cuts_no_rows_where_its_pairs_are_too_small_for_rounds(eager, reduced, capsys):
+    model = AESVC(gamma=10.0, subset_size=1000, verbose=1).fit(X, np.arange(3000) % 6)
+    assert model.certificate_.exact
+    assert not reduced
+    assert "support vectors for each pair of classes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_plan_is_one_line_and_kept_with_the_certificate(n_classes, capsys):
+    model = AESVC(gamma=1.0, verbose=1).fit(X, np.arange(3000) % n_classes)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "plan: " in line]
+    assert len(lines) == 1
+    assert lines[0].endswith(model.certificate_.plan)
+    assert model.certificate_.plan.startswith("exact (auto: at most")
+
+
+def test_the_plan_of_a_stream_is_kept_with_the_certificate():
+    model = AESVC(gamma=1.0).fit_stream([(X, Y, None)])
+    assert model.certificate_.plan.startswith("representatives, as many rounds as pay")
+
+
+def test_certificates_of_all_pairs_together_take_no_more_than_one_may(monkeypatch):
+    y = np.arange(3000) % 3  # every row is a support vector
+    cost = 1.5 * 2000.0**2
+    for pairs, proven in ((1.1, False), (3.3, True)):
+        monkeypatch.setattr(rounds, "FREE", pairs * cost)
+        model = AESVC(gamma=1.0, refine="exact").fit(X, y)
+        assert model.certificate_.proven == proven
+        two = AESVC(gamma=1.0, refine="exact").fit(X[y < 2], y[y < 2])
+        assert two.certificate_.proven
+
+
+def test_numbers_of_the_table_are_read_when_a_plan_is_made(monkeypatch):
+    set_table(monkeypatch, worth=0.0)
+    assert isinstance(plan(MANY, Told(2e5)), Exact)
