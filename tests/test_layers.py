@@ -11,6 +11,9 @@ import aesvm
 
 PACKAGE = Path(aesvm.__file__).parent
 
+#: The modules of the estimators.
+ESTIMATORS = {module.split(".")[1] for name, module in aesvm._MODULES.items() if name[:2] == "AE"}
+
 #: From the ground up; what stands together may import each other.
 LAYERS = [
     {"runtime"},
@@ -21,7 +24,7 @@ LAYERS = [
     {"bases"},
     {"out_of_core", "io"},
     {"estimators", "representative_set"},
-    {"svc", "nu_svc", "svr", "one_class", "baselines", "callbacks"},
+    {*ESTIMATORS, "baselines", "callbacks"},
     {"dask", "model_selection", "onnx", "plotting", "__init__"},
     {"command", "__main__"},
 ]

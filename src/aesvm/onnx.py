@@ -17,14 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import aesvm
 from aesvm.estimators.prediction import model_of
 from aesvm.machines.one_vs_one import as_array, pair_classes, turned_pairs
-from aesvm.nu_svc import AENuSVC
-from aesvm.one_class import AEOneClassSVM
-from aesvm.svc import AESVC
-from aesvm.svr import AESVR, AENuSVR
 
-_ESTIMATORS = (AESVC, AENuSVC, AESVR, AENuSVR, AEOneClassSVM)
+_ESTIMATORS = tuple(getattr(aesvm, name) for name in aesvm.__all__ if name.startswith("AE"))
 
 
 def register_converters() -> None:

@@ -34,7 +34,7 @@ def problem(formulation, seed, n=40):
     """Rows, targets and bounds that leave something to learn, and that nu allows."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
-    if isinstance(formulation, Tube):
+    if not formulation.predicts_sign:
         targets = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
     elif isinstance(formulation, OneClass):
         targets = np.ones(n)

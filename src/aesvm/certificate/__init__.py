@@ -1,1 +1,5 @@
-"""How close a model is to the exact SVM: the numbers, their proof, and the words for them."""
+"""How close a model is to the exact SVM.
+
+``certificate`` has the numbers of a model, ``records`` what is known of each of its machines,
+``proof`` the proven bounds, ``text`` the words, and ``history`` the steps of a fit.
+"""

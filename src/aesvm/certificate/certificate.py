@@ -6,8 +6,8 @@ With ``c_i = C * class_weight * sample_weight`` and the rows' images ``z_i`` in 
     F2(w, b) = the same over the representatives, their bounds c_t = C * class_weight * beta_t,
     F3(w, b) = the same over all rows, each replaced by what stands for it, u_i = z_i - tau_i.
 
-Every number follows from these. With several classes the pairs are one
-problem, of which all objectives are sums; one number is of the worst pair alone.
+Every number follows from these. With several classes, objectives are sums over all pairs;
+``worst_pair_gap`` alone is that of one pair.
 """
 
 from __future__ import annotations
@@ -42,27 +42,26 @@ class Certificate:
     ----------
     kernel : str
         "positive semidefinite", "not positive semidefinite", or for a precomputed or callable
-        kernel "taken to be positive semidefinite": that was not checked, and every bound below
+        kernel "taken to be positive semidefinite". The latter was not checked, and every bound
         rests on it.
     exact : bool
-        Whether every distinct row has a multiplier of its own, between 0 and its own bound:
-        then the problem is SVC's, and the gap tells how well it was solved.
+        Whether every distinct row has its own multiplier. Then the problem is SVC's, and the gap
+        tells how well it was solved.
     n_machines : int
-        Pairs of classes; 1 of an estimator that is not of classes.
+        Pairs of classes; 1 for regression and outlier detection.
     rounds : int
         Margin-stratified rounds that led to the model; the largest number of any pair.
     n_rows, n_solved : int
-        Rows (``distinct``: equal ones once), and those of them that were solved for.
+        Rows, and how many of them were solved for. Where ``distinct``, equal rows count once.
     hull_tol : float
-        The tolerance asked for (the paper's epsilon), of no consequence where the model is exact;
-        of rows that were gathered from elsewhere, that of the set they came as.
+        The tolerance asked for (the paper's epsilon). An exact model does not depend on it. For a
+        stream or a cluster, the tolerance of the set that was gathered.
     max_residual, mean_residual : float, float or None
-        Of the squared distances ``|tau_i|^2``; infinite where a stream's rows were sampled. Rows
-        outside the margin are represented ten
-        times as coarsely as ``hull_tol`` says; where rounds were asked for and the first
-        solution was the best, all are.
+        Of the squared distances ``|tau_i|^2``; infinite where a stream's rows were sampled. They
+        may exceed ``hull_tol``: rounds represent rows outside the margin ten times as coarsely, and
+        so the first set.
     norm : float or None
-        ``|w|``, or with several pairs the norm of all of them together.
+        ``|w|``; with several pairs, the norm of all w together.
     reduced_objective : float or None
         F2(w, b).
     objective : float or None
@@ -70,59 +69,56 @@ class Certificate:
     dual_objective : float or None
         The best value found of the full dual, at multipliers lifted from the representatives:
         ``alpha_i = w_i sum_t gamma_it alpha_t / beta_t`` lies between 0 and c_i and keeps the
-        sum of ``y_i alpha_i``. By weak duality F1 is nowhere smaller.
+        sum of ``y_i alpha_i``. By weak duality it is a lower bound on F1.
     gap, relative_gap : float or None
-        ``objective - dual_objective``, and what rounding may add to it: F1(w, b) exceeds the exact
-        SVM's by at most that; and the same divided by the magnitude of ``objective``.
+        ``objective - dual_objective`` plus what rounding may add: F1(w, b) exceeds the optimum by
+        at most that. And the same divided by the magnitude of ``objective``.
     worst_pair_gap : float or None
-        The largest relative gap of any one pair of classes, each divided by the magnitude of its
-        own objective: a pair that was trained badly hardly shows in a sum over many. A pair whose
-        gap and objective are both zero to within rounding (one that left nothing to learn) counts
-        as 0; one whose objective alone is near zero has a large relative gap, and is a pair whose
-        model says little. Where there is one machine it is ``relative_gap``.
+        The largest relative gap of any pair of classes: one badly trained pair hardly shows in a
+        sum over many. It is 0 for a pair whose gap and objective are both zero to within rounding,
+        and large for a pair whose objective alone is near zero. With one machine it is
+        ``relative_gap``.
     paper_bound : float or None
         What the exact SVM's objective can exceed F2's minimum by, Corollary 3 of the paper in
         our C: ``(sum_i c_i)^(3/2) sqrt(max_residual)``.
     paper_bound_is_vacuous : bool or None
-        Whether, added to F2, it says no more than ``w = 0`` does, whose objective is at most
-        twice the bounds of the lighter class.
+        Whether, added to F2, it exceeds the objective at ``w = 0``.
     theorem_2_bound : float or None
-        ``|w| sum_i c_i |tau_i|``, and what rounding may add: at least F1(w, b) - F3(w, b) by
-        Theorem 2; as F3 <= F2 by Theorem 1, F1(w, b) is at most F2(w, b) plus this. Of a
-        regression, with s the unit of its targets, it has ``sqrt(|w|^2 + s^2)`` for ``|w|``
+        ``|w| sum_i c_i |tau_i|`` plus what rounding may add. By Theorem 2 it is at least
+        F1(w, b) - F3(w, b). By Theorem 1 F3 <= F2, so F1(w, b) is at most F2(w, b) plus this. For a
+        regression whose targets have the unit s, ``sqrt(|w|^2 + s^2)`` stands for ``|w|``
         (docs/formulations.md).
     theorem_2_bound_is_vacuous : bool or None
-        Whether, added to F2, it says no more than ``w = 0`` does.
+        Whether, added to F2, it exceeds the objective at ``w = 0``.
     violators : int or None
-        Rows whose margin contradicts their lifted multiplier by more than ``tol``; a row counts
+        Rows whose margin contradicts their lifted multiplier by more than ``tol``. A row counts
         once for each pair it is in.
     n_vectors : int or None
-        The vectors that w is in the span of, few by ``max_vectors`` or ``compress``; None of other
-        models. Where ``max_residual`` is zero no row is represented by others, and F2 is F1.
+        Where ``max_vectors`` or ``compress`` limited them: how many vectors w is in the span of.
+        Where ``max_residual`` is zero no row is represented by others, and F2 is F1.
     estimated_gap, estimated_gap_error : float or None
-        Of a model in the span of few vectors: the relative gap, estimated from a random sample of
-        the rows, and two standard errors of that. The objective is above the exact SVM's by at
-        most about the sum of both, as a share of itself; ``certify`` computes a proven bound.
+        For a model in the span of few vectors: the relative gap, estimated from a random sample of
+        the rows, and two standard errors of that. Their sum is about the most that the objective
+        can exceed the optimum by. ``certify`` computes a proven bound.
     changed : float or None
-        The share of the rows, by weight, whose prediction the last round changed, the mean over the
-        pairs; None where there was none, where another did not improve the model, or where it is
+        The share of the rows, by weight, whose prediction the last round changed: the mean over
+        pairs. None without rounds, where the last round did not improve the model, and where it is
         exact.
     proven : bool
-        Whether objectives, gap and violators were computed anew in double precision, and the gap
-        counts what rounding may add: they are bounds then. Otherwise they come from training,
-        whose sums may be in single precision, and are estimates; ``certify`` proves them.
+        Whether objectives, gap and violators were computed anew in double precision, with rounding
+        counted in: then they are bounds. Otherwise they are estimates from training, whose sums may
+        be in single precision. ``certify`` proves them.
     distinct : bool
-        Whether rows that are equal count as one: of rows in memory, and not of a stream.
+        Whether equal rows count as one: so for rows in memory, not for a stream.
     negligible : bool
-        Whether objective and gap, of every pair, are zero but for rounding beside the costs: the
-        relative gap is then 0. It can be so only where w = 0 is optimal and pays nothing, and the
-        solve came that near.
+        Whether objective and gap of every pair are zero to within rounding, as where ``w = 0`` is
+        optimal and loses nothing. The relative gap is then 0.
     missing : dict
         Why each number that is None was not computed.
     history : tuple of Step
-        What each look at all rows saw while the model was trained: the ``rounds`` made so far, or
-        ``n_vectors``, and the ``seconds``, ``objective``, ``dual_objective`` and ``relative_gap``
-        then. Empty where there was none. ``aesvm.plotting.CertificateDisplay`` draws it.
+        Each time all rows were seen in training: the ``rounds`` or ``n_vectors`` so far, and the
+        ``seconds``, ``objective``, ``dual_objective`` and ``relative_gap`` then. May be empty.
+        ``aesvm.plotting.CertificateDisplay`` draws it.
     plan : str
         What the fit did, and the counts from which that was decided.
     """
@@ -177,12 +173,11 @@ class Certificate:
         return {**asdict(self), "history": steps}
 
     def verdict(self) -> str:
-        """How close the model is to the exact SVM, in a line of words; what the text begins with.
+        """How close the model is to the exact SVM, in one line: the first of ``print``.
 
-        Bounds are rounded up. Percentages are of the exact SVM's objective, of which the dual
-        objective is a lower bound. A model of every row is "exact to" its relative gap where it is
-        at most 1e-3, which the solver aims at. A pair of classes ten times worse than all together
-        is named.
+        Bounds are rounded up. Percentages are of the exact SVM's objective, bounded from below by
+        the dual objective. A model of all rows is called "exact to" its relative gap up to 1e-3.
+        The worst pair of classes is named where it is ten times worse than all together.
 
         Examples
         --------
@@ -200,7 +195,7 @@ class Certificate:
         return verdict_of(self)
 
     def caveat(self) -> str:
-        """What says that the model may be far from the exact SVM; empty where nothing does.
+        """Why the model may be far from the exact SVM; empty where nothing says so.
 
         Examples
         --------
@@ -230,12 +225,23 @@ def certificate_of(
     history: tuple[Step, ...] = (),
     plan: str = "",
 ) -> Certificate:
-    """The certificate of all pairs together.
+    """The certificate of all machines together.
 
-    ``n_vectors``: of all pairs together, where there are few by design.
-    ``n_rows`` and ``n_solved`` count a row once, however many pairs it is in.
-    ``in_memory``: whether the training rows are in one place; a number that is missing can then be
-    had by another call.
+    Parameters
+    ----------
+    records : Records
+    n_rows, n_solved : int
+        A row counts once, however many pairs it is in.
+    hull_tol : float
+    definiteness : str
+        Of the kernel: ``DEFINITE``, ``NOT_DEFINITE`` or ``TAKEN``.
+    in_memory : bool, default=True
+        Whether the training rows are in one place, so that ``certify`` can compute what is missing.
+    n_vectors : int, default=None
+        Of all machines together, where they were limited.
+    history : tuple of Step, default=()
+    plan : str, default=""
+        What the fit did, and why.
     """
     total = records.total
     squared_norm = total("squared_norm")
@@ -333,7 +339,7 @@ def certificate_of(
 
 
 def _rounding_of_sums(records: Records, *names: str) -> float:
-    """What some numbers of several machines are off by when they are added up."""
+    """The rounding of sums over machines."""
     if len(records) == 1:
         return 0.0  # its proof counts it
     sizes = sum(float(np.nansum(np.abs(records[name]))) for name in names)
@@ -341,7 +347,7 @@ def _rounding_of_sums(records: Records, *names: str) -> float:
 
 
 def _relative_gap(gap: float | None, objective: float | None, negligible: bool) -> float | None:
-    """A gap as a share of its objective: zero where both are negligible."""
+    """The gap divided by the objective; zero where both are negligible."""
     if gap is None:
         return None
     if negligible or not gap:
@@ -352,7 +358,7 @@ def _relative_gap(gap: float | None, objective: float | None, negligible: bool) 
 def _theorem_2(records: Records) -> float:
     norms = np.maximum(records["squared_norm"], 0.0) + records["target_reach"] ** 2
     distances = records["weighted_distances"]
-    # where no row is represented by others F2 is F1, and a proof knows what that is off by
+    # where no row is represented by others F2 is F1, whose rounding was proven
     known = records["proven"] & (records["exact"] | records.known("n_vectors"))
     rounding = float(np.where(known, records["proof_rounding"], records["rounding"]).sum())
     bound = float(np.sqrt(norms) @ np.where(distances < np.inf, distances, 0.0))
@@ -360,14 +366,14 @@ def _theorem_2(records: Records) -> float:
 
 
 def _mean_change(records: Records) -> float | None:
-    """The share of predictions that last rounds changed, of the pairs that made any."""
+    """The share of predictions that last rounds changed, over the pairs that made rounds."""
     made = records.known("changed")
     shares, n_rows = records["changed"][made], records["n_rows"][made]
     return float(shares @ n_rows / n_rows.sum()) if made.any() else None
 
 
 def _estimated_gap(records: Records, objective: float | None) -> tuple[float | None, float | None]:
-    """The relative gap as a sample has it, and two standard errors of that."""
+    """The relative gap estimated from a sample, and two standard errors of that."""
     nothing = records["n_rows"] == 0
     duals = np.where(nothing, records["dual_objective"], records["estimated_dual"])
     if objective is None or not objective or np.isnan(duals).any():
@@ -378,7 +384,7 @@ def _estimated_gap(records: Records, objective: float | None) -> tuple[float | N
 
 
 def _worst_gap(records: Records, of_all: float | None) -> float | None:
-    """The largest relative gap of any pair; ``of_all``: that of the sums."""
+    """The largest relative gap of any pair; ``of_all``: that of all together."""
     if of_all is None or len(records) == 1:
         return of_all
     return float(np.nan_to_num(records.relative_gaps(), nan=0.0, posinf=np.inf).max())

@@ -1,4 +1,4 @@
-"""How a fit came closer to the exact SVM: what each look at all rows saw of it."""
+"""How a fit came closer to the exact SVM: its objective each time all rows were seen."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Step:
-    """A model on the way to the one that was returned, all pairs of classes together.
+    """An intermediate model of a fit, all pairs of classes together.
 
     Attributes
     ----------
     rounds : int
-        Rounds made so far; of several pairs of classes, the largest number of any.
+        Rounds made so far: the largest number of any pair of classes.
     n_vectors : int or None
-        Vectors that w is in the span of, where these are few by design.
+        Vectors that w is in the span of, where they are limited.
     seconds : float
-        Since the fit began. Where pairs are trained one after the other, it is what each of them
-        had taken at that step, added up; side by side, when the last of them had made it.
+        Since the fit began. Pairs trained one after another: the seconds that each had taken at
+        that step, added up. Pairs trained side by side: when the last of them had made the step.
     objective : float
         On all rows.
     dual_objective : float or None
-        The best so far, where it was computed: by a sample where there are few vectors, in the
-        precision of training elsewhere.
+        The best so far, in the precision of training; for few vectors, estimated from a sample.
     """
 
     rounds: int
@@ -47,7 +46,7 @@ class Step:
 
 
 class History:
-    """Takes down the steps of machines, each known by a number.
+    """The steps of machines, each machine known by a number.
 
     Examples
     --------
@@ -68,7 +67,7 @@ class History:
         self._steps: dict[int, list[Step]] = {}
 
     def begin(self, number: int) -> None:
-        """The training of a machine begins; without it, it began with the fit."""
+        """Note that the training of a machine begins; by default it begins with the fit."""
         self._begun[number] = time.perf_counter() - self.started
 
     def note(
@@ -79,14 +78,14 @@ class History:
         rounds: int = 0,
         n_vectors: int | None = None,
     ) -> None:
-        """What was seen of a machine; nothing where no objective was."""
+        """Note a step of a machine, if its objective is known."""
         if objective is not None:
             seconds = time.perf_counter() - self.started
             step = Step(rounds, n_vectors, seconds, objective, dual_objective)
             self._steps.setdefault(number, []).append(step)
 
     def steps(self) -> list[Step]:
-        """The steps of all machines together; one that has made its last stays as it is."""
+        """The steps of all machines together; a machine keeps its last step."""
         begun = {number: self._begun.get(number, 0.0) for number in self._steps}
         first = min(begun.values(), default=0.0)
         found = []
@@ -110,7 +109,7 @@ class History:
 
 
 def columns_of(steps: Iterable[Step]) -> dict[str, NDArray]:
-    """Steps as plain arrays, NaN for None: what a model keeps."""
+    """Steps as plain arrays, with NaN for None: what a model keeps."""
     found = [asdict(step) for step in steps]
     return {
         one.name: np.array([step[one.name] for step in found], dtype=np.float64)

@@ -1,4 +1,8 @@
-"""What a certificate is made of: the numbers of each machine, and of many as columns."""
+"""What is known of trained machines: a record of each, and the records of many as columns.
+
+A certificate is computed from these. F1 is the objective on all rows, F2 that on representatives;
+``certificate.py`` defines both.
+"""
 
 from __future__ import annotations
 
@@ -14,34 +18,34 @@ from aesvm.certificate.proof import Proof
 
 @dataclass(frozen=True)
 class Record:
-    """The numbers of one machine that a certificate is made of."""
+    """What is known of one machine."""
 
     exact: bool
     rounds: int
     n_rows: int
     max_residual: float
-    total_residual: float | None  #: None where no more than a bound on the largest is known
+    total_residual: float | None  #: None where only a bound on the largest is known
     squared_norm: float
-    rounding: float  #: what F2 is off by, at most; of a negative squared norm, what that is
+    rounding: float  #: what F2 is off by, at most; where the squared norm is negative, what that is
     loss_reduced: float | None  #: the losses of F2
     total_cost: float  #: sum_i c_i
-    worst_optimum: float  #: what w = 0 can do
+    worst_optimum: float  #: F at w = 0, which the optimum does not exceed
     squared_norm_bound: float | None  #: what |w|^2 is at most, of an optimum
-    target_reach: float  #: how far targets are apart for a unit of distance
-    offsets: tuple[float, ...]  #: of the machine
+    target_reach: float  #: how far apart targets are, at most, for a unit of distance
+    offsets: tuple[float, ...]
     weighted_distances: float  #: sum_i c_i |tau_i|
     loss: float | None = None  #: the losses of F1
     dual_objective: float | None = None
     violators: int | None = None
     changed: float | None = None  #: share of the rows whose prediction the last round changed
-    proof_rounding: float = 0.0  #: what F1 is off by, at most, where that was proven
-    proven: bool = False  #: whether F1 and the dual were computed anew, in double precision
-    n_vectors: int | None = None  #: that w was restricted to the span of
+    proof_rounding: float = 0.0  #: what F1 is off by, at most, where it was proven
+    proven: bool = False  #: whether F1 and the dual were proven (``proof.py``)
+    n_vectors: int | None = None  #: the vectors of a span that w was restricted to
     estimated_dual: float | None = None  #: from a sample of the rows
-    estimated_error: float = 0.0  #: what that may be off by, two standard errors
+    estimated_error: float = 0.0  #: two standard errors of the estimate
 
     def without_dual(self) -> Record:
-        """The same where no multipliers of all rows are known, and nothing is proven."""
+        """The same without what multipliers of all rows tell: dual, violators and proof."""
         return replace(
             self,
             dual_objective=None,
@@ -67,7 +71,7 @@ class Record:
 
     @classmethod
     def of_nothing(cls) -> Record:
-        """Of a pair of classes one of which has no rows: nothing is lost, nothing was solved."""
+        """The record of a machine with nothing to learn, such as a pair with one empty class."""
         return cls(
             exact=True,
             rounds=0,
@@ -90,22 +94,20 @@ class Record:
         )
 
 
-#: Objectives below this share of the costs are negligible, if they are below rounding too.
+#: An objective is negligible where it is below its rounding, and this below a share of the costs.
 _NEGLIGIBLE_SHARE = 1e-9
 
-#: Below this share of its gap an objective is taken for zero, and the relative gap for infinite:
-#: the quotient would overflow.
+#: Below this share of its gap an objective counts as zero, and the relative gap as infinite: the
+#: quotient would overflow.
 _LEAST_SHARE = 1e-300
 
-#: Numbers of an record that are counts, where -1 stands for None, and those that are true or not;
-#: of the others NaN does.
+#: Columns of counts, where -1 stands for None, and of flags. In all others NaN stands for None.
 _COUNTS, _FLAGS = ("rounds", "n_rows", "violators", "n_vectors"), ("exact", "proven")
 
 
 @dataclass(frozen=True)
 class Records:
-    """The records of several machines, a column for each number: with many classes there are
-    very many pairs.
+    """The records of several machines, a column for each number.
 
     Examples
     --------
@@ -131,7 +133,7 @@ class Records:
 
     @classmethod
     def of_numbers(cls, n: int, known: dict[str, NDArray]) -> Records:
-        """Columns of some numbers; the others are those of nothing."""
+        """Known columns; all others as in ``Record.of_nothing``."""
         nothing = vars(Record.of_nothing())
         columns = {
             one.name: known.get(one.name, np.repeat(_column(one.name, [nothing[one.name]]), n, 0))
@@ -140,7 +142,7 @@ class Records:
         return cls(columns)
 
     def put_together(self, numbers: NDArray, others: Records, their: NDArray) -> Records:
-        """These and others, each at the numbers of its machines."""
+        """These records and others, in the order of their machines' numbers."""
         order = np.argsort(np.concatenate([numbers, their]))
         columns = {}
         for name, column in self.columns.items():
@@ -177,9 +179,9 @@ class Records:
         return self.columns[name].sum().item() if self.known(name).all() else None
 
     def relative_gaps(self) -> NDArray[np.float64]:
-        """What each machine's objective is above its dual, rounding included, as a share of it.
+        """The duality gap of each machine with its rounding, divided by its objective.
 
-        NaN where one of them is not known; 0 where both are, to rounding, beside the costs.
+        NaN where the gap is not known; 0 where it is negligible.
         """
         objective, rounding = self.objectives, self["proof_rounding"]
         gap = np.maximum(objective - self["dual_objective"], 0.0)
@@ -196,9 +198,7 @@ class Records:
 
     @property
     def negligible(self) -> NDArray[np.bool_]:
-        """Machines whose objective and gap are zero, to rounding, beside the costs, and whose
-        optimum may be.
-        """
+        """Machines whose objective and gap are zero to within rounding, as their optimum may be."""
         objective, rounding = self.objectives, self["proof_rounding"]
         nothing = np.maximum(objective - self["dual_objective"], np.abs(objective)) <= rounding
         nothing &= self["dual_objective"] <= 0.0

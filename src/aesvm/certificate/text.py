@@ -1,6 +1,6 @@
-"""A certificate in words: a verdict, what was computed, and in a line what was not.
+"""A certificate in words: a verdict, the numbers that were computed, and a line on those missing.
 
-Numbers that are called bounds are rounded up.
+Bounds are rounded up.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from aesvm.kernels import DEFINITE, NOT_DEFINITE
 if TYPE_CHECKING:
     from aesvm.certificate.certificate import Certificate
 
-#: Above this relative gap, or share of predictions that the last round changed, a certificate says
-#: that the model may be far from the exact SVM.
+#: The model may be far from the exact SVM above this relative gap, or where the last round changed
+#: more than this share of the predictions.
 POOR_GAP, POOR_CHANGE = 0.1, 0.01
 
-#: Up to this relative gap, which the exact solver aims at, a model is called exact.
+#: A model of all rows is called exact up to this relative gap, which the exact solver aims at.
 EXACT_GAP = 1e-3
 
-#: The verdict tells of the worst pair of classes from as many times the relative gap of all on.
+#: The verdict names the worst pair of classes where its relative gap is as many times that of all.
 _MUCH_WORSE = 10.0
 
-#: Above this multiple of the exact SVM's objective the verdict is no percentage any more.
+#: Above this multiple of the exact SVM's objective the verdict says "times", not a percentage.
 _MOST_TIMES = 10.0
 
-#: An estimated bound on how far the objective is above the exact SVM's, as a share of that one,
-#: tells nothing above this: the fewer the vectors, the more such bounds exceed what is true.
+#: The largest estimated bound that is shown, as a share of the exact SVM's objective. With few
+#: vectors such bounds far exceed the truth.
 _TELLING = 1.0
 
-#: Numbers are rounded up but for this share, by which those that are meant to be short are longer.
+#: A number is lowered by this before it is rounded up: 0.1, which in binary is slightly more than
+#: 0.1, is shown as 0.1 and not as 0.11.
 _HAIR = 1 - Decimal("1e-12")
 
-#: What a certificate shows of its numbers, in this order, by their names.
+#: The numbers that are shown, in this order, with their labels.
 _LABELS = {
     "objective": "objective on all rows",
     "dual_objective": "dual objective",
@@ -55,7 +56,7 @@ _LABELS = {
     "paper_bound": "the paper's bound (Corollary 3)",
 }
 
-#: Not shown where no row is represented by others.
+#: Shown only where rows are represented by others.
 _OF_REPRESENTATIVES = {
     "hull_tol",
     "max_residual",
@@ -65,7 +66,7 @@ _OF_REPRESENTATIVES = {
     "theorem_2_bound",
 }
 
-#: Colours of the stripe beside a certificate that is good, poor, or says nothing of the distance.
+#: Colours of the stripe beside a certificate: good, poor, distance unknown.
 _GOOD, _POOR, _UNKNOWN = "#2e9e5b", "#d9822b", "#8a8f98"
 
 
@@ -73,13 +74,13 @@ class Text(NamedTuple):
     """The parts of a certificate's text."""
 
     verdict: str
-    remarks: list[str]  #: how the model came about, and why it may be far from the exact SVM
-    numbers: list[tuple[str, str]]  #: those that were computed, and what they are
+    remarks: list[str]  #: how the model was trained, and why it may be far from the exact SVM
+    numbers: list[tuple[str, str]]  #: labels and values
     notes: list[str]  #: what was not computed, or not proven
 
 
 def text_of(certificate: Certificate) -> Text:
-    """All that is said of a certificate."""
+    """The text of a certificate."""
     remarks = [_how(certificate)]
     if certificate.kernel != DEFINITE:
         remarks.append(f"kernel {certificate.kernel}")
@@ -104,7 +105,7 @@ def plain(text: Text) -> str:
 
 
 def as_html(certificate: Certificate) -> str:
-    """The text for a notebook; colours of text and background are the notebook's own."""
+    """The text for a notebook, in the notebook's colours."""
     text = text_of(certificate)
     poor = bool(caveat_of(certificate))
     known = certificate.gap is not None or certificate.estimated_gap is not None
@@ -126,7 +127,7 @@ def as_html(certificate: Certificate) -> str:
 
 
 def verdict_of(certificate: Certificate) -> str:
-    """How close the model is to the exact SVM, in a line."""
+    """How close the model is to the exact SVM, in one line."""
     if certificate.kernel == NOT_DEFINITE:
         return "the kernel is not positive semidefinite: no theorem says how close the model is"
     if isinf(certificate.max_residual):
@@ -146,7 +147,7 @@ def verdict_of(certificate: Certificate) -> str:
 
 
 def caveat_of(certificate: Certificate) -> str:
-    """What says that the model may be far from the exact SVM; empty where nothing does."""
+    """Why the model may be far from the exact SVM; empty where nothing says so."""
     if certificate.kernel == NOT_DEFINITE:
         return ""
     if isinf(certificate.max_residual):
@@ -206,7 +207,7 @@ def at_most(value: float, digits: int = 2) -> str:
     """
     if isinf(value):
         return "inf"
-    exact = Decimal(value)  # which numbers below the smallest normal one are no exception to
+    exact = Decimal(value)  # also of numbers below the smallest normal one
     unit = exact.adjusted() - digits + 1
     shown = (exact * _HAIR).scaleb(-unit).to_integral_value(ROUND_CEILING).scaleb(unit)
     if -4 <= unit <= 3:
@@ -215,7 +216,7 @@ def at_most(value: float, digits: int = 2) -> str:
 
 
 def _of_gap(certificate: Certificate) -> str:
-    """A verdict where the gap is known."""
+    """The verdict where the gap is known."""
     gap, objective = certificate.gap, certificate.objective
     relative, worst = certificate.relative_gap, certificate.worst_pair_gap
     assert gap is not None
@@ -250,10 +251,9 @@ def _of_worst(gap: float, objective: float, is_exact: bool) -> str:
 
 
 def _share_above(relative_gap: float, objective: float | None) -> float:
-    """How far an objective can be above the exact SVM's, as a share of that one's magnitude.
+    """How far an objective can be above the exact SVM's, as a share of the latter's magnitude.
 
-    That is at least the objective less the gap; infinite where this may be zero or less, and the
-    objective is not.
+    The exact SVM's is at least the objective less the gap. Infinite where that may be zero or less.
     """
     if objective is not None and objective < 0.0:
         return relative_gap
@@ -267,7 +267,7 @@ def _times_or_percent(share: float) -> str:
 
 
 def _far(subject: str, relative_gap: float, objective: float | None, gap: float) -> str:
-    """How far an objective is above the exact SVM's; in its own unit where that may be zero."""
+    """How far an objective is above the exact SVM's; not as a share where that may be zero."""
     share = _share_above(relative_gap, objective)
     if isinf(share):
         return f"{subject} {at_most(gap)} above the exact SVM's, which may be zero"
@@ -275,7 +275,7 @@ def _far(subject: str, relative_gap: float, objective: float | None, gap: float)
 
 
 def _far_pair(relative_gap: float, objective: float | None) -> str:
-    """The same of the worst pair of classes, whose own objective is not known here."""
+    """The same for the worst pair of classes, whose objective is not known here."""
     share = _share_above(relative_gap, objective)
     if isinf(share):
         return "the exact SVM's objective of a pair of classes may be zero, and this one's is not"
@@ -287,7 +287,7 @@ def _changed(share: float) -> str:
 
 
 def _how(certificate: Certificate) -> str:
-    """How the model came about."""
+    """How the model was trained."""
     n_rows = f"{certificate.n_rows:,} {'distinct ' if certificate.distinct else ''}rows"
     if certificate.exact:
         every = certificate.n_solved == certificate.n_rows
@@ -310,26 +310,26 @@ def _labels(certificate: Certificate) -> dict[str, str]:
 
 
 def _is_shown(certificate: Certificate, name: str) -> bool:
-    """Whether there is a number, and it says something."""
+    """Whether a number is known and tells something."""
     if getattr(certificate, name) is None:
         return False
     if name in _OF_REPRESENTATIVES and not certificate.max_residual:
         return False
     if name in ("estimated_gap", "estimated_gap_error"):
-        return certificate.gap is None  # which is computed, and no estimate of a sample
+        return certificate.gap is None  # else the computed gap is shown
     if name == "relative_gap" and certificate.negligible:
-        return False  # a quotient of what rounding left
+        return False  # a quotient of rounding errors
     if name == "worst_pair_gap":
         return certificate.worst_pair_gap != certificate.relative_gap
     if name in ("theorem_2_bound", "paper_bound") and certificate.reduced_objective is None:
-        return False  # they bound what is not there to compare with
-    if name == "theorem_2_bound":  # which says nothing of an objective that is known
+        return False  # the objective that they are added to is not known
+    if name == "theorem_2_bound":  # of no use where the objective itself is known
         return certificate.objective is None and not certificate.theorem_2_bound_is_vacuous
     return name != "paper_bound" or not certificate.paper_bound_is_vacuous
 
 
 def _not_computed(certificate: Certificate) -> str:
-    """What is missing, and why, in a line."""
+    """What is missing and why, in one line."""
     by_reason: dict[str, list[str]] = {}
     for name in ("objective", "gap"):
         if name in certificate.missing:

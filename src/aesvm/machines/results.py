@@ -15,7 +15,7 @@ from aesvm.machines.problem import Machine, different
 
 
 class Trained(NamedTuple):
-    """A trained machine, and what is kept of it for a certificate."""
+    """A trained machine and its record."""
 
     machine: Machine
     n_iter: int
@@ -32,7 +32,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def of(cls, each: Iterable[tuple[NDArray, Array]]) -> Terms:
-        """Those of machines that are given one by one.
+        """The terms of machines that are given one by one.
 
         Examples
         --------
@@ -72,23 +72,23 @@ class Terms(NamedTuple):
 
 
 class TrainedMachines(NamedTuple):
-    """All machines of a fit, a column for each of their numbers."""
+    """All machines of a fit: a column for each number."""
 
     n_iter: NDArray[np.int64]
     dual_objective: Array  #: over the rows solved for; zero where there was nothing to learn
     kkt_violation: Array
     converged: NDArray[np.bool_]
-    decisions: Terms  #: what decides, without
+    decisions: Terms  #: the decision functions, without their intercepts
     intercept: Array
     multipliers: Terms  #: coefficients lifted to all rows
     records: Records
     solved: NDArray[np.intp]  #: the rows that were solved for
-    only: Machine | None = None  #: where there is one
-    history: Sequence[Step] = ()  #: of all machines together, where it was taken down
+    only: Machine | None = None  #: the machine, where there is one
+    history: Sequence[Step] = ()  #: of all machines together
 
     @classmethod
     def of(cls, trained: Sequence[Trained], formulation: Formulation) -> TrainedMachines:
-        """Those that were trained one by one."""
+        """Machines that were trained one by one."""
         solutions = [one.machine.solution for one in trained]
         expansions = [one.machine.expansion(formulation) for one in trained]
         nothing = np.empty(0, dtype=np.int32), np.empty(0)
