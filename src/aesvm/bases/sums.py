@@ -216,11 +216,8 @@ def _tile(
     ramps = ramps_of(formulation, targets, bounds)
     heights, rises = ramps.heights(scores, question.offsets), ramps.changes(changes, question.shift)
     n_points = len(question.points)
-    rounded, exact, by_offset = (
-        np.empty(n_points),
-        np.empty(n_points),
-        np.empty((n_points, n_offsets)),
-    )
+    rounded, exact = np.empty((2, n_points))
+    by_offset = np.empty((n_points, n_offsets))
     coefs = np.empty((n_points, n), dtype=block.dtype)
     for number, point in enumerate(question.points):
         here = heights + point.step * rises
