@@ -100,8 +100,8 @@ def train_in_span(
     with work.shared.timed("solve"):
         found = training.train(plan)
     trained = TrainedMachines.of(found, work.formulation)
-    work.shared.spent["kernel_values"] = nan  # not counted here
-    work.shared.spent["rows_solved"] += len(trained.solved)
+    work.shared.count("kernel_values", None)
+    work.shared.count("rows_solved", len(trained.solved))
     history = training.trainer.history.steps()
     return every_row(work, prepared), trained._replace(history=history)
 

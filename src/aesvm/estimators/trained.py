@@ -305,8 +305,6 @@ def fit_in_memory(
         columns_of(trained.history),
         str(chosen),
     )
-    for before in ("n_seen_", "compression_", "_tie_order_", "target_name_"):  # of another fit
-        vars(estimator).pop(before, None)
     fitted = learning.fitted(data, learner, trained, spec)
     set_trained(estimator, fitted, trained_on, represented, data.shape, progress.ending.message())
 

@@ -102,7 +102,7 @@ def facts_of(work: Work, prepared: PreparedRows) -> Facts:
     return Facts(
         n_rows=len(rows),
         n_machines=work.data.n_machines,
-        squared_rows=work.data.effort(rows),
+        squared_rows=work.data.squared_sizes(rows),
         n_features=X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1],
         definite=work.kernel.spec.is_definite,
         pilot_rows=pilots.PILOT_ROWS,
@@ -150,7 +150,7 @@ def _reduced(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
                 _key_of_subsets(kernel, values, settings),
                 lambda: cut(values, prepared.groups, settings, run, task),
             )
-        shared.spent["kernel_values"] += sum(len(rows) ** 2 / 2 for rows in subsets)
+        shared.count("kernel_values", sum(len(rows) ** 2 / 2 for rows in subsets))
         with shared.timed("sets"):
             return represent(
                 kernel,
@@ -191,7 +191,7 @@ def _trained(
         small = small_pairs.SmallPairs(classes, kernel, work.formulation, cache)
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)
-    total = data.effort(rows)
+    total = data.squared_sizes(rows)
     spent = plan.phases.reduce if isinstance(plan, Rounds) and reduced else 0.0
     found = first.derived.found if reduced else None
 
@@ -218,7 +218,7 @@ def _trained(
         trained = train_machines(problems, sizes, kernel, train, trainer, small)
     # small pairs do not count theirs
     shared.count("kernel_values", sum(trainer.n_values) if small is None else None)
-    shared.spent["rows_solved"] += len(trained.solved)
+    shared.count("rows_solved", len(trained.solved))
     return first, trained._replace(history=trainer.history.steps())
 
 

@@ -119,7 +119,7 @@ class Rows:
                 selection.costs_of(given),
             )
 
-    def effort(self, rows: NDArray[np.intp]) -> float:
+    def squared_sizes(self, rows: NDArray[np.intp]) -> float:
         """The squared numbers of rows of all machines, of some rows."""
         return self.selections.squared_sizes(self.given[rows])
 

@@ -58,7 +58,7 @@ class SharedWork:
 
     def __init__(self, in_search: bool = False) -> None:
         self.in_search = in_search
-        self.spent: dict[str, Any] = defaultdict(float)
+        self.spent: dict[str, float | None] = defaultdict(float)
         self.forget()
 
     def forget(self) -> None:
