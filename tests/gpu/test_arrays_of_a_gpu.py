@@ -10,14 +10,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, RepresentativeSet
-from aesvm.estimators import prediction
 from aesvm.gpu import arrays
+from aesvm.machines import processor
 from aesvm.model_selection import (
     AEGridSearchCV,
     AEHalvingGridSearchCV,
     AERandomizedSearchCV,
     svm_grid,
 )
+from tests.gpu.stand_in import NumpyDevice
 
 
 class OnGPU:
@@ -51,11 +52,11 @@ class OnGPU:
 def rows_on_a_gpu(stand_in, monkeypatch):
     """Rows and classes on the device, whose predictions are there, too."""
 
-    def like_input(result, X, device):
+    def like_input(device, result, X):
         return OnGPU(result) if arrays.is_on_gpu(X) else result
 
-    monkeypatch.setattr(arrays, "_remember", lambda *given: None)  # NumPy would compute with them
-    monkeypatch.setattr(prediction, "like_input", like_input)
+    monkeypatch.setattr(NumpyDevice, "has", lambda *given: False)  # NumPy would compute with them
+    monkeypatch.setattr(processor, "like_input", like_input)
     X, y = make_moons(200, noise=0.3, random_state=0)
     return X, y
 

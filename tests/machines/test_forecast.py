@@ -8,10 +8,11 @@ from sklearn.datasets import make_moons
 
 from aesvm import AESVC
 from aesvm.formulations.hinge import Hinge
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.machines import forecast, rounds
 from aesvm.machines.forecast import Forecast
 from aesvm.machines.rows import ClassRows
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.sets import derive
 
 X, Y = make_moons(3000, noise=0.3, random_state=0)

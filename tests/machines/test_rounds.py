@@ -22,20 +22,21 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC, Certificate
 from aesvm.formulations.hinge import Hinge
-from aesvm.kernels import KernelMatrix, KernelSpec, TrainingKernel
+from aesvm.kernels import KernelMatrix, KernelSpec
 from aesvm.machines import forecast
 from aesvm.machines import rounds as rounds_module
 from aesvm.machines.fit import represent_anew
 from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.one_vs_one import pairs_of_classes
 from aesvm.machines.problem import Problem
+from aesvm.machines.represent import represent
 from aesvm.machines.rounds import Cut, State, looked_at
 from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
 from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import ReductionSettings
-from aesvm.sets.represent import represent
 from tests import oracles
 
 RUN = Threads(1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
 
-from aesvm.bases.arrays import is_host, times
+from aesvm.bases.arrays import times
 from aesvm.bases.values import Array
 from aesvm.gpu import linear_algebra
 from aesvm.runtime.cached import cached_property
@@ -43,12 +44,19 @@ class FactorThere:
 Factor = Array | FactorThere
 
 
+@singledispatch
 def factor_of_lower(lower: Any) -> Any:
     """A lower Cholesky factor that is known."""
-    return lower if is_host(lower) else FactorThere(lower)
+    return FactorThere(lower)
 
 
-def cholesky(matrix: Array, run: Callable = map) -> Array:
+@factor_of_lower.register(np.ndarray)
+def _(lower: Array) -> Array:
+    return lower
+
+
+@singledispatch
+def cholesky(matrix: Any, run: Callable = map) -> Any:
     """The lower Cholesky factor; numpy's LinAlgError where there is none.
 
     Examples
@@ -59,6 +67,11 @@ def cholesky(matrix: Array, run: Callable = map) -> Array:
     array([[2., 0.],
            [1., 2.]])
     """
+    return FactorThere(linear_algebra.cholesky(matrix))
+
+
+@cholesky.register(np.ndarray)
+def _(matrix: Array, run: Callable = map) -> Array:
     n = len(matrix)
     factor = np.tril(matrix)
     for first in range(0, n, _COLUMNS):
@@ -109,9 +122,7 @@ def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> A
     for _ in range(_TRIES):
         diagonal += jitter
         with suppress(np.linalg.LinAlgError):
-            if is_host(matrix):
-                return cholesky(matrix, run)
-            return factor_of_lower(linear_algebra.cholesky(matrix))
+            return cholesky(matrix, run)
         jitter = 10.0 * jitter
     raise ValueError(
         "kernel values of the vectors are not those of a positive semidefinite kernel: scale the "
@@ -173,7 +184,8 @@ def half_solved(factor: Factor, values: Array) -> Array:
     )
 
 
-def product(matrix: Array, vector: Array, run: Callable = map) -> Array:
+@singledispatch
+def product(matrix: Any, vector: Any, run: Callable = map) -> Any:
     """A symmetric matrix times a vector.
 
     Examples
@@ -183,7 +195,10 @@ def product(matrix: Array, vector: Array, run: Callable = map) -> Array:
     >>> product(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([1.0, 1.0]))
     array([6., 7.])
     """
-    if not is_host(matrix):
-        return times(matrix, vector)
+    return times(matrix, vector)
+
+
+@product.register(np.ndarray)
+def _(matrix: Array, vector: Array, run: Callable = map) -> Array:
     pieces = run(lambda top: matrix[top : top + _ROWS] @ vector, range(0, len(matrix), _ROWS))
     return np.concatenate([np.empty(0), *pieces])

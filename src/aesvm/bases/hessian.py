@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.arrays import is_host, sum_rows, zeros
+from aesvm.bases.arrays import sum_rows
 from aesvm.bases.factor import Factor, cholesky_with_jitter, solve
 from aesvm.bases.values import Array, gram
+from aesvm.kernels.arrays import HOST, Arrays
 
 #: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
 _JITTER = 16
@@ -34,30 +36,38 @@ class Curvature(NamedTuple):
     corner: Array  #: (n_offsets,): of offsets
 
     @classmethod
-    def of_nothing(cls, n_vectors: int, n_offsets: int, device: Any = None) -> Curvature:
+    def of_nothing(cls, n_vectors: int, n_offsets: int, arrays: Arrays = HOST) -> Curvature:
         shapes = (n_vectors, n_vectors), (n_offsets, n_vectors), (n_offsets,)
-        return cls(*(zeros(shape, device) for shape in shapes))
+        return cls(*(arrays.zeros(shape) for shape in shapes))
 
     @classmethod
     def of_rows(
         cls, lines: NDArray, curvatures: Array, crossed: Array, run: Callable = map
     ) -> Curvature:
         """Of some rows: their kernel values with the basis, and what ``Implied`` has of them."""
-        if not is_host(lines):
-            across = np.stack([sum_rows(lines, None, own) for own in crossed])
-            return cls(gram(lines, curvatures), across, np.abs(crossed).sum(axis=1))
-
-        def some(first: int) -> Array:
-            here = slice(first, first + _ROWS)
-            return crossed[:, here] @ lines[here].astype(np.float64)
-
-        across = np.zeros((len(crossed), lines.shape[1]))
-        for part in run(some, range(0, len(lines), _ROWS)):
-            across += part
+        across = _across(lines, crossed, run)
         return cls(gram(lines, curvatures, run), across, np.abs(crossed).sum(axis=1))
 
     def plus(self, other: Curvature) -> Curvature:
         return Curvature(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+@singledispatch
+def _across(lines: Any, crossed: Any, run: Callable) -> Any:
+    """``crossed @ lines`` in double precision, on a device."""
+    return np.stack([sum_rows(lines, None, own) for own in crossed])
+
+
+@_across.register(np.ndarray)
+def _(lines: NDArray, crossed: Array, run: Callable) -> Array:
+    def some(first: int) -> Array:
+        here = slice(first, first + _ROWS)
+        return crossed[:, here] @ lines[here].astype(np.float64)
+
+    across = np.zeros((len(crossed), lines.shape[1]))
+    for part in run(some, range(0, len(lines), _ROWS)):
+        across += part
+    return across
 
 
 def factor_of(within: Array, curvature: Curvature, steepest: float, run: Callable = map) -> Any:

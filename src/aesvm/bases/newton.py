@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.arrays import put, to_host, zeros
+from aesvm.bases.arrays import to_host
 from aesvm.bases.factor import Factor, kernel_factor, product, solve
 from aesvm.bases.hessian import Curvature, History, factor_of, two_loops
 from aesvm.bases.smoothing import Implied, best_step, implied, ramps_of
@@ -53,7 +53,7 @@ _HALF_WAY = 15
 #: What an operation of a Gram matrix or a factor, in double precision, takes in those of a step: of
 #: the host, and of a device. There steps wait for memory, and factors do not (an H200 reads 1.2e12
 #: values in the time of 5e13 operations, each value being multiplied twice).
-_DOUBLE = {False: 2.0, True: 0.1}
+_DOUBLE = 2.0, 0.1
 
 #: Values of the Hessian's sample that a device copies at a time.
 _COPIED_THERE = 1 << 28
@@ -138,25 +138,25 @@ class _Solver:
         run: Callable,
     ) -> None:
         self.values = values
-        self.device = values.kernel.device
+        self.arrays = values.kernel.arrays
         self.within = within
         self.targets = targets
         self.bounds = bounds
         self.formulation = formulation
         self.run = run
         self.ramps = ramps_of(formulation, targets, bounds)
-        self.slopes = put(np.array(formulation.slopes(bounds)), self.device)
+        self.slopes = self.arrays.put(np.array(formulation.slopes(bounds)))
         self.n_steps = 0
         self.factor: Factor | None = None
         self.inside: Factor | None = None
 
     def begin(self, start: Point) -> None:
         self.coefs = start.coefs.copy()
-        self.offsets = put(np.array(start.offsets), self.device)
+        self.offsets = self.arrays.put(np.array(start.offsets))
         self.scores = self.values.products(self.coefs)
         self.pulled = product(self.within, self.coefs, self.run)
-        self.multipliers = zeros(len(self.scores), self.device)
-        self.sums = zeros(len(self.coefs), self.device)
+        self.multipliers = self.arrays.zeros(len(self.scores))
+        self.sums = self.arrays.zeros(len(self.coefs))
 
     def solved(self, converged: bool) -> Solved:
         return Solved(
@@ -233,7 +233,7 @@ class _Solver:
 
     @property
     def _double(self) -> float:
-        return _DOUBLE[self.device is not None]
+        return self.arrays.either(*_DOUBLE)
 
     def _look(self) -> Implied:
         """The losses at the present point, and the multipliers they imply."""
@@ -287,11 +287,11 @@ class _Solver:
             scale = len(at) / most
             at = np.sort(np.random.default_rng(0).choice(at, most, replace=False))
         n, n_offsets = len(self.coefs), len(self.offsets)
-        step = max(n, 1024) if self.device is None else max(1, _COPIED_THERE // max(1, n))
+        step = self.arrays.either(max(n, 1024), max(1, _COPIED_THERE // max(1, n)))
         curvature: Curvature | None = None
         for first in range(0, len(at), step):
             here = at[first : first + step]
-            own = put(here, self.device)
+            own = self.arrays.put(here)
             more = Curvature.of_rows(
                 self.values.lines(here),
                 scale * seen.curvatures[own],
@@ -300,5 +300,5 @@ class _Solver:
             )
             curvature = more if curvature is None else curvature.plus(more)
         if curvature is None:
-            curvature = Curvature.of_nothing(n, n_offsets, self.device)
+            curvature = Curvature.of_nothing(n, n_offsets, self.arrays)
         return factor_of(self.within, curvature, float(self.bounds.sum()) / self.width, self.run)

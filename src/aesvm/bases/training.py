@@ -29,11 +29,12 @@ from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
 from aesvm.bases.values import TILE, Array
 from aesvm.certificate.accounts import Account
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer, constant_machine
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.memory import machine_memory
 from aesvm.runtime.progress import OutOfTimeError, Progress, Watched
 from aesvm.runtime.warn import warn
@@ -203,8 +204,7 @@ class _Training:
         self.limits = limits
         self.trainer = trainer
         double = kernel.in_double()
-        # a device is asked from one thread
-        self.threads: Callable = trainer.run if double.device is None else map
+        self.threads: Callable = double.arrays.threads(trainer.run)
         self.around = Surroundings(
             kernel,
             double,
@@ -225,8 +225,8 @@ class _Training:
                     f"{self.most} takes some {needed / 1e6:.3g} MB beside the rows: raise "
                     "memory_budget, or lower max_vectors."
                 )
-        if double.device is not None:
-            room = _DEVICE_SHARE * double.device.free_bytes()
+        if (free := double.arrays.free_bytes()) is not None:
+            room = _DEVICE_SHARE * free
             held = room if limits.most_bytes is None else min(room, held)
         ranks = np.random.default_rng(0).permutation(kernel.X.shape[0])
         self.machines = [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.arrays import is_host, put, sum_rows, times, to_host, zeros
+from aesvm.bases.arrays import sum_rows, times, to_host
 from aesvm.kernels import Columns, KernelMatrix
 
 Array = NDArray[np.float64]
@@ -67,7 +68,7 @@ class BasisValues:
         self.n_rows = len(rows)
         self.n_kept = len(rows)  # the first rows, whose values may be held
         self.most_bytes = most_bytes
-        self.run = run if kernel.device is None else map
+        self.run = kernel.arrays.threads(run)
         self.basis = np.empty(0, dtype=np.intp)
         self.batches: list[Columns] = []  # vectors that were added together
         self.held: dict[tuple[int, int], Any] = {}  # by number of group and of tile
@@ -102,7 +103,7 @@ class BasisValues:
 
     def products(self, coefs: Array) -> Array:
         """``sum_j k(x_i, b_j) c_j`` of every row in use."""
-        out = zeros(self.n_rows, self.kernel.device)
+        out = self.kernel.arrays.zeros(self.n_rows)
 
         def tile(number: int) -> None:
             here = self._rows_of(number)
@@ -114,8 +115,10 @@ class BasisValues:
 
     def sums(self, weights: Array) -> Array:
         """``sum_i w_i k(x_i, b_j)`` of every vector of the basis, over the rows in use."""
-        if not is_host(weights):
-            return self._sums_there(weights)
+        return self.kernel.arrays.either(self._sums_here, self._sums_there)(weights)
+
+    def _sums_here(self, weights: Array) -> Array:
+        """The sums of the host's arrays, on threads."""
         wide = weights.astype(self.kernel.dtype)
 
         def tile(number: int) -> list[NDArray] | None:
@@ -138,12 +141,12 @@ class BasisValues:
         return total
 
     def _sums_there(self, weights: Any) -> Any:
-        """The same on a device, in double precision: only rows with a weight are read."""
+        """Those of a device's, in double precision: only rows with a weight are read."""
         at = np.flatnonzero(weights)
         used = weights[at]
         starts = np.arange(self._n_tiles + 1) * self._tile
-        edges = to_host(np.searchsorted(at, put(starts, self.kernel.device)))
-        total = zeros(len(self.basis), self.kernel.device)
+        edges = to_host(np.searchsorted(at, self.kernel.arrays.put(starts)))
+        total = self.kernel.arrays.zeros(len(self.basis))
         for number in range(self._n_tiles):
             first, last = (int(edge) for edge in edges[number : number + 2])
             here = self._rows_of(number)
@@ -161,8 +164,7 @@ class BasisValues:
 
     def lines(self, at: NDArray[np.intp]) -> Any:
         """The values of some rows in use, ascending; these are given by an array of the host."""
-        xp = np if self.kernel.device is None else self.kernel.device.xp
-        out = xp.empty((len(at), len(self.basis)), dtype=self.kernel.dtype)
+        out = self.kernel.arrays.empty((len(at), len(self.basis)), self.kernel.dtype)
         numbers = at // self._tile
         edges = np.searchsorted(numbers, np.arange(self._n_tiles + 1))
 
@@ -183,7 +185,7 @@ class BasisValues:
 
     @property
     def _tile(self) -> int:
-        return TILE if self.kernel.device is None else _TILE_THERE
+        return self.kernel.arrays.either(TILE, _TILE_THERE)
 
     @property
     def _n_tiles(self) -> int:
@@ -222,14 +224,15 @@ class BasisValues:
     def _lines(self, group: int, number: int, at: NDArray[np.intp]) -> Any:
         """Some rows of a tile against a group of vectors."""
         if (group, number) in self.held:
-            return self.held[group, number][put(at, self.kernel.device)]
+            return self.held[group, number][self.kernel.arrays.put(at)]
         columns = self.batches[group]
         rows = self.rows[number * self._tile + at]
         self.n_values += len(rows) * len(columns)
         return columns.values_there(columns.lines(rows), len(rows))
 
 
-def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
+@singledispatch
+def gram(lines: Any, weights: Any, run: Callable = map) -> Any:
     """``sum_i w_i k_i k_i^T`` of lines k_i, for weights that are not negative.
 
     Examples
@@ -240,8 +243,19 @@ def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     array([[1., 2.],
            [2., 7.]])
     """
-    if not is_host(lines):
-        return _gram_there(lines, weights)
+    n_lines, n = lines.shape
+    roots = np.sqrt(weights)
+    out = np.zeros_like(roots, shape=(n, n))
+    step = max(1, _COPIED_THERE // max(1, n))
+    for first in range(0, n_lines, step):
+        here = slice(first, first + step)
+        scaled = lines[here] * roots[here, None]
+        out += scaled.T @ scaled
+    return out
+
+
+@gram.register(np.ndarray)
+def _(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     n_lines, n = lines.shape
     scaled, roots = np.empty(lines.shape), np.sqrt(weights)
     out = np.empty((n, n))
@@ -259,17 +273,4 @@ def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     list(run(scale, range(0, n_lines, _PANEL)))
     corners = range(0, n, _PANEL)
     list(run(tile, [(one, other) for one in corners for other in corners if one <= other]))
-    return out
-
-
-def _gram_there(lines: Any, weights: Any) -> Any:
-    """The same on a device."""
-    n_lines, n = lines.shape
-    roots = np.sqrt(weights)
-    out = np.zeros_like(roots, shape=(n, n))
-    step = max(1, _COPIED_THERE // max(1, n))
-    for first in range(0, n_lines, step):
-        here = slice(first, first + step)
-        scaled = lines[here] * roots[here, None]
-        out += scaled.T @ scaled
     return out

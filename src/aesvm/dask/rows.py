@@ -22,11 +22,11 @@ from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.chunks import ChunkOf, with_or_without_classes
 from aesvm.estimators.validation import rows_in_place
-from aesvm.gpu.arrays import computing_on, threads_on
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance
 from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
+from aesvm.machines.processor import processor
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
 from aesvm.out_of_core.elsewhere import GatheredRows
@@ -276,7 +276,8 @@ class ClusterRows:
 
 @contextmanager
 def _working(spec: KernelSpec) -> Iterator[Threads]:
-    with one_blas_thread(), computing_on(spec.device), threads_on(spec.device, None) as run:
+    here = processor(spec.device)
+    with one_blas_thread(), here.computing(), here.threads(None) as run:
         yield run
 
 

@@ -15,9 +15,9 @@ from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.stream_prediction import predict_stream
 from aesvm.estimators.twins import to_sklearn
 from aesvm.estimators.validation import from_gpu, validated_rows
-from aesvm.gpu.arrays import like_input
 from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel
+from aesvm.machines.processor import processor
 
 
 def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -192,7 +192,9 @@ def ask(estimator: Any, method: str, X: Any) -> Any:
             return getattr(rows.model, method)(X, estimator.n_jobs)
     model = model_of(estimator)
     rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
-    return like_input(getattr(model, method)(rows, estimator.n_jobs), X, model.spec.device)
+    there = processor(model.spec.device)
+    found = getattr(model, method)(there.new_rows(rows, X), estimator.n_jobs)
+    return there.like_input(found, X)
 
 
 def with_kernel_tags(estimator: Any, tags: Any) -> Any:

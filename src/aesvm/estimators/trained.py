@@ -35,13 +35,14 @@ from aesvm.estimators.parameters import (
 )
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
-from aesvm.gpu.devices import open_device
-from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
+from aesvm.kernels import KernelSpec, check_symmetric, resolve_gamma
 from aesvm.machines import fit
 from aesvm.machines.fitted import Fitted, warn_of_solver
+from aesvm.machines.processor import processor
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import Trainer
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
@@ -211,8 +212,7 @@ def set_trained(
     ``cut_short``: what a callback has cut short, which is warned of.
     """
     set_fitted(estimator, fitted)
-    device = open_device(estimator.device)
-    estimator.device_ = "cpu" if device is None else device.name
+    estimator.device_ = processor(estimator.device).name
     estimator.representative_set_ = chosen
     estimator.shape_fit_ = shape
     certificate = trained_on.keep(estimator)
@@ -242,6 +242,7 @@ def fit_in_memory(
     ``shared``: what other fits to these very rows have kept for it, of estimators of this class.
     """
     shared = SharedWork() if shared is None else shared
+    given = X
     X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
     data = validated_rows(estimator, X, reset=True)
     y = learning.valid_targets(estimator, y, data)
@@ -261,7 +262,7 @@ def fit_in_memory(
         limits = BasisLimits.for_auto(float(estimator.gap_tol), bytes_of_values(estimator))
     with fitting(estimator, data, y, weighted=True) as (run, progress):
         kernel = shared.kernel(
-            (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner)
+            (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, given, shared)
         )
         every_row = settings._replace(hull_tol=0.0)
         plan = fit.Plan(every_row)  # max_vectors is for every row as it is
@@ -339,6 +340,7 @@ def certify_in_memory(
         )
     check_unchanged(estimator, known.parameters)
     check_as_trained(estimator)
+    given = X
     X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
     data = validated_rows(estimator, X, reset=False)
     y = learning.valid_targets(estimator, y, data)
@@ -350,7 +352,7 @@ def certify_in_memory(
         model = model_of(estimator)
         accounts = fit.certify(
             learner.rows,
-            _kernel(estimator, model.spec, data, learner),
+            _kernel(estimator, model.spec, data, learner, given, SharedWork()),
             learner.formulation,
             known.accounts,
             list(model.expansions()),
@@ -362,5 +364,12 @@ def certify_in_memory(
     return known._replace(accounts=accounts).keep(estimator)
 
 
-def _kernel(estimator: Any, spec: KernelSpec, X: Any, learner: Learner) -> TrainingKernel:
-    return TrainingKernel(spec, X, estimator.tol, learner.joint_targets)
+def _kernel(
+    estimator: Any, spec: KernelSpec, X: Any, learner: Learner, given: Any, shared: SharedWork
+) -> TrainingKernel:
+    """The kernel matrix of a fit; ``given``: its rows, as they were given."""
+    rows = shared.of_rows(
+        ("rows", spec.device),
+        lambda: processor(spec.device).rows(X, given, partial(say, estimator)),
+    )
+    return TrainingKernel(spec, X, estimator.tol, learner.joint_targets, rows)

@@ -18,8 +18,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
-from aesvm.gpu.arrays import to_host
+from aesvm.gpu.arrays import is_on_gpu
 from aesvm.kernels import KERNELS
+from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import reader_of
 
 #: Of an estimator with a kernel.
@@ -89,10 +90,19 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def from_gpu(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> tuple:
-    """Rows, targets and weights as arrays of the host; rows that are on a GPU stay there, too."""
+    """Rows, targets and weights as arrays of the host."""
     names = {"X": X, "y": y, "sample_weight": sample_weight}
+    return tuple(_from_gpu(estimator, values, name) for name, values in names.items())
+
+
+def _from_gpu(estimator: Any, values: Any, name: str) -> Any:
+    if not is_on_gpu(values):
+        return values
     device = getattr(estimator, "device", None)
-    return tuple(to_host(values, name, device) for name, values in names.items())
+    if device in (None, "cpu"):
+        other = "" if device is None else ', and device="cpu": use device="cuda", or'
+        raise ValueError(f"{name} is on a GPU{other or ':'} pass {name} as an array of NumPy's.")
+    return processor(device).to_host(values)
 
 
 def rows_of_chunk(estimator: Any, X: Any, *, first: bool) -> Any:

@@ -9,12 +9,12 @@ import numpy as np
 
 from aesvm.certificate.accounts import Account, Accounts
 from aesvm.formulations.protocol import Formulation, tol_of, total_loss
-from aesvm.kernels import TrainingKernel
 from aesvm.kernels.expansion import n_additions, rounding_of_sum
 from aesvm.machines.memory import Proof, prove
 from aesvm.machines.problem import Expansion, Machine, Problem
 from aesvm.machines.results import Terms
 from aesvm.machines.rounds import Look, State
+from aesvm.machines.training_kernel import TrainingKernel
 
 #: Kernel values are taken to be right to this share, where a squared norm came out negative.
 _ROUNDING = 1e-9

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from aesvm.certificate.accounts import Accounts
 from aesvm.formulations.protocol import Formulation, PairFormulation
-from aesvm.kernels import TrainingKernel
-from aesvm.kernels.joint import HullKernel
 from aesvm.machines import rounds, small_pairs
 from aesvm.machines.certifying import certified
 from aesvm.machines.forecast import Forecast, forecast
 from aesvm.machines.problem import Expansion
+from aesvm.machines.represent import Represented, distinct_of, represent
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.rounds import COARSER, Policy
 from aesvm.machines.rows import ClassRows, Rows
@@ -32,10 +31,10 @@ from aesvm.machines.training import (
     Trainer,
     train_in_memory,
 )
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
-from aesvm.sets.derive import ReductionSettings, Representatives, cut, derive, prepare
+from aesvm.sets.derive import ReductionSettings, Representatives, SetKernel, derive, prepare
 from aesvm.sets.distinct import row_hashes
-from aesvm.sets.represent import Represented, distinct_of, represent
 
 #: For progress, kernel values that training is expected to take after a first set, for each of rows
 #: times rows: with rounds, and without. And those that reducing a row takes, times ``subset_size``.
@@ -111,7 +110,7 @@ def _first_set(
             with shared.timed("partition"):
                 subsets = shared.of_rows(
                     _key_of_subsets(kernel, values, settings),
-                    lambda: cut(values, prepared.groups, settings, run, task),
+                    lambda: values.cut(prepared.groups, settings, run, task),
                 )
             shared.spent["kernel_values"] += sum(len(rows) ** 2 / 2 for rows in subsets)
         with shared.timed("sets"):
@@ -130,7 +129,7 @@ def _first_set(
 
 
 def _key_of_subsets(
-    kernel: TrainingKernel, values: HullKernel, settings: ReductionSettings
+    kernel: TrainingKernel, values: SetKernel, settings: ReductionSettings
 ) -> tuple:
     """What the subsets that rows are cut into depend on."""
     spec = kernel.spec

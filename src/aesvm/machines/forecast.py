@@ -32,11 +32,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Formulation
-from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds
 from aesvm.machines.problem import Problem
 from aesvm.machines.rows import Rows
-from aesvm.machines.solving import solve
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.sets.derive import GIVE_UP_SHARE
 
 #: Rows of the larger sample, and how well its SVM is solved.
@@ -159,6 +158,8 @@ def _sampled(
         rows = problem.rows[variables.rows]
         limit = 100 * len(rows)
         values = kernel.for_sums(rows, variables.bounds)
-        solution = solve(values, rows, variables, tol=_SAMPLE_TOL, max_iter=limit, run=run)
+        solution = kernel.minimize(
+            values, rows, variables, tol=_SAMPLE_TOL, max_iter=limit, run=run
+        )
         effort += len(problem.rows) * float(np.count_nonzero(solution.alpha))
     return Forecast(n_rows, effort / n_rows if n_rows else 0.0, n_rows)

@@ -24,7 +24,7 @@ from aesvm.formulations.protocol import (
     total_loss,
     worst_optimum,
 )
-from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.kernels import KernelMatrix
 from aesvm.kernels.expansion import n_additions, rounding_of_sum
 from aesvm.machines import rounds
 from aesvm.machines.problem import (
@@ -36,6 +36,7 @@ from aesvm.machines.problem import (
 )
 from aesvm.machines.rounds import COARSER, DEVIATIONS, WIDEST, Cut, Look, State
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import Representatives

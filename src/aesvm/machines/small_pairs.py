@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from aesvm.certificate.accounts import Accounts
 from aesvm.formulations.protocol import AT_BOUND, Array, PairFormulation
-from aesvm.kernels import TrainingKernel
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.rows_by_class import RowsByClass
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.solver.compiled_rounds import BothClassValues, ClassValues, compiled_round
 from aesvm.solver.small import COLUMNS, Accuracy, PairVariables, Round, TwoClasses, solve_small
 from aesvm.solver.small_rounds import Blocks, Lines, round_of_blocks, round_of_working_sets

@@ -23,9 +23,6 @@ from aesvm.formulations.protocol import (
     unbiased_offsets,
 )
 from aesvm.formulations.protocol import n_support as count_support
-from aesvm.gpu.devices import open_device
-from aesvm.gpu.streams import n_streams_for, on_streams
-from aesvm.kernels import TrainingKernel
 from aesvm.machines.certifying import accounts_of, proven
 from aesvm.machines.memory import Represent, RowsInMemory
 from aesvm.machines.problem import (
@@ -41,6 +38,7 @@ from aesvm.machines.rounds import Policy, State, refine
 from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.solving import solve_precisely
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.side_by_side import side_by_side
 from aesvm.runtime.threads import Threads
@@ -357,12 +355,11 @@ def train_in_memory(
             return _train_in_place(number, place, first, own, trainer)
 
         each = zip(numbers.tolist(), problems, strict=True)
-        device = None if trainer.alone else open_device(kernel.spec.device)
+        streams = None if trainer.alone else kernel.streams()
         n_even = min(len(numbers), total_effort / max(largest_effort, 1.0))
-        if device is not None:
-            n_streams = n_streams_for(device, kernel.X)
-            trainer.history.side_by_side = n_streams > 1
-            results = on_streams(device, n_streams, train, each, task)
+        if streams is not None:
+            trainer.history.side_by_side = streams.n > 1
+            results = streams.each(train, each, task)
         elif (threads := _side_by_side_on(trainer.run, n_even, kernel)) is not None:
             trainer.history.side_by_side = True
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array, Formulation, worst_optimum
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.machines.problem import (
     Coverage,
     RowSelection,
@@ -18,6 +18,7 @@ from aesvm.machines.problem import (
     total_of_costs,
 )
 from aesvm.machines.rounds import OverBudgetError
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.part import Strata
 from aesvm.out_of_core.weighted_rows import WeightedRows, stacked
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from aesvm.certificate.accounts import Accounts
 from aesvm.formulations.protocol import PairFormulation
-from aesvm.kernels import TrainingKernel
 from aesvm.machines import small_pairs
 from aesvm.machines.certifying import accounts_of
 from aesvm.machines.one_vs_one import ClassPairs
@@ -20,6 +19,7 @@ from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import State
 from aesvm.machines.small_pairs import ClassMembers, SmallPairs
 from aesvm.machines.training import Trainer, train_together
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.gathered import Gatherer, StartOf
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress

@@ -18,7 +18,7 @@ from aesvm.bases.training import BasisLimits
 from aesvm.certificate.accounts import Account, Accounts
 from aesvm.certificate.history import Step
 from aesvm.formulations.protocol import Array, Formulation
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.machines.certifying import accounts_of, proven
 from aesvm.machines.fitted import Fitted
 from aesvm.machines.memory import prove
@@ -35,6 +35,7 @@ from aesvm.machines.rounds import (
     warn_of_round_over_budget,
 )
 from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf, over_budget
 from aesvm.out_of_core.many_pairs import are_many, budget_for_all, round_exceeds_budget, train_pairs
