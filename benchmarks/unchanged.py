@@ -213,6 +213,24 @@ def on_cluster(name: str, rows: tuple[NDArray, NDArray], size: int, **parameters
         return outcome(estimator(client=client, **parameters).fit(*lazy), X)
 
 
+def of_tests(name: str) -> Any:
+    """A module of the tests of code for GPUs."""
+    with mock.patch.object(sys, "path", [str(Path(__file__).parents[1]), *sys.path]):
+        return import_module(f"tests.gpu.{name}")
+
+
+def numpy_device(stack: ExitStack, operations: Any) -> Any:
+    """A device whose arrays are NumPy's."""
+    from aesvm.gpu import devices, hull
+
+    try:
+        stand_in = of_tests("stand_in")
+    except ImportError:  # of code that has NumPy's in its own drivers
+        return devices.Device("cuda:0", np, operations)
+    stack.enter_context(mock.patch.object(hull, "_launch", stand_in.launch_on_the_host))
+    return stand_in.NumpyDevice(operations=operations)
+
+
 @contextmanager
 def numpy_for_cupy() -> Iterator[None]:
     """``device="cuda"`` computes with NumPy and plain operations, as in tests/gpu/conftest.py."""
@@ -220,7 +238,7 @@ def numpy_for_cupy() -> Iterator[None]:
         try:
             from aesvm.gpu import devices, plain, smo
 
-            device = devices.Device("cuda:0", np, plain)
+            device = numpy_device(stack, plain)
             stack.enter_context(mock.patch.object(smo, "_SHRINK_PRODUCTS", 0.0))
             stack.enter_context(mock.patch.object(devices, "cuda_device", return_value=device))
         except (ImportError, AttributeError) as error:
@@ -234,13 +252,12 @@ def emulated() -> Iterator[None]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         try:
-            with mock.patch.object(sys, "path", [str(Path(__file__).parents[1]), *sys.path]):
-                emulator = import_module("tests.gpu.emulator")
+            emulator = of_tests("emulator")
             if emulator.COMPILER is None:
                 raise UnavailableError("there is no C++ compiler to build device code with")
             from aesvm.gpu import cuda, devices, smo
 
-            device = devices.Device("cuda:0", np, cuda)
+            device = numpy_device(stack, cuda)
             for module, name, value in (
                 (cuda, "compiled", emulator.emulate(folder)),
                 (cuda, "WORKING_SET", 64),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 from sklearn.pipeline import make_pipeline
@@ -71,6 +72,14 @@ def test_scores_are_numbers(problem, machine):
     assert model.score(OnGPU(X), y) == pytest.approx(model.score(X, y))
     found = model.score(OnGPU(X), OnGPU(y), sample_weight=OnGPU(weights))
     assert found == pytest.approx(model.score(X, y, sample_weight=weights))
+
+
+def test_a_model_of_sparse_rows_takes_them(problem, monkeypatch):
+    X, y = problem
+    model = AESVC(gamma=1.0, device="cuda").fit(sp.csr_matrix(X), y)
+    monkeypatch.setattr(NumpyDevice, "has", lambda *given: True)
+    found = model.decision_function(OnGPU(X))
+    assert_allclose(found.get(), model.decision_function(X))
 
 
 class Frame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 import threading
 import weakref
@@ -362,7 +361,6 @@ def test_rows_on_the_device_are_freed_with_the_fit_or_prediction(stand_in, monke
     monkeypatch.setattr(device_rows, "copied", noted)
     model = AESVC(gamma=1.0, device="cuda").fit(X, y)
     model.predict(X[:5])
-    gc.collect()
     assert len(copies) == 2
     assert not any(one() is not None for one in copies)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import singledispatch
+from functools import singledispatch, singledispatchmethod
 from typing import Any
 
 import numpy as np
@@ -113,12 +113,32 @@ class BasisValues:
         self._each(tile)
         return out
 
-    def sums(self, weights: Array) -> Array:
+    @singledispatchmethod
+    def sums(self, weights: Any) -> Any:
         """``sum_i w_i k(x_i, b_j)`` of every vector of the basis, over the rows in use."""
-        return self.kernel.arrays.either(self._sums_here, self._sums_there)(weights)
+        # on a device, in double precision: only rows with a weight are read
+        at = np.flatnonzero(weights)
+        used = weights[at]
+        starts = np.arange(self._n_tiles + 1) * self._tile
+        edges = to_host(np.searchsorted(at, self.kernel.arrays.put(starts)))
+        total = self.kernel.arrays.zeros(len(self.basis))
+        for number in range(self._n_tiles):
+            first, last = (int(edge) for edge in edges[number : number + 2])
+            here = self._rows_of(number)
+            if first == last:
+                continue
+            few = last - first < 0.5 * (here.stop - here.start)
+            own, positions = used[first:last], at[first:last] - here.start
+            for group, part in self._groups():
+                if few and (group, number) not in self.held:
+                    lines = self._lines(group, number, to_host(positions))
+                    total[part] += sum_rows(lines, None, own)
+                else:
+                    total[part] += sum_rows(self._block(group, number), positions, own)
+        return total
 
-    def _sums_here(self, weights: Array) -> Array:
-        """The sums of the host's arrays, on threads."""
+    @sums.register(np.ndarray)
+    def _(self, weights: Array) -> Array:
         wide = weights.astype(self.kernel.dtype)
 
         def tile(number: int) -> list[NDArray] | None:
@@ -138,28 +158,6 @@ class BasisValues:
         for found in self.run(tile, range(self._n_tiles)):
             if found:
                 total += np.concatenate(found)
-        return total
-
-    def _sums_there(self, weights: Any) -> Any:
-        """Those of a device's, in double precision: only rows with a weight are read."""
-        at = np.flatnonzero(weights)
-        used = weights[at]
-        starts = np.arange(self._n_tiles + 1) * self._tile
-        edges = to_host(np.searchsorted(at, self.kernel.arrays.put(starts)))
-        total = self.kernel.arrays.zeros(len(self.basis))
-        for number in range(self._n_tiles):
-            first, last = (int(edge) for edge in edges[number : number + 2])
-            here = self._rows_of(number)
-            if first == last:
-                continue
-            few = last - first < 0.5 * (here.stop - here.start)
-            own, positions = used[first:last], at[first:last] - here.start
-            for group, part in self._groups():
-                if few and (group, number) not in self.held:
-                    lines = self._lines(group, number, to_host(positions))
-                    total[part] += sum_rows(lines, None, own)
-                else:
-                    total[part] += sum_rows(self._block(group, number), positions, own)
         return total
 
     def lines(self, at: NDArray[np.intp]) -> Any:

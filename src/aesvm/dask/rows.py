@@ -276,8 +276,8 @@ class ClusterRows:
 
 @contextmanager
 def _working(spec: KernelSpec) -> Iterator[Threads]:
-    here = processor(spec.device)
-    with one_blas_thread(), here.computing(), here.threads(None) as run:
+    device = processor(spec.device)
+    with one_blas_thread(), device.computing(), device.threads(None) as run:
         yield run
 
 

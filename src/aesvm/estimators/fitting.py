@@ -111,14 +111,14 @@ def fitting(
     weighted: bool = False,
 ) -> Iterator[Running]:
     """A ``fit_task``, threads to work on it, and BLAS held to one thread in each."""
-    here = processor(getattr(estimator, "device", "cpu"))
+    device = processor(getattr(estimator, "device", "cpu"))
     with (
         told_of_compiling(functools.partial(say, estimator))
         if estimator.verbose
         else nullcontext(),
         fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
         one_blas_thread(),
-        here.computing(),
-        here.threads(estimator.n_jobs) as run,
+        device.computing(),
+        device.threads(estimator.n_jobs) as run,
     ):
         yield Running(run, progress)

@@ -192,9 +192,10 @@ def ask(estimator: Any, method: str, X: Any) -> Any:
             return getattr(rows.model, method)(X, estimator.n_jobs)
     model = model_of(estimator)
     rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
-    there = processor(model.spec.device)
-    found = getattr(model, method)(there.new_rows(rows, X), estimator.n_jobs)
-    return there.like_input(found, X)
+    device = processor(model.spec.device)
+    if not sp.issparse(model.vectors):
+        rows = device.new_rows(rows, X)
+    return device.like_input(getattr(model, method)(rows, estimator.n_jobs), X)
 
 
 def with_kernel_tags(estimator: Any, tags: Any) -> Any:

@@ -98,11 +98,9 @@ def from_gpu(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -
 def _from_gpu(estimator: Any, values: Any, name: str) -> Any:
     if not is_on_gpu(values):
         return values
-    device = getattr(estimator, "device", None)
-    if device in (None, "cpu"):
-        other = "" if device is None else ', and device="cpu": use device="cuda", or'
-        raise ValueError(f"{name} is on a GPU{other or ':'} pass {name} as an array of NumPy's.")
-    return processor(device).to_host(values)
+    if not hasattr(estimator, "device"):
+        raise ValueError(f"{name} is on a GPU: pass {name} as an array of NumPy's.")
+    return processor(estimator.device).to_host(values, name)
 
 
 def rows_of_chunk(estimator: Any, X: Any, *, first: bool) -> Any:

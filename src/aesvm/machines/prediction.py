@@ -168,13 +168,13 @@ def expand(
     n_jobs: int | None,
 ) -> NDArray:
     """Expansions of rows over a model's support vectors; see ``Columns.expand``."""
-    here = processor(model.spec.device)
+    device = processor(model.spec.device)
 
     def expanded(run: Callable) -> NDArray:
         columns, rows = _support_columns(model, X)
         return columns.expand(rows, edges, coefs, combine, run)
 
-    with one_blas_thread(), here.computing(), here.threads(n_jobs) as run:
+    with one_blas_thread(), device.computing(), device.threads(n_jobs) as run:
         return expanded(run)
 
 

@@ -66,9 +66,12 @@ class Processor:
         """A result as an array of the kind that X is of."""
         return result
 
-    def to_host(self, values: Any) -> Any:
-        """An array of a GPU as one of the host."""
-        raise TypeError("the processor has no arrays on a GPU.")
+    def to_host(self, values: Any, name: str) -> Any:
+        """Values that are on a GPU, of the argument of that name, as an array of the host."""
+        raise ValueError(
+            f'{name} is on a GPU, and device="cpu": use device="cuda", or pass {name} as an array '
+            "of NumPy's."
+        )
 
     def matrix(
         self, spec: KernelSpec, rows: Any, dtype: DTypeLike, accuracy: float
@@ -118,7 +121,7 @@ class _Gpu(Processor):
     def like_input(self, result: Any, X: Any) -> Any:
         return like_input(self.device, result, X)
 
-    def to_host(self, values: Any) -> Any:
+    def to_host(self, values: Any, name: str) -> Any:
         return self.device.to_host(as_array(self.device, values))
 
     def matrix(
