@@ -32,6 +32,13 @@ def test_whole_numbers_are_cut_as_on_the_host(partition_size, subset_size):
     assert [own.tolist() for own in found] == [own.tolist() for own in expected]
 
 
+def test_subsets_of_points_on_a_line():
+    X = np.array([[0.0], [5.0], [1.0], [4.0], [2.0]])
+    points = DevicePoints(NumpyDevice(), X, np.zeros(1))
+    found = subsets_on_device(points, [np.arange(5)], 100, 2, True)
+    assert [own.tolist() for own in found] == [[1, 3], [2, 4], [0]]
+
+
 def test_rows_may_be_gathered_a_few_at_a_time():
     X = grid(100)
     points = DevicePoints(NumpyDevice(), X, np.zeros(3))
