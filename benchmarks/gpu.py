@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aesvm import AESVC
-from aesvm.gpu.devices import Device, open_device
+from aesvm.gpu.devices import Device, cuda_device, number_of
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.kernels import KernelSpec
+from aesvm.machines.training_kernel import TrainingKernel
 from benchmarks.datasets import load
 
 #: Of the rows of covtype: which are trained with, and the last of them are tested with.
@@ -121,7 +122,7 @@ def values(folder: Path | None, device: str) -> None:
     gpu = opened(device)
     xp = gpu.xp
     with gpu.here():
-        matrix = KernelSpec("rbf", 1.0, device=device).matrix(X, dtype=np.float32)
+        matrix = TrainingKernel(KernelSpec("rbf", 1.0, device=device), X).matrix(np.float32, 1e-5)
         assert isinstance(matrix, DeviceKernel)
         vectors = matrix.columns(np.arange(len(X))).vectors
         numbers = xp.arange(1024, dtype=np.int32)
@@ -183,10 +184,9 @@ def rows(folder: Path | None, device: str) -> None:
 
 
 def opened(name: str) -> Device:
-    device = open_device(name)
-    if device is None:
+    if name == "cpu":
         raise SystemExit("these questions are of a GPU: --device cuda")
-    return device
+    return cuda_device(number_of(name))
 
 
 QUESTIONS = {

@@ -22,12 +22,13 @@ import numpy as np
 from aesvm.bases.machine import SpanMachine
 from aesvm.bases.training import SpanTraining
 from aesvm.formulations.hinge import Hinge
-from aesvm.gpu.arrays import computing_on, rows_there
-from aesvm.gpu.devices import Device, open_device
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.gpu.devices import Device, cuda_device, number_of
+from aesvm.kernels import KernelSpec
 from aesvm.machines.plan import Span
+from aesvm.machines.processor import processor
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import prepare
@@ -92,15 +93,17 @@ def train(
     clock = Clock(device)
     begin = time.perf_counter()
     name = "cpu" if device is None else device.name
-    with Threads(-1) as run, computing_on(name):
+    here = processor(name)
+    with Threads(-1) as run, here.computing():
         classes, groups = np.unique(data.y, return_inverse=True)
         rows = Rows.of_classes(data.X, groups, np.ones(len(groups)), np.full(len(classes), C))
         with clock.phase("rows to the device"):
+            there = here.rows(data.X)
             if device is not None:
-                rows_there(device, data.X)
+                there.there()
         with clock.phase("distinct rows"):
             prepared = prepare(data.X, groups, rows.weights, run)
-        kernel = TrainingKernel(KernelSpec("rbf", gamma, device=name), data.X, 1e-3)
+        kernel = TrainingKernel(KernelSpec("rbf", gamma, device=name), data.X, 1e-3, rows=there)
         options = SolverOptions(1e-3, -1, 1000.0, True)
         trainer = Trainer(Hinge(), options, rows.n_machines, run, Silence())
         with clock.watching():
@@ -147,7 +150,7 @@ def main() -> None:
     parser.add_argument("--max-vectors", type=int, default=4500)
     parser.add_argument("--times", type=int, default=2)
     options = parser.parse_args()
-    device = open_device(options.device)
+    device = None if options.device == "cpu" else cuda_device(number_of(options.device))
     given = os.environ.get("AESVM_DATA")
     for data, C, gamma in problems(options.data, Path(given) if given else None, options.rows):
         for _ in range(options.times):

@@ -2,8 +2,7 @@
 
     AESVM_DATA=... python -m benchmarks.gpu_sets [--gamma 1] [--repeats 3]
 
-The first fit, which compiles, is not counted. ``--rows 5000 --stand-in`` runs the same drivers
-with NumPy in place of CuPy, to see that they run at all.
+The first fit, which compiles, is not counted.
 """
 
 from __future__ import annotations
@@ -18,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.gpu.derive import cut_on_device, in_turn, reduce_on_device
-from aesvm.gpu.devices import Device
+from aesvm.gpu.derive import DeviceSetKernel
+from aesvm.gpu.devices import Device, cuda_device
 from aesvm.gpu.hull import most_rows, reduce_batch
+from aesvm.gpu.rows import DeviceRows
 from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.kernels import kernel_matrix
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
-from aesvm.sets.derive import ReductionSettings, prepare, union
+from aesvm.sets.derive import ReductionSettings, prepare, reduce, union
 from benchmarks.datasets import load
 
 #: Threads of a block that are tried.
@@ -47,8 +47,7 @@ class Clock:
         self.seconds[name] = time.perf_counter() - started
 
     def wait(self) -> None:
-        if self.device.xp is not np:
-            self.device.xp.cuda.Device().synchronize()
+        self.device.xp.cuda.Device().synchronize()
 
 
 def one_fit(device: Device, X: Any, y: Any, gamma: float, keep: bool) -> tuple[Clock, str]:
@@ -59,11 +58,12 @@ def one_fit(device: Device, X: Any, y: Any, gamma: float, keep: bool) -> tuple[C
     clock = Clock(device)
     groups = [np.flatnonzero(y == label) for label in np.unique(y)]
     with clock.phase("X to the device"):
-        blocks = subset_blocks(device, kernel)
+        sets = DeviceSetKernel(subset_blocks(DeviceRows(device, X), kernel))
     with clock.phase("partition"):
-        subsets = cut_on_device(blocks, groups, settings, in_turn, Silence())
+        subsets = sets.cut(groups, settings, map, Silence())
     with clock.phase("hulls"):
-        reduced, given_up = reduce_on_device(blocks, subsets, weights, settings, Silence(), keep)
+        reducer = sets.reducer(settings.hull_tol, weights, keep)
+        reduced, given_up = reduce(reducer, subsets, settings.most_kept, map, Silence())
     if given_up is not None:
         return clock, given_up.message(len(X))
     with clock.phase("union"):
@@ -76,27 +76,22 @@ def one_fit(device: Device, X: Any, y: Any, gamma: float, keep: bool) -> tuple[C
 
 def parts(device: Device, X: Any, y: Any, gamma: float) -> None:
     """Gram blocks and the kernel alone, by numbers of threads."""
-    from aesvm.gpu import hull
-
     settings = ReductionSettings(1e-3, 1000, 100_000, "distance")
-    blocks = subset_blocks(device, kernel_matrix(X, gamma=gamma))
+    blocks = subset_blocks(DeviceRows(device, X), kernel_matrix(X, gamma=gamma))
     groups = [np.flatnonzero(y == label) for label in np.unique(y)]
-    subsets = cut_on_device(blocks, groups, settings, in_turn, Silence())
+    subsets = DeviceSetKernel(blocks).cut(groups, settings, map, Silence())
     rows = np.stack([own for own in subsets if len(own) == 1000][:584])
     sizes, weights = np.full(len(rows), 1000), np.ones(rows.shape)
     assert most_rows(blocks.dtype) >= 1000
     clock = Clock(device)
     with clock.phase(f"Gram blocks of {len(rows)} subsets"):
         gram = blocks.squares(rows)
-    usual = hull.THREADS
     for threads in _THREADS:
-        hull.THREADS = threads
         for keep in (False, True):
             for turn in ("first", "again"):
                 name = f"kernel, {threads} threads{', combinations' * keep}, {turn}"
                 with clock.phase(name):
-                    reduce_batch(device, gram, sizes, weights, 1e-3, keep)
-    hull.THREADS = usual
+                    reduce_batch(device, gram, sizes, weights, 1e-3, keep, threads)
     show(clock)
 
 
@@ -114,17 +109,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=None, help="the first rows alone")
     parser.add_argument("--double", action="store_true", help="rows in double precision")
     parser.add_argument("--combinations", action="store_true", help="keep them")
-    parser.add_argument("--stand-in", action="store_true", help="NumPy in place of CuPy")
     given = parser.parse_args()
     data = load("covtype", given.data_dir)
     X = data.X[: given.rows].astype(np.float64 if given.double else np.float32)
     y = data.y[: given.rows]
-    if given.stand_in:
-        device = Device("cuda:0", np, None)
-    else:
-        import cupy
-
-        device = Device("cuda:0", cupy, None)
+    device = cuda_device(0)
     started = time.perf_counter()
     with Threads(os.cpu_count() or 1) as run:
         prepare(X, y.astype(np.intp), np.ones(len(X)), run)
@@ -135,8 +124,7 @@ def main() -> None:
         clock, outcome = one_fit(device, X, y, given.gamma, given.combinations)
         print(f"fit {turn}{' (compiles)' if turn == 0 else ''}: {outcome}")
         show(clock)
-    if not given.stand_in:
-        parts(device, X, y, given.gamma)
+    parts(device, X, y, given.gamma)
 
 
 if __name__ == "__main__":

@@ -219,6 +219,18 @@ def of_tests(name: str) -> Any:
         return import_module(f"tests.gpu.{name}")
 
 
+def numpy_device(stack: ExitStack, operations: Any) -> Any:
+    """A device whose arrays are NumPy's."""
+    from aesvm.gpu import devices, hull
+
+    try:
+        stand_in = of_tests("stand_in")
+    except ImportError:  # of code that has NumPy's in its own drivers
+        return devices.Device("cuda:0", np, operations)
+    stack.enter_context(mock.patch.object(hull, "_launch", stand_in.launch_on_the_host))
+    return stand_in.NumpyDevice(operations=operations)
+
+
 @contextmanager
 def numpy_for_cupy() -> Iterator[None]:
     """``device="cuda"`` computes with NumPy and plain operations, as in tests/gpu/conftest.py."""
@@ -226,7 +238,7 @@ def numpy_for_cupy() -> Iterator[None]:
         try:
             from aesvm.gpu import devices, dual
 
-            device = devices.Device("cuda:0", np, of_tests("plain"))
+            device = numpy_device(stack, of_tests("plain"))
             stack.enter_context(mock.patch.object(dual, "_SHRINK_PRODUCTS", 0.0))
             stack.enter_context(mock.patch.object(devices, "cuda_device", return_value=device))
         except (ImportError, AttributeError) as error:
@@ -245,7 +257,7 @@ def emulated() -> Iterator[None]:
                 raise UnavailableError("there is no C++ compiler to build device code with")
             from aesvm.gpu import cuda, devices, dual
 
-            device = devices.Device("cuda:0", np, cuda)
+            device = numpy_device(stack, cuda)
             for module, name, value in (
                 (cuda, "compiled", emulator.emulate(folder)),
                 (cuda, "WORKING_SET", 64),

@@ -17,7 +17,9 @@ ESTIMATORS = {module.split(".")[1] for name, module in aesvm._MODULES.items() if
 #: From the ground up; what stands together may import each other.
 LAYERS = [
     {"runtime"},
-    {"kernels", "sets", "solver", "gpu"},  # gpu has its own of all three
+    {"kernels"},
+    {"sets", "solver"},
+    {"gpu"},
     {"formulations"},
     {"certificate"},
     {"machines"},

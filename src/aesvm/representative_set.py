@@ -43,13 +43,14 @@ from aesvm.estimators.validation import (
     with_or_without_classes,
 )
 from aesvm.io.model_file import save
-from aesvm.kernels import TrainingKernel, check_symmetric, resolve_gamma
+from aesvm.kernels import check_symmetric, resolve_gamma
+from aesvm.machines.represent import Represented, represent
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.stream import Stream
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress, say
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import GivenUp
-from aesvm.sets.represent import Represented, represent
 
 
 class RepresentativeSet(CallbackSupportMixin, BaseEstimator):

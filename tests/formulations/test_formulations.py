@@ -14,8 +14,8 @@ from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.objective import best_offsets, dual_value, total_loss, worst_optimum
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
-from aesvm.kernels import KernelSpec, TrainingKernel
-from aesvm.machines.solving import solve
+from aesvm.kernels import KernelSpec
+from aesvm.machines.training_kernel import TrainingKernel
 
 SPEC = KernelSpec("rbf", gamma=1.0)
 FORMULATIONS = {
@@ -47,7 +47,8 @@ def solved(formulation, X, targets, bounds, tol=1e-8):
     kernel = TrainingKernel(SPEC, X, tol)
     variables = formulation.variables(targets, bounds)
     rows = np.arange(len(X))[variables.rows]
-    solution = solve(kernel.for_sums(rows, variables.bounds), rows, variables, tol=tol)
+    values = kernel.for_sums(rows, variables.bounds)
+    solution = kernel.minimize(values, rows, variables, tol=tol)
     coefs = formulation.coefs(targets, solution.alpha)
     K = SPEC.matrix(X).square(np.arange(len(X)))
     scores = K @ coefs

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from aesvm.gpu import cuda, devices, dual
-from aesvm.gpu.devices import Device
-from tests.gpu import emulator, plain
+from aesvm.gpu import cuda, devices, dual, hull
+from tests.gpu import emulator
+from tests.gpu.stand_in import NumpyDevice, launch_on_the_host
 
 
 @pytest.fixture(name="stand_in")
 def numpy_in_place_of_cupy(monkeypatch):
     """The drivers of a GPU with NumPy's arrays, as ``device="cuda"``."""
-    device = Device("cuda:0", np, plain)
+    device = NumpyDevice()
+    monkeypatch.setattr(hull, "_launch", launch_on_the_host)
     monkeypatch.setattr(dual, "_SHRINK_PRODUCTS", 0.0)  # also of few rows
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
     return device
@@ -27,6 +27,6 @@ def device_code_on_this_processor(monkeypatch, tmp_path_factory):
     monkeypatch.setattr(cuda, "compiled", emulator.emulate(tmp_path_factory.mktemp("device_code")))
     monkeypatch.setattr(cuda, "WORKING_SET", 64)
     monkeypatch.setattr(dual, "_SHRINK_PRODUCTS", 0.0)
-    device = Device("cuda:0", np, cuda)
+    device = NumpyDevice(operations=cuda)
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
     return device

@@ -7,18 +7,15 @@ kinds they refuse, and nothing makes an array of the host of them but ``get``.
 from __future__ import annotations
 
 import operator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from aesvm.gpu import linear_algebra
-from aesvm.gpu.devices import Device
 from aesvm.gpu.forms import Form
 from aesvm.gpu.vectors import DenseVectors
-from aesvm.sets.hull import approximate_extreme_points
-from tests.gpu import plain
+from tests.gpu import plain, stand_in
 
 
 class There:
@@ -164,26 +161,9 @@ def bare(given):
     return DenseVectors(given.device, given.form, unwrapped(given.rows), unwrapped(given.norms))
 
 
-class StrictDevice(Device):
+class StrictDevice(stand_in.HostMemory):
     def __init__(self, name):
         super().__init__(name, Namespace(), Operations())
-
-    @contextmanager
-    def here(self):
-        yield
-
-    stream = here
-
-    def wait(self):
-        pass
-
-    wait_for_all = wait
-
-    def give_back(self, most=0):
-        pass
-
-    def free_bytes(self):
-        return 2.0**30
 
 
 def give_linear_algebra(monkeypatch):
@@ -207,21 +187,7 @@ def give_linear_algebra(monkeypatch):
         monkeypatch.setattr(linear_algebra, function.__name__, function)
 
 
-def reduce_on_the_host(device, gram, sizes, weights, tol, work, threads):
-    """What the kernel of ``hull`` does, in its place."""
+def launch_on_the_host(device, gram, sizes, weights, tol, work, threads):
+    """What the kernel of ``hull`` does, in its place, of these arrays."""
     gram, sizes, weights, work = (unwrapped(one) for one in (gram, sizes, weights, work))
-    for b, size in enumerate(sizes):
-        found = approximate_extreme_points(np.ascontiguousarray(gram[b, :size, :size]), tol)
-        if len(found.indices) > work.ledger_rows.shape[1]:
-            work.answers[b] = 1
-            continue
-        work.selected[b, found.selected] = 1
-        work.start[b, :size] = found.indptr[:-1]
-        work.length[b, :size] = np.diff(found.indptr)
-        work.length[b, found.selected] = 0
-        work.ledger_rows[b, : len(found.indices)] = found.indices
-        work.ledger_coefs[b, : len(found.coefs)] = found.coefs
-        work.residuals[b, :size] = found.residuals
-        given = np.repeat(weights[b, :size], np.diff(found.indptr)) * found.coefs
-        work.sums[b] = np.bincount(found.indices, given, gram.shape[1])
-    return work.answers
+    return stand_in.launch_on_the_host(device, gram, sizes, weights, tol, work, threads)

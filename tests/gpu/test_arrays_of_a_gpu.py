@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, RepresentativeSet
-from aesvm.estimators import prediction
 from aesvm.gpu import arrays
+from aesvm.machines import processor
 from aesvm.model_selection import (
     AEGridSearchCV,
     AEHalvingGridSearchCV,
     AERandomizedSearchCV,
     svm_grid,
 )
+from tests.gpu.stand_in import NumpyDevice
 
 
 class OnGPU:
@@ -51,11 +53,11 @@ class OnGPU:
 def rows_on_a_gpu(stand_in, monkeypatch):
     """Rows and classes on the device, whose predictions are there, too."""
 
-    def like_input(result, X, device):
+    def like_input(device, result, X):
         return OnGPU(result) if arrays.is_on_gpu(X) else result
 
-    monkeypatch.setattr(arrays, "_remember", lambda *given: None)  # NumPy would compute with them
-    monkeypatch.setattr(prediction, "like_input", like_input)
+    monkeypatch.setattr(NumpyDevice, "has", lambda *given: False)  # NumPy would compute with them
+    monkeypatch.setattr(processor, "like_input", like_input)
     X, y = make_moons(200, noise=0.3, random_state=0)
     return X, y
 
@@ -70,6 +72,14 @@ def test_scores_are_numbers(problem, machine):
     assert model.score(OnGPU(X), y) == pytest.approx(model.score(X, y))
     found = model.score(OnGPU(X), OnGPU(y), sample_weight=OnGPU(weights))
     assert found == pytest.approx(model.score(X, y, sample_weight=weights))
+
+
+def test_a_model_of_sparse_rows_takes_them(problem, monkeypatch):
+    X, y = problem
+    model = AESVC(gamma=1.0, device="cuda").fit(sp.csr_matrix(X), y)
+    monkeypatch.setattr(NumpyDevice, "has", lambda *given: True)
+    found = model.decision_function(OnGPU(X))
+    assert_allclose(found.get(), model.decision_function(X))
 
 
 class Frame:

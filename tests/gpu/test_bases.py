@@ -35,17 +35,16 @@ from aesvm.formulations.objective import best_offsets, dual_value, total_loss
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.gpu import devices, linear_algebra
-from aesvm.gpu.devices import Device
-from aesvm.gpu.matrix import DeviceKernel
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.machines import pilots
 from aesvm.machines.plan import Span
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
 from tests import oracles
-from tests.gpu import plain
+from tests.gpu.stand_in import NumpyDevice, device_kernel
 from tests.gpu.strict import StrictDevice, give_linear_algebra
 
 FORMULATIONS = {
@@ -79,7 +78,7 @@ def small_steps(monkeypatch):
 SUM_ROWS = linear_algebra.sum_rows
 
 #: Devices by number, as ``device="cuda:0"`` and so on have them.
-DEVICES = {"numpy": Device("cuda:0", np, plain), "strict": StrictDevice("cuda:1")}
+DEVICES = {"numpy": NumpyDevice(), "strict": StrictDevice("cuda:1")}
 
 
 def device_of(kind):
@@ -97,7 +96,7 @@ def rows_of(name, n=500, seed=0):
 def matrices(X, device, dtype=np.float64, gamma=1.0):
     """The kernel matrix of rows on the host, and on a device."""
     host = KernelSpec("rbf", gamma).matrix(X, dtype=dtype)
-    return host, DeviceKernel(host, device)
+    return host, device_kernel(host, device)
 
 
 @BOTH

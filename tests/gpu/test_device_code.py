@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from aesvm.gpu import cuda, linear_algebra
 from aesvm.gpu.dual import DeviceDual, minimize
 from aesvm.gpu.forms import form_of
-from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.steps import Account, DeviceVariables, Work
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
@@ -18,6 +17,7 @@ from aesvm.solver import smo
 from aesvm.solver.stagnation import Stagnation
 from aesvm.solver.state import DualState, Known, PreparedVariables
 from tests.gpu import plain
+from tests.gpu.stand_in import device_kernel
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ SPECS = [
 def test_sums_and_blocks_are_those_of_the_host(emulated, spec, dtype):
     X, new = rows(150), rows(70, seed=1)
     host = spec.matrix(X, dtype=dtype)
-    device = DeviceKernel(host, emulated)
+    device = device_kernel(host, emulated)
     edges = np.array([0, 140, 150])
     every = np.arange(150)
     tol = 1e-4 if dtype == np.float32 else 1e-12
@@ -59,7 +59,7 @@ def test_tiles_of_any_shape(emulated, monkeypatch, n_blocks, dtype, n_lines, wid
     """Of one row and one feature; around the edges of tiles, and of outputs summed up together."""
     monkeypatch.setattr(cuda, "_ENOUGH_BLOCKS", n_blocks)
     host = KernelSpec("rbf", 0.7).matrix(rows(n_lines, width), dtype=dtype)
-    device = DeviceKernel(host, emulated)
+    device = device_kernel(host, emulated)
     every, edges = np.arange(n_lines), np.array([0, n_lines])
     coefs = np.random.default_rng(2).normal(size=(n_lines, n_outputs))
     tol = 1e-4 if dtype == np.float32 else 1e-12
@@ -107,7 +107,7 @@ def test_rows_whose_numbers_are_over_two_to_the_thirty_first(emulated):
 def test_distances_of_far_rows_do_not_cancel(emulated):
     X = 1e6 * rows(80, 3)
     host = KernelSpec("rbf", 1e-9).matrix(X, dtype=np.float64, accuracy=1e-14)
-    device = DeviceKernel(host, emulated)
+    device = device_kernel(host, emulated)
     every = np.arange(80)
     columns = device.columns(every)
     assert columns.vectors.form.differences
@@ -123,7 +123,7 @@ def test_rows_that_are_no_lines_add_nothing_however_large_their_values(emulated,
     X = rows(151)
     X[0] *= 1e4 if spec.kernel == "poly" else 30.0
     host = spec.matrix(X, dtype=np.float32, accuracy=1e-1)
-    device = DeviceKernel(host, emulated)
+    device = device_kernel(host, emulated)
     vectors = device.vectors(np.arange(151))
     assert vectors.form.dtype == np.float32
     lines = np.arange(1, 151, dtype=np.int32)
@@ -141,7 +141,7 @@ def test_duals_are_those_of_the_host(emulated, groups):
     X = rows(n, 4)
     signs = np.where(X[:, 0] * X[:, 1] + 0.05 * rows(n, 1, 3)[:, 0] > 0, 1.0, -1.0)
     host = KernelSpec("rbf", 3.0).matrix(X, dtype=np.float64)
-    device = DeviceKernel(host, emulated)
+    device = device_kernel(host, emulated)
     parameters = {"tol": 1e-3}
     if groups == 2:
         parameters |= {"groups": (signs > 0).astype(int), "start": np.full(n, 0.3)}
@@ -160,7 +160,7 @@ def test_nothing_depends_on_which_thread_comes_first(emulated, monkeypatch, dtyp
     n = 200
     X, new = rows(n, 5), rows(140, 5, 1)
     signs = np.where(X[:, 0] * X[:, 1] + 0.1 * rows(n, 1, 3)[:, 0] > 0, 1.0, -1.0)
-    device = DeviceKernel(KernelSpec("rbf", 3.0).matrix(X, dtype=dtype), emulated)
+    device = device_kernel(KernelSpec("rbf", 3.0).matrix(X, dtype=dtype), emulated)
     problem = np.arange(n), signs, -np.ones(n), np.ones(n)
     groups = (signs > 0).astype(int)
     coefs = np.random.default_rng(0).normal(size=(n, 5))
@@ -213,7 +213,7 @@ def test_scores_that_are_no_numbers_are_refused(stand_in, value, max_iter, on_de
     kernel = KernelSpec("linear").matrix(np.eye(6))
     solve = smo.minimize
     if on_device:
-        kernel, solve = DeviceKernel(kernel, stand_in), minimize
+        kernel, solve = device_kernel(kernel, stand_in), minimize
     scores, ones = np.zeros(6), np.ones(6)
     scores[3] = value
     signs = np.array([1.0, 1.0, 1.0, 1.0, -1.0, -1.0])
@@ -235,7 +235,7 @@ def test_scores_that_are_no_numbers_are_refused(stand_in, value, max_iter, on_de
 def test_no_variables(request, device):
     kernel = KernelSpec("linear").matrix(np.eye(3))
     none = np.empty(0, dtype=np.intp)
-    device = DeviceKernel(kernel, request.getfixturevalue(device))
+    device = device_kernel(kernel, request.getfixturevalue(device))
     found = minimize(device, none, np.empty(0), np.empty(0), np.empty(0))
     assert found.converged
     assert len(found.alpha) == 0
@@ -244,7 +244,7 @@ def test_no_variables(request, device):
 def test_violators_are_taken_up_again_where_those_in_play_can_only_rise(stand_in):
     """Slopes are 5 in play, at the lower bound; and 0 and 1 of two that were left out."""
     host = KernelSpec("linear").matrix(np.eye(6))
-    device = DeviceKernel(host, stand_in)
+    device = device_kernel(host, stand_in)
     start, slopes = np.array([0.5, 0.5, 0, 0, 0, 0]), np.array([0.0, 1.0, 5.0, 5.0, 5.0, 5.0])
     prepared = PreparedVariables.of(device, np.arange(6), None)
     known = Known(slopes, 1.0)

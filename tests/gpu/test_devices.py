@@ -14,8 +14,8 @@ import pytest
 
 from aesvm import AESVC, AESVR, AEOneClassSVM
 from aesvm.gpu import devices
-from aesvm.gpu.arrays import computing_on
-from aesvm.gpu.devices import Device, DeviceMemoryError, open_device
+from aesvm.gpu.devices import Device, DeviceMemoryError
+from aesvm.machines.processor import processor
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "CPU", "", None, 0])
@@ -30,7 +30,7 @@ def test_without_cupy_it_says_what_to_install(monkeypatch):
     with pytest.raises(
         ImportError, match=r'device="cuda:1" needs CuPy: pip install "aesvm\[gpu\]"'
     ):
-        open_device("cuda:1")
+        processor("cuda:1")
     model = AESVC().fit([[0.0], [1.0]], [0, 1]).set_params(device="cuda")
     with pytest.raises(ImportError, match=r'of a trained model: set_params\(device="cpu"\)'):
         model.predict([[0.0]])
@@ -82,7 +82,7 @@ def test_without_a_gpu_it_says_so(monkeypatch):
         AESVC(device="cuda").fit([[0.0], [1.0]], [0, 1])
     monkeypatch.setitem(sys.modules, "cupy", FakeCuda(1))
     with pytest.raises(RuntimeError, match=r"this process sees 1 GPU, numbered from 0"):
-        open_device("cuda:3")
+        processor("cuda:3")
 
 
 def test_too_little_memory_is_said_in_bytes():
@@ -116,7 +116,7 @@ def test_memory_is_given_back_once_and_where_it_is_much(monkeypatch, free, n_fre
     pool = FakePool(free)
     device = Device("cuda:0", pool, None)
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
-    with computing_on("cuda"):
+    with processor("cuda").computing():
         for _ in range(5):
             with device.here():
                 pass

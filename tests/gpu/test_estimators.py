@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 import threading
 import weakref
@@ -18,16 +17,19 @@ from sklearn.datasets import make_classification, make_moons
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.formulations.hinge import Hinge
 from aesvm.gpu import arrays, devices, matrix
-from aesvm.gpu.devices import Device
+from aesvm.gpu import rows as device_rows
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
 from aesvm.machines import small_pairs
+from aesvm.machines.processor import processor
 from aesvm.machines.rows import EveryRow
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.sets.derive import ReductionSettings
 from tests.gpu import plain
+from tests.gpu.stand_in import NumpyDevice
 
 
 @pytest.fixture(name="many_rounds", autouse=True)
@@ -99,7 +101,7 @@ def test_weights_and_several_classes_of_sparse_rows(stand_in):
 
 def test_entries_that_are_there_twice_are_added_up(stand_in):
     given = np.array([1.0, 2.0, 5.0]), np.array([0, 0, 1]), np.array([0, 2, 3])
-    rows = arrays.copied(stand_in, sp.csr_matrix(given, shape=(2, 2)))
+    rows = device_rows.copied(stand_in, sp.csr_matrix(given, shape=(2, 2)))
     assert_array_equal(rows.data, [3.0, 5.0])
 
 
@@ -110,8 +112,9 @@ def test_an_interrupt_is_answered_as_soon_of_wide_rows(stand_in, monkeypatch):
     n_waits = {}
     for width in (8, 80):
         waits = []
-        monkeypatch.setattr(Device, "wait", lambda device, waits=waits: waits.append(device))
-        kernel = KernelSpec("rbf", 0.1, device="cuda").matrix(np.ones((200, width)))
+        monkeypatch.setattr(NumpyDevice, "wait", lambda own, waits=waits: waits.append(own))
+        spec = KernelSpec("rbf", 0.1, device="cuda")
+        kernel = TrainingKernel(spec, np.ones((200, width))).matrix(np.float64, 1e-5)
         vectors = kernel.vectors(np.arange(200))
         matrix.add(vectors, vectors, None, np.ones((1, 200)), np.zeros((1, 200)))
         n_waits[width] = len(waits)
@@ -175,7 +178,7 @@ def test_kernels_that_were_added_for_the_host_are_refused(stand_in, monkeypatch)
     monkeypatch.setitem(KERNELS, "another", own)
     wanted = r"'another' cannot .* use 'rbf', 'poly', 'sigmoid', 'linear', or"
     with pytest.raises(ValueError, match=wanted):
-        KernelSpec("another", device="cuda").matrix(X)
+        TrainingKernel(KernelSpec("another", device="cuda"), X).in_double()
 
 
 class OnGPU(np.ndarray):
@@ -196,7 +199,7 @@ def test_rows_of_a_gpu_need_a_gpu(stand_in):
 def test_rows_of_a_gpu_are_known_there_again(stand_in, monkeypatch):
     X, y = moons(100)
     copied = []
-    monkeypatch.setattr(arrays, "copied", lambda device, rows: copied.append(rows) or rows)
+    monkeypatch.setattr(device_rows, "copied", lambda device, rows: copied.append(rows) or rows)
     model = AESVC(gamma=1.0, device="cuda").fit(X.view(OnGPU), y)
     assert not copied
     assert type(model.decision_function(X.view(OnGPU))) is np.ndarray  # as the device has arrays
@@ -249,13 +252,13 @@ class OfAnotherLibrary:
 def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in, monkeypatch):
     result = np.arange(3)
     entered = []
-    monkeypatch.setattr(Device, "here", lambda self: entered.append(self) or nullcontext())
-    said, there = arrays.like_input(result, OfAnotherLibrary(), "cuda")
+    monkeypatch.setattr(NumpyDevice, "here", lambda self: entered.append(self) or nullcontext())
+    said, there = arrays.like_input(stand_in, result, OfAnotherLibrary())
     assert said == "taken over"
     assert entered == [stand_in]  # which need not be the first GPU
     assert_allclose(there, result)
-    assert arrays.like_input(np.array(["a"]), OfAnotherLibrary(), "cuda").dtype.kind == "U"
-    assert arrays.like_input(result, np.ones((3, 2)), "cuda") is result
+    assert arrays.like_input(stand_in, np.array(["a"]), OfAnotherLibrary()).dtype.kind == "U"
+    assert arrays.like_input(stand_in, result, np.ones((3, 2))) is result
 
 
 class Column:
@@ -283,11 +286,11 @@ def test_arrays_of_libraries_without_dlpack_are_taken(stand_in):
 @pytest.mark.parametrize("beside", [False, True])
 def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch, beside):
     X, y = moons(200)
-    monkeypatch.setattr(arrays, "copied", lambda device, rows: rows.copy())
+    monkeypatch.setattr(device_rows, "copied", lambda device, rows: rows.copy())
     begun, ended = threading.Event(), threading.Event()
 
     def compute():  # something else, all the time
-        with arrays.computing_on("cuda"):
+        with processor("cuda").computing():
             begun.set()
             ended.wait(60)
 
@@ -308,17 +311,18 @@ def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch, beside):
 def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
     X, y = moons(200)
     copied = []
-    monkeypatch.setattr(arrays, "copied", lambda device, rows: copied.append(rows) or rows.copy())
+    monkeypatch.setattr(
+        device_rows, "copied", lambda device, rows: copied.append(rows) or rows.copy()
+    )
     AESVC(gamma=1.0, device="cuda", refine="exact").fit(X, y)
     assert len(copied) == 1
-    assert not arrays._COPIES
 
 
 def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
     # which need not be the first GPU: that is where arrays of other threads would be made
     inside, threads = threading.local(), set()
 
-    class Second(Device):
+    class Second(NumpyDevice):
         @contextmanager
         def here(self):
             inside.n = getattr(inside, "n", 0) + 1
@@ -335,7 +339,7 @@ def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
             threads.add(threading.current_thread())
             return getattr(plain, name)
 
-    device = Second("cuda:1", np, Checked())
+    device = Second("cuda:1", Checked())
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
     monkeypatch.setattr(small_pairs, "GROUP_ROWS", 12)
     X, y = np.random.default_rng(0).normal(size=(96, 2)), np.arange(96) % 16
@@ -343,19 +347,37 @@ def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
     assert len(threads) > 1
 
 
-def test_predictions_leave_nothing_behind(stand_in):
+def test_rows_on_the_device_are_freed_with_the_fit_or_prediction(stand_in, monkeypatch):
     X, y = moons(60)
+    copies, copied = [], device_rows.copied
+
+    class Noted(np.ndarray):
+        pass
+
+    def noted(device, rows):
+        found = copied(device, rows).copy().view(Noted)
+        copies.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(device_rows, "copied", noted)
     model = AESVC(gamma=1.0, device="cuda").fit(X, y)
     model.predict(X[:5])
-    known = len(arrays._WATCHED), len(weakref.finalize._registry)
-    for _ in range(5):
-        model.predict(X[:5])
-    assert (len(arrays._WATCHED), len(weakref.finalize._registry)) == known
-    number = id(model.support_vectors_)
-    assert number in arrays._WATCHED
-    del model
-    gc.collect()
-    assert number not in arrays._WATCHED
+    assert len(copies) == 2
+    assert not any(one() is not None for one in copies)
+
+
+def test_rows_of_a_fold_are_copied_once_for_all_candidates(stand_in, monkeypatch):
+    X, y = moons(200)
+    fitted, copied = [], device_rows.copied
+
+    def noted(device, rows):
+        fitted.extend([rows] * (len(rows) == 100))
+        return copied(device, rows)
+
+    monkeypatch.setattr(device_rows, "copied", noted)
+    grid = {"gamma": [0.5, 1.0, 2.0], "C": [1.0, 2.0]}
+    AEGridSearchCV(AESVC(device="cuda"), grid, cv=2, refit=False).fit(X, y)
+    assert len(fitted) == 2
 
 
 def test_workers_of_a_cluster_copy_rows_once_for_a_task(stand_in, monkeypatch):
@@ -371,18 +393,17 @@ def test_workers_of_a_cluster_copy_rows_once_for_a_task(stand_in, monkeypatch):
     machine = SentMachine(EveryRow(300, 1.0), np.arange(20), np.ones(20), (0.0,), 5.0)
     sent = SentMachines(X[:20], {0: machine, 1: machine}, spec, Hinge(), 1e-3)
     copied = []
-    monkeypatch.setattr(arrays, "copied", lambda device, own: copied.append(own) or own.copy())
+    monkeypatch.setattr(device_rows, "copied", lambda device, own: copied.append(own) or own.copy())
     scores = workers._score(part, sent)
     assert set(scores) == {0, 1}
     assert len(copied) == 1
-    assert not arrays._COPIES
 
 
 def test_candidates_of_a_search_are_scored_on_the_device_of_their_name(stand_in, monkeypatch):
     """A GPU other than the first must be the current one while it computes."""
     X, y = moons(200)
     inside = []
-    here = Device.here
+    here = NumpyDevice.here
 
     @contextmanager
     def watched(self):
@@ -391,7 +412,7 @@ def test_candidates_of_a_search_are_scored_on_the_device_of_their_name(stand_in,
             yield
             inside.pop()
 
-    monkeypatch.setattr(Device, "here", watched)
+    monkeypatch.setattr(NumpyDevice, "here", watched)
     outside = []
     sum_lines = plain.sum_lines
 

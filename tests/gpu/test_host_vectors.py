@@ -13,20 +13,23 @@ from sklearn.base import clone
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
-from aesvm.gpu import arrays, devices, dual, hull, matrix, room
-from aesvm.gpu.derive import cut_on_device, in_turn
+from aesvm.gpu import devices, dual, hull, matrix, room, rows
+from aesvm.gpu.derive import DeviceSetKernel
 from aesvm.gpu.devices import Device, DeviceMemoryError
 from aesvm.gpu.dual import minimize
 from aesvm.gpu.host_vectors import HostVectors
-from aesvm.gpu.matrix import DeviceKernel, add
+from aesvm.gpu.matrix import add
+from aesvm.gpu.rows import DeviceRows
 from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import JointKernel
-from aesvm.machines import solving, training
+from aesvm.machines import training
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings
 from tests.gpu import plain, strict
+from tests.gpu.stand_in import device_kernel
+from tests.gpu.test_derive import in_turn
 from tests.gpu.test_estimators import OnGPU
 
 #: Bytes of a tile, and those that are free: for some hundred rows of few features.
@@ -54,8 +57,7 @@ class LittleMemory:
 
         self.patch.setattr(HostVectors, "each_tile", counted)
         self.patch.setattr(room, "TILE_BYTES", tile)
-        for kind in (Device, strict.StrictDevice):
-            self.patch.setattr(kind, "free_bytes", lambda device: free)
+        self.patch.setattr(Device, "free_bytes", lambda device: free)
 
 
 @pytest.fixture(name="little_memory")
@@ -82,7 +84,7 @@ def test_sums_and_values_are_those_of_rows_on_the_device(
 ):
     """Of 411 rows, which no tile divides; whole, in another order, and of some of them."""
     X = normal_rows(411, width)
-    kernel = DeviceKernel(KernelSpec(name, 0.7, 2, 1.0).matrix(X, dtype=dtype), stand_in)
+    kernel = device_kernel(KernelSpec(name, 0.7, 2, 1.0).matrix(X, dtype=dtype), stand_in)
     order = np.random.default_rng(1).permutation(411)
     random = np.random.default_rng(2)
     tol = 1e-5 if dtype == np.float32 else 1e-12
@@ -125,13 +127,14 @@ def test_sums_and_values_are_those_of_rows_on_the_device(
 def test_rows_whose_form_fits_are_on_the_device_though_they_are_not(stand_in, little_memory):
     """In single precision, and once, they take a fourth of what their copies would."""
     X = normal_rows(300, 16)
-    kernel = DeviceKernel(KernelSpec("rbf").matrix(X, dtype=np.float32), stand_in)
-    wanted = kernel.vectors(np.arange(300))
+    host = KernelSpec("rbf").matrix(X, dtype=np.float32)
+    wanted = device_kernel(host, stand_in).vectors(np.arange(300))
     n_bytes = 300 * (4 * 16 + 200) + 2 * TILE
     little_memory.begin(free=float(n_bytes))
+    kernel = device_kernel(host, stand_in)
     found = kernel.vectors(np.arange(300))
     assert isinstance(found, DenseVectors)
-    assert arrays.rows_there(stand_in, X) is None
+    assert kernel.rows.there() is None
     assert_array_equal(found.rows, wanted.rows)
     assert_array_equal(found.norms, wanted.norms)
     little_memory.begin(free=n_bytes - 1.0)
@@ -141,11 +144,10 @@ def test_rows_whose_form_fits_are_on_the_device_though_they_are_not(stand_in, li
 def test_rows_that_are_on_the_device_are_not_copied_beside_themselves(stand_in, little_memory):
     """Where the second copy, in the form of kernel values, has no room, it is on the host."""
     X = normal_rows(500, 4)
-    kernel = DeviceKernel(KernelSpec("rbf").matrix(X), stand_in)
-    with arrays.computing_on("cuda"):
-        assert arrays.rows_there(stand_in, X) is not None
-        little_memory.begin()
-        assert isinstance(kernel.vectors(np.arange(500)), HostVectors)
+    kernel = device_kernel(KernelSpec("rbf").matrix(X), stand_in)
+    assert kernel.rows.there() is not None
+    little_memory.begin()
+    assert isinstance(kernel.vectors(np.arange(500)), HostVectors)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -154,7 +156,7 @@ def test_duals_are_those_of_rows_on_the_device(stand_in, little_memory, dtype, g
     n = 700
     X = normal_rows(n, 5)
     signs = np.where(X[:, 0] * X[:, 1] + 0.1 * X[:, 2] > 0, 1.0, -1.0)
-    kernel = DeviceKernel(KernelSpec("rbf", 2.0).matrix(X, dtype=dtype), stand_in)
+    kernel = device_kernel(KernelSpec("rbf", 2.0).matrix(X, dtype=dtype), stand_in)
     parameters = {"tol": 1e-4}
     if groups == 2:
         parameters |= {"groups": (signs > 0).astype(int), "start": np.full(n, 0.3)}
@@ -172,7 +174,7 @@ def test_duals_are_those_of_rows_on_the_device(stand_in, little_memory, dtype, g
 def separable(stand_in, n=700):
     """A dual most of whose variables rest at zero: shrinking leaves few in play."""
     X = normal_rows(n, 5)
-    kernel = DeviceKernel(KernelSpec("rbf", 2.0).matrix(X), stand_in)
+    kernel = device_kernel(KernelSpec("rbf", 2.0).matrix(X), stand_in)
     return kernel, np.arange(n), np.where(X[:, 0] > 0.0, 1.0, -1.0), -np.ones(n), np.full(n, 10.0)
 
 
@@ -247,7 +249,6 @@ def compared(estimator, little_memory, X, y):
     wanted = getattr(one, values)(X)
     little_memory.begin()
     other = estimator.fit(X, y)
-    assert not arrays._STAYING
     assert_allclose(getattr(other, values)(X), wanted, atol=0.02 * np.abs(wanted).max())
     assert other.dual_objective_ == pytest.approx(one.dual_objective_, rel=1e-3)
     return one, other
@@ -309,7 +310,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
         histories.append(history(*given))
         return histories[-1]
 
-    monkeypatch.setattr(solving, "minimize_on_device", watched)
+    monkeypatch.setattr(dual, "minimize", watched)
     monkeypatch.setattr(training, "History", kept)
     estimator = AESVC(gamma=1.0, device="cuda", refine="exact", tol=1e-4)
     wanted = estimator.fit(X, y).dual_objective_
@@ -332,7 +333,7 @@ def test_rows_that_were_given_on_the_gpu(stand_in, little_memory):
 def test_nothing_of_the_device_is_taken_for_the_hosts(little_memory, monkeypatch, estimator):
     device = strict.StrictDevice("cuda:0")
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
-    monkeypatch.setattr(hull, "_launch", strict.reduce_on_the_host)
+    monkeypatch.setattr(hull, "_launch", strict.launch_on_the_host)
     strict.give_linear_algebra(monkeypatch)
     X, y = moons()
     if isinstance(estimator, AESVR):
@@ -361,7 +362,7 @@ def test_rows_are_never_copied_whole(stand_in, little_memory, monkeypatch):
 
     monkeypatch.setattr(Device, "array", watched)
     monkeypatch.setattr(matrix, "LINES", 50)
-    monkeypatch.setattr(arrays, "copied", lambda device, rows: pytest.fail("rows were copied"))
+    monkeypatch.setattr(rows, "copied", lambda device, rows: pytest.fail("rows were copied"))
     for parameters in ({"refine": "exact"}, {"refine": 0}, {"refine": 1}, {"max_vectors": 30}):
         model = AESVC(gamma=1.0, device="cuda", subset_size=100, **parameters).fit(X, y)
         model.certify(X, y)
@@ -396,19 +397,21 @@ def test_partitions_are_those_of_rows_on_the_device(stand_in, little_memory, wit
         kernel = JointKernel(kernel, np.sin(X[:, 0]), 0.1)
     settings = ReductionSettings(1e-2, 60, 150, "distance")
 
+    def blocks_now():
+        return subset_blocks(DeviceRows(stand_in, X), kernel)
+
     def cut():
-        blocks = subset_blocks(stand_in, kernel)
-        return cut_on_device(blocks, [np.arange(400)], settings, in_turn, Silence())
+        return DeviceSetKernel(blocks_now()).cut([np.arange(400)], settings, in_turn, Silence())
 
     wanted = cut()
     little_memory.begin(free=1.5e5)
-    blocks = subset_blocks(stand_in, kernel)
+    blocks = blocks_now()
     assert (blocks.own if with_targets else blocks).vectors is None
     assert blocks.points() is not None
     for one, other in zip(cut(), wanted, strict=True):
         assert_array_equal(one, other)
     little_memory.begin(free=1e4)
-    assert subset_blocks(stand_in, kernel).points() is None
+    assert blocks_now().points() is None
     assert sorted(np.concatenate(cut())) == list(range(400))
 
 
@@ -418,8 +421,8 @@ def test_partitions_of_rows_whose_squares_are_no_numbers(stand_in, little_memory
     settings = ReductionSettings(1e-2, 60, 150, "distance")
 
     def cut(X):
-        blocks = subset_blocks(stand_in, KernelSpec("rbf", 1.0).matrix(X))
-        return cut_on_device(blocks, [np.arange(300)], settings, in_turn, Silence())
+        blocks = subset_blocks(DeviceRows(stand_in, X), KernelSpec("rbf", 1.0).matrix(X))
+        return DeviceSetKernel(blocks).cut([np.arange(300)], settings, in_turn, Silence())
 
     n_subsets = len(cut(X))
     with np.errstate(over="ignore"):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from aesvm.gpu import hull
-from aesvm.gpu.devices import Device
 from aesvm.gpu.hull import most_rows, reduce_batch
+from tests.gpu.stand_in import NumpyDevice, launch_on_the_host
 
 TOL = 1e-3
 
@@ -38,11 +38,13 @@ def crowds(dtype, n=160):
 
 
 def on_device(device, problem, threads):
-    return hull._on_device(device, **problem, keep_combinations=True, threads=threads)
+    return reduce_batch(device, **problem, keep_combinations=True, threads=threads)
 
 
 def on_host(problem):
-    return reduce_batch(Device("cuda:0", np, None), **problem, keep_combinations=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hull, "_launch", launch_on_the_host)
+        return reduce_batch(NumpyDevice(), **problem, keep_combinations=True)
 
 
 def check(problem, hulls):
@@ -128,7 +130,7 @@ def test_longer_ledgers_take_no_more_memory(monkeypatch):
     monkeypatch.setattr(hull, "_launch", launch)
     sizes = np.arange(n_subsets) % n + 1
     gram, weights = np.ones((n_subsets, n, n)), np.ones((n_subsets, n))
-    found = hull._on_device(Device("cuda:0", np, None), gram, sizes, weights, TOL, False)
+    found = reduce_batch(NumpyDevice(), gram, sizes, weights, TOL, False)
     assert done == sizes.tolist()
     assert found.selected.all()
     assert max(asked) == asked[0] == n_subsets * n * hull._ENTRIES[0]

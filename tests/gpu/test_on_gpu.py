@@ -13,11 +13,12 @@ from aesvm.gpu import hull
 from aesvm.gpu.devices import DeviceMemoryError, cuda_device
 from aesvm.gpu.dual import minimize
 from aesvm.gpu.host_vectors import HostVectors
-from aesvm.gpu.matrix import DeviceKernel, add
+from aesvm.gpu.matrix import add
 from aesvm.kernels import KernelSpec
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.solver import smo
 from aesvm.solver.state import Known
+from tests.gpu.stand_in import device_kernel
 from tests.gpu.test_host_vectors import LittleMemory
 from tests.gpu.test_hull import check, clouds, on_host
 
@@ -47,7 +48,7 @@ def test_sums_and_blocks_are_those_of_the_host(gpu, spec, dtype, width):
     random = np.random.default_rng(0)
     X, new = (random.normal(size=(n, width)) / np.sqrt(width) for n in (700, 333))
     host = spec.matrix(X, dtype=dtype)
-    device = DeviceKernel(host, gpu)
+    device = device_kernel(host, gpu)
     every, edges = np.arange(700), np.array([0, 300, 700])
     tol = 1e-4 if dtype == np.float32 else 1e-12
     for n_outputs in (1, 5, 40):
@@ -66,7 +67,7 @@ def test_duals_are_those_of_the_host_and_the_same_every_time(gpu, dtype, groups)
     X = np.random.default_rng(0).normal(size=(n, 5))
     signs = np.where(X[:, 0] * X[:, 1] + 0.3 * X[:, 2] > 0, 1.0, -1.0)
     host = KernelSpec("rbf", 0.5).matrix(X, dtype=dtype)
-    device = DeviceKernel(host, gpu)
+    device = device_kernel(host, gpu)
     parameters = {"tol": 1e-4}
     if groups == 2:
         parameters |= {"groups": (signs > 0).astype(int), "start": np.full(n, 0.3)}
@@ -139,7 +140,7 @@ def test_tiles_of_any_shape(gpu, dtype, width, n_lines):
     host = KernelSpec("rbf", 0.7).matrix(
         random.normal(size=(n_lines, width)) / np.sqrt(width), dtype=dtype
     )
-    device = DeviceKernel(host, gpu)
+    device = device_kernel(host, gpu)
     every, edges = np.arange(n_lines), np.array([0, n_lines])
     tol = 1e-4 if dtype == np.float32 else 1e-12
     for n_columns, n_outputs in ((1, 1), (127, 1), (129, 33), (200_000 // width, 1)):
@@ -161,7 +162,7 @@ def test_far_rows_are_numbers(gpu):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_scores_that_are_no_numbers_are_refused(gpu, value):
     n = 3000
-    device = DeviceKernel(KernelSpec("rbf", 1.0).matrix(np.arange(float(n))[:, None]), gpu)
+    device = device_kernel(KernelSpec("rbf", 1.0).matrix(np.arange(float(n))[:, None]), gpu)
     signs, ones, scores = np.where(np.arange(n) % 2, 1.0, -1.0), np.ones(n), np.zeros(n)
     scores[n // 3] = value
     known = Known(scores, 1.0)
@@ -221,7 +222,7 @@ def test_sums_over_rows_of_the_host_are_those_of_rows_on_the_device(gpu, monkeyp
     n = 100_001
     random = np.random.default_rng(0)
     X = random.normal(size=(n, width)) / np.sqrt(width)
-    kernel = DeviceKernel(KernelSpec("rbf", 0.7).matrix(X, dtype=dtype), gpu)
+    kernel = device_kernel(KernelSpec("rbf", 0.7).matrix(X, dtype=dtype), gpu)
     some = gpu.array(np.sort(random.choice(n, 70_000, replace=False)))
     numbers = gpu.array(random.integers(0, n, 9000), dtype=np.int32)
     coefs = gpu.array(random.normal(size=(2, 9000)))

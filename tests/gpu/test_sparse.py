@@ -8,9 +8,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from aesvm import AESVC
-from aesvm.gpu import arrays, vectors
+from aesvm.gpu import rows, vectors
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.expansion import n_additions
+from aesvm.machines.training_kernel import TrainingKernel
 
 
 @pytest.mark.parametrize("device", ["stand_in", "emulated"])
@@ -67,7 +68,7 @@ def test_sums_add_up_no_more_terms_in_a_row_than_certificates_count(stand_in, mo
             return self
 
     X = sp.random(2000, 5, 0.5, format="csr", random_state=0)
-    kernel = KernelSpec("rbf", 1.0, device="cuda").matrix(X, dtype=np.float64, accuracy=1e-12)
+    kernel = TrainingKernel(KernelSpec("rbf", 1.0, device="cuda"), X).matrix(np.float64, 1e-12)
     lines = kernel.vectors(np.arange(2000))
     columns = kernel.vectors(np.arange(50))
     for n in (1, 512, 513, 2000):
@@ -79,7 +80,7 @@ def test_sums_add_up_no_more_terms_in_a_row_than_certificates_count(stand_in, mo
 
 
 def test_more_entries_than_32_bits_number_are_refused(stand_in, monkeypatch):
-    monkeypatch.setattr(arrays, "_MOST_ENTRIES", 50)
+    monkeypatch.setattr(rows, "_MOST_ENTRIES", 50)
     X = sp.random(20, 6, 0.5, format="csr", random_state=0)
     with pytest.raises(ValueError, match="X has 60 entries and 6 features"):
         AESVC(gamma=1.0, device="cuda").fit(X, np.arange(20) % 2)

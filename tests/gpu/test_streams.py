@@ -11,9 +11,14 @@ from sklearn.datasets import make_blobs
 
 from aesvm import AESVC
 from aesvm.gpu import streams
-from aesvm.gpu.streams import on_streams
+from aesvm.gpu.rows import DeviceRows
+from aesvm.gpu.streams import Streams
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
+
+
+def on_streams(device, function, items, progress):
+    return Streams(DeviceRows(device, np.ones((2, 1)))).each(function, items, progress)
 
 
 class Counted(Silence):
@@ -36,7 +41,7 @@ def test_results_are_in_order_and_the_caller_reports_them(stand_in):
             gate.wait()
         return 2 * number
 
-    found = on_streams(stand_in, streams.STREAMS, double, ((n,) for n in range(20)), progress)
+    found = on_streams(stand_in, double, ((n,) for n in range(20)), progress)
     assert found == list(range(0, 40, 2))
     assert progress.steps_of == [threading.current_thread()] * 20
 
@@ -55,7 +60,7 @@ def test_an_error_ends_what_is_done_beside_it(stand_in, error):
         ended.append(number)
 
     with pytest.raises(error, match="of the second"):
-        on_streams(stand_in, streams.STREAMS, work, ((n,) for n in range(1000)), Silence())
+        on_streams(stand_in, work, ((n,) for n in range(1000)), Silence())
     assert len(ended) < streams.STREAMS + 2
 
 
@@ -78,7 +83,7 @@ def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand
     monkeypatch.setattr(streams, "_USED", {stand_in.name})  # else the first is done before
     monkeypatch.setattr(streams, "Threads", Waiting)
     with pytest.raises(KeyboardInterrupt):
-        on_streams(stand_in, streams.STREAMS, work, ((n,) for n in range(9)), Silence())
+        on_streams(stand_in, work, ((n,) for n in range(9)), Silence())
     interrupted.set()
     others[0].join(60)
     assert over == [True]
@@ -94,13 +99,13 @@ def test_what_is_done_side_by_side_shares_the_memory_of_the_device(stand_in, mon
         return stand_in.free_bytes()
 
     items = ((n,) for n in range(streams.STREAMS))
-    found = on_streams(stand_in, streams.STREAMS, tell, items, Silence())
+    found = on_streams(stand_in, tell, items, Silence())
     assert sum(found) <= 1.001 * before
     assert stand_in.free_bytes() == before
 
 
 def test_nothing_to_do(stand_in):
-    assert on_streams(stand_in, streams.STREAMS, lambda progress: 1, [], Silence()) == []
+    assert on_streams(stand_in, lambda progress: 1, [], Silence()) == []
 
 
 def test_work_beside_learns_that_the_fit_is_over(stand_in):
@@ -110,7 +115,7 @@ def test_work_beside_learns_that_the_fit_is_over(stand_in):
     def tell(progress):
         return progress.is_over(), progress.to_the_end().is_over()
 
-    assert on_streams(stand_in, streams.STREAMS, tell, [()], fit) == [(True, False)]
+    assert on_streams(stand_in, tell, [()], fit) == [(True, False)]
 
 
 @pytest.mark.parametrize("refine", [0, 1, "exact"])

@@ -17,7 +17,7 @@ from tests.gpu import strict
 def strict_device(monkeypatch):
     device = strict.StrictDevice("cuda:0")
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
-    monkeypatch.setattr(hull, "_launch", strict.reduce_on_the_host)
+    monkeypatch.setattr(hull, "_launch", strict.launch_on_the_host)
     strict.give_linear_algebra(monkeypatch)
     return device
 

@@ -73,8 +73,10 @@ class FakeCuda:
 
 
 class StreamingDevice(strict.StrictDevice):
+    page_locked, tile_copies = Device.page_locked, Device.tile_copies
+
     def __init__(self, eager):
-        Device.__init__(self, "cuda:0", strict.Namespace(), strict.Operations())
+        super().__init__("cuda:0")
         self.xp.cuda = FakeCuda(eager)
 
 
@@ -135,7 +137,7 @@ def test_estimators_are_those_of_rows_on_the_device(monkeypatch, estimator):
     """Computing is done when it is asked for, and copying when that waits for it."""
     device = StreamingDevice("computing")
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
-    monkeypatch.setattr(hull, "_launch", strict.reduce_on_the_host)
+    monkeypatch.setattr(hull, "_launch", strict.launch_on_the_host)
     strict.give_linear_algebra(monkeypatch)
     X, y = moons()
     compared(estimator, LittleMemory(monkeypatch), X, y)

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import threading
-from contextlib import suppress
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,9 +8,8 @@ from sklearn import config_context
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
-from aesvm.kernels import KERNELS, KernelSpec, TrainingKernel, blocks, kernel_matrix, resolve_gamma
+from aesvm.kernels import KERNELS, KernelSpec, blocks, kernel_matrix, resolve_gamma
 from aesvm.kernels.gamma import Variance
-from aesvm.runtime.threads import Threads
 from tests import oracles
 
 PARAMETERS = {"gamma": 0.7, "degree": 3, "coef0": 0.5}
@@ -152,36 +148,6 @@ def test_an_unknown_kernel_is_named(X):
         kernel_matrix(X, kernel="cosine")
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_single_precision_is_used_where_it_will_do(X, name, monkeypatch):
-    monkeypatch.setattr("aesvm.kernels.training_kernel._FEW", 39)
-    spec = KernelSpec(name, **PARAMETERS)
-
-    def kernel(coefs, tol):
-        return TrainingKernel(spec, X, tol).for_sums(rows, coefs)
-
-    rows, coefs = np.arange(40), np.full(40, 2.0)
-    assert kernel(1e-2 * coefs, 1e-3).dtype == np.float32
-    assert kernel(coefs, 1e-9).dtype == np.float64
-    assert kernel(1e6 * coefs, 1e-2).dtype == np.float64
-    exact = spec.matrix(X).square(rows)
-    tol = 1e-4
-    # the error is foreseen from some rows, and may be several times that in others
-    assert np.abs((kernel(coefs, tol).square(rows) - exact) @ coefs).max() <= 10 * tol
-
-
-def test_few_rows_get_double_precision(X):
-    kernel = TrainingKernel(KernelSpec(), X.astype(np.float32))
-    assert kernel.for_sums(np.arange(40), np.full(40, 1e-9)).dtype == np.float64
-
-
-def test_a_kernel_matrix_has_one_owner(X):
-    kernel = TrainingKernel(KernelSpec("rbf", gamma=0.7), X)
-    rows = np.arange(40)
-    assert kernel.for_sums(rows, np.ones(40)) is kernel.for_sums(rows[:9], np.ones(9))
-    assert kernel.for_residuals(rows, 1e-3) is kernel.for_residuals(rows[:9], 1e-3)
-
-
 def test_copies_stay_within_a_share_of_the_working_memory():
     with config_context(working_memory=16):
         assert blocks.copied_bytes() == 2**20
@@ -207,21 +173,6 @@ def test_what_is_known_of_a_kernel(parameters, definite):
     assert spec.definiteness == definite
     assert spec.is_definite == (definite != "not positive semidefinite")
     assert spec == KernelSpec(**parameters)
-
-
-def test_threads_that_ask_for_the_same_matrix_are_given_one(X, monkeypatch):
-    make, both = KernelSpec.matrix, threading.Barrier(2)
-
-    def made(spec, *given, **others):
-        with suppress(threading.BrokenBarrierError):
-            both.wait(0.2)  # as long as another thread may take to come here as well
-        return make(spec, *given, **others)
-
-    monkeypatch.setattr(KernelSpec, "matrix", made)
-    kernel = TrainingKernel(KernelSpec("rbf", 0.7), X)
-    with Threads(2) as run:
-        one, other = run(lambda _: kernel.matrix(np.float64, 1e-5), range(2))
-    assert one is other
 
 
 @pytest.mark.parametrize("n", [7, 1000])

@@ -11,7 +11,7 @@ from sklearn.datasets import make_moons
 from aesvm import AESVC
 from aesvm.bases.training import SpanTraining
 from aesvm.formulations.hinge import Hinge
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.machines import pilots, rounds
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import (
@@ -28,6 +28,7 @@ from aesvm.machines.plan import (
 )
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.sets import derive
 from aesvm.sets.derive import ReductionSettings

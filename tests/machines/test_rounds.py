@@ -22,21 +22,22 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC, Certificate
 from aesvm.formulations.hinge import Hinge
-from aesvm.kernels import KernelMatrix, KernelSpec, TrainingKernel
+from aesvm.kernels import KernelMatrix, KernelSpec
 from aesvm.machines import rounds as rounds_module
 from aesvm.machines.fit import represent_anew
 from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import Expected
 from aesvm.machines.problem import Problem
+from aesvm.machines.represent import represent
 from aesvm.machines.rounds import Cut, State, looked_at
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
 from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import ReductionSettings
-from aesvm.sets.represent import represent
 from tests import oracles
 from tests.plans import set_limits, set_table
 

@@ -11,12 +11,13 @@ from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
+from aesvm.machines.represent import represent
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import ReductionSettings
-from aesvm.sets.represent import represent
 from tests import oracles
 
 EPSILON, NU = 0.1, 0.3

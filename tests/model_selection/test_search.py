@@ -27,6 +27,7 @@ from aesvm.machines import fit
 from aesvm.machines.sharing import Starts
 from aesvm.model_selection import AEGridSearchCV, AERandomizedSearchCV, evaluation
 from aesvm.model_selection.chains import chains_of, svm_of
+from aesvm.sets.derive import SetKernel
 
 GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.3, 3.0]}
 
@@ -349,7 +350,7 @@ def test_work_is_shared(moons, monkeypatch):
 
         monkeypatch.setattr(module, name, counting)
 
-    counted(fit, "cut", "cut")
+    counted(SetKernel, "cut", "cut")
     counted(fit, "represent", "represent")
     counted(evaluation, "with_decision_values", "values")
     searched(*moons, estimator=AESVC(refine=0, subset_size=50), refit=False)

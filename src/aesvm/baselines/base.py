@@ -27,9 +27,10 @@ from aesvm.estimators.validation import (
     valid_classes,
     validated_rows,
 )
-from aesvm.kernels import KernelMatrix, TrainingKernel, check_symmetric, resolve_gamma
+from aesvm.kernels import KernelMatrix, check_symmetric, resolve_gamma
 from aesvm.machines import one_vs_one
 from aesvm.machines.problem import total_of_costs
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.warn import warn
 

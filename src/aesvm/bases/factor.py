@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from aesvm.bases.arrays import is_host, sum_rows, times, zeros
+from aesvm.bases.arrays import sum_rows, times
 from aesvm.bases.values import Array
 from aesvm.gpu import linear_algebra
+from aesvm.kernels.arrays import HOST, Arrays
 from aesvm.runtime.cached import cached_property
 
 #: Columns that are factored together, and rows that a thread brings up to date at a time.
@@ -61,12 +63,19 @@ class FactorThere:
 Factor = Array | FactorThere
 
 
+@singledispatch
 def factor_of_lower(lower: Any) -> Any:
     """A lower Cholesky factor that is known."""
-    return lower if is_host(lower) else FactorThere(lower)
+    return FactorThere(lower)
 
 
-def cholesky(matrix: Array, run: Callable = map) -> Array:
+@factor_of_lower.register(np.ndarray)
+def _(lower: Array) -> Array:
+    return lower
+
+
+@singledispatch
+def cholesky(matrix: Any, run: Callable = map) -> Any:
     """The lower Cholesky factor; numpy's LinAlgError where there is none.
 
     Examples
@@ -77,6 +86,11 @@ def cholesky(matrix: Array, run: Callable = map) -> Array:
     array([[2., 0.],
            [1., 2.]])
     """
+    return FactorThere(linear_algebra.cholesky(matrix))
+
+
+@cholesky.register(np.ndarray)
+def _(matrix: Array, run: Callable = map) -> Array:
     n = len(matrix)
     factor = np.tril(matrix)
     for first in range(0, n, _COLUMNS):
@@ -127,9 +141,7 @@ def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> A
     for _ in range(_TRIES):
         diagonal += jitter
         with suppress(np.linalg.LinAlgError):
-            if is_host(matrix):
-                return cholesky(matrix, run)
-            return factor_of_lower(linear_algebra.cholesky(matrix))
+            return cholesky(matrix, run)
         jitter = 10.0 * jitter
     raise ValueError(
         "kernel values of the vectors are not those of a positive semidefinite kernel: scale the "
@@ -191,7 +203,8 @@ def half_solved(factor: Factor, values: Array) -> Array:
     )
 
 
-def product(matrix: Array, vector: Array, run: Callable = map) -> Array:
+@singledispatch
+def product(matrix: Any, vector: Any, run: Callable = map) -> Any:
     """A symmetric matrix times a vector.
 
     Examples
@@ -201,13 +214,17 @@ def product(matrix: Array, vector: Array, run: Callable = map) -> Array:
     >>> product(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([1.0, 1.0]))
     array([6., 7.])
     """
-    if not is_host(matrix):
-        return times(matrix, vector)
+    return times(matrix, vector)
+
+
+@product.register(np.ndarray)
+def _(matrix: Array, vector: Array, run: Callable = map) -> Array:
     pieces = run(lambda top: matrix[top : top + _ROWS] @ vector, range(0, len(matrix), _ROWS))
     return np.concatenate([np.empty(0), *pieces])
 
 
-def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
+@singledispatch
+def gram(lines: Any, weights: Any, run: Callable = map) -> Any:
     """``sum_i w_i k_i k_i^T`` of lines k_i, for weights that are not negative.
 
     Examples
@@ -218,8 +235,19 @@ def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     array([[1., 2.],
            [2., 7.]])
     """
-    if not is_host(lines):
-        return _gram_there(lines, weights)
+    n_lines, n = lines.shape
+    roots = np.sqrt(weights)
+    out = np.zeros_like(roots, shape=(n, n))
+    step = max(1, _COPIED_THERE // max(1, n))
+    for first in range(0, n_lines, step):
+        here = slice(first, first + step)
+        scaled = lines[here] * roots[here, None]
+        out += scaled.T @ scaled
+    return out
+
+
+@gram.register(np.ndarray)
+def _(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     n_lines, n = lines.shape
     scaled, roots = np.empty(lines.shape), np.sqrt(weights)
     out = np.empty((n, n))
@@ -240,19 +268,6 @@ def gram(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     return out
 
 
-def _gram_there(lines: Any, weights: Any) -> Any:
-    """The same on a device."""
-    n_lines, n = lines.shape
-    roots = np.sqrt(weights)
-    out = np.zeros_like(roots, shape=(n, n))
-    step = max(1, _COPIED_THERE // max(1, n))
-    for first in range(0, n_lines, step):
-        here = slice(first, first + step)
-        scaled = lines[here] * roots[here, None]
-        out += scaled.T @ scaled
-    return out
-
-
 class Curvature(NamedTuple):
     """The part of the Hessian that comes from smoothed losses, summed over rows."""
 
@@ -261,30 +276,38 @@ class Curvature(NamedTuple):
     corner: Array  #: (n_offsets,): of offsets
 
     @classmethod
-    def of_nothing(cls, n_vectors: int, n_offsets: int, device: Any = None) -> Curvature:
+    def of_nothing(cls, n_vectors: int, n_offsets: int, arrays: Arrays = HOST) -> Curvature:
         shapes = (n_vectors, n_vectors), (n_offsets, n_vectors), (n_offsets,)
-        return cls(*(zeros(shape, device) for shape in shapes))
+        return cls(*(arrays.zeros(shape) for shape in shapes))
 
     @classmethod
     def of_rows(
         cls, lines: NDArray, curvatures: Array, crossed: Array, run: Callable = map
     ) -> Curvature:
         """Of some rows: their kernel values with the basis, and their ``SmoothedLosses``."""
-        if not is_host(lines):
-            across = np.stack([sum_rows(lines, None, own) for own in crossed])
-            return cls(gram(lines, curvatures), across, np.abs(crossed).sum(axis=1))
-
-        def some(first: int) -> Array:
-            here = slice(first, first + _CONVERTED)
-            return crossed[:, here] @ lines[here].astype(np.float64)
-
-        across = np.zeros((len(crossed), lines.shape[1]))
-        for part in run(some, range(0, len(lines), _CONVERTED)):
-            across += part
+        across = _across(lines, crossed, run)
         return cls(gram(lines, curvatures, run), across, np.abs(crossed).sum(axis=1))
 
     def plus(self, other: Curvature) -> Curvature:
         return Curvature(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+@singledispatch
+def _across(lines: Any, crossed: Any, run: Callable) -> Any:
+    """``crossed @ lines`` in double precision, on a device."""
+    return np.stack([sum_rows(lines, None, own) for own in crossed])
+
+
+@_across.register(np.ndarray)
+def _(lines: NDArray, crossed: Array, run: Callable) -> Array:
+    def some(first: int) -> Array:
+        here = slice(first, first + _CONVERTED)
+        return crossed[:, here] @ lines[here].astype(np.float64)
+
+    across = np.zeros((len(crossed), lines.shape[1]))
+    for part in run(some, range(0, len(lines), _CONVERTED)):
+        across += part
+    return across
 
 
 def hessian_factor(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.arrays import put, times, to_host, zeros
+from aesvm.bases.arrays import times, to_host
 from aesvm.bases.descent import Point
 from aesvm.bases.factor import Factor, kernel_factor, solve
 from aesvm.bases.rows_in_memory import Solved, solve_in_span
@@ -25,10 +25,11 @@ from aesvm.formulations.objective import (
     worst_optimum,
 )
 from aesvm.formulations.protocol import Formulation, Offsets
-from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.kernels import KernelMatrix
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.rounds import FREE
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress, Watched
 from aesvm.solver.state import Solution
 
@@ -72,17 +73,17 @@ class SpanMachine:
     def __init__(self, problem: Problem, most_bytes: float, around: Surroundings) -> None:
         self.problem = problem
         self.around = around
-        self.device = around.double.device
-        self.targets = put(problem.targets, self.device)
-        self.bounds = put(problem.bounds, self.device)
+        self.arrays = around.double.arrays
+        self.targets = self.arrays.put(problem.targets)
+        self.bounds = self.arrays.put(problem.bounds)
         self.groups = np.unique(problem.groups)
         self.order = np.argsort(problem.rows)
         values = around.kernel.for_sums(problem.rows, np.empty(0))
         self.values = BasisValues(values, problem.rows, most_bytes, around.watched)
-        nothing = zeros(len(problem.rows), self.device)
+        nothing = self.arrays.zeros(len(problem.rows))
         offsets = best_offsets(around.formulation, nothing, self.targets, self.bounds)
-        self.point = Point(zeros(0, self.device), offsets)
-        self.within = zeros((0, 0), self.device)
+        self.point = Point(self.arrays.zeros(0), offsets)
+        self.within = self.arrays.zeros((0, 0))
         self.solved: Solved | None = None
         self.n_steps = 0
         self.known: Machine | None = None  # the exact one, where that was trained
@@ -99,7 +100,7 @@ class SpanMachine:
         self.values.add(rows)
         within = self.around.double.square_there(self.basis)
         self.within = within.astype(np.float64, copy=False)
-        coefs = np.append(self.point.coefs, zeros(len(rows), self.device))
+        coefs = np.append(self.point.coefs, self.arrays.zeros(len(rows)))
         self.point = Point(coefs, self.point.offsets)
 
     def start_from(self, machine: Machine) -> None:
@@ -108,7 +109,7 @@ class SpanMachine:
             own = machine.support
             rows, coefs = machine.set.rows[own], machine.coefs[own]
             values = self.around.double.scores(rows, coefs, self.basis, self.around.run)
-            self.point = Point(self.projected(put(values, self.device)), machine.offsets)
+            self.point = Point(self.projected(self.arrays.put(values)), machine.offsets)
             self._is_precise()
 
     def _is_precise(self) -> bool:
@@ -138,7 +139,8 @@ class SpanMachine:
         All rows where values cost little: those of a given matrix, or on a device.
         """
         n_rows = len(self.problem.rows)
-        if self.around.kernel.spec.kernel == "precomputed" or self.device is not None:
+        given = self.around.kernel.spec.kernel == "precomputed"
+        if self.arrays.either(given, True):
             return n_rows
         fit = self.values.most_bytes / (self.values.kernel.dtype.itemsize * max(1, n_vectors))
         return min(n_rows, max(int(fit), _LEAST_FIT))
@@ -247,7 +249,7 @@ class SpanMachine:
         inside = self.projected(at_basis)
         left = values - around.double.scores(self.basis, to_host(inside), rows, around.run)
         found = np.searchsorted(self.problem.rows, rows, sorter=self.order)
-        own = to_host(multipliers[put(self.order[found], self.device)])
+        own = to_host(multipliers[self.arrays.put(self.order[found])])
         terms = own[own != 0] * left[own != 0]
         outside, error = float(terms.sum()), 0.0
         if 1 < len(terms) < len(active):
@@ -278,7 +280,7 @@ class SpanMachine:
 
     def multipliers(self) -> Array:
         """Feasible for the dual: those of the exact machine if it is known, else implied ones."""
-        return self.feasible() if self.known is None else put(self.known.multipliers, self.device)
+        return self.feasible() if self.known is None else self.arrays.put(self.known.multipliers)
 
     def dual(self) -> tuple[float, float] | None:
         """The dual at these multipliers, and its standard error; None where it is not known."""
@@ -369,7 +371,8 @@ class SpanMachine:
     def _proven(self, record: Record, machine: Machine, multipliers: Array) -> Record:
         around, problem = self.around, self.problem.take(self.order)
         proof = prove_machine(
-            around.kernel,
+            around.kernel.in_double(),
+            around.kernel.spec.is_definite,
             problem.rows,
             Objective(around.formulation, problem.targets, problem.bounds),
             self.basis,

@@ -17,14 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.arrays import put, times, to_host, zeros
+from aesvm.bases.arrays import times, to_host
 from aesvm.bases.factor import Factor, factor_of_lower, half_solved
 from aesvm.kernels import KernelMatrix
+from aesvm.kernels.arrays import Arrays
 from aesvm.runtime.progress import OutOfTimeError
 
 Array = NDArray[np.float64]
@@ -56,16 +57,16 @@ class Functions(NamedTuple):
 class _Function:
     """One of the functions at the candidates that it may use, and its part of the basis.
 
-    Arrays over candidates are on the device that computes kernel values, if there is one.
+    Arrays over candidates are of the kind that kernel values are.
     """
 
-    def __init__(self, own: NDArray[np.intp], values: Array, sizes: Array, device: Any) -> None:
+    def __init__(self, own: NDArray[np.intp], values: Array, sizes: Array, arrays: Arrays) -> None:
         self.own = own  #: positions of the candidates, ascending
-        self.device = device
-        self.values = put(values, device)  #: the residual
-        self.distances = put(sizes, device)  #: squared, from the span
+        self.arrays = arrays
+        self.values = arrays.put(values)  #: the residual
+        self.distances = arrays.put(sizes)  #: squared, from the span
         self.rows = np.empty(0, dtype=np.intp)  #: of the kernel matrix: its part of the basis
-        self.room = zeros((len(own), 0), device)
+        self.room = arrays.zeros((len(own), 0))
         self.taken = 0.0
 
     @property
@@ -131,7 +132,7 @@ class Pursuit:
         self.functions = []
         for values, may_use in zip(self.targets.values.T, self.targets.may_use, strict=True):
             own = np.flatnonzero(may_use[self.targets.groups])
-            self.functions.append(_Function(own, values[own], sizes[own], self.kernel.device))
+            self.functions.append(_Function(own, values[own], sizes[own], self.kernel.arrays))
 
     def _spread(self, sizes: Array) -> float:
         """The largest squared distance of a candidate from the span of the first.
@@ -183,10 +184,10 @@ class Pursuit:
 
     @property
     def _piece(self) -> int:
-        return _PIECE if self.kernel.device is None else _PIECE_THERE
+        return self.kernel.arrays.either(_PIECE, _PIECE_THERE)
 
     def _each(self, piece: Callable[[int], None], n: int) -> None:
-        run = self.run if self.kernel.device is None else map
+        run = self.kernel.arrays.threads(self.run)
         list(run(piece, range(0, n, self._piece)))
 
     def choose(self, n_most: int) -> NDArray[np.intp]:
@@ -214,7 +215,7 @@ class Pursuit:
         """The worth of each candidate, summed over the functions."""
         worths = np.zeros(len(self.candidates))
         for one in self.functions:
-            floor = put(self.floor[one.own], one.device)
+            floor = one.arrays.put(self.floor[one.own])
             worths[one.own] += to_host(_worths(one.values, one.distances, floor))
         worths[self.chosen] = 0.0
         return worths
@@ -235,8 +236,8 @@ class Pursuit:
         compared = []
         for one, mask in zip(self.functions, may_use, strict=True):
             at = np.flatnonzero(mask)
-            own = put(np.searchsorted(one.own, best[at]), one.device)
-            places = put(at, one.device)
+            own = one.arrays.put(np.searchsorted(one.own, best[at]))
+            places = one.arrays.put(at)
             parts = one.parts[own]
             rest = to_host(square[places[:, None], places] - parts @ parts.T)
             values = to_host(one.values[own])
@@ -286,10 +287,10 @@ class _Update:
         columns: NDArray[np.intp],
         factor: Array,
     ) -> None:
-        device = function.device
-        self.function, self.rows, self.columns = function, rows, put(columns, device)
-        self.factor = factor_of_lower(put(factor, device))
-        at = put(np.searchsorted(function.own, positions), device)
+        put = function.arrays.put
+        self.function, self.rows, self.columns = function, rows, put(columns)
+        self.factor = factor_of_lower(put(factor))
+        at = put(np.searchsorted(function.own, positions))
         self.old = function.parts[at].T.copy()
         self.steps = half_solved(self.factor, function.values[at])
         function.grow(rows)
@@ -300,7 +301,7 @@ class _Update:
         """Candidates from ``first`` to ``last``, whose values with all new vectors are given."""
         one = self.function
         here = slice(*np.searchsorted(one.own, (first, last)).tolist())
-        lines = put(one.own[here] - first, one.device)
+        lines = one.arrays.put(one.own[here] - first)
         new = block[lines[:, None], self.columns]
         new -= one.parts[here] @ self.old
         new = half_solved(self.factor, new.T).T

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.arrays import put, to_host, zeros
+from aesvm.bases.arrays import to_host
 from aesvm.bases.descent import Descent, Goal, Here, Line, Point
 from aesvm.bases.factor import Curvature, Factor, hessian_factor, kernel_factor, product, solve
 from aesvm.bases.smoothing import SmoothedLosses, best_step, ramps_of, smoothed_losses
@@ -42,7 +42,7 @@ _HALF_WAY = 15
 #: How long an operation of a Gram matrix or a factor, in double precision, takes in operations of a
 #: step: on the host, and on a device. There steps wait for memory, and factors do not. (An H200
 #: reads 1.2e12 values in the time of 5e13 operations, each value being multiplied twice.)
-_DOUBLE = {False: 2.0, True: 0.1}
+_DOUBLE = 2.0, 0.1
 
 #: Values of the Hessian's sample that a device copies at a time.
 _COPIED_THERE = 1 << 28
@@ -128,7 +128,7 @@ class _RowsInMemory:
         to_the_end: bool,
     ) -> None:
         self.values = values
-        self.device = values.kernel.device
+        self.arrays = values.kernel.arrays
         self.within = within
         self.targets = targets
         self.bounds = bounds
@@ -136,16 +136,16 @@ class _RowsInMemory:
         self.run = run
         self.to_the_end = to_the_end
         self.ramps = ramps_of(formulation, targets, bounds)
-        self.slopes = put(np.array(formulation.slopes(float(bounds.sum()))), self.device)
+        self.slopes = self.arrays.put(np.array(formulation.slopes(float(bounds.sum()))))
         self.n_steps = 0
         self.wider: list[Array] = []
         self._factor: Factor | None = None
         self.coefs = start.coefs.copy()
-        self.offsets = put(np.array(start.offsets), self.device)
+        self.offsets = self.arrays.put(np.array(start.offsets))
         self.scores = values.products(self.coefs)
         self.w_at_basis = product(within, self.coefs, run)  #: w at the basis
-        self.multipliers = zeros(len(self.scores), self.device)
-        self.g_at_basis = zeros(len(self.coefs), self.device)  #: g at the basis, by the multipliers
+        self.multipliers = self.arrays.zeros(len(self.scores))
+        self.g_at_basis = self.arrays.zeros(len(self.coefs))  #: g at the basis, by the multipliers
 
     def offsets_here(self) -> Offsets:
         return tuple(to_host(self.offsets).tolist())
@@ -217,7 +217,7 @@ class _RowsInMemory:
 
     @property
     def _double(self) -> float:
-        return _DOUBLE[self.device is not None]
+        return self.arrays.either(*_DOUBLE)
 
     def renew_factor(self, worn: bool) -> None:
         if worn or self._factor is None or self.patience == _STEPS[0]:
@@ -235,11 +235,11 @@ class _RowsInMemory:
             scale = len(at) / most
             at = np.sort(np.random.default_rng(0).choice(at, most, replace=False))
         n, n_offsets = len(self.coefs), len(self.offsets)
-        step = max(n, 1024) if self.device is None else max(1, _COPIED_THERE // max(1, n))
+        step = self.arrays.either(max(n, 1024), max(1, _COPIED_THERE // max(1, n)))
         curvature: Curvature | None = None
         for first in range(0, len(at), step):
             here = at[first : first + step]
-            own = put(here, self.device)
+            own = self.arrays.put(here)
             more = Curvature.of_rows(
                 self.values.lines(here),
                 scale * losses.curvatures[own],
@@ -248,7 +248,7 @@ class _RowsInMemory:
             )
             curvature = more if curvature is None else curvature.plus(more)
         if curvature is None:
-            curvature = Curvature.of_nothing(n, n_offsets, self.device)
+            curvature = Curvature.of_nothing(n, n_offsets, self.arrays)
         steepest = float(self.bounds.sum()) / self.width
         return hessian_factor(self.within, curvature, steepest, self.run)
 

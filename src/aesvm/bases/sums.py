@@ -20,6 +20,7 @@ from aesvm.bases.values import Array
 from aesvm.formulations.protocol import Formulation
 from aesvm.kernels import KernelSpec
 from aesvm.machines.problem import RowSelection
+from aesvm.machines.training_kernel import TrainingKernel
 
 #: Kernel values of a tile, rows of one at least, and the tiles that are computed together.
 _VALUES, _LEAST, _TILES = 2**20, 64, 16
@@ -153,9 +154,8 @@ def add_up(
     (array([2.   , 0.025]), array([3. , 0.5]))
     """
     n_vectors = sent.vectors.shape[0]
-    columns = sent.spec.matrix(sent.vectors, dtype=sent.dtype, accuracy=sent.accuracy).columns(
-        np.arange(n_vectors)
-    )
+    kernel = TrainingKernel(sent.spec, sent.vectors)
+    columns = kernel.matrix(sent.dtype, sent.accuracy).columns(np.arange(n_vectors))
     size = max(_LEAST, _VALUES // max(1, n_vectors))
     members = {number: sent.selections[number].members(given) for number in questions}
     totals = {

@@ -28,20 +28,20 @@ from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
 from aesvm.bases.values import TILE, Array
 from aesvm.certificate.records import Record
-from aesvm.kernels import TrainingKernel
 from aesvm.machines.fit import Work, every_row
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import Carried, Expected, Span
 from aesvm.machines.problem import Machine, Problem
+from aesvm.machines.represent import Represented
 from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer, constant_machine
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.cached import cached_property
 from aesvm.runtime.memory import machine_memory
 from aesvm.runtime.progress import OutOfTimeError, Progress, Watched
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import PreparedRows
-from aesvm.sets.represent import Represented
 
 #: Rows that a first solve is over: at least, and for each vector.
 _FIRST_ROWS, _FIRST_ROWS_PER_VECTOR = 40_000, 8
@@ -128,8 +128,7 @@ class SpanTraining:
         self.groups = data.groups
         self.trainer = trainer
         double = kernel.in_double()
-        # a device is asked from one thread
-        self.threads: Callable = trainer.run if double.device is None else map
+        self.threads: Callable = double.arrays.threads(trainer.run)
         self.around = Surroundings(
             kernel,
             double,
@@ -231,8 +230,8 @@ class SpanTraining:
                     f"{self.most} takes some {needed / 1e6:.3g} MB beside the rows: raise "
                     "memory_budget, or lower max_vectors."
                 )
-        if double.device is not None:
-            room = _DEVICE_SHARE * double.device.free_bytes()
+        if (free := double.arrays.free_bytes()) is not None:
+            room = _DEVICE_SHARE * free
             held = room if span.most_bytes is None else min(room, held)
         self.machines = [
             SpanMachine(problem, held * len(problem.rows) / total, self.around)

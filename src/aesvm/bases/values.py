@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import singledispatchmethod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.arrays import is_host, put, sum_rows, times, to_host, zeros
+from aesvm.bases.arrays import sum_rows, times, to_host
 from aesvm.kernels import Columns, KernelMatrix
 
 Array = NDArray[np.float64]
@@ -61,7 +62,7 @@ class BasisValues:
         self.n_rows = len(rows)
         self.n_kept = len(rows)  # the first rows, whose values may be held
         self.most_bytes = most_bytes
-        self.run = run if kernel.device is None else map
+        self.run = kernel.arrays.threads(run)
         self.basis = np.empty(0, dtype=np.intp)
         self.batches: list[Columns] = []  # vectors that were added together
         self.held: dict[tuple[int, int], Any] = {}  # by number of group and of tile
@@ -96,7 +97,7 @@ class BasisValues:
 
     def products(self, coefs: Array) -> Array:
         """``sum_j k(x_i, b_j) c_j`` of every row in use."""
-        out = zeros(self.n_rows, self.kernel.device)
+        out = self.kernel.arrays.zeros(self.n_rows)
 
         def tile(number: int) -> None:
             here = self._rows_of(number)
@@ -106,10 +107,32 @@ class BasisValues:
         self._each(tile)
         return out
 
-    def sums(self, weights: Array) -> Array:
+    @singledispatchmethod
+    def sums(self, weights: Any) -> Any:
         """``sum_i w_i k(x_i, b_j)`` of every vector of the basis, over the rows in use."""
-        if not is_host(weights):
-            return self._sums_there(weights)
+        # on a device, in double precision: only rows with a weight are read
+        at = np.flatnonzero(weights)
+        used = weights[at]
+        starts = np.arange(self._n_tiles + 1) * self._tile
+        edges = to_host(np.searchsorted(at, self.kernel.arrays.put(starts)))
+        total = self.kernel.arrays.zeros(len(self.basis))
+        for number in range(self._n_tiles):
+            first, last = (int(edge) for edge in edges[number : number + 2])
+            here = self._rows_of(number)
+            if first == last:
+                continue
+            few = last - first < 0.5 * (here.stop - here.start)
+            own, positions = used[first:last], at[first:last] - here.start
+            for group, part in self._groups():
+                if few and (group, number) not in self.held:
+                    lines = self._lines(group, number, to_host(positions))
+                    total[part] += sum_rows(lines, None, own)
+                else:
+                    total[part] += sum_rows(self._block(group, number), positions, own)
+        return total
+
+    @sums.register(np.ndarray)
+    def _(self, weights: Array) -> Array:
         wide = weights.astype(self.kernel.dtype)
 
         def tile(number: int) -> list[NDArray] | None:
@@ -131,32 +154,9 @@ class BasisValues:
                 total += np.concatenate(found)
         return total
 
-    def _sums_there(self, weights: Any) -> Any:
-        """The same on a device, in double precision: only rows with a weight are read."""
-        at = np.flatnonzero(weights)
-        used = weights[at]
-        starts = np.arange(self._n_tiles + 1) * self._tile
-        edges = to_host(np.searchsorted(at, put(starts, self.kernel.device)))
-        total = zeros(len(self.basis), self.kernel.device)
-        for number in range(self._n_tiles):
-            first, last = (int(edge) for edge in edges[number : number + 2])
-            here = self._rows_of(number)
-            if first == last:
-                continue
-            few = last - first < 0.5 * (here.stop - here.start)
-            own, positions = used[first:last], at[first:last] - here.start
-            for group, part in self._groups():
-                if few and (group, number) not in self.held:
-                    lines = self._lines(group, number, to_host(positions))
-                    total[part] += sum_rows(lines, None, own)
-                else:
-                    total[part] += sum_rows(self._block(group, number), positions, own)
-        return total
-
     def lines(self, at: NDArray[np.intp]) -> Any:
         """The values of some rows in use, ascending; these are given by an array of the host."""
-        xp = np if self.kernel.device is None else self.kernel.device.xp
-        out = xp.empty((len(at), len(self.basis)), dtype=self.kernel.dtype)
+        out = self.kernel.arrays.empty((len(at), len(self.basis)), self.kernel.dtype)
         numbers = at // self._tile
         edges = np.searchsorted(numbers, np.arange(self._n_tiles + 1))
 
@@ -177,7 +177,7 @@ class BasisValues:
 
     @property
     def _tile(self) -> int:
-        return TILE if self.kernel.device is None else _TILE_THERE
+        return self.kernel.arrays.either(TILE, _TILE_THERE)
 
     @property
     def _n_tiles(self) -> int:
@@ -216,7 +216,7 @@ class BasisValues:
     def _lines(self, group: int, number: int, at: NDArray[np.intp]) -> Any:
         """Some rows of a tile against a group of vectors."""
         if (group, number) in self.held:
-            return self.held[group, number][put(at, self.kernel.device)]
+            return self.held[group, number][self.kernel.arrays.put(at)]
         columns = self.batches[group]
         rows = self.rows[number * self._tile + at]
         self.n_values += len(rows) * len(columns)

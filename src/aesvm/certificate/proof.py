@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from aesvm.formulations.objective import Objective, OffsetArrays
 from aesvm.formulations.protocol import Array, Offsets
-from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.kernels import KernelMatrix
 from aesvm.kernels.expansion import n_additions, rounding_of_sum
 from aesvm.solver.small import SAME_SUM
 
@@ -159,7 +159,8 @@ def prove(
 
 
 def prove_machine(
-    kernel: TrainingKernel,
+    values: KernelMatrix,
+    is_definite: bool,
     rows: NDArray[np.intp],
     objective: Objective,
     support: NDArray[np.intp],
@@ -178,7 +179,10 @@ def prove_machine(
 
     Parameters
     ----------
-    kernel : TrainingKernel
+    values : KernelMatrix
+        As precise as there are.
+    is_definite : bool
+        Whether the kernel is positive semidefinite.
     rows : ndarray
         All rows of the machine, ascending.
     objective : Objective
@@ -196,12 +200,11 @@ def prove_machine(
     n_summed : int, default=0
         Rows before equal ones were put together, where these are more than the kernel matrix has.
     """
-    values = kernel.in_double()
     scores = values.scores(support, support_coefs, rows, run)
     coefs = np.zeros(len(rows))
     coefs[np.searchsorted(rows, support)] = support_coefs
     point = None
-    if kernel.spec.is_definite:
+    if is_definite:
         best = multipliers if dual_coefs is None else dual_coefs
         held = np.flatnonzero(best)
         at, own = rows[held], best[held]
@@ -219,7 +222,7 @@ def prove_machine(
         multipliers,
         point,
         np.array([off]),
-        max(kernel.X.shape[0], n_summed),
+        max(values.n_rows, n_summed),
         np.array([tol]),
     )
 

@@ -21,11 +21,11 @@ from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.validation import ChunkOf, rows_in_place, with_or_without_classes
-from aesvm.gpu.arrays import computing_on, threads_on
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance
 from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
+from aesvm.machines.processor import processor
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
 from aesvm.out_of_core.elsewhere import GatheredRows
@@ -275,7 +275,8 @@ class ClusterRows:
 
 @contextmanager
 def _working(spec: KernelSpec) -> Iterator[Threads]:
-    with one_blas_thread(), computing_on(spec.device), threads_on(spec.device, None) as run:
+    device = processor(spec.device)
+    with one_blas_thread(), device.computing(), device.threads(None) as run:
         yield run
 
 

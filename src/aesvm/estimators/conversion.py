@@ -22,6 +22,7 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.trained import TrainedOn
 from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.machines.one_vs_one import as_array
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.warn import warn
 
 #: The estimators of scikit-learn, by ours.
@@ -63,10 +64,10 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
     rows = None
     if X is not None:
         rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
-    kernel = model.spec.matrix(model.vectors, dtype=np.float64, accuracy=1e-12)
     are_outliers = not estimator._learns.takes_targets
     now = copy.copy(estimator)  # before anything is noted on it that belongs to this call
     with fitting(estimator, name="compress") as (run, progress):
+        kernel = TrainingKernel(model.spec, model.vectors).matrix(np.float64, 1e-12)
         found = compress(
             list(model.at_vectors()),
             kernel,

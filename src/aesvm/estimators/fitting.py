@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sklearn.callback import with_callbacks
 
-from aesvm.gpu.arrays import computing_on, threads_on
+from aesvm.machines.processor import processor
 from aesvm.runtime.jit import told_of_compiling
 from aesvm.runtime.progress import STEPS, Ending, Progress, say
 from aesvm.runtime.threads import Threads, one_blas_thread
@@ -27,11 +27,13 @@ def fit_method(method: Callable) -> Any:
         before = fitted_attributes(self)
         try:
             self._validate_params()
-            return method(self, *args, **kwargs)
+            found = method(self, *args, **kwargs)
         except BaseException:
             forget(self)
             vars(self).update(before)
             raise
+        processor(getattr(self, "device", "cpu")).give_back()  # what its rows have taken
+        return found
 
     return with_callbacks(guarded)
 
@@ -109,14 +111,14 @@ def fitting(
     weighted: bool = False,
 ) -> Iterator[Running]:
     """A ``fit_task``, threads to work on it, and BLAS held to one thread in each."""
-    device = getattr(estimator, "device", "cpu")
+    device = processor(getattr(estimator, "device", "cpu"))
     with (
         told_of_compiling(functools.partial(say, estimator))
         if estimator.verbose
         else nullcontext(),
         fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
         one_blas_thread(),
-        computing_on(device, functools.partial(say, estimator)),
-        threads_on(device, estimator.n_jobs) as run,
+        device.computing(),
+        device.threads(estimator.n_jobs) as run,
     ):
         yield Running(run, progress)

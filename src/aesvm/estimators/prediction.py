@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.validation import from_gpu, validated_rows
-from aesvm.gpu.arrays import like_input
 from aesvm.machines import one_vs_one
 from aesvm.machines.prediction import MachineModel, PairwiseModel
+from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import check_chunk, check_source
 
 #: Methods that ``predict_stream`` can call on each chunk.
@@ -33,7 +33,10 @@ def ask(estimator: Any, method: str, X: Any) -> Any:
     """Call a method of a fitted estimator's model on some rows."""
     model = model_of(estimator)
     rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
-    return like_input(getattr(model, method)(rows, estimator.n_jobs), X, model.spec.device)
+    device = processor(model.spec.device)
+    if not sp.issparse(model.vectors):
+        rows = device.new_rows(rows, X)
+    return device.like_input(getattr(model, method)(rows, estimator.n_jobs), X)
 
 
 def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:

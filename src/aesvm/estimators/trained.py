@@ -34,14 +34,15 @@ from aesvm.estimators.parameters import (
 )
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
-from aesvm.gpu.devices import open_device
-from aesvm.kernels import KernelSpec, TrainingKernel, check_symmetric, resolve_gamma
+from aesvm.kernels import KernelSpec, check_symmetric, resolve_gamma
 from aesvm.machines import fit
 from aesvm.machines.fit import Work, facts_of, train_exact, train_in_rounds
 from aesvm.machines.fitted import Fitted
 from aesvm.machines.plan import Exact, Rounds, Span, plan
+from aesvm.machines.processor import processor
 from aesvm.machines.results import Terms
 from aesvm.machines.sharing import SharedWork
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
@@ -213,8 +214,7 @@ def set_trained(
     ``cut_short``: what a callback has cut short, which is warned of.
     """
     set_fitted(estimator, fitted)
-    device = open_device(estimator.device)
-    estimator.device_ = "cpu" if device is None else device.name
+    estimator.device_ = processor(estimator.device).name
     estimator.representative_set_ = chosen
     estimator.shape_fit_ = shape
     certificate = trained_on.keep(estimator)
@@ -244,6 +244,7 @@ def fit_in_memory(
     ``shared``: what other fits to these very rows have kept for it, of estimators of this class.
     """
     shared = SharedWork() if shared is None else shared
+    given = X
     X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
     data = validated_rows(estimator, X, reset=True)
     y = learning.valid_targets(estimator, y, data)
@@ -259,7 +260,7 @@ def fit_in_memory(
     spec = kernel_spec(estimator, estimator.gamma_)
     with fitting(estimator, data, y, weighted=True) as (run, progress):
         kernel = shared.kernel(
-            (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner)
+            (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, given, shared)
         )
         work = Work(
             learner.rows,
@@ -322,6 +323,7 @@ def certify_in_memory(
         )
     check_unchanged(estimator, known.parameters)
     check_as_trained(estimator)
+    given = X
     X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
     data = validated_rows(estimator, X, reset=False)
     y = learning.valid_targets(estimator, y, data)
@@ -333,7 +335,7 @@ def certify_in_memory(
         model = model_of(estimator)
         records = fit.certify(
             learner.rows,
-            _kernel(estimator, model.spec, data, learner),
+            _kernel(estimator, model.spec, data, learner, given, SharedWork()),
             learner.formulation,
             known.records,
             list(model.expansions()),
@@ -345,5 +347,12 @@ def certify_in_memory(
     return known._replace(records=records).keep(estimator)
 
 
-def _kernel(estimator: Any, spec: KernelSpec, X: Any, learner: Learner) -> TrainingKernel:
-    return TrainingKernel(spec, X, estimator.tol, learner.joint_targets)
+def _kernel(
+    estimator: Any, spec: KernelSpec, X: Any, learner: Learner, given: Any, shared: SharedWork
+) -> TrainingKernel:
+    """The kernel matrix of a fit; ``given``: its rows, as they were given."""
+    rows = shared.of_rows(
+        ("rows", spec.device),
+        lambda: processor(spec.device).rows(X, given, partial(say, estimator)),
+    )
+    return TrainingKernel(spec, X, estimator.tol, learner.joint_targets, rows)

@@ -22,8 +22,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
-from aesvm.gpu.arrays import to_host
+from aesvm.gpu.arrays import is_on_gpu
 from aesvm.kernels import KERNELS
+from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import Chunk, reader_of
 
 #: Constraints of the parameters of an estimator with a kernel.
@@ -97,10 +98,17 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def from_gpu(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> tuple:
-    """Rows, targets and weights as arrays of the host; rows that are on a GPU stay there, too."""
+    """Rows, targets and weights as arrays of the host."""
     names = {"X": X, "y": y, "sample_weight": sample_weight}
-    device = getattr(estimator, "device", None)
-    return tuple(to_host(values, name, device) for name, values in names.items())
+    return tuple(_from_gpu(estimator, values, name) for name, values in names.items())
+
+
+def _from_gpu(estimator: Any, values: Any, name: str) -> Any:
+    if not is_on_gpu(values):
+        return values
+    if not hasattr(estimator, "device"):
+        raise ValueError(f"{name} is on a GPU: pass {name} as an array of NumPy's.")
+    return processor(estimator.device).to_host(values, name)
 
 
 def rows_of_chunk(estimator: Any, X: Any, *, first: bool) -> Any:

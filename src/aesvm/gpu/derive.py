@@ -13,21 +13,10 @@ from numpy.typing import NDArray
 
 from aesvm.gpu.hull import most_rows, reduce_batch, subset_bytes
 from aesvm.gpu.partition import subsets_on_device
-from aesvm.gpu.subset_blocks import SubsetBlocks, blocks_of
+from aesvm.gpu.subset_blocks import SubsetBlocks
 from aesvm.runtime.progress import Progress
-from aesvm.sets.derive import (
-    Derived,
-    GivenUp,
-    Reduced,
-    ReductionSettings,
-    SubsetReducer,
-    cut,
-    derive,
-    reduce,
-)
+from aesvm.sets.derive import Reduced, ReductionSettings, SetKernel, SubsetReducer
 from aesvm.sets.partition import sequence_pieces
-
-__all__ = ["blocks_of", "cut_on_device", "derive_on_device", "in_turn", "reduce_on_device"]
 
 #: Subsets that are reduced together: several to each multiprocessor of a large GPU, and done in
 #: a fraction of a second.
@@ -37,68 +26,36 @@ _MOST_SUBSETS = 1024
 _BATCH_SHARE = 0.5
 
 
-def derive_on_device(
-    blocks: SubsetBlocks,
-    groups: list[NDArray[np.intp]],
-    weights: NDArray[np.float64],
-    settings: ReductionSettings,
-    run: Callable,
-    progress: Progress,
-    keep_combinations: bool = False,
-    subsets: list[NDArray[np.intp]] | None = None,
-) -> Derived:
-    """Represent the rows of each group, all different: ``sets.derive.derive`` on a device.
+class DeviceSetKernel(SetKernel):
+    """Kernel values of a device, as DeriveRS uses them."""
 
-    ``run`` is the host's, for rows that the device has no points of.
-    """
-    if subsets is None and settings.hull_tol != 0:
-        subsets = cut_on_device(blocks, groups, settings, run, progress)
-    reducer = DeviceReducer(blocks, settings.hull_tol, weights, keep_combinations)
-    kernel, keep = blocks.kernel, keep_combinations
-    return derive(kernel, groups, weights, settings, in_turn, progress, keep, subsets, reducer)
+    def __init__(self, blocks: SubsetBlocks) -> None:
+        super().__init__(blocks.kernel)
+        self.blocks = blocks
 
+    def cut(
+        self,
+        groups: list[NDArray[np.intp]],
+        settings: ReductionSettings,
+        run: Callable,
+        progress: Progress,
+    ) -> list[NDArray[np.intp]]:
+        started = time.perf_counter()
+        by_distance, size = settings.partition != "sequence", settings.partition_size
+        with self.blocks.device.here():
+            points = self.blocks.points()
+            if points is None:  # of rows that the device has no points of
+                return super().cut(groups, settings, run, progress)
+            if not by_distance:
+                groups = [piece for rows in groups for piece in sequence_pieces(rows, size)]
+            subsets = subsets_on_device(points, groups, size, settings.subset_size, by_distance)
+        progress.say(f"partition: {len(subsets):,} subsets, {time.perf_counter() - started:.2f} s")
+        return subsets
 
-def cut_on_device(
-    blocks: SubsetBlocks,
-    groups: list[NDArray[np.intp]],
-    settings: ReductionSettings,
-    run: Callable,
-    progress: Progress,
-) -> list[NDArray[np.intp]]:
-    """Cut every group into subsets of similar rows."""
-    started = time.perf_counter()
-    by_distance = settings.partition != "sequence"
-    with blocks.device.here():
-        points = blocks.points()
-        if points is None:
-            return cut(blocks.kernel, groups, settings, run, progress)
-        if not by_distance:
-            groups = [p for rows in groups for p in sequence_pieces(rows, settings.partition_size)]
-        subsets = subsets_on_device(
-            points, groups, settings.partition_size, settings.subset_size, by_distance
-        )
-    progress.say(f"partition: {len(subsets):,} subsets, {time.perf_counter() - started:.2f} s")
-    return subsets
-
-
-def reduce_on_device(
-    blocks: SubsetBlocks,
-    subsets: list[NDArray[np.intp]],
-    weights: NDArray[np.float64],
-    settings: ReductionSettings,
-    progress: Progress,
-    keep_combinations: bool = False,
-) -> tuple[list[Reduced], GivenUp | None]:
-    """Reduce every subset; where there is little to gain, what the first of them kept."""
-    reducer = DeviceReducer(blocks, settings.hull_tol, weights, keep_combinations)
-    return reduce(
-        blocks.kernel, subsets, weights, settings, in_turn, progress, keep_combinations, reducer
-    )
-
-
-def in_turn(function: Callable, items: Iterable) -> Iterator:
-    """As ``map``, one after another; it can be closed."""
-    return (function(item) for item in items)
+    def reducer(
+        self, tol: float, weights: NDArray[np.float64], keep_combinations: bool
+    ) -> SubsetReducer:
+        return DeviceReducer(self.blocks, tol, weights, keep_combinations)
 
 
 class DeviceReducer(SubsetReducer):
@@ -126,8 +83,10 @@ class DeviceReducer(SubsetReducer):
         most = min(_MOST_SUBSETS, max(1, room))
         return np.array_split(numbers, -(-len(numbers) // most))
 
+    def each(self, batches: Iterable[list[NDArray[np.intp]]], run: Callable) -> Iterator:
+        return (self(batch) for batch in batches)  # a device is asked by one thread
+
     def __call__(self, batch: list[NDArray[np.intp]]) -> list[Reduced]:
-        """Reduce some subsets."""
         sizes = np.array([len(rows) for rows in batch])
         if sizes.max() > most_rows(self.blocks.dtype):
             return super().__call__(batch)  # more than a thread block has room for

@@ -1,7 +1,7 @@
-"""Which device computes, and the arrays it has.
+"""A GPU: its arrays, its memory, and its streams.
 
-The drivers of this folder are written for an array namespace, CuPy's. With NumPy in its place, and
-plain operations in place of compiled ones, they run where there is no GPU: so they are tested.
+The drivers of this folder are written for an array namespace, CuPy's. Tests put NumPy in its place,
+and plain operations in place of compiled ones, so that the drivers run where there is no GPU.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from aesvm.gpu.copies import TileCopies
 
 #: The share of the device's free memory that a fit may take.
 MEMORY_SHARE = 0.8
@@ -59,9 +61,9 @@ class Device:
     name : str
         As ``device_`` has it: "cuda:0".
     xp : module
-        The namespace of its arrays: CuPy, or NumPy where that stands in for it.
+        The namespace of its arrays: CuPy.
     operations : module
-        What is compiled for it: ``aesvm.gpu.cuda``, or what stands in for it in tests.
+        What is compiled for it: ``aesvm.gpu.cuda``.
     """
 
     name: str
@@ -70,12 +72,7 @@ class Device:
 
     @property
     def number(self) -> int:
-        return int(self.name.partition(":")[2] or 0)
-
-    @property
-    def has_streams(self) -> bool:
-        """Whether it copies beside what it computes: not where NumPy stands in for CuPy."""
-        return hasattr(self.xp, "cuda")
+        return number_of(self.name)
 
     def array(self, values: Any, dtype: Any = None) -> Any:
         """Values as an array of the device."""
@@ -86,21 +83,33 @@ class Device:
 
         CuPy would copy them by way of page-locked memory, which it keeps.
         """
-        of_host = isinstance(values, np.ndarray) and self.has_streams
-        if not of_host or values.nbytes < _LARGE_BYTES:
+        if not isinstance(values, np.ndarray) or values.nbytes < _LARGE_BYTES:
             return self.array(values)
         found = self.xp.empty(values.shape, dtype=values.dtype)
         found.set(np.ascontiguousarray(values))
         return found
 
+    def has(self, values: Any) -> bool:
+        """Whether an array of CuPy's is on this device."""
+        return values.device.id == self.number
+
+    def csr(self, rows: Any) -> Any:
+        """A CSR matrix of the host as one of the device."""
+        from cupyx.scipy import sparse
+
+        return sparse.csr_matrix(rows)
+
     def to_host(self, values: Any, out: NDArray | None = None) -> NDArray:
         """An array of the device as one of NumPy's: ``out``, where that is given."""
-        if hasattr(values, "get"):
-            return values.get() if out is None else values.get(out=out)
-        if out is None:
-            return np.asarray(values)
-        out[...] = values
-        return out
+        if isinstance(values, np.ndarray):
+            return values
+        return values.get() if out is None else values.get(out=out)
+
+    def tile_copies(
+        self, shape: tuple[int, int], dtype: Any, gathers: bool
+    ) -> AbstractContextManager[TileCopies]:
+        """Copies of tiles of the host, made while the device computes."""
+        return TileCopies(self, shape, dtype, gathers)
 
     def page_locked(self, shape: tuple[int, ...], dtype: Any, pooled: bool = False) -> NDArray:
         """An array of the host that a GPU can copy while it computes; not initialised.
@@ -108,8 +117,6 @@ class Device:
         ``pooled``: of memory that CuPy keeps for the next one, which is had at once, and is a power
         of two bytes.
         """
-        if not self.has_streams:
-            return np.empty(shape, dtype=dtype)
         cuda = self.xp.cuda
         n_bytes = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
         try:
@@ -128,9 +135,6 @@ class Device:
     @contextmanager
     def here(self) -> Iterator[None]:
         """Have arrays made on this device; what is out of memory there says so."""
-        if self.xp is np:
-            yield
-            return
         with self.xp.cuda.Device(self.number):
             try:
                 yield
@@ -139,39 +143,38 @@ class Device:
                 raise DeviceMemoryError.of(self, error) from error
 
     @contextmanager
+    def computing(self) -> Iterator[None]:
+        """The same, for all of a fit or a prediction: in the end memory is given back."""
+        with self.here():
+            try:
+                yield
+            finally:
+                self.give_back()
+
+    @contextmanager
     def stream(self) -> Iterator[None]:
         """Have this thread's work done beside that of other threads."""
-        if self.xp is np:
-            yield
-            return
         with self.here(), self.xp.cuda.Stream(non_blocking=True):
             yield
 
     def give_back(self, most: float = _POOLED_BYTES) -> None:
         """Free the memory that is held for arrays to come, where that is over ``most`` bytes."""
-        if self.xp is not np:
-            pool = self.xp.get_default_memory_pool()
-            if pool.free_bytes() > most:
-                pool.free_all_blocks()
+        pool = self.xp.get_default_memory_pool()
+        if pool.free_bytes() > most:
+            pool.free_all_blocks()
 
     def wait(self) -> None:
         """Wait until all that was asked for is done."""
-        if self.xp is not np:
-            self.xp.cuda.get_current_stream().synchronize()
-
-    def wait_for_all(self) -> None:
-        """Wait until all that was asked for by any thread, on any stream, is done."""
-        if self.xp is not np:
-            self.xp.cuda.Device(self.number).synchronize()
+        self.xp.cuda.get_current_stream().synchronize()
 
     def free_bytes(self) -> float:
         """Bytes that may be taken now, by this thread."""
-        share = getattr(_own, "share", 1.0)
-        if self.xp is np:
-            return share * 2.0**30
+        return getattr(_own, "share", 1.0) * MEMORY_SHARE * self._free_bytes()
+
+    def _free_bytes(self) -> float:
+        """Bytes that are free, by whomever they may be taken."""
         pool = self.xp.get_default_memory_pool()
-        free = self.xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes()
-        return share * MEMORY_SHARE * float(free)
+        return float(self.xp.cuda.runtime.memGetInfo()[0] + pool.free_bytes())
 
 
 class DeviceMemoryError(MemoryError):
@@ -209,17 +212,16 @@ def check_name(name: Any) -> str:
     )
 
 
-def open_device(name: Any) -> Device | None:
-    """The device of that name; None is the processor.
+def number_of(name: str) -> int:
+    """The number of a GPU by name.
 
     Examples
     --------
-    >>> from aesvm.gpu.devices import open_device
-    >>> open_device("cpu") is None
-    True
+    >>> from aesvm.gpu.devices import number_of
+    >>> number_of("cuda"), number_of("cuda:1")
+    (0, 1)
     """
-    name = check_name(name)
-    return None if name == "cpu" else cuda_device(int(name.partition(":")[2] or 0))
+    return int(name.partition(":")[2] or 0)
 
 
 @cache

@@ -130,9 +130,8 @@ class HostVectors:
         step = min(len(self), tile_rows(self._row_bytes))
         parts = [slice(at, min(at + step, len(self))) for at in range(0, len(self), step or 1)]
         shape = step, self.rows.shape[1]
-        copies = _Copies if self.device.has_streams else _PlainCopies
-        # tiles that are gathered need memory of their own
-        with copies(self.device, shape, self.form.dtype, self.numbers is not None) as over:
+        gathers = self.numbers is not None  # such tiles need memory of their own
+        with self.device.tile_copies(shape, self.form.dtype, gathers) as over:
             for part in parts:
                 there = over.next(partial(self._tile, part))
                 function(part, DenseVectors(self.device, self.form, there, self.norms[part]))
@@ -151,71 +150,6 @@ class HostVectors:
     @property
     def _row_bytes(self) -> int:
         return self.rows.shape[1] * self.form.dtype.itemsize
-
-
-class _PlainCopies:
-    """Tiles that are copied one after another, where NumPy stands in for CuPy."""
-
-    def __init__(self, device: Device, shape: tuple[int, int], dtype: Any, gathers: bool) -> None:
-        self.device = device
-        self.own = np.empty(shape, dtype=dtype) if gathers else None
-
-    def __enter__(self) -> _PlainCopies:
-        return self
-
-    def __exit__(self, *args: Any) -> None:
-        pass
-
-    def next(self, tile: Callable[[NDArray | None], NDArray]) -> Any:
-        return self.device.array(tile(self.own))
-
-    def done(self) -> None:
-        pass
-
-
-class _Copies:
-    """Tiles that are copied on a stream of their own, beside what is computed.
-
-    There are two buffers on the device, and two on the host for tiles that are gathered. Before
-    they are filled again the host waits for what was computed of them, so that no more than two
-    tiles are under way, and an interrupt is answered.
-    """
-
-    def __init__(self, device: Device, shape: tuple[int, int], dtype: Any, gathers: bool) -> None:
-        cuda = device.xp.cuda
-        self.buffers = [device.xp.empty(shape, dtype=dtype) for _ in range(2)]
-        self.own = [device.page_locked(shape, dtype, True) if gathers else None for _ in range(2)]
-        self.copied, self.computed = (
-            [cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2)
-        )
-        self.computing = cuda.get_current_stream()
-        self.copying = cuda.Stream(non_blocking=True)
-        self.number = 0
-        # the buffers may be memory that is still in use by what was asked for before
-        self.copying.wait_event(self.computing.record())
-
-    def __enter__(self) -> _Copies:
-        return self
-
-    def __exit__(self, *args: Any) -> None:
-        self.copying.synchronize()  # what is copied from, and to, is free from now on
-
-    def next(self, tile: Callable[[NDArray | None], NDArray]) -> Any:
-        """The next tile on the device, when the computing stream comes to it."""
-        at = self.number % 2
-        if self.number > 1:
-            self.computed[at].synchronize()
-        host = tile(self.own[at])
-        there = self.buffers[at][: len(host)]
-        there.set(host, stream=self.copying)
-        self.copying.record(self.copied[at])
-        self.computing.wait_event(self.copied[at])
-        return there
-
-    def done(self) -> None:
-        """All that is computed of the tile has been asked for."""
-        self.computing.record(self.computed[self.number % 2])
-        self.number += 1
 
 
 def vectors_of_host(

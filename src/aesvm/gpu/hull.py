@@ -1,8 +1,7 @@
 """Approximate extreme points of a batch of subsets, on the device.
 
-The mathematics is that of ``sets.hull``, the bound of every residual included. Where there is a
-GPU, a thread block reduces each subset (``hull.cu``); where NumPy stands in for a GPU, the compiled
-code of ``sets.hull`` does.
+The mathematics is that of ``sets.hull``, the bound of every residual included. A thread block
+reduces each subset (``hull.cu``).
 """
 
 from __future__ import annotations
@@ -14,14 +13,7 @@ from numpy.typing import NDArray
 
 from aesvm.gpu import cuda
 from aesvm.gpu.devices import Device
-from aesvm.sets.hull import (
-    ABSORB_MOVES,
-    ABSORB_PATIENCE,
-    CHECK_MOVES,
-    CHECK_PATIENCE,
-    approximate_extreme_points,
-)
-from aesvm.sets.workspace import Workspace
+from aesvm.sets.hull import ABSORB_MOVES, ABSORB_PATIENCE, CHECK_MOVES, CHECK_PATIENCE
 
 #: Threads of a block, a multiple of 32 and at most 256: two members to a thread where a subset of
 #: 1,000 rows keeps a quarter of them.
@@ -70,7 +62,13 @@ def subset_bytes(n: int) -> int:
 
 
 def reduce_batch(
-    device: Device, gram: Any, sizes: Any, weights: Any, tol: float, keep_combinations: bool
+    device: Device,
+    gram: Any,
+    sizes: NDArray,
+    weights: Any,
+    tol: float,
+    keep_combinations: bool,
+    threads: int = THREADS,
 ) -> Hulls:
     """Select rows of each subset whose hull in kernel space is within ``tol`` of every row.
 
@@ -86,38 +84,9 @@ def reduce_batch(
     tol : float
         Largest squared distance allowed between a row and its convex combination.
     keep_combinations : bool
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.gpu.devices import Device
-    >>> from aesvm.gpu.hull import reduce_batch
-    >>> x = np.array([[0.0], [0.25], [1.0], [9.0]])
-    >>> gram = np.stack([x @ x.T, x @ x.T])
-    >>> device = Device("cuda:0", np, None)
-    >>> reduce_batch(device, gram, np.array([3, 4]), np.ones((2, 4)), 1e-9, False).selected
-    array([[ True, False,  True, False],
-           [ True, False, False,  True]])
+    threads : int, default=THREADS
+        Of a thread block.
     """
-    if device.xp is np:
-        return _on_host(gram, sizes, weights, tol, keep_combinations)
-    return _on_device(device, gram, sizes, weights, tol, keep_combinations)
-
-
-def _shared_bytes_per_row(dtype: np.dtype) -> int:
-    """Shared memory per row: a position and a place, and two kernel values or two doubles."""
-    return 8 + max(8, 2 * dtype.itemsize)
-
-
-def _on_device(
-    device: Device,
-    gram: Any,
-    sizes: NDArray,
-    weights: Any,
-    tol: float,
-    keep_combinations: bool,
-    threads: int | None = None,
-) -> Hulls:
     xp = device.xp
     n_subsets, n, _ = gram.shape
     sizes = device.array(sizes, dtype=np.int32)
@@ -147,6 +116,11 @@ def _on_device(
     combinations = _joined(parts) if keep_combinations else None
     chosen = device.to_host(selected.astype(bool))
     return Hulls(chosen, device.to_host(sums), device.to_host(residuals), combinations)
+
+
+def _shared_bytes_per_row(dtype: np.dtype) -> int:
+    """Shared memory per row: a position and a place, and two kernel values or two doubles."""
+    return 8 + max(8, 2 * dtype.itemsize)
 
 
 class _Work(NamedTuple):
@@ -184,11 +158,10 @@ def _launch(
     weights: Any,
     tol: float,
     work: _Work,
-    threads: int | None,
+    threads: int,
 ) -> NDArray:
     """What became of each subset."""
     n_subsets, n, _ = gram.shape
-    threads = threads or THREADS
     definitions = f"REAL={cuda.real_name(gram.dtype)}", f"THREADS={threads}"
     cuda.compiled("hull.cu", *definitions).get_function("find_extreme_points")(
         (n_subsets,),
@@ -248,30 +221,3 @@ def _joined(parts: list[tuple[NDArray, Combinations]]) -> Combinations:
         np.concatenate([one.indices for one in every]),
         np.concatenate([one.coefs for one in every]),
     )
-
-
-def _on_host(
-    gram: NDArray, sizes: NDArray, weights: NDArray, tol: float, keep_combinations: bool
-) -> Hulls:
-    """The same by compiled code of the host, one subset after another."""
-    n_subsets, n, _ = gram.shape
-    selected = np.zeros((n_subsets, n), dtype=bool)
-    lengths = np.zeros((n_subsets, n), dtype=np.intp)
-    residuals, sums = np.zeros((2, n_subsets, n))
-    indices, coefs = [], []
-    workspace = Workspace()
-    for b, size in enumerate(np.asarray(sizes).tolist()):
-        hull = approximate_extreme_points(
-            np.ascontiguousarray(gram[b, :size, :size]), tol, workspace
-        )
-        selected[b, hull.selected] = True
-        lengths[b, :size] = np.diff(hull.indptr)
-        residuals[b, :size] = hull.residuals
-        given = np.repeat(weights[b, :size], lengths[b, :size]) * hull.coefs
-        sums[b] = np.bincount(hull.indices, given, n)
-        indices.append(hull.indices)
-        coefs.append(hull.coefs)
-    combinations = None
-    if keep_combinations:
-        combinations = Combinations(lengths, np.concatenate(indices), np.concatenate(coefs))
-    return Hulls(selected, sums, residuals, combinations)

@@ -7,25 +7,23 @@ a partition. Sums over many rows are the device's, and so is the solver (``aesvm
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.gpu.arrays import copied, original, rows_there, stays
-from aesvm.gpu.devices import Device, open_device
+from aesvm.gpu.devices import Device
 from aesvm.gpu.forms import Form, check_kernel, form_of
 from aesvm.gpu.host_vectors import HostVectors, vectors_of_host
 from aesvm.gpu.room import has_room_for, padded, tile_rows
+from aesvm.gpu.rows import DeviceRows, copied
 from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors
+from aesvm.kernels.arrays import Arrays
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.matrix import Columns, KernelMatrix
 from aesvm.kernels.points import Points
+from aesvm.kernels.spec import KernelSpec
 from aesvm.kernels.vectors import VectorKernel
-
-if TYPE_CHECKING:
-    from aesvm.kernels.spec import KernelSpec
 
 Vectors = DenseVectors | HostVectors | SparseVectors
 
@@ -39,38 +37,64 @@ _BETWEEN = 1.5e12
 
 
 def matrix_on_device(
-    spec: KernelSpec, X: Any, dtype: DTypeLike | None, accuracy: float
+    spec: KernelSpec, rows: DeviceRows, dtype: DTypeLike | None, accuracy: float
 ) -> DeviceKernel:
     """The kernel matrix of rows that are on a device, are copied there, or go there in tiles."""
     check_kernel(spec.kernel, spec.device)
-    device = open_device(spec.device)
-    assert device is not None
-    host = replace(spec, device="cpu").matrix(X, dtype=dtype, accuracy=accuracy)
+    host = spec.matrix(rows.X, dtype=dtype, accuracy=accuracy)
     assert isinstance(host, VectorKernel)
     if isinstance(host, DenseKernel) and host.kernel.of_distances:
-        host.scaled_squared_norms = _scaled_squared_norms(device, host)
-    return DeviceKernel(host, device)
+        host.scaled_squared_norms = _scaled_squared_norms(rows, host)
+    return DeviceKernel(host, rows)
 
 
-def _scaled_squared_norms(device: Device, host: DenseKernel) -> NDArray[np.float64]:
+def _scaled_squared_norms(rows: DeviceRows, host: DenseKernel) -> NDArray[np.float64]:
     """Those of the host's kernel, by the device: copied there and computed, they take less time."""
-    there, center = rows_there(device, host.X), device.array(host.center, dtype=np.float64)
-    rows = host.X if there is None else there
-    norms = device.xp.empty(len(rows))
-    step = tile_rows(16 * rows.shape[1])
+    device, there = rows.device, rows.there()
+    center = device.array(host.center, dtype=np.float64)
+    X = host.X if there is None else there
+    norms = device.xp.empty(len(X))
+    step = tile_rows(16 * X.shape[1])
     with np.errstate(over="ignore"):
-        for first in range(0, len(rows), step):
-            own = device.array(rows[first : first + step]) - center
+        for first in range(0, len(X), step):
+            own = device.array(X[first : first + step]) - center
             norms[first : first + step] = device.xp.einsum("ij,ij->i", own, own)
         return device.to_host(host.parameters.gamma * norms)
+
+
+class DeviceArrays(Arrays):
+    """Arrays of a device."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    def put(self, values: NDArray) -> Any:
+        return self.device.array(values)
+
+    def zeros(self, shape: int | tuple[int, ...]) -> Any:
+        return self.device.xp.zeros(shape)
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+        return self.device.xp.empty(shape, dtype=dtype)
+
+    def threads(self, run: Callable) -> Callable:
+        return map  # a device is asked by one thread
+
+    def either(self, of_host: Any, of_device: Any) -> Any:
+        return of_device
+
+    def free_bytes(self) -> float | None:
+        return self.device.free_bytes()
 
 
 class DeviceKernel(KernelMatrix):
     """A kernel matrix whose rows are on the host, and also on a device if that has room."""
 
-    def __init__(self, host: VectorKernel, device: Device) -> None:
+    def __init__(self, host: VectorKernel, rows: DeviceRows) -> None:
         self.host = host
-        self.device = device
+        self.rows = rows
+        self.device = rows.device
+        self.arrays = DeviceArrays(rows.device)
         self.dtype = host.dtype
         self.n_rows = host.n_rows
 
@@ -82,7 +106,7 @@ class DeviceKernel(KernelMatrix):
         """Some of the rows, in a form: on the device if they have room there."""
         X = self.host.X
         whole = len(rows) == self.n_rows and bool((rows == np.arange(self.n_rows)).all())
-        there = rows_there(self.device, X)
+        there = self.rows.there()
         if isinstance(self.host, DenseKernel):
             row_bytes = form.dtype.itemsize * padded(X.shape[1])
             if not whole:  # they are gathered before
@@ -90,7 +114,7 @@ class DeviceKernel(KernelMatrix):
             if there is None or not has_room_for(self.device, len(rows), row_bytes):
                 found = vectors_of_host(self.device, form, X, rows, self._center())
                 if isinstance(found, HostVectors):
-                    stays(self.device, X)
+                    self.rows.keep_on_host()
                 return found
         return self.as_vectors(there if whole else there[self.device.array(rows)], form)
 
@@ -178,10 +202,6 @@ class DeviceColumns(Columns):
 
     def new_lines(self, X_new: Any) -> Vectors:
         return self.kernel.as_vectors(copied(self._device, X_new), self.vectors.form)
-
-    def expand(self, X_new, edges, coefs, combine, run=map):
-        # rows that were given on the device are used there, not copied back
-        return super().expand(original(self._device, X_new), edges, coefs, combine, run)
 
     def write(self, lines: Vectors, start: int, stop: int, out: NDArray) -> None:
         columns = self.vectors.take(slice(start, stop))

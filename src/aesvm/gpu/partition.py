@@ -119,16 +119,6 @@ def subsets_on_device(
     """Cut every group into subsets of at most ``subset_size`` similar rows.
 
     ``by_distance``: coarse pieces by FLS2; else groups are pieces already.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.gpu.devices import Device
-    >>> from aesvm.gpu.partition import DevicePoints, subsets_on_device
-    >>> X = np.array([[0.0], [5.0], [1.0], [4.0], [2.0]])
-    >>> points = DevicePoints(Device("cuda:0", np, None), X, np.zeros(1))
-    >>> subsets_on_device(points, [np.arange(5)], 100, 2, True)
-    [array([1, 3]), array([2, 4]), array([0])]
     """
     device = points.device
     lengths = np.array([len(rows) for rows in groups], dtype=np.intp)

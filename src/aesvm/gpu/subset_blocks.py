@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.gpu.arrays import rows_there
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.partition import DevicePoints
 from aesvm.gpu.room import has_room_for
+from aesvm.gpu.rows import DeviceRows
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.joint import HullKernel, JointKernel
 
@@ -149,25 +149,13 @@ class JointBlocks(SubsetBlocks):
         return self.own.points(self.kernel.targets, self.kernel.distance_scale)
 
 
-def subset_blocks(device: Device, kernel: HullKernel, vectors: Any = None) -> SubsetBlocks:
-    """Blocks of a kernel matrix; ``vectors``: its input vectors, where these are on the device.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.gpu.devices import Device
-    >>> from aesvm.gpu.subset_blocks import subset_blocks
-    >>> from aesvm.kernels import kernel_matrix
-    >>> blocks = subset_blocks(Device("cuda:0", np, None), kernel_matrix(np.eye(3)))
-    >>> blocks.squares(np.array([[0, 1], [2, 2]])).shape
-    (2, 2, 2)
-    """
+def subset_blocks(rows: DeviceRows, kernel: HullKernel) -> SubsetBlocks:
+    """Blocks of a kernel matrix of the host, whose rows the device computes with."""
     if isinstance(kernel, JointKernel):
-        return JointBlocks(kernel, subset_blocks(device, kernel.kernel, vectors))
+        return JointBlocks(kernel, subset_blocks(rows, kernel.kernel))
     if isinstance(kernel, DenseKernel):
-        there = rows_there(device, kernel.X) if vectors is None else device.array(vectors)
-        return DenseBlocks(device, kernel, there)
-    return HostBlocks(device, kernel)
+        return DenseBlocks(rows.device, kernel, rows.there())
+    return HostBlocks(rows.device, kernel)
 
 
 def blocks_of(kernel: HullKernel) -> SubsetBlocks:
@@ -178,4 +166,4 @@ def blocks_of(kernel: HullKernel) -> SubsetBlocks:
     host: HullKernel = own.host
     if joint is not None:
         host = JointKernel(own.host, joint.targets, joint.distance_scale)
-    return subset_blocks(own.device, host)
+    return subset_blocks(own.rows, host)

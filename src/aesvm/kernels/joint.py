@@ -7,7 +7,7 @@ distances ``|phi(x) - phi(x')|^2 + (u - u')^2``.
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,6 @@ class HullKernel(Protocol):
     @property
     def dtype(self) -> np.dtype:
         """Of the values computed."""
-
-    @property
-    def device(self) -> Any:
-        """What computes; None: this processor."""
 
     def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
         """Kernel values of the given rows against themselves."""
@@ -97,7 +93,6 @@ class JointKernel:
         self.distance_scale = distance_scale
         self.n_rows = kernel.n_rows
         self.dtype = kernel.dtype
-        self.device = kernel.device
 
     def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
         values = self.kernel.square(rows, out=out)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import blocks, expansion
 from aesvm.kernels.accumulate import KeptRows, add_rows, store_rows
+from aesvm.kernels.arrays import HOST, Arrays
 from aesvm.kernels.crew import Crew
 from aesvm.kernels.points import KernelPoints, Points
 
@@ -33,7 +34,7 @@ class KernelMatrix(ABC):
 
     n_rows: int
     dtype: np.dtype
-    device: Any = None  #: that of ``aesvm.gpu`` which computes; None: this processor
+    arrays: Arrays = HOST  #: what values are computed as, by ``square_there`` and others
 
     @abstractmethod
     def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
@@ -43,7 +44,7 @@ class KernelMatrix(ABC):
         """
 
     def square_there(self, rows: NDArray[np.intp]) -> Any:
-        """The same, as an array of the device that computes: of the host where there is none."""
+        """The same, as an array of the kind that ``arrays`` has."""
         return self.square(rows)
 
     @abstractmethod
@@ -295,7 +296,7 @@ class Columns(ABC):
         return out
 
     def values_there(self, lines: Any, n_lines: int) -> Any:
-        """The same, as an array of the device that computes: of the host where there is none."""
+        """The same, as an array of the kind that the kernel matrix's ``arrays`` has."""
         return self.values(lines, n_lines)
 
 

@@ -43,16 +43,15 @@ class KernelSpec:
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 0.0
-    device: str = "cpu"  #: which computes: the processor, or a GPU ("cuda", "cuda:1")
+    device: str = "cpu"  #: which is to compute: the processor, or a GPU ("cuda", "cuda:1")
 
     def matrix(
         self, X: Any, *, dtype: DTypeLike | None = None, accuracy: float = 1e-5
     ) -> KernelMatrix:
-        """The kernel matrix of the rows of ``X``; see ``kernel_matrix``."""
-        if self.device != "cpu":
-            from aesvm.gpu.matrix import matrix_on_device  # which is made of kernel matrices
+        """The kernel matrix of the rows of ``X``, by this processor; see ``kernel_matrix``.
 
-            return matrix_on_device(self, X, dtype, accuracy)
+        ``TrainingKernel`` has that of any device.
+        """
         dtype = np.dtype(X.dtype if dtype is None else dtype)
         if self.kernel == "precomputed":
             return PrecomputedKernel(X, dtype)

@@ -1,5 +1,6 @@
 """Machines: SVMs trained on the rows of a fit, and what they decide.
 
+``processor`` is what computes, and ``training_kernel`` the kernel matrix of a fit's rows on it.
 ``problem`` has what is trained, ``training`` trains it, ``rounds`` is the loop that takes a
 representative set towards the exact SVM, and ``memory`` the place of rows in memory. ``rows`` and
 ``fit`` train all machines of some rows; many classes are pairs of them (``one_vs_one``), trained

@@ -10,11 +10,11 @@ from aesvm.certificate.proof import negative_norm, primal_of, prove_machine
 from aesvm.certificate.records import Record, Records
 from aesvm.formulations.objective import Objective, tol_of, total_loss
 from aesvm.formulations.protocol import Formulation
-from aesvm.kernels import TrainingKernel
 from aesvm.kernels.expansion import n_additions
 from aesvm.machines.problem import Expansion, Machine, Problem
 from aesvm.machines.results import Terms
 from aesvm.machines.rounds import Look, State
+from aesvm.machines.training_kernel import TrainingKernel
 
 
 def records_of(state: State, formulation: Formulation) -> list[Record]:
@@ -107,7 +107,8 @@ def certified(
         coefs[rows] = 0.0
         support_coefs = expansion.coefs * formulation.decision(record.offsets).scale
         proof = prove_machine(
-            kernel,
+            kernel.in_double(),
+            kernel.spec.is_definite,
             problem.rows,
             Objective(formulation, problem.targets, problem.bounds),
             expansion.rows,

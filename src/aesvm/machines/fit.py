@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from aesvm.certificate.records import Records
 from aesvm.formulations.protocol import Formulation
-from aesvm.kernels import TrainingKernel
-from aesvm.kernels.joint import HullKernel
 from aesvm.machines import pilots, small_pairs
 from aesvm.machines.certifying import certified
 from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.plan import Exact, Facts, Rounds
 from aesvm.machines.problem import Expansion, Problem
+from aesvm.machines.represent import Represented, distinct_of, represent
 from aesvm.machines.results import Terms, Trained, TrainedMachines
 from aesvm.machines.rounds import Policy
 from aesvm.machines.rows import Rows, by_class
@@ -34,19 +33,19 @@ from aesvm.machines.training import (
     train_machines,
     train_one,
 )
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import (
     Derived,
     PreparedRows,
     ReductionSettings,
     Representatives,
-    cut,
+    SetKernel,
     derive,
     identity,
     prepare,
 )
 from aesvm.sets.distinct import row_hashes
-from aesvm.sets.represent import Represented, distinct_of, represent
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def _reduced(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
         with shared.timed("partition"):
             subsets = shared.of_rows(
                 _key_of_subsets(kernel, values, settings),
-                lambda: cut(values, prepared.groups, settings, run, task),
+                lambda: values.cut(prepared.groups, settings, run, task),
             )
         shared.count("kernel_values", sum(len(rows) ** 2 / 2 for rows in subsets))
         with shared.timed("sets"):
@@ -167,7 +166,7 @@ def _reduced(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
 
 
 def _key_of_subsets(
-    kernel: TrainingKernel, values: HullKernel, settings: ReductionSettings
+    kernel: TrainingKernel, values: SetKernel, settings: ReductionSettings
 ) -> tuple:
     """What the subsets that rows are cut into depend on."""
     spec = kernel.spec

@@ -24,7 +24,6 @@ from aesvm.formulations.objective import (
     worst_optimum,
 )
 from aesvm.formulations.protocol import Array, Formulation, Offsets
-from aesvm.kernels import TrainingKernel
 from aesvm.machines import rounds
 from aesvm.machines.plan import COARSER
 from aesvm.machines.problem import (
@@ -36,6 +35,7 @@ from aesvm.machines.problem import (
 )
 from aesvm.machines.rounds import DEVIATIONS, WIDEST, Cut, Look, State
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import Representatives
@@ -273,7 +273,8 @@ class RowsInMemory:
             return None
         problem = self.problem
         return prove_machine(
-            self.kernel,
+            self.kernel.in_double(),
+            self.kernel.spec.is_definite,
             problem.rows,
             Objective(self.formulation, problem.targets, problem.bounds),
             machine.set.rows[machine.support],

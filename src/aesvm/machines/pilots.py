@@ -12,11 +12,11 @@ from math import log2
 
 import numpy as np
 
-from aesvm.kernels import TrainingKernel
 from aesvm.machines.plan import Expected
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import PreparedRows
 

@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.gpu.arrays import computing_on
 from aesvm.kernels import Columns, KernelSpec
 from aesvm.machines import one_vs_one
 from aesvm.machines.problem import Expansion
-from aesvm.runtime.threads import Threads, one_blas_thread
+from aesvm.machines.processor import processor
+from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.runtime.threads import one_blas_thread
 
 #: Error in a kernel value beyond which predictions use a slower way to compute it.
 _ACCURACY = 1e-8
@@ -103,9 +104,7 @@ class PairwiseModel:
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return decide(one_vs_one.pair_values(sums, self.intercept))
 
-        with one_blas_thread(), computing_on(self.spec.device), Threads(n_jobs) as run:
-            columns, X = support_columns(self, X)
-            return columns.expand(X, edges, np.ascontiguousarray(dual.T), combine, run)
+        return expand(self, X, edges, np.ascontiguousarray(dual.T), combine, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -126,9 +125,7 @@ class MachineModel:
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return sums[:, 0, 0] + self.intercept[0]
 
-        with one_blas_thread(), computing_on(self.spec.device), Threads(n_jobs) as run:
-            columns, X = support_columns(self, X)
-            return columns.expand(X, edges, coefs[:, None], combine, run)
+        return expand(self, X, edges, coefs[:, None], combine, n_jobs)
 
     def expansions(self) -> Iterator[Expansion]:
         """The machine, over training rows."""
@@ -162,15 +159,34 @@ class MachineModel:
         return np.ascontiguousarray(one_vs_one.as_array(self.dual_coef)[0])
 
 
-def support_columns(model: PairwiseModel | MachineModel, X: Any) -> tuple[Columns, Any]:
+def expand(
+    model: PairwiseModel | MachineModel,
+    X: Any,
+    edges: NDArray[np.intp],
+    coefs: NDArray[np.float64],
+    combine: Callable[[NDArray[np.float64]], NDArray],
+    n_jobs: int | None,
+) -> NDArray:
+    """Expansions of rows over a model's support vectors; see ``Columns.expand``."""
+    device = processor(model.spec.device)
+
+    def expanded(run: Callable) -> NDArray:
+        columns, rows = _support_columns(model, X)
+        return columns.expand(rows, edges, coefs, combine, run)
+
+    with one_blas_thread(), device.computing(), device.threads(n_jobs) as run:
+        return expanded(run)
+
+
+def _support_columns(model: PairwiseModel | MachineModel, X: Any) -> tuple[Columns, Any]:
     """The support vectors as columns of the kernel matrix, and rows of the same kind."""
     if model.spec.kernel == "precomputed":
-        kernel = model.spec.matrix(X, dtype=np.float64, accuracy=_ACCURACY)
+        kernel = TrainingKernel(model.spec, X).matrix(np.float64, _ACCURACY)
         return kernel.columns(model.support.astype(np.intp)), X
     vectors = model.vectors
     if sp.issparse(X) and not sp.issparse(vectors):
         vectors = type(X)(vectors)
     elif sp.issparse(vectors) and not sp.issparse(X):
         X = sp.csr_array(X)
-    kernel = model.spec.matrix(vectors, dtype=np.float64, accuracy=_ACCURACY)
+    kernel = TrainingKernel(model.spec, vectors).matrix(np.float64, _ACCURACY)
     return kernel.columns(np.arange(vectors.shape[0])), X

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array, Formulation, Offsets
-from aesvm.kernels import TrainingKernel
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.sets.combinations import Combinations
 from aesvm.solver.state import Solution
 

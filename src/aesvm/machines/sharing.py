@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Variables
-from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.kernels import KernelMatrix
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.solver.state import Known, PreparedVariables, Solution
 
 Value = TypeVar("Value")

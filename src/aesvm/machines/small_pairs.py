@@ -27,13 +27,13 @@ from aesvm.certificate.proof import DualPoint, Proof, negative_norm, prove
 from aesvm.certificate.records import Records
 from aesvm.formulations.objective import Objective, OffsetArrays, Segments, tol_of
 from aesvm.formulations.protocol import Array, Formulation
-from aesvm.kernels import TrainingKernel
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.rows_by_class import RowsByClass
 from aesvm.machines.one_vs_one import pair_classes, pair_number
 from aesvm.machines.results import Terms, TrainedMachines
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.small import Improve, PairVariables, TwoClasses, solve_small
 from aesvm.solver.small_compiled import BothClassValues, ClassValues, improve_compiled

@@ -1,4 +1,4 @@
-"""The dual of one machine, solved on its device and in the precision that it needs."""
+"""The dual of one machine, solved in the precision that it needs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Variables
-from aesvm.gpu.dual import minimize as minimize_on_device
-from aesvm.kernels import KernelMatrix, TrainingKernel
+from aesvm.kernels import KernelMatrix
 from aesvm.machines.sharing import Start
-from aesvm.solver.smo import minimize
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.solver.state import Known, PreparedVariables, Solution
 
 #: The smallest violation aimed at in single precision, in typical errors of scores.
@@ -57,7 +56,7 @@ def solve_precisely(
     values : KernelMatrix
         Of this kernel, to begin with.
     rows, variables, start, prepared, tol, max_iter, run, watch, options
-        As ``solve`` has them.
+        As ``TrainingKernel.minimize`` has them.
     """
     n_iter, n_values, was_cut = 0, 0, False
 
@@ -68,11 +67,11 @@ def solve_precisely(
 
     aim, finest = tol, _FINEST * kernel.typical_error(values, rows, variables.bounds)
     while True:
-        solution = solve(
+        solution = kernel.minimize(
             values,
             rows,
             variables,
-            start,
+            *((None, None) if start is None else start),
             prepared=prepared,
             tol=aim,
             finest=finest,
@@ -100,25 +99,3 @@ def solve_precisely(
         violation=violation, n_updates=n_iter, n_evaluations=n_values, converged=converged
     )
     return found, values
-
-
-def solve(
-    kernel: KernelMatrix,
-    rows: NDArray[np.intp],
-    variables: Variables,
-    start: Start | None = None,
-    **options: Any,
-) -> Solution:
-    """The dual of some variables, minimised; on the kernel's device, if it has one."""
-    minimized: Any = minimize if kernel.device is None else minimize_on_device
-    return minimized(
-        kernel,
-        rows,
-        variables.signs,
-        variables.linear,
-        variables.bounds,
-        groups=variables.constraints,
-        start=variables.start if start is None else start.alpha,
-        known=None if start is None else start.known,
-        **options,
-    )

@@ -17,9 +17,6 @@ from aesvm.certificate.records import Record
 from aesvm.formulations.objective import best_multiple_of_w, tol_of, unbiased_offsets
 from aesvm.formulations.objective import n_support as count_support
 from aesvm.formulations.protocol import Formulation, Offsets
-from aesvm.gpu.devices import open_device
-from aesvm.gpu.streams import n_streams_for, on_streams
-from aesvm.kernels import TrainingKernel
 from aesvm.machines.certifying import records_of
 from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.plan import TABLE
@@ -36,6 +33,7 @@ from aesvm.machines.rounds import Policy, State, refine, seen_if_cheap
 from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.solving import solve_precisely
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.side_by_side import side_by_side
 from aesvm.runtime.threads import Threads
@@ -329,12 +327,11 @@ def train_machines(
     ) as task:
         together = None if small is None else train_together(small, trainer, task)
         each = zip(numbers.tolist(), problems, strict=True)
-        device = None if trainer.alone else open_device(kernel.spec.device)
+        streams = None if trainer.alone else kernel.streams()
         n_even = min(len(numbers), total / max(largest, 1.0))
-        if device is not None:
-            n_streams = n_streams_for(device, kernel.X)
-            trainer.history.side_by_side = n_streams > 1
-            results = on_streams(device, n_streams, train, each, task)
+        if streams is not None:
+            trainer.history.side_by_side = streams.n > 1
+            results = streams.each(train, each, task)
         elif (threads := _side_by_side_on(trainer.run, n_even, kernel)) is not None:
             trainer.history.side_by_side = True
 

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.gpu.arrays import computing_on
 from aesvm.machines import one_vs_one
-from aesvm.machines.prediction import MachineModel, PairwiseModel, support_columns
-from aesvm.runtime.threads import Threads, one_blas_thread
+from aesvm.machines.prediction import MachineModel, PairwiseModel, expand
 
 #: Methods of estimators that are made of predictions.
 _OF_PREDICTIONS = ("predict", "decision_function", "score_samples", "score")
@@ -129,9 +127,8 @@ def with_decision_values(
         ]
         return np.concatenate(each, axis=1)
 
-    with one_blas_thread(), computing_on(first.spec.device), Threads(n_jobs) as run:
-        columns, X = support_columns(replace(first, support=union, vectors=vectors), X)
-        values = columns.expand(X, edges, np.ascontiguousarray(np.hstack(coefs)), combine, run)
+    together = replace(first, support=union, vectors=vectors)
+    values = expand(together, X, edges, np.ascontiguousarray(np.hstack(coefs)), combine, n_jobs)
     return [
         _evaluated(model, values[:, at * n_outputs : (at + 1) * n_outputs])
         for at, model in enumerate(models)

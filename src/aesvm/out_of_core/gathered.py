@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aesvm.formulations.objective import worst_optimum
 from aesvm.formulations.protocol import Array, Formulation
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.machines.problem import (
     Coverage,
     RowSelection,
@@ -20,6 +20,7 @@ from aesvm.machines.problem import (
 )
 from aesvm.machines.rounds import OverBudgetError
 from aesvm.machines.rows import Selections
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.part import Strata
 from aesvm.out_of_core.weighted_rows import WeightedRows, stacked
 

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.certificate.records import Records
-from aesvm.kernels import TrainingKernel
 from aesvm.machines import small_pairs
 from aesvm.machines.certifying import records_of
 from aesvm.machines.one_vs_one import ClassPairs
@@ -19,6 +18,7 @@ from aesvm.machines.rounds import State
 from aesvm.machines.rows import by_class
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.training import Trainer, train_together
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.gathered import Gatherer, StartOf
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress

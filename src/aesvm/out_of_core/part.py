@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array, Formulation, Offsets
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.machines.plan import COARSER
 from aesvm.machines.problem import RowSelection
 from aesvm.machines.rounds import WIDEST, Cut
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core import merge_tree
 from aesvm.out_of_core.looks import SHIFT, PartLook, PartLooks, steps_of
 from aesvm.out_of_core.merge_tree import Reduce

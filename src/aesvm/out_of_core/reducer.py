@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
+from aesvm.machines.represent import Represented, represent
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.merge_tree import Reduce, most_kept_at, tolerance_of
 from aesvm.out_of_core.part import Part
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import GIVE_UP_SHARE, ReductionSettings
-from aesvm.sets.represent import Represented, represent
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record, Records
 from aesvm.formulations.objective import Objective
 from aesvm.formulations.protocol import Array, Formulation
-from aesvm.kernels import KernelSpec, TrainingKernel
+from aesvm.kernels import KernelSpec
 from aesvm.machines.certifying import records_of
 from aesvm.machines.fitted import Fitted
 from aesvm.machines.plan import Span
@@ -37,6 +37,7 @@ from aesvm.machines.rounds import (
 )
 from aesvm.machines.rows import Selections
 from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf, over_budget
 from aesvm.out_of_core.many_pairs import are_many, budget_for_all, round_exceeds_budget, train_pairs
@@ -283,7 +284,8 @@ class GatheredTrainer:
         if machine.solution is None or not own.coverage.exact:
             return record
         proof = prove_machine(
-            kernel,
+            kernel.in_double(),
+            kernel.spec.is_definite,
             own.rows,
             Objective(self.formulation, own.targets, own.bounds),
             own.rows[machine.support],

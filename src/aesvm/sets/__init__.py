@@ -2,6 +2,6 @@
 
 Equal rows are merged (``distinct``), each group is cut into subsets of similar rows
 (``partition``), a subset is reduced to approximate extreme points of its convex hull (``hull``,
-which begins with the smallest enclosing ``ball``), and the subsets are put together (``derive``;
-``represent`` does all of that for weighted rows). Who stands for whom is in ``combinations``.
+which begins with the smallest enclosing ``ball``), and the subsets are put together (``derive``).
+Who stands for whom is in ``combinations``.
 """

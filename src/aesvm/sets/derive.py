@@ -6,14 +6,15 @@
     reduce    each subset to approximate extreme points (``hull``);
     derive    cut and reduce.
 
-All are functions of values. Rows of different groups never stand for each other.
+Rows of different groups never stand for each other. ``SetKernel`` cuts and reduces by this
+processor; ``aesvm.gpu.derive`` has that of a GPU.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -133,8 +134,65 @@ class GivenUp(NamedTuple):
         )
 
 
+class SetKernel:
+    """The kernel matrix as DeriveRS uses it: rows are cut and reduced by this processor.
+
+    Parameters
+    ----------
+    kernel : HullKernel
+    """
+
+    def __init__(self, kernel: HullKernel) -> None:
+        self.kernel = kernel
+        self.n_rows = kernel.n_rows
+        self.dtype = kernel.dtype
+
+    def cut(
+        self,
+        groups: list[NDArray[np.intp]],
+        settings: ReductionSettings,
+        run: Callable,
+        progress: Progress,
+    ) -> list[NDArray[np.intp]]:
+        """Cut every group into subsets of similar rows."""
+        started = time.perf_counter()
+        kernel, size = self.kernel, settings.partition_size
+        if settings.partition == "sequence":
+            pieces = [piece for rows in groups for piece in sequence_pieces(rows, size)]
+        else:
+            pieces = distance_pieces(kernel, groups, size, run)
+        count = min(len(pieces), _BATCHES)
+        batches = [pieces[at::count] for at in range(count)]
+        subsets: list[NDArray[np.intp]] = []
+
+        def cut_all(batch: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
+            return [s for rows in batch for s in fine_subsets(kernel, rows, settings.subset_size)]
+
+        with (
+            progress.task("partition", count, share=_CUT) as task,
+            closing(run(cut_all, batches)) as cuts,
+        ):
+            for number, own in enumerate(cuts, 1):
+                subsets += own
+                task.step("piece")
+                if task.is_over():  # none of these will be reduced
+                    subsets += [rows for batch in batches[number:] for rows in batch]
+                    break
+        progress.say(
+            f"partition: {len(pieces):,} coarse pieces, {len(subsets):,} subsets, "
+            f"{time.perf_counter() - started:.1f} s"
+        )
+        return subsets
+
+    def reducer(
+        self, tol: float, weights: NDArray[np.float64], keep_combinations: bool
+    ) -> SubsetReducer:
+        """What reduces subsets to within ``tol`` of each of their rows."""
+        return SubsetReducer(self.kernel, tol, weights, keep_combinations)
+
+
 def derive(
-    kernel: HullKernel,
+    kernel: SetKernel,
     groups: list[NDArray[np.intp]],
     weights: NDArray[np.float64],
     settings: ReductionSettings,
@@ -142,13 +200,12 @@ def derive(
     progress: Progress,
     keep_combinations: bool = False,
     subsets: list[NDArray[np.intp]] | None = None,
-    reducer: SubsetReducer | None = None,
 ) -> Derived:
     """Represent the rows of each group, all different.
 
     Parameters
     ----------
-    kernel : HullKernel
+    kernel : SetKernel
     groups : list of ndarray
         Row indices, ascending; rows of different groups never stand for each other.
     weights : ndarray of shape (n_rows,)
@@ -159,25 +216,16 @@ def derive(
     progress : Progress
     keep_combinations : bool, default=False
     subsets : list of ndarray, default=None
-        What ``cut`` gives for these groups, where that was done before.
-    reducer : SubsetReducer, default=None
-        What reduces subsets, where that is not done on the host.
+        What ``kernel.cut`` gives for these groups, where that was done before.
     """
-    if kernel.device is not None:
-        from aesvm.gpu.derive import blocks_of, derive_on_device  # made of what is here
-
-        return derive_on_device(
-            blocks_of(kernel), groups, weights, settings, run, progress, keep_combinations, subsets
-        )
     rows = np.sort(np.concatenate(groups))
     if settings.hull_tol == 0:
         found = identity(rows, weights, kernel.n_rows, keep_combinations)
         return Derived(found, 0, None, False)
     if subsets is None:
-        subsets = cut(kernel, groups, settings, run, progress)
-    reduced, given_up = reduce(
-        kernel, subsets, weights, settings, run, progress, keep_combinations, reducer
-    )
+        subsets = kernel.cut(groups, settings, run, progress)
+    reducer = kernel.reducer(settings.hull_tol, weights, keep_combinations)
+    reduced, given_up = reduce(reducer, subsets, settings.most_kept, run, progress)
     if given_up is None:
         found = union(reduced, kernel.n_rows, keep_combinations)
     else:
@@ -185,64 +233,17 @@ def derive(
     return Derived(found, len(subsets), given_up, given_up is None)
 
 
-def cut(
-    kernel: HullKernel,
-    groups: list[NDArray[np.intp]],
-    settings: ReductionSettings,
-    run: Callable,
-    progress: Progress,
-) -> list[NDArray[np.intp]]:
-    """Cut every group into subsets of similar rows."""
-    if kernel.device is not None:
-        from aesvm.gpu.derive import blocks_of, cut_on_device
-
-        return cut_on_device(blocks_of(kernel), groups, settings, run, progress)
-    started = time.perf_counter()
-    size = settings.partition_size
-    if settings.partition == "sequence":
-        pieces = [piece for rows in groups for piece in sequence_pieces(rows, size)]
-    else:
-        pieces = distance_pieces(kernel, groups, size, run)
-    count = min(len(pieces), _BATCHES)
-    batches = [pieces[at::count] for at in range(count)]
-    subsets: list[NDArray[np.intp]] = []
-
-    def cut_all(batch: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
-        return [s for rows in batch for s in fine_subsets(kernel, rows, settings.subset_size)]
-
-    with (
-        progress.task("partition", count, share=_CUT) as task,
-        closing(run(cut_all, batches)) as cuts,
-    ):
-        for number, own in enumerate(cuts, 1):
-            subsets += own
-            task.step("piece")
-            if task.is_over():  # none of these will be reduced
-                subsets += [rows for batch in batches[number:] for rows in batch]
-                break
-    progress.say(
-        f"partition: {len(pieces):,} coarse pieces, {len(subsets):,} subsets, "
-        f"{time.perf_counter() - started:.1f} s"
-    )
-    return subsets
-
-
 def reduce(
-    kernel: HullKernel,
+    reducer: SubsetReducer,
     subsets: list[NDArray[np.intp]],
-    weights: NDArray[np.float64],
-    settings: ReductionSettings,
+    most_kept: float,
     run: Callable,
     progress: Progress,
-    keep_combinations: bool = False,
-    reducer: SubsetReducer | None = None,
 ) -> tuple[list[Reduced], GivenUp | None]:
     """Reduce every subset; where there is little to gain, what the first of them kept.
 
     Where that is to end before it is done, the rows of other subsets represent themselves.
     """
-    if reducer is None:
-        reducer = SubsetReducer(kernel, settings.hull_tol, weights, keep_combinations)
     total = sum(len(rows) for rows in subsets)
     ends = np.cumsum([len(rows) for rows in subsets])
     probes = np.unique(np.searchsorted(ends, ends[-1] * (np.arange(_PROBES) + 0.5) / _PROBES))
@@ -256,7 +257,7 @@ def reduce(
             if task.is_over():
                 break
             work = ([subsets[at] for at in batch] for batch in phase)
-            with closing(run(reducer, work)) as reductions:
+            with closing(reducer.each(work, run)) as reductions:
                 for batch, reduced in zip(phase, reductions, strict=True):
                     for at, result in zip(batch, reduced, strict=True):
                         results[at] = result
@@ -268,7 +269,7 @@ def reduce(
                     )
                     if task.is_over():
                         break
-            if kept > settings.most_kept * seen and seen < total:
+            if kept > most_kept * seen and seen < total:
                 return [], GivenUp(seen, kept)
     progress.say(f"subsets: {kept:,} rows kept, {time.perf_counter() - started:.1f} s")
     if len(results) < len(subsets):
@@ -311,7 +312,12 @@ class SubsetReducer:
         count = min(len(numbers), _BATCHES)
         return np.array_split(numbers, count) if count else []
 
+    def each(self, batches: Iterable[list[NDArray[np.intp]]], run: Callable) -> Any:
+        """The reduced subsets of each batch, in order; by ``run``, and it can be closed."""
+        return run(self, batches)
+
     def __call__(self, batch: list[NDArray[np.intp]]) -> list[Reduced]:
+        """Reduce some subsets."""
         return [self.reduce(rows) for rows in batch]
 
     def reduce(self, rows: NDArray[np.intp]) -> Reduced:

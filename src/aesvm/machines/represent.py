@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import TrainingKernel
-from aesvm.kernels.joint import HullKernel
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
-from aesvm.sets.derive import Derived, PreparedRows, ReductionSettings, derive, prepare
+from aesvm.sets.derive import Derived, PreparedRows, ReductionSettings, SetKernel, derive, prepare
 
 
 class Represented(NamedTuple):
@@ -20,7 +19,7 @@ class Represented(NamedTuple):
 
     prepared: PreparedRows
     derived: Derived
-    kernel: HullKernel | None  #: None where every row stands for itself
+    kernel: SetKernel | None  #: None where every row stands for itself
     settings: ReductionSettings
 
     @property

@@ -1,5 +1,7 @@
 """The kernel matrix of one fit's rows, made once and used by everything that the fit computes.
 
+It owns the rows wherever they are, and computes with them: nothing that uses it asks which device.
+
 Values are computed in single precision where that is enough, and in double elsewhere. What is
 enough depends on the use:
 
@@ -19,11 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.kernels.gamma import resolve_gamma
+from aesvm.formulations.protocol import Variables
+from aesvm.gpu.streams import Streams
+from aesvm.kernels import KernelMatrix, KernelSpec, bounded, resolve_gamma
 from aesvm.kernels.joint import HullKernel, JointKernel
-from aesvm.kernels.matrix import KernelMatrix, bounded
-from aesvm.kernels.spec import KernelSpec
+from aesvm.machines.processor import processor
 from aesvm.runtime.warn import warn
+from aesvm.sets.derive import SetKernel
+from aesvm.solver.state import Known, Solution
 
 #: Fewer rows than this are not worth single precision.
 _FEW = 2048
@@ -52,11 +57,15 @@ class TrainingKernel:
         How precisely sums of kernel values are needed; more than 1e-3 counts as that.
     joint_targets : ndarray of shape (n_rows,), default=None
         Targets in their unit, where residuals are those of rows together with their targets.
+    rows : object, default=None
+        The rows as ``Processor.rows`` has them, where kernel matrices of other kernels use them,
+        too.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.kernels import KernelSpec, TrainingKernel
+    >>> from aesvm.kernels import KernelSpec
+    >>> from aesvm.machines.training_kernel import TrainingKernel
     >>> kernel = TrainingKernel(KernelSpec("linear"), np.array([[1.0], [2.0], [3.0]]))
     >>> rows = np.arange(3)
     >>> kernel.for_sums(rows, np.ones(3)).scores(rows, np.ones(3), np.array([1]))
@@ -69,9 +78,12 @@ class TrainingKernel:
         X: Any,
         sum_tol: float = _LARGEST_SUM_TOL,
         joint_targets: NDArray[np.float64] | None = None,
+        rows: Any = None,
     ) -> None:
         self.spec = spec
         self.X = X
+        self.processor = processor(spec.device)
+        self.rows = self.processor.rows(X) if rows is None else rows
         self.sum_tol = min(sum_tol, _LARGEST_SUM_TOL)
         self.joint_targets = joint_targets
         self._matrices: dict[tuple[np.dtype, float], KernelMatrix] = {}
@@ -82,8 +94,46 @@ class TrainingKernel:
         key = np.dtype(dtype), accuracy
         with self._making:
             if key not in self._matrices:
-                self._matrices[key] = self.spec.matrix(self.X, dtype=dtype, accuracy=accuracy)
+                self._matrices[key] = self.processor.matrix(self.spec, self.rows, dtype, accuracy)
             return self._matrices[key]
+
+    def minimize(
+        self,
+        values: KernelMatrix,
+        rows: NDArray[np.intp],
+        variables: Variables,
+        start: NDArray[np.float64] | None = None,
+        known: Known | None = None,
+        **options: Any,
+    ) -> Solution:
+        """The dual of some variables, minimised with values of this kernel.
+
+        Parameters
+        ----------
+        values : KernelMatrix
+        rows : ndarray
+            That of each variable.
+        variables : Variables
+        start, known
+            Where to begin, and what is known there; None: where the variables say.
+        options
+            As ``solver.smo.minimize`` has them.
+        """
+        return self.processor.minimize(
+            values,
+            rows,
+            variables.signs,
+            variables.linear,
+            variables.bounds,
+            groups=variables.constraints,
+            start=variables.start if start is None else start,
+            known=known,
+            **options,
+        )
+
+    def streams(self) -> Streams | None:
+        """What trains machines side by side; None: threads do, or one after another."""
+        return self.processor.streams(self.rows)
 
     def check_bounded(self, rows: NDArray[np.intp]) -> None:
         """Refuse rows whose kernel values are too large to compute with."""
@@ -141,8 +191,11 @@ class TrainingKernel:
         """Values as precise as there are: what a certificate is computed from."""
         return self.matrix(np.float64, min(_CERTIFIED, self.sum_tol / 10))
 
-    def for_residuals(self, rows: NDArray[np.intp], hull_tol: float) -> HullKernel:
+    def for_residuals(self, rows: NDArray[np.intp], hull_tol: float) -> SetKernel:
         """Values precise enough to tell residuals of ``hull_tol`` from rounding."""
+        return self.processor.set_kernel(self._hull_kernel(rows, hull_tol))
+
+    def _hull_kernel(self, rows: NDArray[np.intp], hull_tol: float) -> HullKernel:
         accuracy = hull_tol / 100
         double = self._with_targets(self.matrix(np.float64, accuracy))
         if hull_tol == 0:

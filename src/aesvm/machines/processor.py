@@ -1,0 +1,151 @@
+"""What computes: this computer's processor, or a GPU. The only place where one is chosen.
+
+A ``TrainingKernel`` asks it for kernel matrices, solutions of duals and representative sets, so
+that nothing above asks which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from numpy.typing import DTypeLike
+
+from aesvm.gpu import devices, dual
+from aesvm.gpu.arrays import as_array, as_given, like_input
+from aesvm.gpu.derive import DeviceSetKernel
+from aesvm.gpu.devices import Device
+from aesvm.gpu.matrix import matrix_on_device
+from aesvm.gpu.rows import DeviceRows
+from aesvm.gpu.streams import Streams
+from aesvm.gpu.subset_blocks import blocks_of
+from aesvm.kernels import KernelMatrix, KernelSpec
+from aesvm.kernels.joint import HullKernel
+from aesvm.runtime.threads import Threads
+from aesvm.sets.derive import SetKernel
+from aesvm.solver import smo
+from aesvm.solver.state import Solution
+
+
+class Processor:
+    """The processor of this computer."""
+
+    name = "cpu"  #: as ``device_`` has it
+
+    def computing(self) -> AbstractContextManager:
+        """The context that all of a fit or a prediction is computed in."""
+        return nullcontext()
+
+    def threads(self, n_jobs: int | None) -> Threads:
+        """Threads that compute in that context, too."""
+        return Threads(n_jobs)
+
+    def give_back(self) -> None:
+        """Free the memory that is held for arrays to come."""
+
+    def rows(self, X: Any, given: Any = None, say: Callable[[str], None] | None = None) -> Any:
+        """Valid rows as kernel matrices of them want them: one value for all of these.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix
+        given : object, default=None
+            What X was made of: it may be on a GPU.
+        say : callable, default=None
+            Told what a user may want to know of where the rows are.
+        """
+        return X
+
+    def new_rows(self, X: Any, given: Any) -> Any:
+        """Valid rows to predict: as they were given, where they can be used so."""
+        return X
+
+    def like_input(self, result: Any, X: Any) -> Any:
+        """A result as an array of the kind that X is of."""
+        return result
+
+    def to_host(self, values: Any, name: str) -> Any:
+        """Values that are on a GPU, of the argument of that name, as an array of the host."""
+        raise ValueError(
+            f'{name} is on a GPU, and device="cpu": use device="cuda", or pass {name} as an array '
+            "of NumPy's."
+        )
+
+    def matrix(
+        self, spec: KernelSpec, rows: Any, dtype: DTypeLike, accuracy: float
+    ) -> KernelMatrix:
+        """The kernel matrix of ``rows``."""
+        return spec.matrix(rows, dtype=dtype, accuracy=accuracy)
+
+    def minimize(self, kernel: KernelMatrix, *variables: Any, **options: Any) -> Solution:
+        """The dual of some variables, minimised: see ``solver.smo``."""
+        return smo.minimize(kernel, *variables, **options)
+
+    def set_kernel(self, kernel: HullKernel) -> SetKernel:
+        """The kernel matrix as DeriveRS uses it."""
+        return SetKernel(kernel)
+
+    def streams(self, rows: Any) -> Streams | None:
+        """What trains machines side by side; None: threads do, or one after another."""
+        return None
+
+
+class _Gpu(Processor):
+    """A GPU."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.name = device.name
+
+    def computing(self) -> AbstractContextManager:
+        return self.device.computing()
+
+    def threads(self, n_jobs: int | None) -> Threads:
+        return Threads(n_jobs, self.device.here)
+
+    def give_back(self) -> None:
+        with self.device.here():
+            self.device.give_back()
+
+    def rows(
+        self, X: Any, given: Any = None, say: Callable[[str], None] | None = None
+    ) -> DeviceRows:
+        return DeviceRows(self.device, X, as_given(self.device, given, X), say)
+
+    def new_rows(self, X: Any, given: Any) -> Any:
+        there = as_given(self.device, given, X)
+        return X if there is None else there
+
+    def like_input(self, result: Any, X: Any) -> Any:
+        return like_input(self.device, result, X)
+
+    def to_host(self, values: Any, name: str) -> Any:
+        return self.device.to_host(as_array(self.device, values))
+
+    def matrix(
+        self, spec: KernelSpec, rows: DeviceRows, dtype: DTypeLike, accuracy: float
+    ) -> KernelMatrix:
+        return matrix_on_device(spec, rows, dtype, accuracy)
+
+    def minimize(self, kernel: KernelMatrix, *variables: Any, **options: Any) -> Solution:
+        return dual.minimize(kernel, *variables, **options)
+
+    def set_kernel(self, kernel: HullKernel) -> SetKernel:
+        return DeviceSetKernel(blocks_of(kernel))
+
+    def streams(self, rows: DeviceRows) -> Streams | None:
+        return Streams(rows)
+
+
+def processor(name: Any) -> Processor:
+    """What computes, by the name that estimators call their ``device``.
+
+    Examples
+    --------
+    >>> from aesvm.machines.processor import processor
+    >>> processor("cpu").name
+    'cpu'
+    """
+    name = devices.check_name(name)
+    return Processor() if name == "cpu" else _Gpu(devices.cuda_device(devices.number_of(name)))
