@@ -75,10 +75,6 @@ def test_changelog_and_citation_are_of_this_version():
     assert f"\nversion: {aesvm.__version__}\n" in cited
 
 
-def test_the_readme_is_short_enough_to_be_read():
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
-
-
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_links_lead_to_files_that_are_there(page):
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8")):

@@ -10,10 +10,8 @@ from numpy.testing import assert_allclose
 from aesvm.formulations.objective import (
     Objective,
     Segments,
-    best_multiple_of_w,
     best_offsets,
     only,
-    unbiased_offsets,
 )
 from tests.formulations.test_formulations import EACH, FORMULATIONS, SEEDS, problem
 
@@ -45,7 +43,7 @@ def test_offsets_of_many_machines_are_those_of_each(name, seed):
     alone = [best_offsets(formulation, s, t, b) for t, b, s in each]
     assert_allclose(np.transpose(objective.best_offsets(scores)), alone, atol=1e-12)
     norms, violations = np.full(len(each), 1e4), np.full(len(each), 0.3)
-    alone = [unbiased_offsets(formulation, s, t, b, 1e4, 0.3) for t, b, s in each]
+    alone = [only(Objective(formulation, t, b).unbiased_offsets(s, 1e4, 0.3)) for t, b, s in each]
     found = objective.unbiased_offsets(scores, norms, violations)
     assert_allclose(np.transpose(found), alone, atol=1e-12)
 
@@ -70,7 +68,7 @@ def test_losses_and_multiples_of_many_machines_are_those_of_each(name, seed):
             return 0.5 * t * t * norm + one.loss(t * own, one.best_offsets(t * own))[0]
 
         assert value(t) == pytest.approx(0.5 * t * t * norm + loss, rel=1e-12, abs=1e-12)
-        alone = best_multiple_of_w(formulation, own, targets, bounds, float(norm))
+        (alone,) = one.best_multiples_of_w(own, float(norm))
         assert value(t) <= value(alone) + 1e-5 * abs(value(alone))
 
 

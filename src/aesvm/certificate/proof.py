@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.formulations.objective import Objective, OffsetArrays
+from aesvm.formulations.objective import Objective, OffsetArrays, arrays
 from aesvm.formulations.protocol import Array, Offsets
 from aesvm.kernels import KernelMatrix
 from aesvm.kernels.expansion import n_additions, rounding_of_sum
@@ -36,13 +36,13 @@ _OF_HALVES = 4.0
 _NINE_DIGITS = 1e-9
 
 
-class Primal(NamedTuple):
-    """The primal objective of machines."""
+class PrimalPoint(NamedTuple):
+    """The ``w = sum_i coef_i z_i`` and the offsets of machines."""
 
-    squared_norm: Array
-    loss: Array  #: F without ``1/2 |w|^2``
-    rounding: Array  #: what F is off by, at most
-    positions: Array  #: of the rows, on the axis of the loss
+    scores: Array  #: ``<w, z_i>`` of the rows
+    coefs: Array  #: of the rows
+    offsets: OffsetArrays
+    rounding: Array  #: what a score of each machine is off by, at most
 
 
 class DualPoint(NamedTuple):
@@ -52,6 +52,15 @@ class DualPoint(NamedTuple):
     squared_norm: Array  #: of each machine's ``sum_i coef_i z_i``
     rounding: Array  #: of that, for coefficients whose magnitudes add up to one
     largest: Array  #: no kernel value of the machine's rows is larger
+
+
+class Primal(NamedTuple):
+    """The primal objective of machines."""
+
+    squared_norm: Array
+    loss: Array  #: F without ``1/2 |w|^2``
+    rounding: Array  #: what F is off by, at most
+    positions: Array  #: of the rows, on the axis of the loss
 
 
 class Proof(NamedTuple):
@@ -64,28 +73,13 @@ class Proof(NamedTuple):
     rounding: Array  #: what the primal objective is off by, at most
 
 
-def primal_of(
-    objective: Objective,
-    scores: Array,
-    coefs: Array,
-    offsets: OffsetArrays,
-    score_rounding: Array,
-    n_terms: int,
-) -> Primal:
-    """The primal objective at ``w = sum_i coef_i z_i``.
+def primal_of(objective: Objective, point: PrimalPoint, n_terms: int) -> Primal:
+    """The primal objective at a point.
 
-    Parameters
-    ----------
-    objective : Objective
-    scores, coefs : ndarray
-        ``<w, z_i>`` and the coefficients of w, of the rows of all machines.
-    offsets : tuple of ndarray
-    score_rounding : ndarray
-        What a score of each machine is off by, at most.
-    n_terms : int
-        Costs of a machine, at most: those of equal rows were added up.
+    ``n_terms``: costs of a machine, at most; those of equal rows were added up.
     """
     formulation, segments, bounds = objective.formulation, objective.segments, objective.bounds
+    scores, coefs, offsets, off = point
     positions = objective.positions(scores, offsets)
     losses = formulation.losses(positions)
     by_offsets = objective.linear(tuple(np.abs(own) for own in offsets))
@@ -93,10 +87,10 @@ def primal_of(
     # what each loss is the difference of, and its own size
     parts = np.abs(scores) + formulation.largest_gain(objective.targets)
     parts += np.abs(positions) + losses + segments.spread(np.abs(offsets).sum(axis=0))
-    near = segments.spread(score_rounding) + rounding_of_sum(0, parts)
+    near = segments.spread(off) + rounding_of_sum(0, parts)
     can_pay = np.where(formulation.far_away(positions, near), 0.0, bounds)
     rounding = (
-        score_rounding * (segments.sum(can_pay) + 0.5 * segments.sum(np.abs(coefs)))
+        off * (segments.sum(can_pay) + 0.5 * segments.sum(np.abs(coefs)))
         + rounding_of_sum(segments.sum(coefs != 0.0), segments.sum(np.abs(terms)))
         + rounding_of_sum(n_terms, paid + by_offsets, segments.sum(losses))
         + rounding_of_sum(0, segments.sum(can_pay * parts))
@@ -122,12 +116,9 @@ def dual_bound(objective: Objective, point: DualPoint, n_terms: int) -> Array:
 
 def prove(
     objective: Objective,
-    scores: Array,
-    coefs: Array,
-    offsets: OffsetArrays,
+    point: PrimalPoint,
     multipliers: Array,
     dual_point: DualPoint | None,
-    score_rounding: Array,
     n_terms: int,
     tol: Array,
 ) -> Proof:
@@ -135,17 +126,18 @@ def prove(
 
     Parameters
     ----------
-    objective, scores, coefs, offsets, score_rounding, n_terms
-        As ``primal_of`` has them.
+    objective : Objective
+    point : PrimalPoint
     multipliers : ndarray
         Coefficients of all rows that are feasible for the dual.
     dual_point : DualPoint or None
         These, or others with a better dual; None where the kernel is not positive semidefinite.
+    n_terms : int
+        As ``primal_of`` has it.
     tol : ndarray
         By how much a position must contradict a multiplier to be counted, of each machine.
     """
-    segments = objective.segments
-    primal = primal_of(objective, scores, coefs, offsets, score_rounding, n_terms)
+    primal, segments = primal_of(objective, point, n_terms), objective.segments
     violates = objective.formulation.violates(
         primal.positions, multipliers, objective.bounds, segments.spread(tol)
     )
@@ -212,19 +204,11 @@ def prove_machine(
         norm = float(coefs @ scores) if same else values.squared_norm(at, own, run)
         # in sums over half of the values, doubled, terms are larger than scores are
         rounding = (1.0 if same else _OF_HALVES) * score_rounding(values, at)
-        point = DualPoint(best, *(np.array([one]) for one in (norm, rounding, values.bound(at))))
+        point = DualPoint(best, *arrays((norm, rounding, values.bound(at))))
     off = float(np.abs(support_coefs).sum()) * score_rounding(values, rows)
-    return prove(
-        objective,
-        scores,
-        coefs,
-        tuple(np.array([own]) for own in offsets),
-        multipliers,
-        point,
-        np.array([off]),
-        max(values.n_rows, n_summed),
-        np.array([tol]),
-    )
+    primal_point = PrimalPoint(scores, coefs, arrays(offsets), np.array([off]))
+    n_terms = max(values.n_rows, n_summed)
+    return prove(objective, primal_point, multipliers, point, n_terms, np.array([tol]))
 
 
 def score_rounding(values: KernelMatrix, rows: NDArray[np.intp]) -> float:

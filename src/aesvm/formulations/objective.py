@@ -147,12 +147,21 @@ class Objective:
         return tuple(found)
 
     def unbiased_offsets(
-        self, scores: Array, squared_norms: Array, violations: Array
+        self, scores: Array, squared_norms: Array | float, violations: Array | float
     ) -> OffsetArrays:
         """The best offsets; those of an intercept of zero where these are as good.
 
         An intercept is known up to the ``violations`` that solves ended at, and up to rounding. Far
         from all support vectors it alone decides, and the last digits of a solution must not.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.formulations.objective import Objective
+        >>> from aesvm.formulations.hinge import Hinge
+        >>> one, scores = Objective(Hinge(), np.array([1.0, -1.0]), np.ones(2)), [1.0, -1.0625]
+        >>> [one.unbiased_offsets(np.array(scores), 4.0, violation) for violation in (0.1, 0.0)]
+        [(array([0.]),), (array([0.03125]),)]
         """
         formulation, offsets = self.formulation, self.best_offsets(scores)
         if not formulation.predicts_sign:
@@ -173,18 +182,29 @@ class Objective:
             np.where(same, of_zero, own) for own, of_zero in zip(offsets, zero, strict=True)
         )
 
-    def best_multiples_of_w(self, scores: Array, squared_norms: Array) -> Array:
-        """The t for which ``F(t w, b)`` is smallest, with the best offsets b."""
+    def best_multiples_of_w(self, scores: Array, squared_norms: Array | float) -> Array:
+        """The t for which ``F(t w, b)`` is smallest, with the best offsets b.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.formulations.objective import Objective
+        >>> from aesvm.formulations.hinge import Hinge
+        >>> one = Objective(Hinge(), np.array([1.0, -1.0]), np.ones(2))
+        >>> one.best_multiples_of_w(np.array([4.0, -4.0]), 4.0).round(2)
+        array([0.25])
+        """
 
         def objective(t: Array) -> Array:
             scaled = self.segments.spread(t) * scores
             return 0.5 * t * t * squared_norms + self.loss(scaled, self.best_offsets(scaled))
 
-        known = (squared_norms > 0.0) & (squared_norms < inf)  # else the kernel is indefinite
+        n_machines = len(self.total_cost)
+        # otherwise the kernel is not positive semidefinite
+        known = np.greater(squared_norms, 0.0) & np.less(squared_norms, inf)
         if not known.any():
-            return np.ones(len(squared_norms))
-        found = best_multiples(objective, len(squared_norms), len(scores))
-        return np.where(known, found, 1.0)
+            return np.ones(n_machines)
+        return np.where(known, best_multiples(objective, n_machines, len(scores)), 1.0)
 
 
 def _lowest_points(
@@ -243,48 +263,6 @@ def best_offsets(formulation: Formulation, scores: Array, targets: Array, bounds
     return only(Objective(formulation, targets, bounds).best_offsets(scores))
 
 
-def unbiased_offsets(
-    formulation: Formulation,
-    scores: Array,
-    targets: Array,
-    bounds: Array,
-    squared_norm: float,
-    violation: float,
-) -> Offsets:
-    """The best offsets of one machine; those of an intercept of zero where these are as good.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.formulations.objective import unbiased_offsets
-    >>> from aesvm.formulations.hinge import Hinge
-    >>> scores, targets = np.array([1.0, -1.0625]), np.array([1.0, -1.0])
-    >>> best = Hinge(), scores, targets, np.ones(2), 4.0
-    >>> unbiased_offsets(*best, 0.1), unbiased_offsets(*best, 0.0)
-    ((0.0,), (0.03125,))
-    """
-    known = np.array([squared_norm]), np.array([violation])
-    return only(Objective(formulation, targets, bounds).unbiased_offsets(scores, *known))
-
-
-def best_multiple_of_w(
-    formulation: Formulation, scores: Array, targets: Array, bounds: Array, squared_norm: float
-) -> float:
-    """The t for which ``F(t w, b)`` of one machine is smallest, with the best offsets b.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.formulations.objective import best_multiple_of_w
-    >>> from aesvm.formulations.hinge import Hinge
-    >>> scores, targets = np.array([4.0, -4.0]), np.array([1.0, -1.0])
-    >>> round(best_multiple_of_w(Hinge(), scores, targets, np.ones(2), 4.0), 2)
-    0.25
-    """
-    objective = Objective(formulation, targets, bounds)
-    return float(objective.best_multiples_of_w(scores, np.array([squared_norm]))[0])
-
-
 def total_loss(
     formulation: Formulation, positions: Array, bounds: Array, offsets: Offsets
 ) -> float:
@@ -337,3 +315,8 @@ def n_support(formulation: Formulation, positions: Array) -> int:
 def only(offsets: OffsetArrays) -> Offsets:
     """The offsets of a single machine."""
     return tuple(float(own[0]) for own in offsets)
+
+
+def arrays(numbers: Offsets) -> OffsetArrays:
+    """Offsets or other numbers of a single machine, as arrays over machines."""
+    return tuple(np.array([own]) for own in numbers)

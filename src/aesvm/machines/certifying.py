@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from aesvm.certificate.proof import negative_norm, primal_of, prove_machine
+from aesvm.certificate.proof import PrimalPoint, negative_norm, primal_of, prove_machine
 from aesvm.certificate.records import Record, Records
-from aesvm.formulations.objective import Objective, tol_of, total_loss
+from aesvm.formulations.objective import Objective, arrays, tol_of, total_loss
 from aesvm.formulations.protocol import Formulation
 from aesvm.kernels.expansion import n_additions
 from aesvm.machines.problem import Expansion, Machine, Problem
@@ -71,10 +71,8 @@ def _rounding(machine: Machine, kernel: TrainingKernel, objective: Objective) ->
     unit, double = (0.5 * float(np.finfo(one).eps) for one in (values.dtype, np.float64))
     additions = n_additions(len(rows)) * unit + solution.n_updates * double
     off = moved * (values.rounding(rows) + additions * values.bound(rows))
-    offsets = tuple(np.array([own]) for own in machine.offsets)
-    n_terms = max(own.n_rows, len(rows))
-    primal = primal_of(objective, machine.scores, coefs, offsets, np.array([off]), n_terms)
-    return float(primal.rounding[0])
+    point = PrimalPoint(machine.scores, coefs, arrays(machine.offsets), np.array([off]))
+    return float(primal_of(objective, point, max(own.n_rows, len(rows))).rounding[0])
 
 
 def certified(

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.certificate.proof import DualPoint, Proof, negative_norm, prove
+from aesvm.certificate.proof import DualPoint, PrimalPoint, Proof, negative_norm, prove
 from aesvm.certificate.records import Records
 from aesvm.formulations.objective import Objective, OffsetArrays, Segments, tol_of
 from aesvm.formulations.protocol import Array, Formulation
@@ -323,9 +323,8 @@ class SmallPairs:
         unit = 0.5 * float(np.finfo(np.float64).eps) * self.largest
         rounding: Array = self.rounding + unit * segments.sizes.astype(np.float64)
         point = DualPoint(v.coefs, norms, rounding, segments.largest(np.abs(v.diag)))
-        off = segments.sum(np.abs(w[1])) * rounding
-        proof = prove(objective, *w, offsets, v.coefs, point, off, self.n_rows, tol)
-        return offsets, proof
+        primal_point = PrimalPoint(*w, offsets, segments.sum(np.abs(w[1])) * rounding)
+        return offsets, prove(objective, primal_point, v.coefs, point, self.n_rows, tol)
 
     def _begins(self, tile: Tile) -> NDArray[np.intp]:
         """Where the classes of the pairs begin, among all rows."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aesvm.certificate.history import History
 from aesvm.certificate.records import Record
-from aesvm.formulations.objective import best_multiple_of_w, tol_of, unbiased_offsets
+from aesvm.formulations.objective import Objective, only, tol_of
 from aesvm.formulations.objective import n_support as count_support
 from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.machines.certifying import records_of
@@ -234,12 +234,12 @@ class Trainer:
         scores = np.empty(len(own.rows))
         scores[variables.rows] = solution.scores
         coefs, dual_coefs = formulation.coefs(own.targets, solution.alpha), None
+        objective = Objective(formulation, own.targets, bounds)
         if not solution.converged:
-            t = best_multiple_of_w(formulation, scores, own.targets, bounds, float(coefs @ scores))
+            (t,) = objective.best_multiples_of_w(scores, float(coefs @ scores))
             coefs, scores, dual_coefs = t * coefs, t * scores, coefs
         norm = float(coefs @ scores)
-        rows_seen = scores, own.targets, bounds
-        offsets = unbiased_offsets(formulation, *rows_seen, norm, solution.violation)
+        offsets = only(objective.unbiased_offsets(scores, norm, solution.violation))
         return Machine(own, coefs, scores, offsets, solution, dual_coefs)
 
     def tol_of(self, own: TrainingSet) -> float:
