@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_feature_names
 from aesvm.dask.clients import CLIENT_CONSTRAINTS
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition, partitions
-from aesvm.dask.rows import ClusterRows, Features, WorkerSettings, statistics
+from aesvm.dask.worker import ClusterRows, Features, WorkerSettings, statistics
 from aesvm.estimators.fitting import fitting, forget
 from aesvm.estimators.parameters import kernel_spec, reduction_settings, with_parameters_of
 from aesvm.estimators.validation import ChunkOf

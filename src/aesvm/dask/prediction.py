@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names
 
 from aesvm.dask.partitions import one_block_of_columns
-from aesvm.dask.rows import Features
+from aesvm.dask.worker import Features
 from aesvm.estimators.prediction import model_of
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.dask.partitions import Partition, partitions
 from aesvm.dask.prediction import BlockModel, check_names
-from aesvm.dask.rows import NO_ROWS
+from aesvm.dask.worker import NO_ROWS
 from aesvm.estimators.validation import check_labels, valid_values, valid_weights
 from aesvm.kernels.moments import Moments
 from aesvm.machines.prediction import PairwiseModel
