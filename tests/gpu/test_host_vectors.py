@@ -319,7 +319,8 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
     assert_allclose(estimator.fit(X, y).dual_objective_, wanted, rtol=1e-5)
     assert len(most) >= 3
     assert max(most) == 1
-    assert [one.side_by_side for one in histories] == [True, False]
+    # every second one is of all machines: those before are of pilots
+    assert [one.side_by_side for one in histories[1::2]] == [True, False]
     assert little_memory.lengths
 
 
