@@ -30,7 +30,7 @@ from aesvm.bases.values import TILE, Array
 from aesvm.certificate.records import Record
 from aesvm.machines.fit import Work, every_row
 from aesvm.machines.pilots import Pilots
-from aesvm.machines.plan import Carried, Expected, Span
+from aesvm.machines.plan import TABLE, Carried, Expected, Span
 from aesvm.machines.problem import Machine, Problem
 from aesvm.machines.represent import Represented
 from aesvm.machines.results import Trained, TrainedMachines
@@ -56,10 +56,6 @@ _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 
 #: The share of the vectors that the pilot chooses, and the most that are added at a time.
 _PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
-
-#: What pilots are expected to take of the whole, what the first solve is of all that follow, and
-#: how many times as long the last one takes as one between.
-_PILOTS_PART, _FIRST_PART, _LAST_TAKES = 0.2, 0.1, 2
 
 #: "auto": no vectors are added where there is room for no more than this share.
 _LEAST_ADDED = 0.1
@@ -253,11 +249,23 @@ class SpanTraining:
         """All of it; where the fit is to end, no more than that there are machines to use."""
         self._make_machines(span)
         self.span = span
-        with self.trainer.progress.share(_PILOTS_PART) as progress:
+        with self.trainer.progress.share(self._pilots_share()) as progress:
             self.samples.progress = progress
             self._add(self._first_vectors())
         with self.trainer.progress.task("few vectors", None, share=1.0, bar=True) as progress:
             self._train_on_all_rows(progress)
+
+    def _pilots_share(self) -> float:
+        """What pilots are expected to take of the whole, in kernel values."""
+        sizes = [len(problem.rows) for problem in self.shuffled]
+        each = TABLE.exact_values * TABLE.support_share
+        pilots = each * sum((self.share * size) ** 2 for size in sizes)
+        return pilots / (pilots + sum(sizes) * self._expected(round(_PILOTS_SHARE * self.most)))
+
+    def _expected(self, n_vectors: int) -> float:
+        """Kernel values that all solves are expected to take of a row, after the first of them."""
+        between = len(_BETWEEN) * sum(range(n_vectors, self.most, _MOST_ADDED))
+        return between + len(_LAST) * self.most
 
     def _first_vectors(self) -> Pursuit:
         """A pursuit that has chosen the first vectors."""
@@ -300,13 +308,15 @@ class SpanTraining:
     def _grow(self, some: int, progress: Progress) -> None:
         """Solve, first for some rows, and add vectors until there are enough."""
         most = self.most
-        expected = sum(range(len(self.basis), most, _MOST_ADDED)) + _LAST_TAKES * most
-        if any(len(machine.problem.rows) > 2 * some for machine in self.machines):
-            self._solve(_FIRST, progress, _FIRST_PART, some)
+        expected = self._expected(len(self.basis))
+        most_rows = max(len(machine.problem.rows) for machine in self.machines)
+        if most_rows > 2 * some:
+            share = some / most_rows * len(_FIRST) * len(self.basis) / expected
+            self._solve(_FIRST, progress, min(share, 0.5), some)
         before, exhausted, auto = inf, False, self.span.settles
         least_added = _LEAST_ADDED if auto else 0.0
         while most - len(self.basis) > least_added * most:
-            self._solve(_BETWEEN, progress, len(self.basis) / expected)
+            self._solve(_BETWEEN, progress, len(_BETWEEN) * len(self.basis) / expected)
             objective = sum(machine.objective() for machine in self.machines)
             gained, before = before - objective, objective
             least = _SETTLED * self.span.gap_tol * abs(objective)
