@@ -123,22 +123,31 @@ class SpanTraining:
         self.prepared = prepared
         self.groups = data.groups
         self.trainer = trainer
-        double = kernel.in_double()
-        self.threads: Callable = double.arrays.threads(trainer.run)
-        self.around = Surroundings(
-            kernel,
-            double,
-            trainer.formulation,
-            trainer.options.tol,
-            self.threads,
-            Watched(self.threads, trainer.progress),
-        )
+        self.kernel = kernel
         self.samples = Pilots(data, kernel, prepared, trainer, trainer.progress)
         self.share = self.samples.share
         self.pursuit: Pursuit | None = None  # on the pilots, where a survey has made one
         self.n_chosen = 0  # vectors that it has chosen
         self.basis = np.empty(0, dtype=np.intp)
         self.machines: list[SpanMachine] = []
+
+    @cached_property
+    def around(self) -> Surroundings:
+        """What all machines have in common; rows in double precision are made here."""
+        double, trainer = self.kernel.in_double(), self.trainer
+        threads = double.arrays.threads(trainer.run)
+        return Surroundings(
+            self.kernel,
+            double,
+            trainer.formulation,
+            trainer.options.tol,
+            threads,
+            Watched(threads, trainer.progress),
+        )
+
+    @property
+    def threads(self) -> Callable:
+        return self.around.run
 
     # --- what a plan asks
 
@@ -152,7 +161,7 @@ class SpanTraining:
 
     def norm_share(self) -> float:
         """``1/2 |w|^2`` as a share of the objective, of the pilots."""
-        formulation, norms, losses = self.around.formulation, 0.0, 0.0
+        formulation, norms, losses = self.trainer.formulation, 0.0, 0.0
         for pilot in self.pilots:
             own = pilot.set
             positions = formulation.positions(pilot.scores, own.targets, pilot.offsets)

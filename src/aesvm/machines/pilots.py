@@ -11,12 +11,14 @@ import time
 from math import log2
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aesvm.machines.plan import Expected
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer
 from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.runtime.cached import cached_property
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import PreparedRows
 
@@ -59,10 +61,14 @@ class Pilots:
         self.trainer = trainer
         self.progress = progress
         self.share = min(1.0, PILOT_ROWS / max(len(prepared.rows), 1))  #: of the rows of a machine
-        self._ranks = np.random.default_rng(0).permutation(len(data.weights))
         self._found: dict[int, Machine] = {}
         self._seconds = 0.0
         self._n_values = 0
+
+    @cached_property
+    def _ranks(self) -> NDArray[np.intp]:
+        """A random order of all rows."""
+        return np.random.default_rng(0).permutation(len(self.data.weights))
 
     def shuffled(self, problem: Problem) -> Problem:
         """A problem with its rows in random order: a pilot is of the first."""
