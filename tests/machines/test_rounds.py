@@ -25,8 +25,8 @@ from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelMatrix, KernelSpec
 from aesvm.machines import rounds as rounds_module
 from aesvm.machines.fit import represent_anew
-from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.pilots import Pilots
+from aesvm.machines.place import RowsInMemory
 from aesvm.machines.plan import Expected
 from aesvm.machines.problem import Problem
 from aesvm.machines.represent import represent

@@ -88,6 +88,7 @@ class Bars:
 
     def __init__(self):
         self.shown, self.done, self.total = {}, {}, {}
+        self.before = {}  # how far the fit's own bar was when another began
 
     def setup(self, estimator, context):
         pass
@@ -98,6 +99,7 @@ class Bars:
     def on_fit_task_begin(self, estimator, context):
         if context.max_subtasks != 0:
             assert context.task_name not in self.shown
+            self.before[context.task_name] = self.shown.get("fit", [0.0])[-1]
             self.shown[context.task_name] = [0.0]
             self.done[context.task_name] = 0
             self.total[context.task_name] = context.max_subtasks
@@ -150,6 +152,7 @@ def test_auto_that_does_not_train_on_few_vectors_has_three_bars_too(monkeypatch)
     model = AESVC(gamma=1.0, subset_size=200).set_callbacks(bars).fit(X, y)
     assert model.certificate_.rounds
     assert list(bars.shown) == ["fit", "representatives", "training"]
+    assert bars.before["representatives"] < 0.3  # the pilots do not fill the bar of the fit
 
 
 def test_parts_of_the_work_have_the_shares_that_are_expected_of_them():

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import aesvm.machines.memory
+import aesvm.machines.place
 import aesvm.machines.rounds
 from aesvm import (
     AESVC,
@@ -162,7 +162,7 @@ def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
 
 
 def test_refining_ends_with_the_best_model_seen(monkeypatch):
-    monkeypatch.setattr(aesvm.machines.memory, "_LONG", 0)  # every look may end
+    monkeypatch.setattr(aesvm.machines.place, "_LONG", 0)  # every look may end
     X, y = rows(6000)
     model = AESVC(C=10.0, gamma=5.0, refine=3, subset_size=300, hull_tol=5e-2)
     first = clone(model).set_params(refine=0, hull_tol=0.5).fit(X, y).certify(X, y).objective
@@ -179,7 +179,7 @@ def test_refining_ends_with_the_best_model_seen(monkeypatch):
 
 
 def test_the_tasks_of_a_fit_that_was_ended_are_ended(monkeypatch):
-    monkeypatch.setattr(aesvm.machines.memory, "_LONG", 0)
+    monkeypatch.setattr(aesvm.machines.place, "_LONG", 0)
     X, y = rows()
     model = AESVC(gamma=5.0, refine=2, subset_size=300, hull_tol=1e-2)
     n_looks = looks_of(lambda watch: clone(model).set_callbacks(watch).fit(X, y))

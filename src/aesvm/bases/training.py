@@ -38,7 +38,7 @@ from aesvm.machines.rows import Rows
 from aesvm.machines.training import Trainer, constant_machine
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.cached import cached_property
-from aesvm.runtime.memory import machine_memory
+from aesvm.runtime.machine import machine_memory
 from aesvm.runtime.progress import OutOfTimeError, Progress, Watched
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import PreparedRows
@@ -153,7 +153,10 @@ class SpanTraining:
 
     def expected(self) -> Expected:
         """What the exact SVMs take, by the pilots."""
-        return self.samples.expected()
+        # a pilot is the exact SVM of a share of the rows, in the square of that share of its time
+        with self.trainer.progress.share(min(self.share**2, 0.2)) as progress:
+            self.samples.progress = progress
+            return self.samples.expected()
 
     def seconds(self, n_values: float) -> float:
         """How long that many kernel values take, by the time the pilots took."""

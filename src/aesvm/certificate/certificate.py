@@ -120,7 +120,8 @@ class Certificate:
         ``seconds``, ``objective``, ``dual_objective`` and ``relative_gap`` then. May be empty.
         ``aesvm.plotting.CertificateDisplay`` draws it.
     plan : str
-        What the fit did, and the counts from which that was decided.
+        What the fit planned to do, and the counts that decided it. ``exact``, ``rounds`` and
+        ``n_vectors`` say what came of it.
     """
 
     kernel: str

@@ -32,7 +32,7 @@ from aesvm.io.base import BadLineError, Chunk
 from aesvm.io.columns import Column
 from aesvm.io.csv import CLASSES
 from aesvm.out_of_core.merge_tree import bytes_of
-from aesvm.runtime.memory import machine_memory
+from aesvm.runtime.machine import machine_memory
 
 #: The column to learn where no option names one: ``aesvm convert`` calls LIBSVM's labels so.
 TARGET = "target"

@@ -99,10 +99,11 @@ def train_on_stream(
     now = replace(
         streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
     )
-    plan = plan_elsewhere(estimator)
-    if isinstance(plan, Rounds) and source is not None and progress.is_over():
+    if estimator.max_vectors is None and source is not None and progress.is_over():
         progress.cut_short("no round was made")
         source = None
+    plan = plan_elsewhere(estimator, asked_again=source is not None)
+    progress.say(f"plan: {plan}")
     if isinstance(plan, Span):
         answers = None
         if source is not None:

@@ -104,10 +104,11 @@ def with_parameters(estimator: Any, facts: Facts) -> Facts:
     )
 
 
-def plan_elsewhere(estimator: Any) -> Rounds | Span:
-    """The plan of a fit to rows that are not in memory."""
+def plan_elsewhere(estimator: Any, asked_again: bool = True) -> Rounds | Span:
+    """The plan of a fit to rows that are not in memory; rounds are made where they can be asked."""
     check_span(estimator)
-    found = plan(with_parameters(estimator, Facts(n_rows=0, in_memory=False)))
+    facts = Facts(n_rows=0, in_memory=False, asked_again=asked_again)
+    found = plan(with_parameters(estimator, facts))
     assert not isinstance(found, Exact)  # that needs all rows in one place
     return found
 

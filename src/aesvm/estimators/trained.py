@@ -47,7 +47,6 @@ from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
-from aesvm.sets.derive import GIVE_UP_SHARE
 from aesvm.sets.digest import Digest, differing, digest
 from aesvm.sets.distinct import row_hashes
 
@@ -275,7 +274,7 @@ def fit_in_memory(
         prepared = work.distinct()
         span = SpanTraining(learner.rows, kernel, prepared, work.trainer())
         chosen = plan(with_parameters(estimator, facts_of(work, prepared)), span)
-        progress.say(f"plan: {chosen}")
+        progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
         match chosen:
             case Exact():
                 first, trained = train_exact(work, prepared, chosen)
@@ -287,7 +286,7 @@ def fit_in_memory(
         known = shared.of_rows("digest", lambda: digest(data, y, weights, hashes=hashes))
     if progress.ending.cut:
         shared.forget()
-    if first.settings.most_kept == GIVE_UP_SHARE:  # else "auto" has chosen not to reduce
+    if isinstance(chosen, Rounds) and chosen.most is not None:  # else "auto" chose not to reduce
         warn_given_up(estimator, first)
     represented = set_of(estimator, first.settings.hull_tol)
     set_represented(represented, first, estimator.gamma_)

@@ -1,9 +1,11 @@
-"""Machines: SVMs trained on the rows of a fit, and what they decide.
+"""Machines: the SVMs of a fit, from the plan to what they decide.
 
-``processor`` is what computes, and ``training_kernel`` the kernel matrix of a fit's rows on it.
-``problem`` has what is trained, ``training`` trains it, ``rounds`` is the loop that takes a
-representative set towards the exact SVM, and ``memory`` the place of rows in memory. ``rows`` and
-``fit`` train all machines of some rows; many classes are pairs of them (``one_vs_one``), trained
-many at a time where they are small (``small_pairs``). ``results`` is what is known of trained
-machines, ``fitted`` puts them together as scikit-learn does, and ``prediction`` lets them vote.
+``plan`` says what a fit does, by what ``pilots`` tell; ``fit`` carries it out. ``processor`` is what
+computes, ``training_kernel`` the kernel matrix of the rows. ``problem`` has what is trained,
+``training`` trains it (``solving``: in the precision that it needs), ``represent`` makes sets of
+rows, ``rounds`` refines the SVM of a set, with rows in memory at their ``place`` (``score_bounds``
+spare it kernel values). Classes are pairs (``one_vs_one``, of ``rows``), many at a time where they
+are small (``small_pairs``). ``results`` are trained machines, ``certifying`` what is known of them,
+``fitted`` the attributes of scikit-learn, ``sharing`` what several fits share. ``prediction`` lets
+machines vote.
 """

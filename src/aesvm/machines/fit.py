@@ -17,8 +17,8 @@ from aesvm.certificate.records import Records
 from aesvm.formulations.protocol import Formulation
 from aesvm.machines import pilots, small_pairs
 from aesvm.machines.certifying import certified
-from aesvm.machines.memory import RowsInMemory
 from aesvm.machines.one_vs_one import ClassPairs
+from aesvm.machines.place import RowsInMemory
 from aesvm.machines.plan import Exact, Facts, Rounds
 from aesvm.machines.problem import Expansion, Problem
 from aesvm.machines.represent import Represented, distinct_of, represent
@@ -97,15 +97,23 @@ Outcome = tuple[Represented, TrainedMachines]
 
 def facts_of(work: Work, prepared: PreparedRows) -> Facts:
     """The counts that a plan is made from."""
-    X, rows = work.kernel.X, prepared.rows
+    rows = prepared.rows
     return Facts(
         n_rows=len(rows),
         n_machines=work.data.n_machines,
         squared_rows=work.data.squared_sizes(rows),
-        n_features=X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1],
+        n_features=_n_features(work.kernel),
         definite=work.kernel.spec.is_definite,
         pilot_rows=pilots.PILOT_ROWS,
     )
+
+
+def _n_features(kernel: TrainingKernel) -> float:
+    """Features of a row that kernel values are computed from: none of values that are given."""
+    X = kernel.X
+    if kernel.spec.kernel == "precomputed":
+        return 0.0
+    return X.nnz / X.shape[0] if sp.issparse(X) else float(X.shape[1])
 
 
 def train_exact(work: Work, prepared: PreparedRows, plan: Exact) -> Outcome:

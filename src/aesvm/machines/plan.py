@@ -57,8 +57,8 @@ LIMITS = {"cpu": Limits(2e10, 3e11, 1e9), "cuda": Limits(2e12, 3e13, 1e11)}
 class _Table(NamedTuple):
     """The other numbers of "auto", each with the measurement that it comes from."""
 
-    #: Rounds are made where they take less than this share of the exact SVM. The forecast of their
-    #: time was within a fifth of what they took on covtype, ijcnn1 and generated noise.
+    #: Rounds are made where they take less than this share of the exact SVM. What is expected
+    #: of them was within a fifth of what they took on covtype, ijcnn1 and generated noise.
     worth: float = 0.8
     #: A round that changes a smaller share of the predictions is the last; so is one that changes
     #: over ``falls`` times as many as the one before. On covtype and ijcnn1 the next round then
@@ -95,7 +95,7 @@ class _Table(NamedTuple):
     left_of_norm: float = 0.25
     hopeless: float = 3.0
     #: A span pays where the square of the vectors that carry a pilot is at most this many times the
-    #: support vectors of the exact SVM: Newton steps take the square of the vectors for each row.
+    #: support vectors of the exact SVM: its Hessians take the square of the vectors for each row.
     #: (A thousand vectors took as long as 10,000 to 15,000 support vectors.)
     span_pays: float = 20.0
     #: The least number of vectors of a basis.
@@ -125,11 +125,12 @@ class Facts:
     device: str = "cpu"  #: "cpu" or "cuda"
     definite: bool = True  #: whether the kernel is positive semidefinite
     in_memory: bool = True  #: whether all rows are here
+    asked_again: bool = True  #: whether rows that are elsewhere can be asked again
     pilot_rows: int = 0  #: rows of a pilot
     refine: int | str = "auto"
     settings: ReductionSettings = _DEFAULTS
     max_vectors: int | None = None
-    gap_tol: float = 0.01
+    gap_tol: float = 1e-3
     most_bytes: float | None = None  #: of kernel values that a span may hold
 
 
@@ -175,10 +176,16 @@ class Exact:
     reason: str
     support_share: float | None = None  #: of the rows, expected; None where nothing tells
     aim_at_gap: bool = False  #: whether a small duality gap is aimed at besides ``tol``
+    seconds: float | None = None  #: that it may take, where that may be long
     refits_offsets = True  #: see ``Rounds``
 
     def __str__(self) -> str:
         return f"exact ({self.reason})"
+
+    @property
+    def warning(self) -> str:
+        """How long it may take, where that may be long."""
+        return "" if self.seconds is None else f"; it may take {_duration(self.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -209,7 +216,8 @@ class Rounds:
         """What one of the parts after the first set is of all of them, for progress."""
         return self.phases.share(name, 1 if self.most is None else self.most)
 
-    # "auto", after work has shown more than the pilot did. Costs are rows times support vectors.
+    # "auto", after work has shown more than the pilot did. Costs are rows times support vectors,
+    # but for those of rounds that were made, which are kernel values.
 
     def affords_first(self, cost: float) -> bool:
         """Whether a first round is made, where it looks at this many rows times support vectors."""
@@ -225,7 +233,7 @@ class Rounds:
         return self.most is None and reachable and TABLE.worth * exact < cost
 
     def affords_next(self, cost: float, spent: float) -> bool:
-        """Whether another round is made, by what the rounds so far have spent."""
+        """Whether another round is made, by the kernel values of it and of those so far."""
         return self.most is not None or cost + spent <= self.limits.exact
 
     def is_settled(self, changed: float, before: float) -> bool:
@@ -277,6 +285,8 @@ def plan(facts: Facts, survey: Survey | None = None) -> Plan:
             return Exact("hull_tol=0")
         if facts.n_rows <= settings.subset_size:
             return Exact(f"{facts.n_rows:,} rows are one subset")
+    if not facts.in_memory and not facts.asked_again:
+        return Rounds("the rows are read once", settings, 0, _usual(facts))
     if isinstance(refine, int):
         coarser = COARSER if refine else 1.0
         first = settings._replace(hull_tol=coarser * settings.hull_tol)
@@ -290,8 +300,9 @@ def _auto(facts: Facts, survey: Survey | None) -> Plan:
     if not facts.in_memory:
         return Rounds("auto: the rows are elsewhere", first, None, _usual(facts), limits)
     upto = f"exact up to {limits.exact:.0e}"
-    if facts.squared_rows <= limits.exact or survey is None:
+    if facts.squared_rows <= limits.exact:
         return Exact(f"auto: at most {facts.squared_rows:.2g} rows x support vectors; {upto}")
+    assert survey is not None  # of rows in memory there is one
     expected = survey.expected()
     share = min(1.0, expected.n_support * facts.n_machines / max(expected.n_rows, 1.0))
     each = " for each pair of classes" if facts.n_machines > 1 else ""
@@ -310,7 +321,7 @@ def _auto(facts: Facts, survey: Survey | None) -> Plan:
         first = first._replace(most_kept=most_kept)
         return Rounds(reason, first, None, phases(facts, expected, most_kept), limits, share)
     seconds = survey.seconds(TABLE.exact_values * expected.values)
-    return Exact(f"{counts}; nothing else is faster; it may take {_duration(seconds)}", share)
+    return Exact(f"{counts}; nothing else is faster", share, seconds=seconds)
 
 
 def _span(facts: Facts, expected: Expected, survey: Survey, counts: str) -> Span | None:

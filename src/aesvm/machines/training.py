@@ -18,7 +18,7 @@ from aesvm.formulations.objective import Objective, only, tol_of
 from aesvm.formulations.objective import n_support as count_support
 from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.machines.certifying import records_of
-from aesvm.machines.memory import RowsInMemory
+from aesvm.machines.place import RowsInMemory
 from aesvm.machines.plan import TABLE
 from aesvm.machines.problem import (
     Coverage,
