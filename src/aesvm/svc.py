@@ -69,9 +69,9 @@ class AESVC(
         where a round did not lower the objective. "exact" gives every distinct row a multiplier
         of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
         exact where rows times support vectors are at most 2e10, or 2e12 on a GPU: up to some
-        200,000 rows, or 1,000,000 and more. Beyond that a sample of the rows tells whether the SVM in the
-        span of few vectors, as with ``max_vectors``, or rounds would take less time; if not, it
-        is exact. ``certificate_.plan`` says what was chosen, and why; so does ``verbose=1``.
+        200,000 rows, or 1,000,000 and more. Beyond that a sample of the rows tells whether the SVM
+        in the span of few vectors, as with ``max_vectors``, or rounds would take less time; if not,
+        it is exact. ``certificate_.plan`` says what was chosen, and why; so does ``verbose=1``.
     max_vectors : int, default=None
         The most support vectors of the model: it is the SVM of all rows with w in the span of
         these, which are chosen as training goes: a small model, in a time that grows with the

@@ -1,6 +1,6 @@
 """Machines: the SVMs of a fit, from the plan to what they decide.
 
-``plan`` says what a fit does, by what ``pilots`` tell; ``fit`` carries it out. ``processor`` is what
+``plan`` says what a fit does, by what ``pilots`` tell; ``fit`` carries it out. ``processor``
 computes, ``training_kernel`` the kernel matrix of the rows. ``problem`` has what is trained,
 ``training`` trains it (``solving``: in the precision that it needs), ``represent`` makes sets of
 rows, ``rounds`` refines the SVM of a set, with rows in memory at their ``place`` (``score_bounds``
