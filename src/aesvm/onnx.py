@@ -144,6 +144,8 @@ class _Graph:
         spec = model.spec
         if spec.kernel == "precomputed":
             return self.add("Gather", rows, model.support.astype(np.int64), axis=1)
+        if spec.kernel not in ("linear", "rbf", "poly", "sigmoid"):
+            raise ValueError(f"kernel={spec.kernel!r} has no ONNX graph.")
         vectors = np.asarray(as_array(model.vectors), dtype=np.float64)
         # not as a node of its own: onnxruntime would round it to single precision
         factor = float(spec.gamma) if spec.kernel in ("poly", "sigmoid") else 1.0

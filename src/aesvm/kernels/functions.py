@@ -38,6 +38,8 @@ class Kernel(NamedTuple):
     euclidean: bool  #: distances in kernel space rank as those between the input vectors
     map: Callable[[NDArray, Parameters], None]  #: in place
     tile_map: int | None = None  #: the same map in compiled ``tiles``; None: they do not have it
+    has_gamma: bool = True
+    definite: bool = True  #: whether it is positive semidefinite: every certificate rests on it
 
 
 def _exp(products: NDArray, parameters: Parameters) -> None:
@@ -70,6 +72,8 @@ def _identity(products: NDArray, parameters: Parameters) -> None:
 KERNELS: dict[str, Kernel] = {
     "rbf": Kernel(of_distances=True, euclidean=True, map=_exp, tile_map=EXPONENTIAL),
     "poly": Kernel(of_distances=False, euclidean=False, map=_polynomial),
-    "sigmoid": Kernel(of_distances=False, euclidean=False, map=_tanh),
-    "linear": Kernel(of_distances=False, euclidean=True, map=_identity, tile_map=IDENTITY),
+    "sigmoid": Kernel(of_distances=False, euclidean=False, map=_tanh, definite=False),
+    "linear": Kernel(
+        of_distances=False, euclidean=True, map=_identity, tile_map=IDENTITY, has_gamma=False
+    ),
 }

@@ -12,14 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from aesvm.kernels.blocks import copied_rows
+from aesvm.kernels.functions import KERNELS
 from aesvm.kernels.moments import Moments
-
-#: Kernels that have a gamma.
-WITH_GAMMA = ("rbf", "poly", "sigmoid")
 
 
 def has_gamma(kernel: Any) -> bool:
-    return isinstance(kernel, str) and kernel in WITH_GAMMA
+    return isinstance(kernel, str) and kernel in KERNELS and KERNELS[kernel].has_gamma
 
 
 def resolve_gamma(gamma: str | float, X: Any, kernel: Any = "rbf") -> float:

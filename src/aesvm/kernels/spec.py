@@ -60,7 +60,7 @@ class KernelSpec:
         if self.kernel not in KERNELS:
             known = ", ".join(repr(name) for name in [*KERNELS, "precomputed"])
             raise ValueError(f"kernel={self.kernel!r} is unknown: use {known} or a callable.")
-        gamma = 1.0 if self.kernel == "linear" else float(self.gamma)
+        gamma = float(self.gamma) if KERNELS[self.kernel].has_gamma else 1.0
         parameters = Parameters(gamma, int(self.degree), float(self.coef0))
         vectors: type[VectorKernel] = SparseKernel if sp.issparse(X) else DenseKernel
         return vectors(X, KERNELS[self.kernel], parameters, dtype, accuracy)
@@ -71,7 +71,8 @@ class KernelSpec:
         if self.kernel == "precomputed" or callable(self.kernel):
             return TAKEN
         negative = self.kernel == "poly" and self.coef0 < 0
-        return NOT_DEFINITE if self.kernel == "sigmoid" or negative else DEFINITE
+        known = KERNELS.get(self.kernel)
+        return DEFINITE if known is not None and known.definite and not negative else NOT_DEFINITE
 
     @property
     def is_definite(self) -> bool:

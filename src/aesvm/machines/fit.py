@@ -258,9 +258,9 @@ def _say_kept(first: Represented, progress: Progress) -> None:
     given_up, found = first.derived.given_up, first.derived.found
     if given_up is not None:
         progress.say(
-            f"auto: exact after all, for of the first {given_up.n_rows:,} rows "
-            f"{given_up.n_kept / given_up.n_rows:.0%} would have to represent themselves, and "
-            f"rounds pay up to {first.settings.most_kept:.0%}"
+            f"auto: exact after all, and it may take long: {given_up.n_kept / given_up.n_rows:.0%} "
+            f"of the first {given_up.n_rows:,} rows would have to represent themselves, and rounds "
+            f"pay up to {first.settings.most_kept:.0%}; max_vectors or refine=1 are quicker"
         )
     elif first.derived.reduced:
         share = len(found.selected) / len(first.prepared.rows)

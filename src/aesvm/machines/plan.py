@@ -200,8 +200,10 @@ class Rounds:
     support_share: float | None = None
 
     def __str__(self) -> str:
-        rounds = "as many rounds as pay" if self.most is None else f"rounds: {self.most}"
-        return f"representatives, {rounds} ({self.reason})"
+        if self.most == 0:
+            return f"approximate: representatives only ({self.reason})"
+        rounds = "rounds while they pay" if self.most is None else f"{self.most} rounds"
+        return f"approximate: representatives, then {rounds} ({self.reason})"
 
     @property
     def refits_offsets(self) -> bool:
@@ -257,7 +259,7 @@ class Span:
     settles: bool = False  #: whether it ends as soon as more vectors gain little ("auto")
 
     def __str__(self) -> str:
-        return f"at most {self.max_vectors:,} vectors ({self.reason})"
+        return f"approximate: all rows, on at most {self.max_vectors:,} vectors ({self.reason})"
 
 
 Plan = Exact | Rounds | Span
@@ -270,9 +272,9 @@ def plan(facts: Facts, survey: Survey | None = None) -> Plan:
     --------
     >>> from aesvm.machines.plan import Facts, plan
     >>> print(plan(Facts(n_rows=30_000, squared_rows=9e8)))
-    exact (auto: at most 9e+08 rows x support vectors; exact up to 2e+10)
+    exact (auto: at most 9e+08 rows x support vectors, limit 2e+10)
     >>> print(plan(Facts(n_rows=30_000, refine=2)))
-    representatives, rounds: 2 (refine=2)
+    approximate: representatives, then 2 rounds (refine=2)
     """
     refine, settings = facts.refine, facts.settings
     if facts.max_vectors is not None:
@@ -298,17 +300,18 @@ def _auto(facts: Facts, survey: Survey | None) -> Plan:
     settings, limits = facts.settings, LIMITS[facts.device]
     first = settings._replace(hull_tol=COARSER * settings.hull_tol)
     if not facts.in_memory:
-        return Rounds("auto: the rows are elsewhere", first, None, _usual(facts), limits)
-    upto = f"exact up to {limits.exact:.0e}"
+        return Rounds("auto: the rows are not in memory", first, None, _usual(facts), limits)
+    limit = f"limit {limits.exact:.0e}"
     if facts.squared_rows <= limits.exact:
-        return Exact(f"auto: at most {facts.squared_rows:.2g} rows x support vectors; {upto}")
+        most = f"at most {facts.squared_rows:.2g} rows x support vectors"
+        return Exact(f"auto: {most}, {limit}")
     assert survey is not None  # of rows in memory there is one
     expected = survey.expected()
     share = min(1.0, expected.n_support * facts.n_machines / max(expected.n_rows, 1.0))
-    each = " for each pair of classes" if facts.n_machines > 1 else ""
+    pairs = f"{facts.n_machines:,} pairs of classes, each of " if facts.n_machines > 1 else ""
     counts = (
-        f"auto: {facts.n_rows:,} rows, some {expected.n_support:,.0f} support vectors{each} by a "
-        f"pilot; {upto}"
+        f"auto: {pairs}{expected.n_rows / facts.n_machines:,.0f} rows x some "
+        f"{expected.n_support:,.0f} support vectors (by a pilot) = {expected.values:.2g}, {limit}"
     )
     if expected.values <= limits.exact:
         return Exact(counts, share)
@@ -317,7 +320,7 @@ def _auto(facts: Facts, survey: Survey | None) -> Plan:
         return in_span
     most_kept = _most_kept(facts, expected)
     if most_kept:
-        reason = f"{counts}; a first set of at most {most_kept:.0%} of the rows makes them pay"
+        reason = f"{counts}; rounds pay if at most {most_kept:.0%} of the rows represent all"
         first = first._replace(most_kept=most_kept)
         return Rounds(reason, first, None, phases(facts, expected, most_kept), limits, share)
     seconds = survey.seconds(TABLE.exact_values * expected.values)
@@ -340,8 +343,8 @@ def _span(facts: Facts, expected: Expected, survey: Survey, counts: str) -> Span
     if carried.left > most_left or not carried.n_vectors:
         return None
     reason = (
-        f"{counts}; {carried.n_vectors:,} vectors leave {carried.left:.1%} of the pilot, "
-        f"{most_left:.1%} may be left"
+        f"{counts}; {carried.n_vectors:,} vectors carry {1.0 - carried.left:.1%} of the pilot, "
+        f"{1.0 - most_left:.1%} are needed"
     )
     max_vectors = max(2 * carried.n_vectors, TABLE.least_vectors)
     return Span(reason, max_vectors, facts.gap_tol, facts.most_bytes, settles=True)
