@@ -55,7 +55,7 @@ class AESVC(
         Largest squared distance in kernel space between a row and the combination of
         representatives that stands for it (the paper's epsilon). 0 uses every distinct row.
     subset_size : int, default=1000
-        Rows reduced together (the paper's V). Data of no more rows than that is not reduced:
+        Rows reduced together (the paper's V). Data of no more distinct rows is not reduced:
         the SVM of all of them takes less time than their representatives.
     partition_size : int, default=100_000
         Rows of the coarse pieces that are cut into subsets (the paper's P).
