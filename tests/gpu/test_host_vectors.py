@@ -27,6 +27,7 @@ from aesvm.kernels.joint import JointKernel
 from aesvm.machines import training
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings
+from aesvm.solver import smo
 from tests.gpu import plain, strict
 from tests.gpu.stand_in import device_kernel
 from tests.gpu.test_derive import in_turn
@@ -297,7 +298,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
     X = normal_rows(600, 3)
     y = np.digitize(X[:, 0] + 0.2 * X[:, 1], [-0.2, 0.2])
     inside, most, histories = [], [], []
-    whole, history = dual.minimize, training.History
+    whole, history = smo.minimize, training.History
 
     def watched(*given, **others):
         inside.append(1)
@@ -310,7 +311,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
         histories.append(history(*given))
         return histories[-1]
 
-    monkeypatch.setattr(dual, "minimize", watched)
+    monkeypatch.setattr(smo, "minimize", watched)
     monkeypatch.setattr(training, "History", kept)
     estimator = AESVC(gamma=1.0, device="cuda", refine="exact", tol=1e-4)
     wanted = estimator.fit(X, y).dual_objective_

@@ -13,7 +13,7 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC
-from aesvm.estimators.machine import fit_rows
+from aesvm.estimators.trained import fit_rows
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import kernel_matrix

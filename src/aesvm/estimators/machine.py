@@ -34,11 +34,10 @@ from aesvm.estimators.trained import (
     certify_in_memory,
     check_as_trained,
     check_not_compressed,
-    fit_in_memory,
+    fit_rows,
 )
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
 from aesvm.io.model_file import save
-from aesvm.machines.sharing import SharedWork
 from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.source import readable_again
 from aesvm.out_of_core.training import StreamedModel, check_not_exact
@@ -57,24 +56,6 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
     "device": "no_validation",  # check_name says which there are
     **STREAM_CONSTRAINTS,
 }
-
-
-@fit_method
-def fit_rows(
-    estimator: Any,
-    X: Any,
-    y: Any = None,
-    sample_weight: Any = None,
-    shared: SharedWork | None = None,
-) -> Any:
-    """Fit an estimator to rows in memory.
-
-    ``shared``: work in common with other fits to these very rows, of estimators of this class.
-    """
-    forget(estimator)
-    fit_in_memory(estimator, estimator._learns, X, y, sample_weight, shared)
-    estimator._stream_ = None
-    return estimator
 
 
 class KernelMachine:

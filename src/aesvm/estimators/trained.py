@@ -21,7 +21,7 @@ from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
 from aesvm.estimators.fit_warnings import warn_of_gap, warn_of_scales, warn_of_solver
-from aesvm.estimators.fitting import fitting, set_fitted
+from aesvm.estimators.fitting import fit_method, fitting, forget, set_fitted
 from aesvm.estimators.learning import Learner, Learning
 from aesvm.estimators.parameters import (
     check_span,
@@ -36,7 +36,7 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import KernelSpec, check_symmetric, resolve_gamma
 from aesvm.machines import fit
-from aesvm.machines.fit import Work, facts_of, train_exact, train_in_rounds
+from aesvm.machines.fit import Work, every_row, facts_of, first_set, train
 from aesvm.machines.fitted import Fitted
 from aesvm.machines.plan import Exact, Rounds, Span, plan
 from aesvm.machines.processor import processor
@@ -230,18 +230,20 @@ def set_trained(
         warn_of_gap(estimator, certificate, trained_on.records)
 
 
-def fit_in_memory(
+@fit_method
+def fit_rows(
     estimator: Any,
-    learning: Learning,
     X: Any,
-    y: Any,
-    sample_weight: Any,
+    y: Any = None,
+    sample_weight: Any = None,
     shared: SharedWork | None = None,
-) -> None:
-    """Check the input of a fit, train, and write the fitted attributes.
+) -> Any:
+    """Fit an estimator to rows in memory: check them, train, and write the fitted attributes.
 
-    ``shared``: what other fits to these very rows have kept for it, of estimators of this class.
+    ``shared``: work in common with other fits to these very rows, of estimators of this class.
     """
+    forget(estimator)
+    learning: Learning = estimator._learns
     shared = SharedWork() if shared is None else shared
     given = X
     X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
@@ -277,9 +279,11 @@ def fit_in_memory(
         progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
         match chosen:
             case Exact():
-                first, trained = train_exact(work, prepared, chosen)
+                first = every_row(work, prepared)
+                trained = train(work, first, chosen)
             case Rounds():
-                first, trained = train_in_rounds(work, prepared, chosen)
+                first = first_set(work, prepared, chosen)
+                trained = train(work, first, chosen)
             case Span():
                 first, trained = train_in_span(work, prepared, chosen, span)
         hashes = shared.of_rows("hashes", lambda: row_hashes(data, run))
@@ -307,6 +311,8 @@ def fit_in_memory(
     )
     fitted = learning.fitted(data, learner, trained, spec)
     set_trained(estimator, fitted, trained_on, represented, data.shape, progress.ending.message())
+    estimator._stream_ = None
+    return estimator
 
 
 def certify_in_memory(

@@ -13,25 +13,25 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.certificate.records import Records
+from aesvm.certificate.records import Record, Records
 from aesvm.formulations.protocol import Formulation
 from aesvm.machines import pilots, small_pairs
 from aesvm.machines.certifying import certified
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.place import RowsInMemory
 from aesvm.machines.plan import Exact, Facts, Rounds
-from aesvm.machines.problem import Expansion, Problem
+from aesvm.machines.problem import Expansion, Machine, Problem, TrainingSets
 from aesvm.machines.represent import Represented, distinct_of, represent
 from aesvm.machines.results import Terms, Trained, TrainedMachines
-from aesvm.machines.rounds import Policy
+from aesvm.machines.rounds import Policy, State, refine, seen_if_cheap
 from aesvm.machines.rows import Rows, by_class
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training import (
     SolverOptions,
     Trainer,
+    constant_machine,
     share_of,
     train_machines,
-    train_one,
 )
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
@@ -72,9 +72,7 @@ class Work:
                 lambda: distinct_of(kernel, data.groups, data.weights, self.run, task, hashes),
             )
 
-    def trainer(
-        self, plan: Exact | Rounds | None = None, aim_at_duality_gap: bool = False
-    ) -> Trainer:
+    def trainer(self, plan: Exact | Rounds | None = None) -> Trainer:
         """Trains these machines, as a plan says; without one, their pilots."""
         support_share = None if plan is None else plan.support_share
         # no start where a solve may be cut short, nor where the dual has several minima
@@ -85,14 +83,10 @@ class Work:
             self.data.n_machines,
             self.run,
             self.progress,
-            aim_at_duality_gap=aim_at_duality_gap,
+            aim_at_duality_gap=isinstance(plan, Exact) and plan.aim_at_gap,
             support_share=support_share,
             starts=self.shared.starts if plan is not None and may_start else None,
         )
-
-
-#: The set that machines were trained on first, and these.
-Outcome = tuple[Represented, TrainedMachines]
 
 
 def facts_of(work: Work, prepared: PreparedRows) -> Facts:
@@ -116,22 +110,6 @@ def _n_features(kernel: TrainingKernel) -> float:
     return X.nnz / X.shape[0] if sp.issparse(X) else float(X.shape[1])
 
 
-def train_exact(work: Work, prepared: PreparedRows, plan: Exact) -> Outcome:
-    """Train every machine on all of its rows."""
-    return _trained(work, every_row(work, prepared), plan, plan.aim_at_gap)
-
-
-def train_in_rounds(work: Work, prepared: PreparedRows, plan: Rounds) -> Outcome:
-    """Train every machine on representatives of its rows, and refine it.
-
-    Where too many rows would be kept, every row stands for itself: the machines are exact.
-    """
-    first = first_set(work, prepared, plan)
-    if plan.most is None:
-        _say_kept(first, work.progress)
-    return _trained(work, first, plan)
-
-
 def every_row(work: Work, prepared: PreparedRows) -> Represented:
     """The set in which every distinct row stands for itself."""
     found = identity(prepared.rows, prepared.weights, work.kernel.X.shape[0], False)
@@ -140,9 +118,15 @@ def every_row(work: Work, prepared: PreparedRows) -> Represented:
 
 
 def first_set(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
-    """The representatives that all machines are trained on first."""
+    """The representatives that all machines are trained on first.
+
+    Where too many rows would be kept, every row stands for itself.
+    """
     key = "set", plan.settings, work.settings.hull_tol
-    return work.shared.of_kernel(key, lambda: _reduced(work, prepared, plan))
+    first = work.shared.of_kernel(key, lambda: _reduced(work, prepared, plan))
+    if plan.most is None:
+        _say_kept(first, work.progress)
+    return first
 
 
 def _reduced(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
@@ -182,51 +166,80 @@ def _key_of_subsets(
     return "subsets", spec.kernel if spec.kernel == "rbf" else spec, values.dtype, sizes
 
 
-def _trained(
-    work: Work, first: Represented, plan: Exact | Rounds, aim_at_gap: bool = False
-) -> Outcome:
+def train(work: Work, first: Represented, plan: Exact | Rounds) -> TrainedMachines:
     """Train every machine on a first set, and refine it as the plan says."""
     data, kernel, shared, options = work.data, work.kernel, work.shared, work.options
     rows, weights = first.prepared.rows, first.prepared.weights
-    trainer = work.trainer(plan, aim_at_gap)
-    reduced = first.derived.reduced
+    trainer = work.trainer(plan)
     small, problems = None, data.problems(rows, weights)
     many, pairs = data.n_machines >= small_pairs.FEWEST_PAIRS, data.selections
-    if many and not reduced and isinstance(pairs, ClassPairs):
+    if many and not first.derived.reduced and isinstance(pairs, ClassPairs):
         classes = by_class(pairs, rows, data.given[rows], weights[rows])
         cache = int(options.cache_size * 1e6)
         small = small_pairs.SmallPairs(classes, kernel, work.formulation, cache)
         others = np.delete(np.arange(data.n_machines), small.numbers)
         problems = data.problems(rows, weights, others)
     total = data.squared_sizes(rows)
-    spent = plan.phases.reduce if isinstance(plan, Rounds) and reduced else 0.0
-    found = first.derived.found if reduced else None
-
-    def train(number: int, problem: Problem, progress: Progress) -> Trained:
-        share = share_of(problem, total)
-        of_one = plan.of_machine(share) if isinstance(plan, Rounds) else plan
-        policy = Policy(of_one, share, certify=not shared.in_search, spent=spent)
-        place = RowsInMemory(
-            problem,
-            kernel,
-            partial(represent_anew, first, work.settings, work.run),
-            work.formulation,
-            options.tol,
-            work.run,
-            progress,
-            share,
-            spent,
-            plan.share("look") if isinstance(plan, Rounds) else 0.0,
-        )
-        return train_one(number, place, found, policy, trainer)
-
+    one = partial(_train_one, work, first, plan, trainer, total)
     with shared.timed("solve"):
         sizes = total, _largest_squared(data.groups[rows])
-        trained = train_machines(problems, sizes, kernel, train, trainer, small)
+        trained = train_machines(problems, sizes, kernel, one, trainer, small)
     # small pairs do not count theirs
     shared.count("kernel_values", sum(trainer.n_values) if small is None else None)
     shared.count("rows_solved", len(trained.solved))
-    return first, trained._replace(history=trainer.history.steps())
+    return trained._replace(history=trainer.history.steps())
+
+
+def _train_one(
+    work: Work,
+    first: Represented,
+    plan: Exact | Rounds,
+    trainer: Trainer,
+    squared_rows: float,
+    number: int,
+    problem: Problem,
+    progress: Progress,
+) -> Trained:
+    """Train a machine on all of its rows, or on a first set of them that is then refined.
+
+    ``squared_rows``: the squared numbers of rows of all machines, added up.
+    """
+    formulation, kernel = work.formulation, work.kernel
+    constant = formulation.constant(problem.targets)
+    if constant is not None:
+        return Trained(constant_machine(constant), 0, Record.of_nothing(), None)
+    if not trainer.alone:
+        trainer.history.begin(number)
+    share, spent, look_share = share_of(problem, squared_rows), 0.0, 0.0
+    reduced = first.derived.reduced
+    if isinstance(plan, Rounds):
+        spent = plan.phases.reduce if reduced else 0.0
+        plan, look_share = plan.of_machine(share), plan.share("look")
+    policy = Policy(plan, share, certify=not work.shared.in_search, spent=spent)
+    place = RowsInMemory(
+        problem,
+        kernel,
+        partial(represent_anew, first, work.settings, work.run),
+        formulation,
+        work.options.tol,
+        work.run,
+        progress,
+        share,
+        spent,
+        look_share,
+    )
+    sets = place.represented(first.derived.found if reduced else None)
+    note = partial(trainer.note, number)
+    if reduced:
+
+        def again(sets: TrainingSets, progress: Progress) -> list[Machine]:
+            return [trainer.train(number, kernel, sets.sets[0], progress)]
+
+        state = refine(place, sets, policy, formulation, again, progress, note)
+    else:
+        own = trainer.train(number, kernel, sets.sets[0], progress)
+        state = seen_if_cheap(place, State([own], 0, sets), policy, note)
+    return place.trained(state, trainer.n_iter[number], policy.certify)
 
 
 def _largest_squared(groups: NDArray[np.intp]) -> float:

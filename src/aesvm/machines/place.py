@@ -25,6 +25,7 @@ from aesvm.formulations.objective import (
 )
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.machines import rounds
+from aesvm.machines.certifying import records_of
 from aesvm.machines.plan import COARSER
 from aesvm.machines.problem import (
     Coverage,
@@ -33,6 +34,7 @@ from aesvm.machines.problem import (
     TrainingSet,
     TrainingSets,
 )
+from aesvm.machines.results import Trained
 from aesvm.machines.rounds import DEVIATIONS, WIDEST, Cut, Look, State
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.machines.training_kernel import TrainingKernel
@@ -263,6 +265,17 @@ class RowsInMemory:
                     known[part] = kernel.scores(rows, coefs, problem.rows[part], self.run)
                     task.step()
             seen |= wanted
+
+    def trained(self, state: State, n_iter: int, certify: bool) -> Trained:
+        """The machine of a state, with what is known of it; proven where that is cheap."""
+        (machine,), (record,) = state.machines, records_of(state, self.formulation)
+        proof = self.prove(machine) if certify else None
+        if proof is not None:
+            record = record.proven_by(proof)
+        coefs = self.lifted(machine)
+        held = np.flatnonzero(coefs)
+        terms = self.problem.rows[held].astype(np.int32), coefs[held]
+        return Trained(machine, n_iter, record, terms)
 
     def prove(self, machine: Machine) -> Proof | None:
         """What a certificate says of the machine; None where that would take too long."""

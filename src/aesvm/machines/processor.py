@@ -12,10 +12,11 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from aesvm.gpu import devices, dual
+from aesvm.gpu import devices
 from aesvm.gpu.arrays import as_array, as_given, like_input
 from aesvm.gpu.derive import DeviceSetKernel
 from aesvm.gpu.devices import Device
+from aesvm.gpu.dual import DeviceDual
 from aesvm.gpu.matrix import matrix_on_device
 from aesvm.gpu.rows import DeviceRows
 from aesvm.gpu.streams import Streams
@@ -24,14 +25,14 @@ from aesvm.kernels import KernelMatrix, KernelSpec
 from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import SetKernel
-from aesvm.solver import smo
-from aesvm.solver.state import Solution
+from aesvm.solver.host import HostDual
 
 
 class Processor:
     """The processor of this computer."""
 
     name = "cpu"  #: as ``device_`` has it
+    dual_operations: Any = HostDual  #: that ``solver.smo`` minimises a dual by
 
     def computing(self) -> AbstractContextManager:
         """The context that all of a fit or a prediction is computed in."""
@@ -78,10 +79,6 @@ class Processor:
         """The kernel matrix of ``rows``."""
         return spec.matrix(rows, dtype=dtype, accuracy=accuracy)
 
-    def minimize(self, kernel: KernelMatrix, *variables: Any, **options: Any) -> Solution:
-        """The dual of some variables, minimised: see ``solver.smo``."""
-        return smo.minimize(kernel, *variables, **options)
-
     def set_kernel(self, kernel: HullKernel) -> SetKernel:
         """The kernel matrix as DeriveRS uses it."""
         return SetKernel(kernel)
@@ -93,6 +90,8 @@ class Processor:
 
 class _Gpu(Processor):
     """A GPU."""
+
+    dual_operations = DeviceDual
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -127,9 +126,6 @@ class _Gpu(Processor):
         self, spec: KernelSpec, rows: DeviceRows, dtype: DTypeLike, accuracy: float
     ) -> KernelMatrix:
         return matrix_on_device(spec, rows, dtype, accuracy)
-
-    def minimize(self, kernel: KernelMatrix, *variables: Any, **options: Any) -> Solution:
-        return dual.minimize(kernel, *variables, **options)
 
     def set_kernel(self, kernel: HullKernel) -> SetKernel:
         return DeviceSetKernel(blocks_of(kernel))

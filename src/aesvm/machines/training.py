@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from functools import partial
 from math import inf
 from typing import NamedTuple
 
@@ -13,12 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.certificate.history import History
-from aesvm.certificate.records import Record
 from aesvm.formulations.objective import Objective, only, tol_of
 from aesvm.formulations.objective import n_support as count_support
 from aesvm.formulations.protocol import Formulation, Offsets
-from aesvm.machines.certifying import records_of
-from aesvm.machines.place import RowsInMemory
 from aesvm.machines.plan import TABLE
 from aesvm.machines.problem import (
     Coverage,
@@ -29,7 +25,7 @@ from aesvm.machines.problem import (
     n_different,
 )
 from aesvm.machines.results import Trained, TrainedMachines
-from aesvm.machines.rounds import Policy, State, refine, seen_if_cheap
+from aesvm.machines.rounds import State
 from aesvm.machines.sharing import Start, Starts
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.solving import solve_precisely
@@ -37,7 +33,6 @@ from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.side_by_side import side_by_side
 from aesvm.runtime.threads import Threads
-from aesvm.sets.derive import Representatives
 
 #: Largest relative duality gap of an exact solution; solves aim at somewhat less, which leaves room
 #: for the rounding that a proof counts.
@@ -408,45 +403,4 @@ def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> Train
         trainer.run,
         task.is_over,
         done,
-    )
-
-
-def train_one(
-    number: int,
-    place: RowsInMemory,
-    first: Representatives | None,
-    policy: Policy,
-    trainer: Trainer,
-) -> Trained:
-    """Train a machine on all of its rows, or on a first set of them that is then refined.
-
-    ``first``: who stands for whom in the first set; None where every row stands for itself.
-    """
-    formulation = trainer.formulation
-    constant = formulation.constant(place.problem.targets)
-    if constant is not None:
-        return Trained(constant_machine(constant), 0, Record.of_nothing(), None)
-    if not trainer.alone:
-        trainer.history.begin(number)
-    sets, note = place.represented(first), partial(trainer.note, number)
-    if first is None:
-        own = trainer.train(number, sets.kernel, sets.sets[0], place.progress)
-        state = seen_if_cheap(place, State([own], 0, sets), policy, note)
-    else:
-
-        def train(sets: TrainingSets, progress: Progress) -> list[Machine]:
-            return [trainer.train(number, sets.kernel, sets.sets[0], progress)]
-
-        state = refine(place, sets, policy, formulation, train, place.progress, note)
-    (machine,), (record,) = state.machines, records_of(state, formulation)
-    proof = place.prove(machine) if policy.certify else None
-    if proof is not None:
-        record = record.proven_by(proof)
-    coefs = place.lifted(machine)
-    held = np.flatnonzero(coefs)
-    return Trained(
-        machine,
-        trainer.n_iter[number],
-        record,
-        (place.problem.rows[held].astype(np.int32), coefs[held]),
     )

@@ -28,6 +28,7 @@ from aesvm.kernels.joint import HullKernel, JointKernel
 from aesvm.machines.processor import processor
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import SetKernel
+from aesvm.solver import smo
 from aesvm.solver.state import Known, Solution
 
 #: Fewer rows than this are not worth single precision.
@@ -119,7 +120,7 @@ class TrainingKernel:
         options
             As ``solver.smo.minimize`` has them.
         """
-        return self.processor.minimize(
+        return smo.minimize(
             values,
             rows,
             variables.signs,
@@ -128,6 +129,7 @@ class TrainingKernel:
             groups=variables.constraints,
             start=variables.start if start is None else start,
             known=known,
+            operations=self.processor.dual_operations,
             **options,
         )
 

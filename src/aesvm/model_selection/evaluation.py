@@ -23,8 +23,8 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from aesvm.estimators.fit_warnings import FAR, NOTHING
-from aesvm.estimators.machine import fit_rows
 from aesvm.estimators.prediction import model_of
+from aesvm.estimators.trained import fit_rows
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.chains import Chain, svm_of
