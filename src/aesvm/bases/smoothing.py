@@ -20,7 +20,7 @@ from aesvm.runtime.jit import jit
 #: Rows that a thread computes with at a time.
 _ROWS = 1 << 16
 
-#: A line search ends after so many points, or where the slope is this share of the first one.
+#: A line search ends after this many points, or once the slope is this fraction of the first.
 _TRIED, _FLAT = 30, 1e-2
 
 

@@ -33,8 +33,8 @@ _SCALE_FACTOR = 10.0
 #: say.
 _FRACTION_OF_FEATURES = 0.1
 
-#: The scales are those of a sample of so many rows, at most; of wide rows fewer, down to the second
-#: number, so that the sample has no more values than the third.
+#: Scales are measured on a sample: at most this many rows; of wide rows fewer, but at least the
+#: second number, with about the third number of values at most.
 _MOST_ROWS, _FEWEST_ROWS, _MOST_VALUES = 10_000, 1000, 1e6
 
 #: C may be too small where support vectors at their bound have this fraction of the weight of all

@@ -39,7 +39,7 @@ class TileCopies:
         self.copying.synchronize()  # what is copied from, and to, is free from now on
 
     def next(self, tile: Callable[[NDArray | None], NDArray]) -> Any:
-        """The next tile on the device, when the computing stream comes to it."""
+        """The next tile on the device; the computing stream waits until it is copied."""
         at = self.number % 2
         if self.number > 1:
             self.computed[at].synchronize()

@@ -1,6 +1,6 @@
-"""Rows of the host, and the same rows on a device: who owns the copy.
+"""The owner of rows that were copied to a device.
 
-Rows go over once, for all kernel matrices of them, and the copy is freed with its owner. Dense rows
+Rows are copied once, for all of their kernel matrices. The copy is freed with its owner. Dense rows
 that the device has no room for stay on the host (``host_vectors``); that is decided once, too.
 """
 

@@ -35,7 +35,7 @@ class Streams:
     def each(
         self, function: Callable[..., Any], items: Iterable[tuple], progress: Progress
     ) -> list[Any]:
-        """Results of a function, in order: several at a time, each on a stream of its own.
+        """Results of a function, in order; several calls run at a time, each on one stream.
 
         Parameters
         ----------

@@ -110,7 +110,7 @@ TABLE = _Table()
 
 _DEFAULTS = ReductionSettings(1e-3, 1000, 100_000, "distance")
 
-#: Rows that progress is told by while their number is not known: its shares hardly depend on it.
+#: The number of rows that progress assumes while it is unknown. Its shares hardly depend on it.
 _NOMINAL_ROWS = 100_000
 
 
@@ -202,7 +202,9 @@ class Rounds:
     def __str__(self) -> str:
         if self.most == 0:
             return f"approximate: representatives only ({self.reason})"
-        rounds = "rounds while they pay" if self.most is None else f"{self.most} rounds"
+        rounds = f"{self.most} round{'s' * (self.most != 1)}"
+        if self.most is None:
+            rounds = "rounds while they pay"
         return f"approximate: representatives, then {rounds} ({self.reason})"
 
     @property
@@ -353,7 +355,7 @@ def _span(facts: Facts, expected: Expected, survey: Survey, counts: str) -> Span
 class Phases(NamedTuple):
     """Kernel values that the parts of a fit by representatives are expected to take.
 
-    It is planned by them, and its progress is told by them.
+    The plan and the progress bar both use them.
     """
 
     reduce: float  #: the first set
@@ -363,7 +365,7 @@ class Phases(NamedTuple):
     solve: float  #: for these, and for the rows in the band
 
     def whole(self, n_rounds: int) -> float:
-        """What a fit with so many rounds takes."""
+        """Kernel values of a whole fit with ``n_rounds`` rounds."""
         return self.reduce + self.first + n_rounds * (self.look + self.stratify + self.solve)
 
     def share(self, name: str, n_rounds: int) -> float:

@@ -17,8 +17,8 @@ from aesvm.solver.state import Known, PreparedVariables, Solution
 #: The smallest violation aimed at in single precision, in typical errors of scores.
 _FINEST = 8.0
 
-#: What errors may add to a violation: so many typical ones, or largest ones of a sample. (The
-#: difference of two scores is off by two errors; the largest of all rows is some twice a sample's.)
+#: The largest rounding error of a violation, in typical errors of a score, and in the largest error
+#: of a sample of scores. (A violation is the difference of two scores.)
 _TYPICAL_ERRORS, _SAMPLE_ERRORS = 16.0, 4.0
 
 #: Errors above this share of ``tol`` are measured on a sample.

@@ -203,7 +203,7 @@ class Trainer:
         n_support = self.support_share * len(rows)
         if own.positions_before is not None:
             n_support = count_support(formulation, own.positions_before)
-        # progress is told by kernel values: a violation falls slowly at first, and fast at the end
+        # the bar counts kernel values: a violation falls slowly at first, and fast at the end
         n_values = TABLE.exact_values * len(rows) * max(n_support, 1)
         with progress.task("steps", _STEPS if self.alone else 0, share=1.0) as task:
             solution, used = solve_precisely(

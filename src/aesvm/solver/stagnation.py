@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-#: A window has 100 iterations, and one more for every 256 variables: a working set of 1,024, half
-#: of it new, then comes to every variable twice. It ends sooner after 1,000 pair updates for each
-#: variable.
+#: A window has 100 iterations, and one more for every 256 variables. Half of a working set of 1,024
+#: is new, so every variable is in it twice. After 1,000 pair updates per variable it ends sooner.
 _ITERATIONS, _VARIABLES_PER_ITERATION, UPDATES_PER_VARIABLE = 100, 256, 1000
 
 _EPS = float(np.finfo(np.float64).eps)
