@@ -86,7 +86,7 @@ bench: .venv/.with-bench
 
 # The paper's experiments, and a report in docs/paper; PAPER="--scale full ..." for more.
 paper: .venv/.with-bench
-	$(BIN)/python -m benchmarks.paper $(PAPER)
+	$(BIN)/python -m experiments.paper $(PAPER)
 
 .venv/.with-%: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"

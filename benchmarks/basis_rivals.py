@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from experiments.rivals import CPSP, NystroemSVM, RandomFeatureSVM, SubsampleSVM
 from sklearn.exceptions import ConvergenceWarning
 
-from aesvm.baselines import CPSP, NystroemSVM, RandomFeatureSVM, SubsampleSVM
 from benchmarks import other_datasets, rivals
 from benchmarks.bases import FLIGHTS, first_rows, warm_up
 from benchmarks.compression import n_vectors_of, random_rows

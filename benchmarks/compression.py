@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from experiments.rivals import CPSP, SubsampleSVM
 from numpy.typing import NDArray
 
 from aesvm import AESVR
-from aesvm.baselines import CPSP, SubsampleSVM
 from benchmarks import limits, other_datasets, rivals
 from benchmarks.datasets import Dataset, load
 from benchmarks.limits import Fitted

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from experiments import rivals as rival_classes
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,7 +30,6 @@ from aesvm import (
     AENuSVR,
     AEOneClassSVM,
     RepresentativeSet,
-    baselines,
 )
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
 from benchmarks.fuzz_files import pick
@@ -184,7 +184,7 @@ def _is(model: Any, name: str, value: str) -> bool:
 
 def _made(rng: np.random.Generator, wrong: set[str]) -> Any:
     """An estimator, often with a parameter that is odd."""
-    rivals = [getattr(baselines, name) for name in baselines.__all__]
+    rivals = [getattr(rival_classes, name) for name in rival_classes.__all__]
     family = [AESVC, AESVC, AENuSVC, AESVR, AENuSVR, AEOneClassSVM]
     kind = pick(rng, [*family, RepresentativeSet, RepresentativeSet, pick(rng, rivals)])
     model = kind()
@@ -419,7 +419,7 @@ def _fitted(rng: np.random.Generator, folder: Path) -> str:
     y = np.arange(40) % int(rng.integers(2, 4))
     model = AESVC(gamma=0.5, kernel=pick(rng, ["rbf", "linear"]), refine=pick(rng, [0, "auto"]))
     if rng.random() < 0.2:
-        model = getattr(baselines, pick(rng, baselines.__all__))()
+        model = getattr(rival_classes, pick(rng, rival_classes.__all__))()
     if rng.random() < 0.1:
         return f"not fitted, {_outcome(lambda: model.predict(X), {'not fitted'})}"
     in_chunks = isinstance(model, AESVC) and rng.random() < 0.5
