@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from experiments.rivals import CPSP, NystroemSVM, RandomFeatureSVM, SubsampleSVM
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks import other_datasets, rivals
@@ -19,6 +18,7 @@ from benchmarks.compression import n_vectors_of, random_rows
 from benchmarks.datasets import Dataset, load
 from benchmarks.limits import Fitted
 from benchmarks.report import Report, median_seconds
+from experiments.rivals import CPSP, NystroemSVM, RandomFeatureSVM, SubsampleSVM
 
 N_VECTORS = 1000
 

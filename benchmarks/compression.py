@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from experiments.rivals import CPSP, SubsampleSVM
 from numpy.typing import NDArray
 
 from aesvm import AESVR
@@ -22,6 +21,7 @@ from benchmarks import limits, other_datasets, rivals
 from benchmarks.datasets import Dataset, load
 from benchmarks.limits import Fitted
 from benchmarks.report import Report, median_seconds
+from experiments.rivals import CPSP, SubsampleSVM
 
 #: What is kept of the exact model's vectors.
 SHARES = (0.1, 0.05)

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from experiments import rivals as rival_classes
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,6 +32,7 @@ from aesvm import (
 )
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
 from benchmarks.fuzz_files import pick
+from experiments import rivals as rival_classes
 
 #: Seconds after which a call hangs.
 _LIMIT = 60

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.svm import SVC
-from tests import oracles
 
 from aesvm import AESVC
 from benchmarks.fuzz_files import pick
+from tests import oracles
 
 #: What rounding may do to kernel values, as a share of the largest.
 ROUNDING = 1e-5

@@ -15,7 +15,6 @@ from unittest import mock
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from tests import oracles
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.out_of_core import merge_tree
@@ -35,6 +34,7 @@ from benchmarks.fuzz_problems import (
     tolerance,
     with_gamma,
 )
+from tests import oracles
 
 
 class SourceError(Exception):

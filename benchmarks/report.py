@@ -61,9 +61,17 @@ class Report:
             "tables": self.tables,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".partial")
-        partial.write_text(json.dumps(content, indent=1, default=float))
-        partial.replace(self.path)
+        replace_file(self.path, json.dumps(content, indent=1, default=float))
+
+
+def replace_file(path: Path, text: str) -> None:
+    """The file has the text, or what it had before."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def median_seconds(run: Callable[[], object], repeats: int) -> float:

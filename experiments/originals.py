@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from benchmarks.datasets import Dataset, MissingError, load
 from benchmarks.report import Report
-
 from experiments.rivals import BVM, CPSP, CVM, LASVM, NystroemSVM, RandomFeatureSVM
 
 RESULTS = Path(__file__).parent / "results"

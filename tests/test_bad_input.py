@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from experiments.rivals import NystroemSVM, RandomFeatureSVM, SubsampleSVM
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, RepresentativeSet
 from aesvm.io import CSVReader, LibsvmReader, ParquetReader
+from experiments.rivals import NystroemSVM, RandomFeatureSVM, SubsampleSVM
 
 X = np.random.default_rng(0).normal(size=(20, 2))
 Y = np.arange(20) % 2

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import ChecksumError, MissingError, by_paper, make_sure_of
-from benchmarks.report import installed, processor
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.datasets import ChecksumError, MissingError, by_paper, make_sure_of
+from benchmarks.report import installed, processor
 from experiments.paper.runs import SEED, Ledger, Outcome, Run
 from experiments.paper.worker import Worker, wait_for
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from benchmarks.datasets import label
-
 from experiments.paper import published
 from experiments.paper.comparison import AESVM, LIBSVM, Compared, grid, number
 from experiments.paper.pages import Block, Points, Section, Text

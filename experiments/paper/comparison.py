@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from benchmarks.datasets import label
-
 from experiments.paper import published
 from experiments.paper.metrics import expected_speedup, overall_speedup, rmse
 from experiments.paper.pages import Cell, Table

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.datasets import COLUMNS, REGISTRY, describe, label
-
 from experiments.paper import claims, pages, summary
-from experiments.paper.pages import Points, Section, Table, Text
+from experiments.paper.pages import Points, Section, Table, Text, escaped
 from experiments.paper.runs import Ledger, Run
 from experiments.paper.scales import Scale
 from experiments.paper.tables import TABLES, PaperTable
@@ -120,7 +119,7 @@ def _left_out(wanted: list[Run], ledger: Ledger) -> Section:
     if not failed:
         return Section("What was not finished", [text], "left-out")
     rows = [
-        [label(dataset), solver, str(count), status, reason]
+        [label(dataset), solver, str(count), status, escaped(reason)]
         for (dataset, solver, status, reason), count in sorted(failed.items())
     ]
     table = Table("Runs without a result", ["dataset", "solver", "runs", "", "why"], rows)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks import rivals
-from benchmarks.datasets import by_paper, folds, load
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
+from benchmarks import rivals
+from benchmarks.datasets import by_paper, folds, load
 from experiments.paper import published
 from experiments.paper.runs import SEED, WHOLE, Outcome, Run
 from experiments.rivals import BVM, CPSP, CVM, LASVM, NystroemSVM, RandomFeatureSVM, SubsampleSVM

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from benchmarks.datasets import REGISTRY, label
-
 from experiments.paper import published
 from experiments.paper.claims import (
     AGREES,

@@ -100,7 +100,6 @@ def _work(connection: Connection, data_dir: Path | None, threads: int, parent: i
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     from benchmarks.datasets import ChecksumError, MissingError  # all that is measured is
-
     from experiments.paper import solvers  # imported here, and not in the parent
 
     warm: set[tuple[str, ...]] = set()

@@ -7,6 +7,9 @@ import os
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_classification, make_moons
+
+from aesvm import AESVR
 from benchmarks import (
     bases,
     basis_growth,
@@ -23,9 +26,6 @@ from benchmarks.basis_growth import Flipped
 from benchmarks.datasets import Dataset
 from benchmarks.limits import Fitted
 from benchmarks.report import Report
-from sklearn.datasets import make_classification, make_moons
-
-from aesvm import AESVR
 
 linux = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 

@@ -11,9 +11,8 @@ import pytest
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from benchmarks import fuzz, fuzz_problems
-
 from aesvm.out_of_core import merge_tree, sampling
+from benchmarks import fuzz, fuzz_problems
 
 
 def faults(kind):

@@ -9,11 +9,11 @@ import time
 
 import numpy as np
 import pytest
+
 from benchmarks import pictures, process_tree, stream_growth
 from benchmarks.process_tree import Watch, measured
 from benchmarks.report import Report
 from benchmarks.stream_growth import BLOCK, COLUMNS, NEAR, Generated, expected, expected_rows
-
 from tests import children
 
 MB = 2**20

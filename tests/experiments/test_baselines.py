@@ -5,10 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from experiments.rivals import BVM, CVM, NystroemSVM, RandomFeatureSVM, SubsampleSVM
-from experiments.rivals.ball_kernel import BallKernel, Sampler, default_epsilon, finer_and_finer
-from experiments.rivals.base import Pair
-from experiments.rivals.growing_gram import GrowingGram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,6 +17,10 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aesvm.kernels import kernel_matrix
+from experiments.rivals import BVM, CVM, NystroemSVM, RandomFeatureSVM, SubsampleSVM
+from experiments.rivals.ball_kernel import BallKernel, Sampler, default_epsilon, finer_and_finer
+from experiments.rivals.base import Pair
+from experiments.rivals.growing_gram import GrowingGram
 from tests import oracles
 
 RIVALS = [

@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from experiments.rivals import CPSP
-from experiments.rivals.cpsp import _solve
-from experiments.rivals.preimage import Residual, Side, Subspace, fixed_points, pursue
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from sklearn.datasets import load_iris, make_moons
@@ -16,6 +13,9 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aesvm.kernels import kernel_matrix
+from experiments.rivals import CPSP
+from experiments.rivals.cpsp import _solve
+from experiments.rivals.preimage import Residual, Side, Subspace, fixed_points, pursue
 from tests import oracles
 from tests.runtime.test_progress import Recorder
 

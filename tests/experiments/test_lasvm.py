@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from experiments.rivals import LASVM
-from experiments.rivals.base import Pair
-from experiments.rivals.online_set import Candidates, CurrentSet, _Members
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
@@ -15,6 +12,9 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aesvm.kernels import kernel_matrix
+from experiments.rivals import LASVM
+from experiments.rivals.base import Pair
+from experiments.rivals.online_set import Candidates, CurrentSet, _Members
 from tests import oracles
 
 SELECTIONS = ("random", "gradient", "active")

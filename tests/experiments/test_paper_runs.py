@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from experiments.paper import __main__ as command
 from experiments.paper import claims, comparison, metrics, published, reductions, report, solvers
 from experiments.paper.campaign import Campaign

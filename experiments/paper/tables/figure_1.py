@@ -7,9 +7,8 @@ import statistics
 from collections.abc import Callable
 
 from benchmarks.datasets import label
-
-from experiments.paper.charts import Panels, Scatter
 from experiments.paper.pages import Section, Text
+from experiments.paper.pictures import Scatter
 from experiments.paper.runs import WHOLE, Ledger, Outcome, Run
 from experiments.paper.scales import FOLDED, Scale
 
@@ -119,7 +118,7 @@ def _panels(
     stem: str,
     axis: str,
     of: Callable[[Outcome], float],
-) -> Panels:
+) -> Scatter:
     limits = (0.0, 100.0 if of is share else math.inf)
     panels = {}
     for dataset in DATASETS:
@@ -127,7 +126,5 @@ def _panels(
         for name in VARIANTS:
             means = [(g, mean(scale, ledger, dataset, name, g, of)) for g in scale.orders_gammas]
             series[name] = [(g, value) for g, value in means if value is not None]
-        panels[label(dataset)] = Scatter(
-            "", "", "g", axis, series, x_log=True, connect=True, y_limits=limits
-        )
-    return Panels(caption, stem, panels)
+        panels[label(dataset)] = series
+    return Scatter(caption, stem, "g", axis, panels, x_log=True, connect=True, y_limits=limits)

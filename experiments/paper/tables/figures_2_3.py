@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.datasets import label
-
 from experiments.paper import comparison
-from experiments.paper.pages import Panels, Scatter, Section, Text
+from experiments.paper.pages import Section, Text
+from experiments.paper.pictures import Scatter
 from experiments.paper.runs import Ledger, Outcome, Run
 from experiments.paper.scales import Scale
 from experiments.paper.tables import tables_4_5, tables_6_7
@@ -59,7 +59,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
                 name,
                 axis,
                 "accuracy, %",
-                _points(scale, ledger, "D2", SOLVERS, of),
+                {"": _points(scale, ledger, "D2", SOLVERS, of)},
                 x_log=True,
                 y_limits=(0.0, 100.0),
             )
@@ -69,14 +69,16 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         for dataset in table.DATASETS:
             series = _points(scale, ledger, dataset, table.SOLVERS, seconds)
             if any(series.values()):
-                panels[label(dataset)] = Scatter(
-                    "",
-                    f"time_{dataset}",
-                    "training time, s",
-                    "accuracy, %",
-                    series,
-                    x_log=True,
-                    y_limits=(0.0, 100.0),
-                )
-    blocks.append(Panels("Accuracy against training time on every dataset", "time", panels))
+                panels[label(dataset)] = series
+    blocks.append(
+        Scatter(
+            "Accuracy against training time on every dataset",
+            "time",
+            "training time, s",
+            "accuracy, %",
+            panels,
+            x_log=True,
+            y_limits=(0.0, 100.0),
+        )
+    )
     return Section("Figures 2 and 3: accuracy against time and size", blocks, "figures-2-3")

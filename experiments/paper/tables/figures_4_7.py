@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.datasets import label
-
 from experiments.paper.comparison import LIBSVM, Compared
-from experiments.paper.pages import Bars, Section
+from experiments.paper.pages import Section
+from experiments.paper.pictures import Bars
 from experiments.paper.runs import Ledger, Run
 from experiments.paper.scales import Scale
 from experiments.paper.tables import table_8, table_9, tables_4_5, tables_6_7
@@ -49,7 +49,6 @@ def section(scale: Scale, ledger: Ledger) -> Section:
             for name in names
             if name != LIBSVM or metric == "max"
         }
-        origin = 1.0 if log else None
         groups = [label(dataset) for dataset in found]
-        blocks.append(Bars(caption, stem, groups, series, axis, log=log, origin=origin))
+        blocks.append(Bars(caption, stem, groups, series, axis, log=log))
     return Section("Figures 4 to 7: summary", blocks, "figures-4-7")

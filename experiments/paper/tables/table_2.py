@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from benchmarks.datasets import label
-
 from experiments.paper import published
 from experiments.paper.pages import Cell, Section, Table, Text
 from experiments.paper.reductions import cell, reduction

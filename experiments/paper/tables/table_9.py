@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks.datasets import label
-
 from experiments.paper import comparison, published
 from experiments.paper.comparison import AESVM, LIBSVM, Compared, by_solver, grid
 from experiments.paper.pages import Section
