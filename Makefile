@@ -9,7 +9,7 @@ PYTEST_ON_CORES := -m pytest -n auto --maxprocesses 4 --dist loadfile
 TARGET ?= generic
 BLAS ?= Prescott
 
-.PHONY: demo test quick test-gpu bench-gpu test-oldest other-target lint format docs bench paper dist test-dist clean
+.PHONY: demo test quick fuzz test-gpu bench-gpu test-oldest other-target lint format docs bench paper dist test-dist clean
 
 demo: .venv/.with-plot
 	$(BIN)/python examples/demo.py
@@ -20,6 +20,17 @@ test: .venv/.with-dev
 # All but the tests that start clusters, long fits and programs.
 quick: .venv/.with-dev
 	$(BIN)/python $(PYTEST_ON_CORES) -m "not slow"
+
+# Tests marked fuzz, again and again for some time: other examples each time, and many. The seed
+# that is printed makes them again. A damaged file must not make a library ask for 16 GB.
+FUZZ_SECONDS ?= 300
+fuzz: .venv/.with-dev
+	@ulimit -v 16777216; end=$$(($$(date +%s) + $(FUZZ_SECONDS))); \
+	while [ $$(date +%s) -lt $$end ]; do \
+		seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "--hypothesis-seed=$$seed"; \
+		$(BIN)/python $(PYTEST_ON_CORES) -m fuzz --hypothesis-profile=fuzz --hypothesis-seed=$$seed \
+			$(PYTEST) || exit 1; \
+	done
 
 # The numerical tests as they run on another processor, whose sums and exponentials have other last
 # digits: what NumPy has for newer processors alone is switched off, too.

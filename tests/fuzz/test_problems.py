@@ -8,63 +8,66 @@ must be noticed, and leave the estimator as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.out_of_core import merge_tree
-from benchmarks.fuzz_files import pick
-from benchmarks.fuzz_problems import (
+from tests import oracles
+from tests.fuzz.examples import few
+from tests.fuzz.problems import (
     ROUNDING,
     Problem,
+    budgets,
     known_optimum,
     largest,
     objective,
     pairs_of,
-    random_budget,
-    random_problem,
-    random_reduction,
+    problems,
+    reductions,
     rounding_of_losses,
     rounding_of_scores,
     tolerance,
     with_gamma,
 )
-from tests import oracles
+
+pytestmark = pytest.mark.fuzz
+
+#: Rows that streams gather before they reduce them, and the share of rows that ends loosening.
+merging = st.tuples(st.integers(1, 400), st.sampled_from([0.01, 1e-6]))
+
+
+@contextmanager
+def merged_by(how: tuple[int, float]) -> Iterator[None]:
+    with (
+        mock.patch.object(merge_tree, "BUFFER_ROWS", how[0]),
+        mock.patch.object(merge_tree, "_LOOSEST_SHARE", how[1]),
+    ):
+        yield
 
 
 class SourceError(Exception):
     """What a source raises that fails."""
 
 
-def trial(rng: np.random.Generator, folder: Path) -> str:
-    kinds: dict[str, Callable[[np.random.Generator], str]] = {
-        "set": _set,
-        "stream of a set": _stream_of_a_set,
-        "memory": _memory,
-        "stream": _stream,
-        "faulty source": _faulty_source,
-    }
-    name = pick(rng, list(kinds))
-    with (
-        mock.patch.object(merge_tree, "BUFFER_ROWS", int(np.exp(rng.uniform(0, 6)))),
-        mock.patch.object(merge_tree, "_LOOSEST_SHARE", pick(rng, [0.01, 1e-6])),
-    ):
-        return f"{name}: {kinds[name](rng)}"
-
-
 # Sets
 
 
-def _set(rng: np.random.Generator) -> str:
-    problem = random_problem(rng)
-    chosen = RepresentativeSet(**problem.kernel, **random_reduction(rng), keep_combinations=True)
+@few(25)
+@given(problems(), reductions())
+def test_sets_are_within_their_tolerance(problem, reduction):
+    chosen = RepresentativeSet(**problem.kernel, **reduction, keep_combinations=True)
     if not (problem.used > 0).any():
-        return _refused(chosen, chosen.fit, problem, ("sample_weight", "weights"))
+        _check_refused(chosen, chosen.fit, problem, ("sample_weight", "weights"))
+        return
     chosen.fit(problem.X, problem.y, problem.weights)
     K = problem.gram(chosen.gamma_)
     _check_set(chosen, problem, K)
@@ -77,18 +80,20 @@ def _set(rng: np.random.Generator) -> str:
     assert np.allclose(G[used].sum(axis=1), 1.0)
     assert (G >= 0).all()
     assert np.allclose(problem.used @ G, chosen.weights_, rtol=1e-9)
-    return "within its tolerance"
 
 
-def _stream_of_a_set(rng: np.random.Generator) -> str:
-    problem = random_problem(rng)
-    chosen = RepresentativeSet(**problem.kernel, **random_reduction(rng), **random_budget(rng))
-    if not (problem.used > 0).any():
-        return _refused(chosen, chosen.fit_stream, problem, ("sample_weight",))
-    try:
-        chosen.fit_stream(problem.chunks())
-    except ValueError as error:
-        return _over_budget(chosen, error)
+@few(25)
+@given(problems(), reductions(), budgets, merging)
+def test_sets_of_streams_are_within_their_bound(problem, reduction, budget, how):
+    chosen = RepresentativeSet(**problem.kernel, **reduction, **budget)
+    with merged_by(how):
+        if not (problem.used > 0).any():
+            _check_refused(chosen, chosen.fit_stream, problem, ("sample_weight",))
+        elif _fits_its_budget(chosen, problem):
+            _check_set_of_a_stream(chosen, problem)
+
+
+def _check_set_of_a_stream(chosen: Any, problem: Problem) -> None:
     _check_held(chosen, problem)
     _check_set(chosen, problem, problem.gram(chosen.gamma_))
     other = RepresentativeSet(**chosen.get_params())
@@ -98,10 +103,9 @@ def _stream_of_a_set(rng: np.random.Generator) -> str:
     except ValueError as error:
         if "rows so far has a weight" not in str(error):
             raise
-        return "no weight at first"
+        return
     assert np.array_equal(chosen.sample_indices_, other.sample_indices_)
     assert np.array_equal(chosen.weights_, other.weights_)
-    return "sampled" if np.isinf(chosen.max_residual_) else "within its bound"
 
 
 def _check_set(chosen: Any, problem: Problem, K: NDArray) -> None:
@@ -152,15 +156,18 @@ def _chunk_by_chunk(estimator: Any, problem: Problem, **first: Any) -> None:
 # Models
 
 
-def _memory(rng: np.random.Generator) -> str:
-    problem = random_problem(rng)
-    refine = pick(rng, [0, 1, 2, "auto", "exact"])
-    model = _model(rng, problem, refine).set_params(tol=pick(rng, [1e-3, 1e-5]))
+@few(25)
+@given(st.data(), problems(), st.sampled_from([0, 1, 2, "auto", "exact"]))
+def test_certificates_hold(data, problem, refine):
+    model = data.draw(models(problem, refine)).set_params(
+        tol=data.draw(st.sampled_from([1e-3, 1e-5]))
+    )
     if len(problem.present) < 2:
-        return _refused(model, model.fit, problem, ("class", "sample_weight", "weights"))
+        _check_refused(model, model.fit, problem, ("class", "sample_weight", "weights"))
+        return
     model.fit(problem.X, problem.y, problem.weights)
     if model.fit_status_:
-        return "not converged"
+        return  # not converged
     certificate = model.certify(problem.X, problem.y, problem.weights)
     best, ours = known_optimum(model, problem), objective(model, problem)
     slack = 1e-9 * (best + ours)
@@ -175,29 +182,27 @@ def _memory(rng: np.random.Generator) -> str:
     changed = problem.y.copy()
     changed[0] = np.setdiff1d(problem.y, changed[:1])[0]
     _check_refuses(model, lambda: model.certify(problem.X, changed, problem.weights))
-    return "exact" if certificate.exact else "refined" if certificate.rounds else "reduced"
 
 
-def _stream(rng: np.random.Generator) -> str:
-    problem = random_problem(rng)
-    refine = pick(rng, [0, 0, 1, 2, "auto"])
-    model = _model(rng, problem, refine).set_params(**random_budget(rng))
-    if len(problem.present) < 2:
-        return _refused(
-            model, model.fit_stream, problem, ("class", "memory_budget", "sample_weight")
-        )
-    try:
-        model.fit_stream(problem.chunks())
-    except ValueError as error:
-        return _over_budget(model, error)
-    if model.fit_status_:
-        return "not converged"
+@few(25)
+@given(st.data(), problems(), st.sampled_from([0, 0, 1, 2, "auto"]), budgets, merging)
+def test_models_of_streams_are_what_they_say(data, problem, refine, budget, how):
+    model = data.draw(models(problem, refine)).set_params(**budget)
+    with merged_by(how):
+        if len(problem.present) < 2:
+            words = ("class", "memory_budget", "sample_weight")
+            _check_refused(model, model.fit_stream, problem, words)
+        elif _fits_its_budget(model, problem) and not model.fit_status_:
+            _check_model_of_a_stream(data, model, problem)
+
+
+def _check_model_of_a_stream(data: st.DataObject, model: AESVC, problem: Problem) -> None:
     _check_held(model, problem)
     ours = objective(model, problem)
     _check_theorem_2(model.certificate_, ours)
     _check_predictions(model, problem)
-    found = _certified(rng, model, problem, ours)
-    if refine == 0:
+    _check_certified(data, model, problem, ours)
+    if model.refine == 0:
         _check_is_the_svm_of_its_set(model, problem)
         other = AESVC(**model.get_params())
         other.set_params(**with_gamma(problem, model.gamma_).kernel)
@@ -207,35 +212,32 @@ def _stream(rng: np.random.Generator) -> str:
             assert same, "partial_fit and fit_stream hold other rows"
         if not other.fit_status_:
             _check_is_the_svm_of_its_set(other, problem)
-    return found
 
 
-def _model(rng: np.random.Generator, problem: Problem, refine: int | str) -> AESVC:
-    class_weight = None
-    if rng.random() < 0.3:
-        some = {label: 10.0 ** rng.uniform(-1, 1) for label in np.unique(problem.y).tolist()}
-        class_weight = pick(rng, ["balanced", some])
+@st.composite
+def models(draw: Any, problem: Problem, refine: int | str) -> AESVC:
+    labels = np.unique(problem.y).tolist()
+    some = st.fixed_dictionaries({label: st.floats(0.1, 10.0) for label in labels})
     return AESVC(
         C=problem.C,
         refine=refine,
-        class_weight=class_weight,
+        class_weight=draw(st.none() | st.just("balanced") | some),
         decision_function_shape="ovo",
-        cache_size=pick(rng, [0, 200]),
-        shrinking=bool(rng.integers(2)),
+        cache_size=draw(st.sampled_from([0, 200])),
+        shrinking=draw(st.booleans()),
         **problem.kernel,
-        **random_reduction(rng),
+        **draw(reductions()),
     )
 
 
-def _certified(rng: np.random.Generator, model: AESVC, problem: Problem, ours: float) -> str:
+def _check_certified(data: st.DataObject, model: AESVC, problem: Problem, ours: float) -> None:
     """The certificate of a pass over all rows, cut in other chunks; other rows are refused."""
-    cuts = np.sort(rng.integers(0, len(problem.y) + 1, size=3))
-    certificate = model.certify_stream(problem._replace(cuts=cuts).chunks())
+    cuts = data.draw(st.lists(st.integers(0, len(problem.y)), min_size=3, max_size=3))
+    certificate = model.certify_stream(problem._replace(cuts=np.sort(cuts)).chunks())
     off = abs(certificate.objective - ours)
     assert off <= ROUNDING * ours + rounding_of_losses(model, problem), f"objective off by {off}"
-    damaged = _damaged(rng, problem)
+    damaged = data.draw(damages(problem))
     _check_refuses(model, lambda: model.certify_stream(damaged.chunks()))
-    return "sampled" if np.isinf(certificate.max_residual) else f"rounds: {certificate.rounds}"
 
 
 def _check_theorem_2(certificate: Any, ours: float) -> None:
@@ -263,7 +265,7 @@ def _check_predictions(model: AESVC, problem: Problem) -> None:
 # What is refused
 
 
-def _refused(estimator: Any, fit: Callable, problem: Problem, words: tuple[str, ...]) -> str:
+def _check_refused(estimator: Any, fit: Callable, problem: Problem, words: tuple[str, ...]) -> None:
     """A fit that must fail, with a message that has one of some words, and leave nothing."""
     data = (problem.chunks(),) if fit.__name__ == "fit_stream" else problem[:3]
     try:
@@ -272,16 +274,21 @@ def _refused(estimator: Any, fit: Callable, problem: Problem, words: tuple[str, 
         if not any(word in str(error) for word in words):
             raise
         _check_state(estimator, {})
-        return "refused"
+        return
     raise AssertionError("what has too few classes, or no weight, was fitted")
 
 
-def _over_budget(estimator: Any, error: ValueError) -> str:
-    words = "one row of each class" if estimator.on_overflow == "loosen" else "memory_budget"
-    if estimator.memory_budget is None or words not in str(error):
-        raise error
-    _check_state(estimator, {})
-    return f"over budget, {estimator.on_overflow}"
+def _fits_its_budget(estimator: Any, problem: Problem) -> bool:
+    """Whether a stream was fitted; one that was not must be over its budget."""
+    try:
+        estimator.fit_stream(problem.chunks())
+    except ValueError as error:
+        words = "one row of each class" if estimator.on_overflow == "loosen" else "memory_budget"
+        if estimator.memory_budget is None or words not in str(error):
+            raise
+        _check_state(estimator, {})
+        return False
+    return True
 
 
 def _state(estimator: Any) -> dict[str, Any]:
@@ -306,11 +313,12 @@ def _check_refuses(estimator: Any, call: Callable[[], object]) -> None:
     raise AssertionError("other rows were taken for those of the model")
 
 
-def _damaged(rng: np.random.Generator, problem: Problem) -> Problem:
-    """With other rows, classes, or weights."""
-    at = int(rng.integers(len(problem.y)))
+@st.composite
+def damages(draw: Any, problem: Problem) -> Problem:
+    """The problem with other rows, classes, or weights."""
+    at = draw(st.integers(0, len(problem.y) - 1))
     X, y, weights = problem.X.copy(), problem.y.copy(), problem.used.copy()
-    what = pick(rng, ["value", "class", "weight", "row", "fewer", "more"])
+    what = draw(st.sampled_from(["value", "class", "weight", "row", "fewer", "more"]))
     if what == "value":
         X = X.tolil() if sp.issparse(X) else X
         X[at, 0] += 1.0
@@ -343,21 +351,26 @@ class _Source:
         return self.passes(self.n_passes - 1)
 
 
-def _faulty_source(rng: np.random.Generator) -> str:
-    problem = random_problem(rng, n_classes=int(rng.integers(2, 5)))
-    estimator: Any = _model(rng, problem, pick(rng, [0, 1, 2, "auto"]))
-    if rng.random() < 0.2:
-        estimator = RepresentativeSet(**problem.kernel, **random_reduction(rng))
-    if len(problem.present) < 2:
-        return "too few classes"
-    if rng.random() < 0.5:
+@few(25)
+@given(st.data(), problems(min_classes=2), st.sampled_from([0, 1, 2, "auto"]), merging)
+def test_sources_that_fail_or_change_are_noticed_and_change_nothing(data, problem, refine, how):
+    assume(len(problem.present) >= 2)
+    estimator: Any = data.draw(models(problem, refine))
+    if data.draw(st.integers(0, 4)) == 0:
+        estimator = RepresentativeSet(**problem.kernel, **data.draw(reductions()))
+    with merged_by(how):
+        _check_a_faulty_source(data, estimator, problem)
+
+
+def _check_a_faulty_source(data: st.DataObject, estimator: Any, problem: Problem) -> None:
+    if data.draw(st.booleans()):
         estimator.fit_stream(problem.chunks())
     before = _state(estimator)
     first = int(isinstance(problem.kernel.get("gamma"), str))  # the pass after that for gamma
-    which, raises, failing = int(rng.integers(4)), rng.random() < 0.5, None
-    other = _damaged(rng, problem)
+    which, raises, failing = data.draw(st.integers(0, 3)), data.draw(st.booleans()), None
+    other = data.draw(damages(problem))
     chunks = problem.chunks()
-    at = int(rng.integers(len(chunks)))
+    at = data.draw(st.integers(0, len(chunks) - 1))
 
     def passes(number: int) -> Iterator:
         nonlocal failing
@@ -376,12 +389,11 @@ def _faulty_source(rng: np.random.Generator) -> str:
         estimator.fit_stream(source)
     except SourceError:
         _check_state(estimator, before)
-        return "failed"
+        return
     except ValueError:
         if raises or which >= source.n_passes:
             raise
         _check_state(estimator, before)
-        return "refused"
+        return
     unseen = failing is None or failing < first or source.n_passes == first + 1
     assert unseen, f"pass {failing} of {source.n_passes} gave other rows"
-    return "not reached" if failing is None else "of no consequence"

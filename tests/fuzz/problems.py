@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from aesvm import AESVC
-from benchmarks.fuzz_files import pick
 from tests import oracles
 
 #: What rounding may do to kernel values, as a share of the largest.
@@ -53,53 +53,61 @@ class Problem(NamedTuple):
         return oracles.kernel(self.X, Y, **{**self.kernel, "gamma": gamma})
 
 
-def random_problem(rng: np.random.Generator, n_classes: int | None = None) -> Problem:
-    n, d = int(np.exp(rng.uniform(1.2, 4.5))), int(rng.integers(1, 5))
-    labels = pick(rng, _LABELS)
-    y = labels[rng.integers(n_classes or int(rng.integers(1, 5)), size=n)]
-    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-2, 1)
-    if rng.random() < 0.4:
+@st.composite
+def problems(draw: Any, min_classes: int = 1) -> Problem:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d = draw(st.integers(3, 90)), draw(st.integers(1, 4))
+    y = draw(st.sampled_from(_LABELS))[rng.integers(draw(st.integers(min_classes, 4)), size=n)]
+    X = rng.normal(size=(n, d)) * 10.0 ** draw(st.floats(-2, 1))
+    if draw(st.booleans()):
         X = np.round(X)
-    if rng.random() < 0.3:
+    if draw(st.sampled_from([False, False, True])):
         X = X[rng.integers(max(1, n // 4), size=n)]
-    X = pick(rng, [_same, np.float32, np.asfortranarray, sp.csr_array, sp.csr_matrix, _single])(X)
+    X = draw(st.sampled_from(_FORMS))(X)
     weights = None
-    if rng.random() < 0.6:
-        decades = pick(rng, [0, 1, 6])
+    decades = draw(st.sampled_from([None, 0, 1, 6]))
+    if decades is not None:
         weights = 10.0 ** rng.uniform(-decades, decades, n) * (rng.random(n) < 0.8)
-    name = pick(rng, ["rbf", "rbf", "linear", "poly"])
+    name = draw(st.sampled_from(["rbf", "rbf", "linear", "poly"]))
     kernel: dict[str, Any] = {"kernel": name}
     if name != "linear":
-        kernel["gamma"] = pick(rng, ["scale", "auto", 10.0 ** rng.uniform(-2, 1)])
+        kernel["gamma"] = draw(st.sampled_from(["scale", "auto"]) | _powers(-2, 1))
     if name == "poly":
-        kernel |= {"degree": int(rng.integers(0, 3)), "coef0": float(rng.integers(0, 2))}
-    cuts = np.sort(rng.integers(0, n + 1, size=int(rng.integers(0, 8))))
-    return Problem(X, y, weights, kernel, 10.0 ** rng.uniform(-2, 2), cuts)
+        kernel |= {"degree": draw(st.integers(0, 2)), "coef0": float(draw(st.integers(0, 1)))}
+    cuts = np.sort(draw(st.lists(st.integers(0, n), max_size=7)))
+    return Problem(X, y, weights, kernel, draw(_powers(-2, 2)), cuts.astype(np.intp))
 
 
-def _same(X: NDArray) -> NDArray:
-    return X
+def _powers(low: float, high: float) -> st.SearchStrategy[float]:
+    """Of ten."""
+    return st.floats(low, high).map(lambda power: 10.0**power)
 
 
-def _single(X: NDArray) -> sp.csr_array:
-    return sp.csr_array(X.astype(np.float32))
+#: How rows are given.
+_FORMS = (
+    *(np.asarray, np.float32, np.asfortranarray, sp.csr_array, sp.csr_matrix),
+    lambda X: sp.csr_array(X.astype(np.float32)),
+)
 
 
-def random_reduction(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(1, 50))
+@st.composite
+def reductions(draw: Any) -> dict[str, Any]:
+    size = draw(st.integers(1, 49))
     return {
-        "hull_tol": pick(rng, [0.0, 1e-3, 0.1, 10.0 ** rng.uniform(-6, 1)]),
+        "hull_tol": draw(st.sampled_from([0.0, 1e-3, 0.1]) | _powers(-6, 1)),
         "subset_size": size,
-        "partition_size": size * int(rng.integers(1, 5)),
-        "partition": pick(rng, ["distance", "sequence"]),
+        "partition_size": size * draw(st.integers(1, 4)),
+        "partition": draw(st.sampled_from(["distance", "sequence"])),
     }
 
 
-def random_budget(rng: np.random.Generator) -> dict[str, Any]:
-    if rng.random() < 0.5:
-        return {}
-    budget = int(np.exp(rng.uniform(pick(rng, [0, 5, 5]), 8)))
-    return {"memory_budget": budget, "on_overflow": pick(rng, ["raise", "loosen", "loosen"])}
+#: None, or one that may be too small.
+budgets = st.just({}) | st.fixed_dictionaries(
+    {
+        "memory_budget": st.integers(1, 3000),
+        "on_overflow": st.sampled_from(["raise", "loosen", "loosen"]),
+    }
+)
 
 
 def with_gamma(problem: Problem, gamma: float) -> Problem:
