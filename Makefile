@@ -61,8 +61,6 @@ test-gpu: .venv/.with-dev .venv/.with-gpu
 
 bench-gpu: .venv/.with-bench .venv/.with-gpu
 	$(BIN)/python -m benchmarks.gpu $(BENCH)
-	$(BIN)/python -m benchmarks.gpu_sets
-	$(BIN)/python -m benchmarks.gpu_bases
 
 lint: .venv/.with-dev
 	$(BIN)/ruff check .

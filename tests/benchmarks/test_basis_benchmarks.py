@@ -19,7 +19,7 @@ from benchmarks import (
     compression,
     limits,
     other_datasets,
-    process_tree,
+    processes,
     rivals,
 )
 from benchmarks.basis_growth import Flipped
@@ -294,7 +294,7 @@ def pretended(monkeypatch):
         found = {"seconds": n / 1000, "resident": 2**30, "vectors": 7, "estimated": 0.01}
         return {**found, "accuracy": 0.9}, 2**29
 
-    monkeypatch.setattr(process_tree, "measured", measured)
+    monkeypatch.setattr(processes, "measured", measured)
     return started
 
 

@@ -3,72 +3,53 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import threading
 import time
-from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.datasets import MissingError
+import psutil
 
 #: Seconds between two looks at the memory.
 LOOK = 0.05
 
 
-def check() -> None:
-    """Refuse where there is nothing to read the memory from."""
-    if not Path("/proc/self/status").exists():
-        raise MissingError("/proc/self/status, which tells the memory of a process on Linux")
-
-
-def tree(root: int) -> list[int]:
+def tree(root: int) -> list[psutil.Process]:
     """A process and its descendants, as they are now."""
-    children = defaultdict(list)
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            children[_parent(name)].append(int(name))
-    found = [root]
-    for process in found:  # it grows meanwhile
-        found += children[process]
-    return found
+    with suppress(psutil.Error):
+        process = psutil.Process(root)
+        return [process, *process.children(recursive=True)]
+    return []
 
 
-def anonymous(root: int) -> int:
-    """Bytes of anonymous memory of a process and its descendants.
+def memory(root: int) -> int:
+    """Bytes of memory of a process and its descendants, without what files and others share.
 
     Pages that a fork shares with its parent are counted for both: it is too much rather than too
     little.
     """
-    return sum(_anonymous(process) for process in tree(root))
+    return int(_total(root, _own_memory))
 
 
 def processor_seconds(root: int) -> float:
     """Seconds that processors have worked for a process, its threads and its descendants."""
-    # user and system time, of the process and of children that it has waited for
-    ticks = sum(
-        int(ticks)
-        for process in tree(root)
-        for ticks in _text(f"/proc/{process}/stat").rpartition(b")")[2].split()[11:15]
-    )
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return _total(root, lambda process: sum(process.cpu_times()[:4]))
 
 
 def resident_peak() -> int:
     """The most bytes of this process that have been in memory at once, since it began."""
     # not ru_maxrss: that one starts from what the parent had when it forked
-    lines = _text("/proc/self/status").splitlines()
-    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(b"VmHWM"))
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 class Watch:
     """The peak of that memory, looked at now and then: ``with Watch(pid) as watch: ...``."""
 
     def __init__(self, pid: int) -> None:
-        check()
         self.pid = pid
         self.peak = 0  #: bytes
         self._ended = threading.Event()
@@ -86,7 +67,7 @@ class Watch:
         ended = False
         while not ended:
             ended = self._ended.wait(LOOK)  # the last look is at the end
-            self.peak = max(self.peak, anonymous(self.pid))
+            self.peak = max(self.peak, memory(self.pid))
 
 
 def measured(
@@ -97,7 +78,6 @@ def measured(
     It prints a line when it has imported and compiled, which is not measured; a JSON object when
     what is measured has ended; and more of them if it finds anything afterwards.
     """
-    check()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd) as process:
         assert process.stdout is not None
         clock = threading.Timer(limit, _kill, [process.pid])
@@ -125,25 +105,19 @@ def measured(
 
 def _kill(root: int) -> None:
     for process in tree(root):
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+        with suppress(psutil.Error):
+            process.kill()
 
 
-def _parent(process: str) -> int | None:
-    # a name may have brackets and spaces of its own
-    after_name = _text(f"/proc/{process}/stat").rpartition(b")")[2].split()
-    return int(after_name[1]) if after_name else None
+def _own_memory(process: psutil.Process) -> float:
+    info = process.memory_info()
+    return info.rss - getattr(info, "shared", 0)
 
 
-def _anonymous(process: int) -> int:
-    lines = _text(f"/proc/{process}/status").splitlines()
-    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(b"RssAnon"))
-
-
-def _text(path: str) -> bytes:
-    """Of a file about a process; nothing where that has ended."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read()
-    except OSError:
-        return b""
+def _total(root: int, of: Callable[[psutil.Process], float]) -> float:
+    """Over a process and its descendants; those that have ended meanwhile count nothing."""
+    total = 0.0
+    for process in tree(root):
+        with suppress(psutil.Error):
+            total += of(process)
+    return total
