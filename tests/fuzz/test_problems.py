@@ -39,7 +39,10 @@ from tests.fuzz.problems import (
     with_gamma,
 )
 
-pytestmark = pytest.mark.fuzz
+pytestmark = [
+    pytest.mark.fuzz,
+    pytest.mark.filterwarnings("ignore::UserWarning"),  # random problems deserve many
+]
 
 #: Rows that streams gather before they reduce them, and the share of rows that ends loosening.
 merging = st.tuples(st.integers(1, 400), st.sampled_from([0.01, 1e-6]))
