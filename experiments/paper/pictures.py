@@ -64,8 +64,9 @@ class Scatter:
             yield from (name for name, points in series.items() if points)
 
     def drawn(self, looks: Mapping[str, int]) -> Figure:
-        figure, axes = _grid(len(self.panels), 3.4, 2.9)
-        for ax, (title, series) in zip(axes, self.panels.items(), strict=True):
+        panels = self.panels or {"": {}}
+        figure, axes = _grid(len(panels), 3.4, 2.9)
+        for ax, (title, series) in zip(axes, panels.items(), strict=True):
             ax.set(title=title, xlabel=self.x_label, ylabel=self.y_label)
             ax.set_xscale("log" if self.x_log else "linear")
             for name, points in series.items():

@@ -166,9 +166,11 @@ def test_words_of_others_are_shown_as_they_are(tmp_path, words):
     assert shown in page.texts
 
 
-def test_a_panel_without_points_says_so(tmp_path):
-    written(tmp_path, scatter(panels={"a": {"ours": []}}), bars(values={"ours": [None, None]}))
-    for name in ("growth", "speed"):
+def test_a_picture_without_values_says_so(tmp_path):
+    nothing = bars(values={"ours": [None, None]})
+    no_panels = Scatter("Sizes", "none", "rows", "seconds", {})
+    written(tmp_path, scatter(panels={"a": {"ours": []}}), no_panels, nothing)
+    for name in ("growth", "none", "speed"):
         assert "nothing measured" in (tmp_path / f"{name}.svg").read_text()
 
 

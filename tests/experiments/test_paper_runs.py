@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from experiments.paper import __main__ as command
-from experiments.paper import claims, comparison, metrics, published, reductions, report, solvers
+from experiments.paper import (
+    claims,
+    comparison,
+    metrics,
+    pages,
+    published,
+    reductions,
+    report,
+    solvers,
+)
 from experiments.paper.campaign import Campaign
 from experiments.paper.comparison import AESVM, LIBSVM, compare, grid
 from experiments.paper.runs import Ledger, Outcome, Run
@@ -247,6 +256,12 @@ def test_nothing_is_claimed_of_nothing(tmp_path):
     assert "D4: not measured." in items
 
 
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """They take seconds to draw."""
+    monkeypatch.setattr(pages, "svgs", lambda pictures: {})
+
+
 def test_the_report_is_made_whatever_was_measured(tmp_path):
     for ledger in (Ledger(tmp_path / "none.jsonl"), filled(tmp_path, {LIBSVM: 0.9})):
         markdown, page = report.write(list(TABLES.values()), QUICK, ledger, tmp_path / "out")
@@ -260,6 +275,7 @@ def test_the_report_is_made_whatever_was_measured(tmp_path):
     assert "runs gave a result" in text
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_report_begins_with_five_lines_words_and_a_table_of_claims(tmp_path):
     ledger = filled(tmp_path, {LIBSVM: 0.9, **dict.fromkeys(published.AESVM.values(), 0.9)})
     markdown, _ = report.write(list(TABLES.values()), QUICK, ledger, tmp_path / "out")
@@ -277,6 +293,7 @@ def test_the_report_begins_with_five_lines_words_and_a_table_of_claims(tmp_path)
     )
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_what_was_not_finished_is_listed(tmp_path):
     ledger = filled(tmp_path, {})
     run = grid(QUICK, "D8", "CVM")[0]
