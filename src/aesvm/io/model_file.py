@@ -123,7 +123,8 @@ def save(estimator: Any, path: str | os.PathLike) -> None:
         raise ValueError(f"estimator={estimator!r:.80} is no estimator: these can be saved.")
     check_is_fitted(estimator)
     bare = _bare(estimator)
-    check_model(bare)
+    for part in _parts(bare):
+        _check_parameters(part)
     content = io.BytesIO()
     try:
         skops.io.dump(bare, content)
@@ -255,10 +256,9 @@ def check_model(estimator: Any) -> None:
             part.check_format(full_check=True)
         elif isinstance(part, WeightedRows):
             _check_rows(part)
-        elif isinstance(part, BaseEstimator):
-            _check_parameters(part)
-            if hasattr(part, "support_") and type(part).__module__.startswith("aesvm."):
-                _check_machines(part)
+        _check_parameters(part)
+        if _is_ours(part) and hasattr(part, "support_"):
+            _check_machines(part)
 
 
 def _bare(estimator: Any) -> Any:
@@ -300,17 +300,21 @@ def _attributes(value: Any) -> dict[str, Any]:
     return getattr(value, "__dict__", {}) if is_object else {}
 
 
-def _check_parameters(estimator: BaseEstimator) -> None:
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, BaseEstimator) and type(value).__module__.startswith("aesvm.")
+
+
+def _check_parameters(estimator: Any) -> None:
     """Refuse parameters that are not what they may be, and a folder of pickles."""
     name = type(estimator).__name__
-    if type(estimator).__module__.startswith("aesvm."):
+    if _is_ours(estimator):
         estimator._validate_params()
         for key in vars(estimator):
             method = getattr(type(estimator), key, None)
             if callable(method) or isinstance(method, property):
                 raise ValueError(f"{key} of {name} is no value")
     memory = getattr(estimator, "memory", None)
-    if memory is not None:
+    if isinstance(estimator, BaseEstimator) and memory is not None:
         raise ValueError(
             f"{name}'s memory is {memory!r:.80}, and what is kept there is pickled, which model "
             "files do without: set it to None."
