@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import cache
 from types import ModuleType
@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm import __version__
 from aesvm.io.atomic import written_whole
+from aesvm.io.state import set_plain_state
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
 #: Our types that a file may name: the public estimators.
@@ -125,6 +126,7 @@ def save(estimator: Any, path: str | os.PathLike) -> None:
     bare = _bare(estimator)
     for part in _parts(bare):
         _check_parameters(part)
+    _check_keys(bare)
     content = io.BytesIO()
     try:
         skops.io.dump(bare, content)
@@ -275,10 +277,28 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype != object
 
 
-def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+def _check_keys(estimator: Any) -> None:
+    """Refuse dicts whose keys skops would read as others: it makes True of False."""
+    for part in _parts(estimator, leave_out=_is_plain):
+        for key in part if isinstance(part, dict) else ():
+            if isinstance(key, bool) or not isinstance(key, str | int | float | np.number):
+                raise ValueError(
+                    f"{estimator!r:.80} cannot be saved: it holds a dict with the key {key!r:.80}, "
+                    "and keys in a model file are strings or numbers."
+                )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value's state has no such dicts, whatever itself has."""
+    return getattr(type(value), "__setstate__", None) is set_plain_state
+
+
+def _parts(
+    value: Any, seen: set[int] | None = None, leave_out: Callable[[Any], bool] | None = None
+) -> Iterator[Any]:
     """A value, and all values that it holds, each of them once."""
     seen = set() if seen is None else seen
-    if id(value) in seen:
+    if id(value) in seen or (leave_out is not None and leave_out(value)):
         return
     seen.add(id(value))
     yield value
@@ -292,7 +312,7 @@ def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
     else:
         held = [*_attributes(value).values()]
     for one in held:
-        yield from _parts(one, seen)
+        yield from _parts(one, seen, leave_out)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
