@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AENuSVC, AEOneClassSVM
 from aesvm.certificate.certificate import certificate_of
-from aesvm.certificate.history import History
+from aesvm.certificate.history import FitHistory
 from aesvm.certificate.records import Record, Records
 from aesvm.certificate.text import at_most, text_of
 from aesvm.kernels import DEFINITE, NOT_DEFINITE, TAKEN
@@ -276,7 +276,7 @@ def test_few_vectors_streams_and_other_formulations_have_a_history():
 
 
 def test_pairs_that_are_done_wait_for_the_others():
-    history = History(0.0)
+    history = FitHistory(0.0)
     history.note(0, 9.0, 1.0, rounds=0)
     history.note(0, 8.0, 2.0, rounds=1)
     history.note(1, 5.0, None, rounds=0)

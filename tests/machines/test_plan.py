@@ -12,12 +12,11 @@ from aesvm import AESVC
 from aesvm.bases.training import SpanTraining
 from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelSpec
-from aesvm.machines import pilots, rounds
+from aesvm.machines import rounds
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import (
     LIMITS,
     TABLE,
-    Carried,
     Exact,
     Expected,
     Facts,
@@ -26,8 +25,8 @@ from aesvm.machines.plan import (
     plan,
     rounds_share,
 )
-from aesvm.machines.rows import Rows
-from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.rows import TrainingRows
+from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.sets import derive
@@ -35,14 +34,14 @@ from aesvm.sets.derive import ReductionSettings
 from tests.plans import set_limits, set_table
 
 X, Y = make_moons(3000, noise=0.3, random_state=0)
-MANY = Facts(n_rows=1_000_000, squared_rows=1e12, pilot_rows=20_000)
+MANY = Facts(n_rows=1_000_000, squared_rows=1e12)
 
 
 class Told:
     """A survey that is written down; what was asked of it is kept."""
 
     def __init__(self, n_support, left=1.0, n_vectors=100, norm_share=0.1, n_rows=1e6):
-        self.answers = Expected(n_rows, n_support), Carried(n_vectors, left), norm_share
+        self.answers = Expected(n_rows, n_support), (n_vectors, left), norm_share
         self.asked = []
 
     def expected(self):
@@ -94,7 +93,7 @@ def test_the_first_set_is_ten_times_as_coarse_where_rounds_follow():
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_auto_is_exact_up_to_the_limit_of_the_device(device):
     limit = LIMITS[device].exact
-    facts = Facts(n_rows=int(1e7), squared_rows=1e14, pilot_rows=20_000, device=device)
+    facts = Facts(n_rows=int(1e7), squared_rows=1e14, device=device)
     for share, exact in ((0.99, True), (1.01, False)):
         survey = Told(share * limit / 1e7, left=0.0, n_rows=1e7)
         found = plan(facts, survey)
@@ -185,7 +184,7 @@ def test_the_first_set_is_shared_and_the_rounds_of_pairs_are_not():
 
 
 def pilots_of(y, n_classes=2):
-    data = Rows.of_classes(X, y, np.ones(len(y)), np.ones(n_classes))
+    data = TrainingRows.of_classes(X, y, np.ones(len(y)), np.ones(n_classes))
     kernel = TrainingKernel(KernelSpec("rbf", 1.0), X, 1e-3)
     options = SolverOptions(1e-3, -1, 200.0, True)
     trainer = Trainer(Hinge(), options, data.n_machines, map, Silence())
@@ -194,13 +193,12 @@ def pilots_of(y, n_classes=2):
 
 
 def test_support_vectors_are_expected_to_become_a_smaller_share(monkeypatch):
-    monkeypatch.setattr(pilots, "PILOT_ROWS", 400)
-    monkeypatch.setattr(pilots, "_LEAST_ROWS", 10)
+    set_table(monkeypatch, pilot_rows=400, pilot_least=10)
     y = (X[:, 0] > 0.5).astype(int)  # no noise: the support vectors lie along a line
     found = pilots_of(y).expected()
     assert found.n_rows == 3000
     n_support = AESVC(gamma=1.0, refine="exact").fit(X, y).n_support_.sum()
-    monkeypatch.setattr(pilots, "_FALLS_ON", 0.0)
+    set_table(monkeypatch, falls_on=0.0)
     assert n_support < found.n_support < 0.8 * pilots_of(y).expected().n_support
 
 
@@ -214,13 +212,12 @@ def test_what_the_exact_svm_takes_is_expected_from_a_sample(monkeypatch, n_class
         dual = exact.dual_coef_
         support = np.count_nonzero(dual[j - 1][label == i]) + np.count_nonzero(dual[i][label == j])
         true += ((y == i) | (y == j)).sum() * support
-    monkeypatch.setattr(pilots, "PILOT_ROWS", 600)
-    monkeypatch.setattr(pilots, "_LEAST_ROWS", 10)
+    set_table(monkeypatch, pilot_rows=600, pilot_least=10)
     assert 0.7 * true < pilots_of(y, n_classes).expected().values < 1.6 * true
 
 
 def test_of_very_many_machines_some_stand_for_all(monkeypatch):
-    monkeypatch.setattr(pilots, "_MOST_MACHINES", 4)
+    set_table(monkeypatch, pilot_machines=4)
     y = np.arange(3000) % 5
     found = pilots_of(y, 5)
     assert found.expected().n_rows == pytest.approx(4 * 3000)

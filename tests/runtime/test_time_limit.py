@@ -31,7 +31,7 @@ from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core import merge_tree
 from aesvm.runtime import progress
 from aesvm.solver import host
-from tests.plans import set_limits
+from tests.plans import set_limits, set_table
 from tests.runtime.test_progress import Recorder
 
 FAMILY = {
@@ -391,7 +391,7 @@ def test_silence_is_never_over():
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6, 0.8, 0.98])
 def test_a_limit_ends_a_fit_of_few_vectors_wherever_it_is(share, monkeypatch):
     """It looks at the clock before each piece of work, and looks no more than the limit allows."""
-    monkeypatch.setattr("aesvm.machines.pilots.PILOT_ROWS", 300)
+    set_table(monkeypatch, pilot_rows=300)
     monkeypatch.setattr("aesvm.bases.training._MOST_ADDED", 40)
     monkeypatch.setattr("aesvm.bases.values.TILE", 256)
     X, y = rows()

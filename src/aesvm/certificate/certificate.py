@@ -120,8 +120,10 @@ class Certificate:
         ``seconds``, ``objective``, ``dual_objective`` and ``relative_gap`` then. May be empty.
         ``aesvm.plotting.CertificateDisplay`` draws it.
     plan : str
-        What the fit planned to do, and the counts that decided it. ``exact``, ``rounds`` and
-        ``n_vectors`` say what came of it.
+        What the fit planned to do, and the counts that decided it. Where it did something else
+        in the end, or was cut short, its outcome follows.
+    cut_short : bool
+        Whether a callback such as :class:`aesvm.TimeLimit` ended the fit before it was done.
     """
 
     kernel: str
@@ -155,6 +157,7 @@ class Certificate:
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     history: tuple[Step, ...] = field(default=(), compare=False)
     plan: str = ""
+    cut_short: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as a dict of plain values; ``max_residual`` may be infinite.
@@ -225,6 +228,7 @@ def certificate_of(
     n_vectors: int | None = None,
     history: tuple[Step, ...] = (),
     plan: str = "",
+    cut_short: bool = False,
 ) -> Certificate:
     """The certificate of all machines together.
 
@@ -242,7 +246,9 @@ def certificate_of(
         Of all machines together, where they were limited.
     history : tuple of Step, default=()
     plan : str, default=""
-        What the fit did, and why.
+        What the fit was to do and why, and what came of it.
+    cut_short : bool, default=False
+        Whether a callback ended the fit before it was done.
     """
     total = records.total
     squared_norm = total("squared_norm")
@@ -335,6 +341,7 @@ def certificate_of(
         missing=missing,
         history=history,
         plan=plan,
+        cut_short=cut_short,
         **numbers,
     )
 

@@ -167,6 +167,8 @@ def caveat_of(certificate: Certificate) -> str:
             known = _far_pair(worst, objective)
         else:
             return ""
+        if certificate.cut_short:
+            return f"{known}: the fit was cut short; to go further, {remedy_of(certificate)}"
         if certificate.exact:
             return (
                 f"{known}: the solve ended there; a smaller tol goes further where the solve had "
@@ -186,12 +188,22 @@ def caveat_of(certificate: Certificate) -> str:
         known = f"the last round changed {certificate.changed:.1%} of the predictions"
     else:
         return ""
+    if certificate.cut_short:
+        return f"{known}: the fit was cut short; to go further, {remedy_of(certificate)}"
     if certificate.n_vectors is not None:
         return f"{known}; nearer to it is a model of more vectors (now {certificate.n_vectors:,})"
     return (
         f"{known}; nearer to it are refine={certificate.rounds + 1} or more, a smaller hull_tol "
         'or, of rows in memory, refine="exact"'
     )
+
+
+def remedy_of(certificate: Certificate) -> str:
+    """What to change after a fit that was cut short."""
+    if not (certificate.exact and certificate.distinct):
+        return "raise the limit"
+    vectors = "" if certificate.kernel == NOT_DEFINITE else ", max_vectors"
+    return f"raise the limit, or use what takes less time: fewer rows{vectors} or refine=1"
 
 
 def at_most(value: float, digits: int = 2) -> str:

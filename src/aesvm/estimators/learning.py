@@ -35,7 +35,7 @@ from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.results import TrainedMachines
-from aesvm.machines.rows import OneMachine, Rows
+from aesvm.machines.rows import OneMachine, TrainingRows
 from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel
@@ -45,7 +45,7 @@ from aesvm.out_of_core.training import GatheredLearner, StreamedModel
 class Learner:
     """Valid rows in memory, and the loss that machines are trained with."""
 
-    rows: Rows
+    rows: TrainingRows
     formulation: Formulation
     scale: TargetScale | None = None  #: of targets, where rows stand for each other with them
 
@@ -152,7 +152,7 @@ class Classes:
             costs = set_classes(estimator, ClassCounts(classes, counts))
             _check_costs(costs[labels], weights)
             self._check_pairs(estimator, labels, costs[labels] * weights)
-        rows = Rows.of_classes(X, labels, weights, costs)
+        rows = TrainingRows.of_classes(X, labels, weights, costs)
         return Learner(rows, self.formulation(estimator))
 
     def fitted(
@@ -234,7 +234,7 @@ class Values:
     ) -> Learner:
         scale = TargetScale.of(y, weights) if self.joint else None
         _check_costs(cost_of(estimator), weights)
-        rows = Rows.of_targets(X, y, weights, cost_of(estimator))
+        rows = TrainingRows.of_targets(X, y, weights, cost_of(estimator))
         return Learner(rows, self._formulation(estimator, scale), scale)
 
     def fitted(

@@ -19,7 +19,7 @@ from aesvm.estimators.conversion import check_compress, compressed, to_sklearn
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
-from aesvm.estimators.parameters import check_span, check_unchanged
+from aesvm.estimators.parameters import check_unchanged, facts_of
 from aesvm.estimators.streams import (
     available_for_streams,
     check_streams,
@@ -38,9 +38,10 @@ from aesvm.estimators.trained import (
 )
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
 from aesvm.io.model_file import save
+from aesvm.machines.plan import check
 from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.source import readable_again
-from aesvm.out_of_core.training import StreamedModel, check_not_exact
+from aesvm.out_of_core.training import StreamedModel
 from aesvm.representative_set import RepresentativeSet
 
 #: Constraints of the parameters that all estimators have.
@@ -124,8 +125,7 @@ class KernelMachine:
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any, classes: NDArray | None = None) -> Self:
         """Take in some more rows of a stream; ``classes``: all that will come."""
-        check_not_exact(self.refine)
-        check_span(self)
+        check(facts_of(self, in_memory=False))
         before: StreamedModel | None = getattr(self, "_stream_", None)
         if before is None and X is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
@@ -177,8 +177,7 @@ class KernelMachine:
         True
         """
         check_streams(self, source)
-        check_not_exact(self.refine)
-        check_span(self)
+        check(facts_of(self, in_memory=False))
         again = self.refine != 0 and readable_again(source)
         if not again and self.refine not in (0, "auto"):
             raise ValueError(

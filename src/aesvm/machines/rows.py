@@ -68,7 +68,7 @@ class OneMachine(Sequence[EveryRow]):
 
 
 @dataclass(frozen=True)
-class Rows:
+class TrainingRows:
     """Valid rows, and the machines that they are to train."""
 
     X: Any
@@ -80,7 +80,7 @@ class Rows:
     @classmethod
     def of_classes(
         cls, X: Any, labels: NDArray[np.intp], weights: Array, costs: NDArray[np.float64]
-    ) -> Rows:
+    ) -> TrainingRows:
         """Rows of several classes: a machine for every pair of them.
 
         ``labels``: the class of each row, by number; ``costs``: C times the weight of each class.
@@ -89,7 +89,7 @@ class Rows:
         return cls(X, labels, labels, weights, ClassPairs(np.arange(len(costs)), counts, costs))
 
     @classmethod
-    def of_targets(cls, X: Any, targets: Array, weights: Array, cost: float) -> Rows:
+    def of_targets(cls, X: Any, targets: Array, weights: Array, cost: float) -> TrainingRows:
         """Rows with targets: one machine; ``cost``: C."""
         groups = np.zeros(len(targets), dtype=np.intp)
         return cls(X, targets, groups, weights, OneMachine(len(targets), cost))

@@ -17,7 +17,7 @@ from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import State
 from aesvm.machines.rows import by_class
 from aesvm.machines.small_pairs import SmallPairs
-from aesvm.machines.training import Trainer, train_together
+from aesvm.machines.trainer import Trainer, train_together
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.gathered import Gatherer, StartOf
 from aesvm.out_of_core.weighted_rows import WeightedRows
