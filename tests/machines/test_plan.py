@@ -22,6 +22,7 @@ from aesvm.machines.plan import (
     Facts,
     Rounds,
     Span,
+    outcome,
     plan,
     rounds_share,
 )
@@ -277,6 +278,52 @@ def test_auto_cuts_no_rows_where_its_pairs_are_too_small_for_rounds(eager, reduc
     assert model.certificate_.exact
     assert not reduced
     assert "15 pairs of classes, each of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"refine": "exact", "in_memory": False}, 'refine="exact" needs all rows in one place'),
+        ({"max_vectors": 5, "refine": 2}, "max_vectors=5 trains on all rows, and refine=2"),
+        (
+            {"max_vectors": 5, "definite": False, "kernel": "kernel='sigmoid'"},
+            "max_vectors=5 needs a positive semidefinite kernel, and kernel='sigmoid' is not",
+        ),
+    ],
+)
+def test_what_no_plan_can_do_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        plan(Facts(**{**vars(MANY), **changes}))
+
+
+def test_the_outcome_follows_the_plan_where_it_differs():
+    for refine, exact, n_rounds, found in (
+        ("exact", True, 0, ""),
+        (2, False, 2, ""),
+        (0, False, 0, ""),
+        (2, False, 1, "; outcome: 1 round"),
+        (2, True, 0, "; outcome: exact"),
+        (2, True, 1, "; outcome: exact after 1 round"),
+    ):
+        chosen = plan(Facts(n_rows=5000, refine=refine))
+        assert outcome(chosen, exact, n_rounds) == f"{chosen}{found}"
+    exact = plan(Facts(n_rows=5000, refine="exact"))
+    assert outcome(exact, True, 0, "too late") == f"{exact}; outcome: cut short: too late"
+
+
+def test_the_certificate_says_that_rounds_became_the_exact_svm(eager):
+    model = AESVC(gamma=10.0, C=0.1, hull_tol=1e-3, subset_size=100).fit(X, Y)
+    assert model.certificate_.plan.startswith("approximate: representatives")
+    assert model.certificate_.plan.endswith("; outcome: exact")
+
+
+def test_a_line_says_that_pilots_are_trained_before_the_plan_is_made(eager, capsys):
+    AESVC(gamma=0.1, subset_size=100, verbose=1).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    (pilot,) = (at for at, line in enumerate(lines) if "pilot: the exact SVM of a sample" in line)
+    (planned,) = (at for at, line in enumerate(lines) if "plan: " in line)
+    assert pilot == 1  # the first line counts the rows
+    assert pilot < planned
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

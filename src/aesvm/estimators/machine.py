@@ -115,7 +115,7 @@ class KernelMachine:
         y : array-like of shape (n_samples,), default=None
             Their targets; ignored where outliers are to be found.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; those of weight zero are left out.
+            Weights of the rows; rows of weight zero are left out.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The records of trained machines, and those of all rows seen again."""
+"""Records of trained machines: from training, and proven by another look at all rows."""
 
 from __future__ import annotations
 

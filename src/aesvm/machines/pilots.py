@@ -76,7 +76,9 @@ class Pilots:
     def expected(self) -> Expected:
         """What the exact SVMs of all rows take."""
         n_sampled = round(self.share * len(self.prepared.rows))
-        self.trainer.progress.say(f"plan: looking at a sample of {n_sampled:,} rows")
+        self.trainer.progress.say(
+            f"pilot: the exact SVM of a sample of {n_sampled:,} rows, to plan by"
+        )
         data, formulation = self.data, self.trainer.formulation
         numbers = np.random.default_rng(0).permutation(data.n_machines)[: plan.TABLE.pilot_machines]
         numbers = np.sort(numbers)

@@ -42,7 +42,7 @@ class Limits(NamedTuple):
     #: The exact SVM. (2e10 take some 30 s on two cores, 2e12 some 20 s on an H200. Of 100,000 rows
     #: with 44,548 support vectors an approximation took 32 s on 16 threads, the exact SVM 8.3 s.)
     exact: float
-    #: The first round, where all rows are looked at: some minutes.
+    #: The first round, which looks at all rows: some minutes.
     first_round: float
     #: The exact SVM of one machine, on average, below which a span is not considered. Each machine
     #: in a span takes some tenths of a second, however few rows it has. (Ten classes of 100,000
@@ -101,8 +101,9 @@ class _Table(NamedTuple):
     span_pays: float = 20.0
     #: The least number of vectors of a basis.
     least_vectors: int = 128
-    #: Rows of the pilots of all machines together, and of each machine at least. Of more machines
-    #: than ``pilot_machines`` so many are asked, and stand for all.
+    #: Rows of the pilots of all machines together: they take at most a fiftieth of what the exact
+    #: SVM may take. Each machine has ``pilot_least`` of them at least. Of more machines than
+    #: ``pilot_machines``, the pairs of ten classes, a random choice stands for all.
     pilot_rows: int = 20_000
     pilot_least: int = 1000
     pilot_machines: int = 45
@@ -233,8 +234,8 @@ class Rounds:
         rest = max(self.phases.whole(self.n_expected) - self.phases.reduce, 1.0)
         return Phases(*(values / rest for values in self.phases))
 
-    # "auto", after work has shown more than the pilot did. Costs are rows times support vectors,
-    # but for those of rounds that were made, which are kernel values.
+    # "auto", once work has shown more than the pilot did. Costs are rows times support vectors;
+    # for rounds that were made, kernel values.
 
     def affords_first(self, cost: float) -> bool:
         """Whether a first round is made, where it looks at this many rows times support vectors."""

@@ -156,7 +156,7 @@ class Policy:
 #: Trains a machine on each of some sets.
 Train = Callable[[TrainingSets, Progress], list[Machine]]
 
-#: Is told of every state whose rows were seen.
+#: Called with every state whose rows were seen.
 Note = Callable[[State], None]
 
 
@@ -198,7 +198,7 @@ def refine(
         rounds = False
     if rounds:
         state = _Rounds(place, policy, formulation, train, progress, note).run(state)
-    refit = plan.most != 0  # the offsets; the paper's own method keeps those of its set
+    refit = plan.most != 0  # of offsets: the paper's method keeps the offsets of its set
     # elsewhere, of the first set alone, a look changes nothing
     useful = (policy.certify or refit) and (place.holds_all_rows or state.rounds > 0)
     if state.looks is None and useful and is_cheap(place, state, policy.share, policy.spent):
@@ -439,7 +439,7 @@ def _was_cut(machines: list[Machine]) -> bool:
 
 
 def _settled(state: State) -> State:
-    """A state that rounds do not improve any more, however much the one that led to it changed."""
+    """The best state, after rounds that did not improve it: what those changed does not count."""
     return replace(state, changed=None)
 
 

@@ -35,12 +35,12 @@ from aesvm.solver.state import Solution
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
 
-#: From here on a solve that takes more kernel values than expected comes ever slower to its end.
+#: From this share on, the bar of a solve that takes more kernel values than expected slows down.
 _NEARLY = 0.75
 
 
 class SolverOptions(NamedTuple):
-    """What the solver is told, by the names of the estimators' parameters."""
+    """Options of the solver, by the names of the estimators' parameters."""
 
     tol: float
     max_iter: int
@@ -49,7 +49,7 @@ class SolverOptions(NamedTuple):
 
 
 class Trainer:
-    """Trains machines, and tells how far it is.
+    """Trains machines, and reports how far they are.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> Train
         n_done += 1
         task.step("pairs")
         trainer.progress.say_now_and_then(
-            f"solve: {n_done:,} of {len(small.tiles):,} groups of small pairs"
+            f"solve: {n_done:,} of {len(small.tiles):,} batches of small pairs"
         )
 
     return small.train(

@@ -8,7 +8,7 @@ enough depends on the use:
 sums       ``sum_j c_j K_ij`` of a solve or a look at margins: where the rows are many, and the sums
            typically differ by less than ``sum_tol`` between the two precisions. The errors of the
            values are taken as independent of each other, and their size is measured on a sample;
-residuals  squared distances in kernel space, to be told from zero at ``hull_tol``: a thousand
+residuals  squared distances in kernel space, compared with ``hull_tol``: that must be a thousand
            units of rounding of the largest value.
 """
 
