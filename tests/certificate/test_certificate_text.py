@@ -14,7 +14,7 @@ from aesvm import AESVC, AENuSVC, AEOneClassSVM
 from aesvm.certificate.certificate import certificate_of
 from aesvm.certificate.history import FitHistory
 from aesvm.certificate.records import Record, Records
-from aesvm.certificate.text import at_most, text_of
+from aesvm.certificate.text import at_most, remedy_of, text_of
 from aesvm.kernels import DEFINITE, NOT_DEFINITE, TAKEN
 from aesvm.machines import rounds
 
@@ -116,6 +116,17 @@ def test_a_large_gap_is_one_percentage_wherever_it_is_said():
     useless = certificate(1.0, None, n_vectors=3, estimated_dual=-7.0, estimated_error=0.01)
     assert "too wide to be of use; more vectors (now 3)" in useless.caveat()
     assert 'refine="exact" without max_vectors' in useless.caveat()
+
+
+def test_a_fit_that_was_cut_short_is_advised_to_go_on_or_to_take_less():
+    few_rows = certificate(118.0, 100.0, exact=True)
+    assert 'refine="exact"' in few_rows.caveat()
+    cut = replace(few_rows, cut_short=True, distinct=True)
+    assert cut.caveat().endswith("fewer rows, max_vectors or refine=1")
+    taken = replace(cut, kernel=NOT_DEFINITE)
+    assert remedy_of(taken).endswith("fewer rows or refine=1")
+    rounds = replace(certificate(118.0, 100.0), cut_short=True)
+    assert rounds.caveat().endswith("the fit was cut short; to go further, raise the limit")
 
 
 def test_an_estimated_gap_is_shown_only_where_none_was_computed():

@@ -243,7 +243,7 @@ class KernelMachine:
         True
         """
         check_is_fitted(self)
-        return certify_in_memory(self, self._learns, X, y, sample_weight)
+        return certify_in_memory(self, X, y, sample_weight)
 
     @fit_method
     def compress(

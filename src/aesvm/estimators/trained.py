@@ -24,7 +24,7 @@ from aesvm.certificate.records import Records
 from aesvm.certificate.text import remedy_of
 from aesvm.estimators.fit_warnings import warn_of_gap, warn_of_scales, warn_of_solver
 from aesvm.estimators.fitting import all_or_nothing, fitting, forget, set_fitted
-from aesvm.estimators.learning import Learner, Learning
+from aesvm.estimators.learning import Learner
 from aesvm.estimators.parameters import (
     check_unchanged,
     facts_of,
@@ -318,9 +318,7 @@ def fit_rows(
         return estimator
 
 
-def certify_in_memory(
-    estimator: Any, learning: Learning, X: Any, y: Any, sample_weight: Any
-) -> Certificate:
+def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
     """The certificate of a model of rows in memory, with all of them seen."""
     known = TrainedOn.of(estimator)
     if not known.in_memory:
@@ -335,7 +333,7 @@ def certify_in_memory(
     with fitting(estimator, name="certify") as (run, _):
         found = digest(data, y, weights, run=run)
         check_same_rows(estimator, known, found, data.shape[0], "in the same order")
-        learner = learning.learner(estimator, data, y, weights, fitted=True)
+        learner = estimator._learns.learner(estimator, data, y, weights, fitted=True)
         model = model_of(estimator)
         records = fit.certify(
             learner.rows,
