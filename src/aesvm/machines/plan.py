@@ -321,7 +321,7 @@ def check(facts: Facts) -> None:
     Examples
     --------
     >>> from aesvm.machines.plan import Facts, check
-    >>> check(Facts(n_rows=0, in_memory=False, refine="exact"))
+    >>> check(Facts(n_rows=0, in_memory=False, refine="exact"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     ValueError: refine="exact" needs all rows in one place: ...
