@@ -275,7 +275,7 @@ def done_of(n_values: float, n_expected: float) -> float:
 
     Examples
     --------
-    >>> from aesvm.machines.training import done_of
+    >>> from aesvm.machines.trainer import done_of
     >>> done_of(50, 100), done_of(150, 100)
     (0.5, 0.875)
     """
