@@ -78,7 +78,7 @@ class Precision:
             error = _SAMPLE_ERRORS * largest
         return error
 
-    def raise_after(self, solution: Solution, rounding: float) -> Known | None:
+    def go_finer(self, solution: Solution, rounding: float) -> Known | None:
         """Aim at a smaller violation, or else use values in double precision.
 
         Returns what is known where the next attempt starts: the scores, if values stay the same.

@@ -229,7 +229,7 @@ class Trainer:
                 converged = solution.converged and violation <= tol
                 if converged or precision.is_double or was_cut or n_iter == options.max_iter:
                     break
-                alpha, known = solution.alpha, precision.raise_after(solution, rounding)
+                alpha, known = solution.alpha, precision.go_finer(solution, rounding)
                 prepared = None if precision.is_double else prepared
         solution = solution._replace(
             violation=violation, n_updates=n_iter, n_evaluations=n_values, converged=converged
