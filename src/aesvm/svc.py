@@ -34,10 +34,10 @@ class AESVC(
     """C-support vector classification, as exact as is affordable.
 
     A drop-in for :class:`sklearn.svm.SVC` on data too large for it. Where the exact SVM takes
-    seconds it is computed. Where it takes longer, the rows of each class are replaced by a
-    weighted subset that reaches every one of them within ``hull_tol`` in kernel space, and the
-    subset is chosen again once the margin is known (``refine``). ``certificate_`` tells how
-    close the result is to the exact SVM.
+    seconds it is computed. Where it takes longer, a weighted subset of each class stands for its
+    rows, every one of them within ``hull_tol`` in kernel space. The subset is chosen again once
+    the margin is known (``refine``). ``certificate_`` tells how close the result is to the exact
+    SVM.
 
     Parameters
     ----------
@@ -63,10 +63,10 @@ class AESVC(
         How the coarse pieces are made (the paper's FLS2 and FLS1).
     refine : int, "exact" or "auto", default="auto"
         0 trains on the representative set alone: the paper's AESVM. A number k makes a first
-        set ten times as coarse, and then at most k rounds, in which every class is cut by
-        margin, rows near the margin stand for themselves and the others are represented anew,
-        side by side; fewer where no row has crossed the margin since it was represented, or
-        where a round did not lower the objective. "exact" gives every distinct row its own
+        set ten times as coarse, and then at most k rounds. A round cuts every class by margin:
+        rows near the margin stand for themselves, the others are represented anew, side by side.
+        Rounds end early where no row has crossed the margin since it was represented, or where a
+        round did not lower the objective. "exact" gives every distinct row its own
         multiplier: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
         exact where rows times support vectors are at most 2e10, or 2e12 on a GPU: up to some
         200,000 rows, or 1,000,000 and more. Beyond that a sample of the rows tells whether the SVM

@@ -158,8 +158,9 @@ class KernelMachine:
         source : iterable of (X, y, sample_weight)
             Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
             sources. One that can be iterated over again is read once more for ``gamma="scale"``,
-            twice for each round that ``refine`` asks for, and once after the last where that look
-            is cheap; with ``max_vectors``, some five to twelve times. Where a callback such as
+            and twice for each round that ``refine`` asks for. After the last round it is read once
+            more where that look is cheap. With ``max_vectors`` it is read some five to twelve
+            times. Where a callback such as
             :class:`aesvm.TimeLimit` ends the first pass, the model is that of the rows read so
             far, ``n_seen_`` of them.
 

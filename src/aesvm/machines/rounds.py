@@ -8,9 +8,9 @@ looks       at the positions of all rows on the axis of the loss (the margins, o
 stratifies  the rows by the linear piece they are on. Delta, how far from a kink a row must be for
             its piece to be believed, is 1.5 times the root mean square of what the representatives
             get wrong: the loss that they pay for a row less its own, over the rows where these
-            differ. (It came to between a quarter and all of the true error of the margins, on the
-            data we measured.) Rows nearer to a kink stand for themselves, the others are
-            represented piece by piece, ten times as coarsely where the loss is zero;
+            differ. (It was between a quarter and all of the true error of the margins, on measured
+            data.) Rows nearer to a kink stand for themselves. The others are represented piece
+            by piece, ten times as coarsely where the loss is zero;
 solves      again, starting from the multipliers that agree with the positions. (From those lifted
             from the last solution, which are fractions nearly everywhere, it takes twice as long.)
 
