@@ -106,7 +106,7 @@ def train(
         with clock.phase("distinct rows"):
             prepared = prepare(data.X, groups, rows.weights, run)
         kernel = TrainingKernel(KernelSpec("rbf", gamma, device=name), data.X, 1e-3, rows=there)
-        options = SolverOptions(1e-3, -1, 1000.0, True)
+        options = SolverOptions(1e-3, -1, 10**9, True)
         trainer = Trainer(Hinge(), options, rows.n_machines, run, Silence())
         with clock.watching():
             span = Span("max_vectors", max_vectors, GAP_TOL)

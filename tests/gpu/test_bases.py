@@ -257,7 +257,7 @@ def trained(data, formulation, device, max_vectors=120, bytes_held=None):
     every = np.arange(data.X.shape[0])
     members = [every[data.groups == group] for group in np.unique(data.groups)]
     prepared = PreparedRows(every, every, data.weights, members)
-    options = SolverOptions(1e-3, -1, 50.0, True)
+    options = SolverOptions(1e-3, -1, 50_000_000, True)
     trainer = PilotsOnHost(host, formulation, options, data.n_machines, map, Silence())
     span = Span("max_vectors", max_vectors, 1e-6, bytes_held)
     return SpanTraining(data, kernel, prepared, trainer).train(span)

@@ -187,7 +187,7 @@ def test_the_first_set_is_shared_and_the_rounds_of_pairs_are_not():
 def pilots_of(y, n_classes=2):
     data = TrainingRows.of_classes(X, y, np.ones(len(y)), np.ones(n_classes))
     kernel = TrainingKernel(KernelSpec("rbf", 1.0), X, 1e-3)
-    options = SolverOptions(1e-3, -1, 200.0, True)
+    options = SolverOptions(1e-3, -1, 200_000_000, True)
     trainer = Trainer(Hinge(), options, data.n_machines, map, Silence())
     prepared = derive.prepare(X, y, data.weights)
     return Pilots(data, kernel, prepared, trainer, Silence())

@@ -193,7 +193,8 @@ class OneMachine:
         (problem,) = of_classes.problems(rows, first.prepared.weights)
         anew = partial(represent_anew, first, how, RUN)
         self.place = RowsInMemory(problem, kernel, anew, Hinge(), 1e-3, RUN, Silence())
-        self.trainer = Trainer(Hinge(), SolverOptions(1e-3, -1, 200.0, True), 1, RUN, Silence())
+        options = SolverOptions(1e-3, -1, 200_000_000, True)
+        self.trainer = Trainer(Hinge(), options, 1, RUN, Silence())
         self.problem = problem
         self.train(self.place.represented(first.derived.found))
 

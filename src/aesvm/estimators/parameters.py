@@ -68,7 +68,7 @@ def solver_options(estimator: Any) -> SolverOptions:
     return SolverOptions(
         float(estimator.tol),
         min(estimator.max_iter, _MOST),
-        cache_bytes(estimator) / 1e6,
+        cache_bytes(estimator),
         estimator.shrinking,
     )
 

@@ -35,7 +35,7 @@ from aesvm.estimators.parameters import (
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import KernelSpec, check_symmetric, resolve_gamma
-from aesvm.machines import fit
+from aesvm.machines.certifying import certify
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
 from aesvm.machines.fitted import Fitted
 from aesvm.machines.plan import Exact, Plan, Rounds, Span, check, outcome, plan
@@ -335,13 +335,13 @@ def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Cer
         check_same_rows(estimator, known, found, data.shape[0], "in the same order")
         learner = estimator._learns.learner(estimator, data, y, weights, fitted=True)
         model = model_of(estimator)
-        records = fit.certify(
+        records = certify(
+            known.records,
             learner.rows,
+            model.expansions(),
+            known.multipliers,
             _kernel(estimator, model.spec, data, learner, X, SharedWork()),
             learner.formulation,
-            known.records,
-            list(model.expansions()),
-            known.multipliers,
             estimator.tol,
             run,
             partial(say, estimator),

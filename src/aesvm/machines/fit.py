@@ -15,18 +15,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.certificate.records import Record, Records
+from aesvm.certificate.records import Record
 from aesvm.certificate.text import EXACT_GAP
 from aesvm.formulations.objective import tol_of
 from aesvm.formulations.protocol import Formulation
 from aesvm.machines import small_pairs
-from aesvm.machines.certifying import certified
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.place import RowsInMemory
 from aesvm.machines.plan import Exact, Facts, Rounds
-from aesvm.machines.problem import Expansion, Machine, Problem, TrainingSets
+from aesvm.machines.problem import Machine, Problem, TrainingSets
 from aesvm.machines.represent import Represented, distinct_of, represent
-from aesvm.machines.results import Terms, Trained, TrainedMachines
+from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import Policy, State, is_cheap, refine, seen
 from aesvm.machines.rows import TrainingRows, by_class
 from aesvm.machines.sharing import SharedWork
@@ -43,7 +42,6 @@ from aesvm.sets.derive import (
     SetKernel,
     derive,
     identity,
-    prepare,
 )
 from aesvm.sets.distinct import row_hashes
 
@@ -226,8 +224,8 @@ def _small_pairs(work: Work, first: Represented) -> small_pairs.SmallPairs | Non
     if not isinstance(pairs, ClassPairs):
         return None
     classes = by_class(pairs, rows, data.given[rows], weights[rows])
-    cache = int(work.options.cache_size * 1e6)
-    return small_pairs.SmallPairs(classes, work.kernel, work.formulation, cache)
+    cache_bytes = work.options.cache_bytes
+    return small_pairs.SmallPairs(classes, work.kernel, work.formulation, cache_bytes)
 
 
 def _side_by_side(
@@ -339,25 +337,6 @@ def _as_proven(trained: TrainedMachines, trainer: Trainer) -> NDArray[np.bool_]:
 def _largest_squared(groups: NDArray[np.intp]) -> float:
     """The squared number of rows of the largest machine, which is of one group or of two."""
     return max(float(np.sort(np.bincount(groups))[-2:].sum()) ** 2, 1.0)
-
-
-def certify(
-    data: TrainingRows,
-    kernel: TrainingKernel,
-    formulation: Formulation,
-    records: Records,
-    expansions: list[Expansion],
-    multipliers: Terms,
-    tol: float,
-    run: Callable,
-    say: Callable[[str], None],
-) -> Records:
-    """The records of machines with all rows seen, given their lifted coefficients."""
-    prepared = prepare(data.X, data.groups, data.weights, run, kernel.joint_targets)
-    problems = data.problems(prepared.rows, prepared.weights)
-    return certified(
-        records, problems, expansions, multipliers, kernel, formulation, tol=tol, run=run, say=say
-    )
 
 
 def _say_kept(first: Represented, progress: Progress) -> None:

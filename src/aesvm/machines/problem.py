@@ -200,16 +200,3 @@ def different(rows: Iterable[NDArray[np.intp]]) -> NDArray[np.intp]:
         return every
     every = np.sort(every)
     return every[np.r_[True, every[1:] > every[:-1]]]
-
-
-def n_different(rows: Iterable[NDArray[np.intp]]) -> int:
-    """Rows of several machines, each of them counted once.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.machines.problem import n_different
-    >>> n_different([np.array([0, 1]), np.array([1, 2])])
-    3
-    """
-    return len(different(rows))

@@ -40,7 +40,7 @@ from typing import NamedTuple, Protocol
 from aesvm.formulations.objective import n_support
 from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.machines.plan import Rounds
-from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, n_different
+from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, different
 from aesvm.runtime.progress import OutOfTimeError, Progress
 from aesvm.runtime.warn import warn
 
@@ -369,17 +369,18 @@ class _Rounds:
         self.progress.say(
             f"round {now.rounds}: objective {state.objective:.6g} before it{_gap(state)}"
             f"{_violators(state)}; {self._n_in_band(sets, looks):,} rows in the band (within "
-            f"{widest:.3g} of a kink), {n_different(own.rows for own in sets.sets):,} solved for"
+            f"{widest:.3g} of a kink), {len(different(own.rows for own in sets.sets)):,} solved for"
         )
         return now
 
     def _n_in_band(self, sets: TrainingSets, looks: list[Look]) -> int:
         """Rows so near to a kink that they stand for themselves."""
-        return n_different(
+        in_band = (
             own.rows[self.formulation.pieces(own.positions_before, look.doubt) < 0]
             for own, look in zip(sets.sets, looks, strict=True)
             if own.positions_before is not None
         )
+        return len(different(in_band))
 
     def _is_last(self, state: State, changed: float, last: float) -> bool:
         """Whether the plan wants no other round after this one."""

@@ -21,7 +21,7 @@ from aesvm.machines.problem import (
     Machine,
     TrainingSet,
     TrainingSets,
-    n_different,
+    different,
 )
 from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rounds import State
@@ -40,11 +40,11 @@ _NEARLY = 0.75
 
 
 class SolverOptions(NamedTuple):
-    """Options of the solver, by the names of the estimators' parameters."""
+    """Options of the solver, as in ``solver.smo.minimize``."""
 
     tol: float
     max_iter: int
-    cache_size: float
+    cache_bytes: int
     shrinking: bool
 
 
@@ -103,7 +103,7 @@ class Trainer:
             machines = self.train_each(sets, np.arange(len(sets.sets)), task)
         found = [machine for machine in machines if machine.solution is not None]
         n_exact = sum(machine.set.coverage.exact for machine in found)
-        n_rows = n_different(machine.set.rows for machine in found)
+        n_rows = len(different(machine.set.rows for machine in found))
         off = max(
             (machine.solution.violation for machine in found if machine.solution), default=0.0
         )
@@ -216,7 +216,7 @@ class Trainer:
                     duality_tol=self.duality_tol if own.coverage.exact else None,
                     finest=precision.finest,
                     max_iter=-1 if options.max_iter == -1 else options.max_iter - n_iter,
-                    cache_bytes=int(options.cache_size * 1e6),
+                    cache_bytes=options.cache_bytes,
                     shrinking=options.shrinking,
                     run=self.run,
                     watch=watch,

@@ -97,7 +97,7 @@ def train_pairs(
     started = time.perf_counter()
     pairs, formulation = gatherer.selections, gatherer.formulation
     assert isinstance(pairs, ClassPairs)
-    cache_bytes = int(trainer.options.cache_size * 1e6)
+    cache_bytes = trainer.options.cache_bytes
     classes = by_class(pairs, np.arange(len(rows)), rows.targets, rows.weights)
     small = SmallPairs(classes, kernel, formulation, cache_bytes)
     others = np.delete(np.arange(len(pairs)), small.numbers)
