@@ -34,7 +34,7 @@ class TimeLimit:
     - ``certify`` and ``certify_stream`` are not limited.
 
     A ``ConvergenceWarning`` says what was cut short and what to change; ``certificate_`` says how
-    near the model is to the exact SVM, and its ``plan`` and ``cut_short`` that it was cut.
+    near the model is to the exact SVM, and keeps both in its ``plan`` and ``remedy``.
 
     Parameters
     ----------

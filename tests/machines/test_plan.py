@@ -24,6 +24,7 @@ from aesvm.machines.plan import (
     Span,
     outcome,
     plan,
+    remedy,
     rounds_share,
 )
 from aesvm.machines.rows import TrainingRows
@@ -309,6 +310,12 @@ def test_the_outcome_follows_the_plan_where_it_differs():
         assert outcome(chosen, exact, n_rounds) == f"{chosen}{found}"
     exact = plan(Facts(n_rows=5000, refine="exact"))
     assert outcome(exact, True, 0, "too late") == f"{exact}; outcome: cut short: too late"
+
+
+def test_few_vectors_are_advised_where_the_kernel_has_a_span():
+    exact = plan(Facts(n_rows=5000, refine="exact"))
+    assert remedy(exact, definite=True).endswith("fewer rows, max_vectors or refine=1")
+    assert remedy(exact, definite=False).endswith("fewer rows or refine=1")
 
 
 def test_the_certificate_says_that_rounds_became_the_exact_svm(eager):

@@ -122,8 +122,9 @@ class Certificate:
     plan : str
         What the fit planned to do, and the counts that decided it. Where it did something else
         in the end, or was cut short, its outcome follows.
-    cut_short : bool
-        Whether a callback such as :class:`aesvm.TimeLimit` ended the fit before it was done.
+    remedy : str
+        What to change where a callback such as :class:`aesvm.TimeLimit` ended the fit before it
+        was done; otherwise empty.
     """
 
     kernel: str
@@ -157,7 +158,7 @@ class Certificate:
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     history: tuple[Step, ...] = field(default=(), compare=False)
     plan: str = ""
-    cut_short: bool = False
+    remedy: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as a dict of plain values; ``max_residual`` may be infinite.
@@ -228,7 +229,7 @@ def certificate_of(
     n_vectors: int | None = None,
     history: tuple[Step, ...] = (),
     plan: str = "",
-    cut_short: bool = False,
+    remedy: str = "",
 ) -> Certificate:
     """The certificate of all machines together.
 
@@ -247,8 +248,8 @@ def certificate_of(
     history : tuple of Step, default=()
     plan : str, default=""
         What the fit was to do and why, and what came of it.
-    cut_short : bool, default=False
-        Whether a callback ended the fit before it was done.
+    remedy : str, default=""
+        What to change where a callback ended the fit before it was done.
     """
     total = records.total
     squared_norm = total("squared_norm")
@@ -341,7 +342,7 @@ def certificate_of(
         missing=missing,
         history=history,
         plan=plan,
-        cut_short=cut_short,
+        remedy=remedy,
         **numbers,
     )
 

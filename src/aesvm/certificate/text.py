@@ -167,8 +167,8 @@ def caveat_of(certificate: Certificate) -> str:
             known = _far_pair(worst, objective)
         else:
             return ""
-        if certificate.cut_short:
-            return f"{known}: the fit was cut short; to go further, {remedy_of(certificate)}"
+        if certificate.remedy:
+            return f"{known}: the fit was cut short; to go further, {certificate.remedy}"
         if certificate.exact:
             return f'{known}; a smaller tol lowers it, and so does refine="exact"'
     elif (estimate := certificate.estimated_gap) is not None and estimate > POOR_GAP:
@@ -185,22 +185,14 @@ def caveat_of(certificate: Certificate) -> str:
         known = f"the last round changed {certificate.changed:.1%} of the predictions"
     else:
         return ""
-    if certificate.cut_short:
-        return f"{known}: the fit was cut short; to go further, {remedy_of(certificate)}"
+    if certificate.remedy:
+        return f"{known}: the fit was cut short; to go further, {certificate.remedy}"
     if certificate.n_vectors is not None:
         return f"{known}; more vectors (now {certificate.n_vectors:,}) come closer"
     return (
         f"{known}; refine={certificate.rounds + 1} or more, a smaller hull_tol or, with rows in "
         'memory, refine="exact" come closer'
     )
-
-
-def remedy_of(certificate: Certificate) -> str:
-    """What to change after a fit that was cut short."""
-    if not (certificate.exact and certificate.distinct):
-        return "raise the limit"
-    vectors = "" if certificate.kernel == NOT_DEFINITE else ", max_vectors"
-    return f"raise the limit, or use what takes less time: fewer rows{vectors} or refine=1"
 
 
 def at_most(value: float, digits: int = 2) -> str:

@@ -21,7 +21,6 @@ from aesvm.bases.training import SpanTraining, train_in_span
 from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
-from aesvm.certificate.text import remedy_of
 from aesvm.estimators.fit_warnings import warn_of_gap, warn_of_scales, warn_of_solver
 from aesvm.estimators.fitting import all_or_nothing, fitting, forget, set_fitted
 from aesvm.estimators.learning import Learner
@@ -34,11 +33,11 @@ from aesvm.estimators.parameters import (
 )
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
-from aesvm.kernels import KernelSpec, check_symmetric, resolve_gamma
+from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
 from aesvm.machines.certifying import certify
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
 from aesvm.machines.fitted import Fitted
-from aesvm.machines.plan import Exact, Plan, Rounds, Span, check, outcome, plan
+from aesvm.machines.plan import Exact, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
 from aesvm.machines.results import Terms
 from aesvm.machines.sharing import SharedWork
@@ -69,7 +68,7 @@ class TrainedOn(NamedTuple):
     n_vectors: int | None = None  #: of all machines together, where they are few by design
     history: dict[str, NDArray] = columns_of([])  #: see ``Step``
     plan: str = ""  #: what was planned, the counts that decided it, and what came of it
-    cut_short: bool = False  #: whether a callback ended the fit before it was done
+    remedy: str = ""  #: what to change, where a callback ended the fit before it was done
     model: dict[str, str] | None = None  #: see ``_hashes``; None in files of older versions
 
     @classmethod
@@ -114,7 +113,7 @@ class TrainedOn(NamedTuple):
             self.n_vectors,
             steps_of(self.history),
             self.plan,
-            self.cut_short,
+            self.remedy,
         )
 
 
@@ -221,15 +220,15 @@ def set_trained(
     records = trained_on.records
     exact, n_rounds = bool(records["exact"].all()), int(records["rounds"].max())
     done = outcome(plan, exact, n_rounds, cut_short.removesuffix("."))
-    certificate = trained_on._replace(plan=done, cut_short=bool(cut_short)).keep(estimator)
+    advice = remedy(plan, trained_on.definiteness != NOT_DEFINITE) if cut_short else ""
+    certificate = trained_on._replace(plan=done, remedy=advice).keep(estimator)
     say(estimator, f"certificate: {certificate.verdict()}")
     if cut_short:
-        advice = f"To go further, {remedy_of(certificate)}."
         known = "certificate_ says how near the model is."
-        warn(f"{cut_short} {known} {advice}", ConvergenceWarning)
+        warn(f"{cut_short} {known} To go further, {advice}.", ConvergenceWarning)
         return
-    remedy = "lower C" if hasattr(estimator, "C") else "raise nu"
-    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter, remedy)
+    easier = "lower C" if hasattr(estimator, "C") else "raise nu"
+    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter, easier)
     # the paper's method alone has a large gap more often than not; of samples the stream has warned
     alone = estimator.refine == 0 and not certificate.exact
     usual = alone and (certificate.relative_gap or 0.0) <= _USUAL_GAP

@@ -375,6 +375,23 @@ def outcome(plan: Plan, exact: bool, n_rounds: int, cut_short: str = "") -> str:
     return f"{plan}; outcome: {', '.join(found)}" if found else str(plan)
 
 
+def remedy(plan: Plan, definite: bool) -> str:
+    """What to change where a callback has cut a fit short.
+
+    ``definite``: whether the kernel is positive semidefinite.
+
+    Examples
+    --------
+    >>> from aesvm.machines.plan import Facts, plan, remedy
+    >>> remedy(plan(Facts(n_rows=30_000, refine=2)), definite=True)
+    'raise the limit'
+    """
+    if not isinstance(plan, Exact):
+        return "raise the limit"
+    vectors = ", max_vectors" if definite else ""
+    return f"raise the limit, or use what takes less time: fewer rows{vectors} or refine=1"
+
+
 def _auto(facts: Facts, survey: Survey | None) -> Plan:
     settings, limits = facts.settings, LIMITS[facts.device]
     first = settings._replace(hull_tol=COARSER * settings.hull_tol)
