@@ -25,7 +25,6 @@ from aesvm.io.state import set_plain_state
 from aesvm.machines.plan import Rounds, Span
 from aesvm.machines.rounds import Policy
 from aesvm.out_of_core.stream import warn_if_looser
-from aesvm.out_of_core.training import check_not_exact
 from aesvm.representative_set import RepresentativeSet
 
 
@@ -69,7 +68,6 @@ class DaskMachine:
         self : object
         """
         learns, y = self._learns, self._targets(y)
-        check_not_exact(self.refine)
         plan = plan_elsewhere(self)
         first_tol = plan.settings.hull_tol if isinstance(plan, Rounds) else self.hull_tol
         found = checked_partitions(self, X, y, sample_weight)

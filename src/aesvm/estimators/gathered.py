@@ -57,10 +57,9 @@ def set_gathered(
         kernel_spec(estimator, estimator.gamma_).definiteness,
         fit.n_vectors,
         columns_of(fit.history),
-        str(plan),
     )
     shape = (n_rows, estimator.n_features_in_)
-    set_trained(estimator, fit.fitted, trained_on, chosen, shape, fit.cut_short)
+    set_trained(estimator, fit.fitted, trained_on, chosen, shape, plan, fit.cut_short)
 
 
 def gathered_trainer(

@@ -17,7 +17,7 @@ from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import State
 from aesvm.machines.rows import by_class
 from aesvm.machines.small_pairs import SmallPairs
-from aesvm.machines.training import Trainer, train_together
+from aesvm.machines.trainer import Trainer, train_together
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.gathered import Gatherer, StartOf
 from aesvm.out_of_core.weighted_rows import WeightedRows
@@ -97,7 +97,7 @@ def train_pairs(
     started = time.perf_counter()
     pairs, formulation = gatherer.selections, gatherer.formulation
     assert isinstance(pairs, ClassPairs)
-    cache_bytes = int(trainer.options.cache_size * 1e6)
+    cache_bytes = trainer.options.cache_bytes
     classes = by_class(pairs, np.arange(len(rows)), rows.targets, rows.weights)
     small = SmallPairs(classes, kernel, formulation, cache_bytes)
     others = np.delete(np.arange(len(pairs)), small.numbers)

@@ -22,8 +22,8 @@ from aesvm.bases.training import SpanTraining
 from aesvm.machines.plan import Span
 from aesvm.machines.problem import TrainingSet
 from aesvm.machines.results import Trained
-from aesvm.machines.rows import Rows
-from aesvm.machines.training import Trainer
+from aesvm.machines.rows import TrainingRows
+from aesvm.machines.trainer import Trainer
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer
 from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows
@@ -79,7 +79,7 @@ def train_in_span(
     if span.most_bytes is None:
         span = replace(span, most_bytes=_HELD)
     groups = np.unique(rows.groups, return_inverse=True)[1]
-    data = Rows(rows.X, rows.targets, groups, rows.weights, gatherer.selections)
+    data = TrainingRows(rows.X, rows.targets, groups, rows.weights, gatherer.selections)
     every = np.arange(len(rows))
     prepared = PreparedRows(every, every, rows.weights, [])  # equal ones are few in a set
     trained = SpanTraining(data, sets.kernel, prepared, trainer).train(span)

@@ -36,7 +36,7 @@ from aesvm.machines.rounds import (
     warn_of_round_over_budget,
 )
 from aesvm.machines.rows import Selections
-from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.elsewhere import Answers, RowsElsewhere
 from aesvm.out_of_core.gathered import GatheredSets, Gatherer, StartOf, over_budget
@@ -359,12 +359,3 @@ def certify(
         own = seen.one(number)
         found.append(record if own is None else replace(record, loss=own.here(record.offsets)))
     return Records.of(found)
-
-
-def check_not_exact(refine: int | str) -> None:
-    """Refuse what needs all rows in one place."""
-    if refine == "exact":
-        raise ValueError(
-            'refine="exact" needs all rows in one place: use fit with rows in memory, or '
-            'refine="auto", or a number of rounds.'
-        )
