@@ -24,7 +24,7 @@ from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.decision_values import EvaluatedSVM, with_decision_values
 from aesvm.model_selection.fit_path import fit_path
-from aesvm.model_selection.paths import Path, svm_of
+from aesvm.model_selection.paths import Path, own_params, svm_of
 from aesvm.runtime.warn import warn
 
 #: Names in ``cv_results_`` of the amounts in ``SharedWork.spent``.
@@ -202,15 +202,22 @@ def _evaluate(
     if rows is None:
         return [alone(*one) for one in zip(path.numbers, path.params, strict=True)]
     prepared = time.perf_counter() - started
-    svms = [svm_of(search.estimator, params)[1] for params in path.params]
+    prefix, _ = svm_of(search.estimator, path.params[0])
+    settings = [own_params(params, prefix) for params in path.params]
+    others = {
+        name: value
+        for name, value in path.params[0].items()
+        if name.removeprefix(prefix) not in settings[0]
+    }
+    _, svm = svm_of(search.estimator, others)
 
-    def settings() -> Iterator[dict[str, Any]]:
-        for svm in svms:
+    def each() -> Iterator[dict[str, Any]]:
+        for params in settings:
             search.interruption.check()
-            yield svm.get_params(deep=False)
+            yield params
 
     given = {"shared": rows.shared, **rows.fit_params}
-    fits = fit_path(svms[0], rows.X_train, rows.y_train, settings(), **given)
+    fits = fit_path(svm, rows.X_train, rows.y_train, each(), **given)
     started = time.perf_counter()
     fitted = [fit.svm for fit in fits]
     scored = _evaluated(search, rows, fitted) if search.scores_predictions else fitted

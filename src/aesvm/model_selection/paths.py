@@ -48,7 +48,7 @@ def paths_of(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Path]
             rows_of[key] = key
             paths[key] = [(0.0, number, params)]
             continue
-        own = _own_params(params, prefix)
+        own = own_params(params, prefix)
         others = _key(
             {name: params[name] for name in params if name not in {prefix + name for name in own}}
         )
@@ -91,13 +91,13 @@ def svm_of(estimator: Any, params: dict[str, Any]) -> tuple[str, Any]:
         prefix, svm = f"{name}__", params.get(name, svm)
     if getattr(type(svm), "fit", None) is not KernelMachine.fit:
         return prefix, None
-    own = _own_params(params, prefix)
+    own = own_params(params, prefix)
     if not set(own) <= set(svm.get_params(deep=False)):
         return prefix, None  # to fail as any estimator does that is given unknown parameters
     return prefix, clone(svm).set_params(**own)
 
 
-def _own_params(params: dict[str, Any], prefix: str) -> dict[str, Any]:
+def own_params(params: dict[str, Any], prefix: str) -> dict[str, Any]:
     """The parameters of the SVM itself, without the prefix."""
     below = {
         name.removeprefix(prefix): value
