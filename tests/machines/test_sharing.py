@@ -16,8 +16,9 @@ from aesvm import AESVC
 from aesvm.estimators.trained import fit_rows
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.tube import Tube
-from aesvm.kernels import kernel_matrix
+from aesvm.kernels import KernelSpec, kernel_matrix
 from aesvm.machines.sharing import SharedWork, Starts, scaled
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.solver.smo import minimize
 
 
@@ -80,7 +81,9 @@ def test_a_start_is_for_the_same_variables_alone():
     starts = Starts()
     assert starts.find(0, kernel, rows, variables) is None
     prepared = starts.prepared(0, kernel, rows, variables)
-    starts.keep(0, kernel, rows, variables, solved(kernel, variables, rows), prepared)
+    assert not starts.has(0)
+    starts.keep(0, kernel, rows, variables, solved(kernel, variables, rows))
+    assert starts.has(0)
     found = starts.find(0, kernel, rows, variables)
     assert found is not None
     assert found.known is not None
@@ -89,10 +92,13 @@ def test_a_start_is_for_the_same_variables_alone():
     assert starts.find(1, kernel, rows, variables) is None
     assert starts.find(0, kernel, rows[::-1], variables) is None
     assert starts.find(0, kernel, rows, Hinge().variables(-y, np.ones(len(y)))) is None
-    other, _ = problem(0)
-    again = starts.find(0, other, rows, variables)
+    single = kernel_matrix(kernel.X, gamma=1.0, dtype=np.float32)
+    assert starts.find(0, single, rows, variables).known is not None
+    assert starts.prepared(0, single, rows, variables) is not prepared
+    starts.keep(0, single, rows, variables, solved(single, variables, rows))
+    again = starts.find(0, kernel, rows, variables)
     assert again is not None
-    assert again.known is None, "scores are of the very kernel values that they were summed of"
+    assert again.known is None, "scores in single precision are of these very values alone"
 
 
 def test_a_sum_is_unknown_where_one_amount_was_not_counted():
@@ -144,3 +150,18 @@ def test_a_fit_of_few_iterations_neither_has_a_start_nor_is_one():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fit_rows(model.set_params(max_iter=max_iter), X, y, shared=shared)
         assert_array_equal(model.predict(X), expected)
+
+
+def test_solves_that_begin_in_single_precision_end_as_precisely():
+    X, y = make_moons(2500, noise=0.1, random_state=0)
+    model, shared = AESVC(gamma=1.0), SharedWork(in_search=True)
+    kernel = TrainingKernel(KernelSpec("rbf", gamma=1.0), X, model.tol)
+    rows, bounds = np.arange(len(y)), np.full(len(y), 1e3)
+    assert kernel.for_sums(rows, bounds).dtype == np.float64
+    assert kernel.for_sums(rows, bounds, 100.0).dtype == np.float32
+    for C in (100.0, 1e3):
+        alone = model.set_params(C=C).fit(X, y).predict(X)
+        together = fit_rows(model, X, y, shared=shared)
+        assert together.fit_status_ == 0
+        assert together.certify(X, y).relative_gap <= 1e-3
+        assert np.mean(together.predict(X) == alone) >= 0.999

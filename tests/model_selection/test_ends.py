@@ -11,7 +11,7 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC
-from aesvm.model_selection import AEGridSearchCV, evaluation, shared_search
+from aesvm.model_selection import AEGridSearchCV, fit_path, shared_search
 from tests.children import LIMIT
 
 
@@ -21,28 +21,28 @@ def moons():
 
 
 def test_threads_end_with_an_interrupted_search(moons, monkeypatch):
-    plain, evaluate, fits = evaluation._fitted, shared_search._evaluate, []
+    plain, evaluate, fits = fit_path.fit_rows, shared_search._evaluate, []
     begun, released, ended = threading.Event(), threading.Event(), threading.Event()
 
-    def fitted(search, rows, params):
-        if params["gamma"] == 2.0:
-            fits.append(params)
+    def fitted(svm, *rows, **given):
+        if svm.gamma == 2.0:
+            fits.append(svm)
             begun.set()
             assert released.wait(LIMIT)
-        return plain(search, rows, params)
+        return plain(svm, *rows, **given)
 
-    def evaluated(search, fold, one, *others):
+    def evaluated(search, task, n_candidates):
         try:
-            return evaluate(search, fold, one, *others)
+            return evaluate(search, task, n_candidates)
         finally:
-            if one.chain.params[0]["gamma"] == 2.0:
+            if task.paths[0].params[0]["gamma"] == 2.0:
                 ended.set()
 
     def interrupted(*_):
         assert begun.wait(LIMIT)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evaluation, "_fitted", fitted)
+    monkeypatch.setattr(fit_path, "fit_rows", fitted)
     monkeypatch.setattr(shared_search, "_evaluate", evaluated)
     monkeypatch.setattr(shared_search._SearchProgress, "done", interrupted)
     one_fold = [(range(100), range(100, 200))]

@@ -52,7 +52,7 @@ def kind_of_rows(search):
 
 def test_workers_are_given_rows_through_a_memory_map():
     X, y = make_moons(200_000, noise=0.25, random_state=0)
-    search = Search(AESVC(), X, y, None, {}, {}, False, 0.0, 0, "key")
+    search = Search(AESVC(), X, y, None, {}, {}, False, 0.0, 0)
     (found,) = Parallel(n_jobs=2)([delayed(kind_of_rows)(search)])
     assert found == ("memmap", "memmap")
 

@@ -44,6 +44,8 @@ class Precision:
         The largest violation that is accepted.
     run : callable
         ``map`` or a parallel one.
+    slack : float, default=1.0
+        See ``TrainingKernel.for_sums``.
     """
 
     def __init__(
@@ -53,13 +55,14 @@ class Precision:
         variables: Variables,
         tol: float,
         run: Callable,
+        slack: float = 1.0,
     ) -> None:
         self.kernel = kernel
         self.rows = rows
         self.signs = variables.signs
         self.tol = tol
         self.run = run
-        self.values = kernel.for_sums(rows, variables.bounds)
+        self.values = kernel.for_sums(rows, variables.bounds, slack)
         self.aim = tol  #: the violation to solve to
         #: the smallest violation that these values are precise enough for
         self.finest = _FINEST * kernel.typical_error(self.values, rows, variables.bounds)

@@ -120,14 +120,31 @@ class _Solved(NamedTuple):
     rows: NDArray[np.intp]
     signs: NDArray[np.float64]
     solution: Solution
-    prepared: PreparedVariables | None
+
+
+class _Prepared(NamedTuple):
+    """Variables made ready for solves, with their kernel matrix and rows."""
+
+    kernel: KernelMatrix
+    rows: NDArray[np.intp]
+    variables: PreparedVariables
+
+    def is_of(self, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables) -> bool:
+        constraints, own = variables.constraints, self.variables
+        same = constraints is None or np.array_equal(constraints[own.order], own.groups)
+        return self.kernel is kernel and same and np.array_equal(self.rows, rows)
 
 
 class Starts:
-    """The last solution of each machine, as a start for the next."""
+    """The last solution of each machine with a kernel, as a start for the next."""
 
     def __init__(self) -> None:
         self._solved: dict[int, _Solved] = {}
+        self._prepared: dict[int, _Prepared] = {}
+
+    def has(self, number: int) -> bool:
+        """Whether there is a solution of machine ``number``."""
+        return number in self._solved
 
     def keep(
         self,
@@ -136,24 +153,19 @@ class Starts:
         rows: NDArray[np.intp],
         variables: Variables,
         solution: Solution,
-        prepared: PreparedVariables | None,
     ) -> None:
         """Keep the solution of machine ``number``."""
-        self._solved[number] = _Solved(kernel, rows, variables.signs, solution, prepared)
+        self._solved[number] = _Solved(kernel, rows, variables.signs, solution)
 
     def prepared(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
     ) -> PreparedVariables:
         """The variables of machine ``number`` made ready for a solve, as for the last one."""
-        last = self._solved.get(number)
-        constraints = variables.constraints
-        if last is not None and last.prepared is not None and last.kernel is kernel:
-            same = constraints is None or np.array_equal(
-                constraints[last.prepared.order], last.prepared.groups
-            )
-            if same and np.array_equal(last.rows, rows):
-                return last.prepared
-        return PreparedVariables.of(kernel, rows, constraints)
+        last = self._prepared.get(number)
+        if last is None or not last.is_of(kernel, rows, variables):
+            made = PreparedVariables.of(kernel, rows, variables.constraints)
+            last = self._prepared[number] = _Prepared(kernel, rows, made)
+        return last.variables
 
     def find(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
@@ -167,7 +179,9 @@ class Starts:
             return None
         if not (np.array_equal(last.rows, rows) and np.array_equal(last.signs, variables.signs)):
             return None
-        return scaled(last.solution, variables, same_values=last.kernel is kernel)
+        # scores in double precision are right for values of either
+        same_values = last.kernel is kernel or last.kernel.dtype == np.float64
+        return scaled(last.solution, variables, same_values)
 
 
 def scaled(solution: Solution, variables: Variables, same_values: bool = True) -> Start:

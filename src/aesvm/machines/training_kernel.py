@@ -108,15 +108,23 @@ class TrainingKernel:
         """Refuse rows whose kernel values are too large to compute with."""
         bounded(self.matrix(np.float64, self.sum_tol / 10), self.spec.kernel, rows)
 
-    def for_sums(self, rows: NDArray[np.intp], coefs: NDArray[np.float64]) -> KernelMatrix:
-        """Values precise enough for sums over the rows, with coefficients of such magnitude."""
-        few = len(rows) <= _FEW
-        return self.in_sums(rows, coefs) if not few else self.matrix(np.float64, self.sum_tol / 10)
+    def for_sums(
+        self, rows: NDArray[np.intp], coefs: NDArray[np.float64], slack: float = 1.0
+    ) -> KernelMatrix:
+        """Values precise enough for sums over the rows, with coefficients of such magnitude.
 
-    def in_sums(self, rows: NDArray[np.intp], coefs: NDArray[np.float64]) -> KernelMatrix:
+        ``slack``: how many times larger than ``sum_tol`` errors may be.
+        """
+        if len(rows) <= _FEW:
+            return self.matrix(np.float64, self.sum_tol / 10)
+        return self.in_sums(rows, coefs, slack)
+
+    def in_sums(
+        self, rows: NDArray[np.intp], coefs: NDArray[np.float64], slack: float = 1.0
+    ) -> KernelMatrix:
         """The same, also of few rows: of sums over them there may be many."""
         single = self.matrix(np.float32, self.sum_tol / 10)
-        is_enough = self.typical_error(single, rows, coefs) <= self.sum_tol
+        is_enough = self.typical_error(single, rows, coefs) <= slack * self.sum_tol
         return single if is_enough else self.matrix(np.float64, self.sum_tol / 10)
 
     def typical_error(

@@ -1,6 +1,6 @@
 """Decision values of many models at the same rows, computed together, and kept to be scored.
 
-The models of a chain have one kernel, and most of their support vectors in common: kernel values
+The models of a path have one kernel, and most of their support vectors in common: kernel values
 of the rows with all of these are computed once.
 """
 

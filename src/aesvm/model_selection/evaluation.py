@@ -1,18 +1,15 @@
-"""The candidates of a chain, fitted and scored on one fold.
-
-A thread keeps the work in common of fits to the same rows (``SharedWork``), until it gets a chain
-of other rows, or has done the last one.
-"""
+"""The candidates of paths, fitted and scored on one fold."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -22,14 +19,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from aesvm.estimators.fit_warnings import FAR, NOTHING
 from aesvm.estimators.prediction import model_of
-from aesvm.estimators.trained import fit_rows
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
-from aesvm.model_selection.chains import Chain, svm_of
 from aesvm.model_selection.decision_values import EvaluatedSVM, with_decision_values
-from aesvm.runtime.warn import kept_warnings, warn
+from aesvm.model_selection.fit_path import fit_path
+from aesvm.model_selection.paths import Path, own_params, svm_of
+from aesvm.runtime.warn import warn
 
 #: Names in ``cv_results_`` of the amounts in ``SharedWork.spent``.
 SPENT = {
@@ -40,7 +36,9 @@ SPENT = {
     "rows_solved": "rows_solved",
 }
 
-_last = threading.local()  # the rows that this thread has worked on last, and their key
+#: What scikit-learn's searches are told of a candidate on a fold, with ``"spent"`` and ``"warned"``
+#: where fits have work in common.
+Result = dict[str, Any]
 
 
 @dataclass
@@ -67,7 +65,8 @@ class Search:
     return_train_score: bool
     error_score: Any
     verbose: int
-    key: str  #: tells this search from others in the same process
+    memory: Any = None  #: a ``joblib.Memory`` that keeps the results of paths
+    digest: str = ""  #: of all that results depend on beside paths and folds; for the memory
     interruption: Interruption = field(default_factory=Interruption)
 
     @property
@@ -88,6 +87,52 @@ class Fold(NamedTuple):
     test: NDArray[np.intp]
     number: int
     n_folds: int
+
+
+def evaluate_paths(
+    search: Search, fold: Fold, paths: Sequence[Path], n_candidates: int
+) -> Iterator[tuple[Path, list[Result]]]:
+    """Fit and score the candidates of paths on a fold, path by path.
+
+    The paths are fitted to the same rows. ``n_candidates``: of the search, for lines of output.
+    """
+
+    @cache
+    def rows() -> _FoldRows | None:
+        return _FoldRows.of(search, fold, paths[0].params[0])
+
+    for path in paths:
+        evaluate = partial(_evaluate, search, fold, rows, path, n_candidates)
+        yield path, _kept(search, fold, path, evaluate)
+
+
+def _kept(
+    search: Search, fold: Fold, path: Path, evaluate: Callable[[], list[Result]]
+) -> list[Result]:
+    """The results of a path on a fold: from the memory, or evaluated and kept there."""
+    if search.memory is None:
+        return evaluate()
+    key = joblib.hash((search.digest, path.params, fold.train, fold.test))
+    try:
+        return search.memory.cache(_without_failures, ignore=["evaluate"])(key, evaluate)
+    except _FailedFitsError as failed:
+        return failed.results
+
+
+class _FailedFitsError(Exception):
+    """Some fits of a path have failed."""
+
+    def __init__(self, results: list[Result]) -> None:
+        super().__init__()
+        self.results = results
+
+
+def _without_failures(key: str, evaluate: Callable[[], list[Result]]) -> list[Result]:
+    """The results of a path. Failed fits are not to be kept: their cause may pass."""
+    results = evaluate()
+    if any(result["fit_error"] is not None for result in results):
+        raise _FailedFitsError(results)
+    return results
 
 
 class _Part(NamedTuple):
@@ -129,84 +174,76 @@ class _FoldRows:
         self.test = _Part(test, y_test, scored_test)
         self.shared = SharedWork(in_search=True)
 
+    @classmethod
+    def of(cls, search: Search, fold: Fold, params: dict[str, Any]) -> _FoldRows | None:
+        """None where fits share nothing.
 
-def _can_share(search: Search, params: dict[str, Any]) -> bool:
-    """Whether a candidate ends in an SVM of ours, and all parameters of ``fit`` are for that."""
-    prefix, svm = svm_of(search.estimator, params)
-    return svm is not None and all(name.startswith(prefix) for name in search.fit_params)
+        Also where a step before the SVM fails: candidates that are fitted alone have its error.
+        """
+        prefix, svm = svm_of(search.estimator, params)
+        if svm is None or not all(name.startswith(prefix) for name in search.fit_params):
+            return None
+        with suppress(Exception):
+            return cls(search, fold, params)
+        return None
 
 
-def evaluate(
-    search: Search, fold: Fold, chain: Chain, n_candidates: int, is_last: bool = False
-) -> list[dict[str, Any]]:
-    """Fit and score the candidates of a chain on a fold.
-
-    Returns the results of each candidate, in the form that scikit-learn's searches need. Where fits
-    have work in common, ``"spent"`` has what they took, and ``"warned"`` their warnings.
-    ``n_candidates``: of the search, for lines of output. ``is_last``: whether this thread expects
-    no other chain.
-    """
-    candidates = chain.params
-    if not _can_share(search, candidates[0]):
-        return _alone(search, fold, chain, n_candidates)
-    key = search.key, fold.train.tobytes(), fold.test.tobytes(), chain.rows
+def _evaluate(
+    search: Search,
+    fold: Fold,
+    rows_of_fold: Callable[[], _FoldRows | None],
+    path: Path,
+    n_candidates: int,
+) -> list[Result]:
+    """Fit and score the candidates of a path on a fold."""
     started = time.perf_counter()
-    try:
-        rows = _rows_of(key, search, fold, candidates[0])
-    except Exception:
-        return _alone(search, fold, chain, n_candidates)  # with the errors of each
-    results: list[dict[str, Any]] = []
-    fitted: list[Any] = []
-    for params in candidates:
-        search.interruption.check()
-        rows.shared.spent.clear()
-        with kept_warnings() as warned:
-            try:
-                fitted.append(_fitted(search, rows, params))
-            except Exception:
-                fitted.append(None)  # it is fitted alone below, which gives its error
-        now = time.perf_counter()
-        spent = {name: rows.shared.spent[what] for what, name in SPENT.items()}
-        messages = [  # candidates are not certified: a large gap is no news
-            (message, category.__name__)
-            for message, category in warned
-            if not message.startswith((FAR, NOTHING))
-        ]
-        results.append(
-            {"fit_error": None, "fit_time": now - started, "spent": spent, "warned": messages}
-        )
-        started = now
+    rows = rows_of_fold()
+    alone = partial(_alone, search, fold, n_candidates)
+    if rows is None:
+        return [alone(*one) for one in zip(path.numbers, path.params, strict=True)]
+    prepared = time.perf_counter() - started
+    prefix, _ = svm_of(search.estimator, path.params[0])
+    settings = [own_params(params, prefix) for params in path.params]
+    others = {
+        name: value
+        for name, value in path.params[0].items()
+        if name.removeprefix(prefix) not in settings[0]
+    }
+    _, svm = svm_of(search.estimator, others)
+
+    def each() -> Iterator[dict[str, Any]]:
+        for params in settings:
+            search.interruption.check()
+            yield params
+
+    given = {"shared": rows.shared, **rows.fit_params}
+    fits = fit_path(svm, rows.X_train, rows.y_train, each(), **given)
+    started = time.perf_counter()
+    fitted = [fit.svm for fit in fits]
     scored = _evaluated(search, rows, fitted) if search.scores_predictions else fitted
-    shared_time = (time.perf_counter() - started) / len(candidates)
-    for at, (params, svm) in enumerate(zip(candidates, scored, strict=True)):
+    shared_time = (time.perf_counter() - started) / len(fits)
+    results: list[Result] = []
+    for at, (number, params, fit) in enumerate(zip(path.numbers, path.params, fits, strict=True)):
         search.interruption.check()
-        if svm is None:
-            one = Chain(chain.numbers[at : at + 1], [params], chain.rows)
-            (results[at],) = _alone(search, fold, one, n_candidates)
-            if results[at]["fit_error"] is None:
+        if fit.svm is None:
+            results.append(alone(number, params))
+            if results[-1]["fit_error"] is None:
                 warn(f"{params} failed in a search, and not by itself: please report it.")
             continue
         started = time.perf_counter()
-        results[at] |= _scores(search, fold, rows, params, svm)
-        results[at]["n_test_samples"] = len(fold.test)
-        results[at]["score_time"] = time.perf_counter() - started + shared_time
-        which = f"{chain.numbers[at] + 1}/{n_candidates}"
-        _say(search, fold, which, params, results[at])
-    if is_last:
-        forget()
+        scores = _scores(search, fold, rows, params, scored[at])
+        result = {
+            "fit_error": None,
+            "fit_time": fit.seconds + (prepared if at == 0 else 0.0),
+            "spent": {name: fit.spent.get(what, 0.0) for what, name in SPENT.items()},
+            "warned": fit.warned,
+            **scores,
+            "n_test_samples": len(fold.test),
+            "score_time": time.perf_counter() - started + shared_time,
+        }
+        _say(search, fold, f"{number + 1}/{n_candidates}", params, result)
+        results.append(result)
     return results
-
-
-def forget() -> None:
-    """Drop the rows that this thread has worked on."""
-    vars(_last).clear()
-
-
-def _rows_of(key: Hashable, search: Search, fold: Fold, params: dict[str, Any]) -> _FoldRows:
-    if getattr(_last, "key", None) != key:
-        forget()
-        _last.rows, _last.key = _FoldRows(search, fold, params), key
-    return _last.rows
 
 
 def _candidate(search: Search, params: dict[str, Any]) -> Any:
@@ -215,13 +252,6 @@ def _candidate(search: Search, params: dict[str, Any]) -> Any:
 
 def _fresh(X: Any) -> Any:
     return X.copy() if hasattr(X, "copy") else X
-
-
-def _fitted(search: Search, rows: _FoldRows, params: dict[str, Any]) -> Any:
-    """The SVM of a candidate, fitted to transformed rows."""
-    estimator = _candidate(search, params)
-    svm = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    return fit_rows(svm, rows.X_train, rows.y_train, **rows.fit_params, shared=rows.shared)
 
 
 def _evaluated(search: Search, rows: _FoldRows, fitted: list[Any]) -> list[Any]:
@@ -313,29 +343,26 @@ def _scores_text(result: dict[str, Any]) -> str:
     return f" {' '.join(each)}"
 
 
-def _alone(search: Search, fold: Fold, chain: Chain, n_candidates: int) -> list[dict[str, Any]]:
-    """Candidates without work in common, fitted and scored by scikit-learn."""
-    results = []
-    for number, params in zip(chain.numbers, chain.params, strict=True):
-        search.interruption.check()
-        results.append(
-            _fit_and_score(
-                clone(search.estimator),
-                search.X,
-                search.y,
-                scorer=search.scorer,
-                train=fold.train,
-                test=fold.test,
-                verbose=search.verbose,
-                parameters=params,
-                fit_params=search.fit_params,
-                score_params=search.score_params,
-                return_train_score=search.return_train_score,
-                return_n_test_samples=True,
-                return_times=True,
-                split_progress=(fold.number, fold.n_folds),
-                candidate_progress=(number, n_candidates),
-                error_score=search.error_score,
-            )
-        )
-    return results
+def _alone(
+    search: Search, fold: Fold, n_candidates: int, number: int, params: dict[str, Any]
+) -> Result:
+    """A candidate without work in common, fitted and scored by scikit-learn."""
+    search.interruption.check()
+    return _fit_and_score(
+        clone(search.estimator),
+        search.X,
+        search.y,
+        scorer=search.scorer,
+        train=fold.train,
+        test=fold.test,
+        verbose=search.verbose,
+        parameters=params,
+        fit_params=search.fit_params,
+        score_params=search.score_params,
+        return_train_score=search.return_train_score,
+        return_n_test_samples=True,
+        return_times=True,
+        split_progress=(fold.number, fold.n_folds),
+        candidate_progress=(number, n_candidates),
+        error_score=search.error_score,
+    )

@@ -19,7 +19,7 @@ from sklearn.utils import indexable
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.kernels import resolve_gamma
-from aesvm.model_selection.chains import svm_of
+from aesvm.model_selection.paths import svm_of
 
 #: Rows that distances are measured on.
 _SAMPLE = 1000

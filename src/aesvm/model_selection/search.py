@@ -18,14 +18,14 @@ from sklearn.model_selection import (
     ParameterSampler,
     RandomizedSearchCV,
 )
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from aesvm.model_selection.chains import svm_of
 from aesvm.model_selection.grids import paper_grid, svm_distributions, svm_grid
+from aesvm.model_selection.paths import svm_of
 from aesvm.model_selection.shared_search import SharedSearch
 
 #: Constraints of the parameters that scikit-learn's searches do not have.
-_CONSTRAINTS: dict[str, list] = {"resume": [str, os.PathLike, None]}
+_CONSTRAINTS: dict[str, list] = {"memory": [str, os.PathLike, HasMethods(["cache"]), None]}
 
 
 # SharedSearch stands second: the fit of scikit-learn's halving calls the next one, which is ours.
@@ -57,12 +57,13 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         As for ``GridSearchCV``; "svm" is a grid that centres itself on the data, see
         :func:`svm_grid`, and "paper" that of the paper's experiments, :func:`paper_grid`.
     scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
-        As for ``GridSearchCV``. Work goes through joblib: chains of candidates with one kernel,
-        each on one fold. With ``n_jobs=None`` the estimator's own ``n_jobs`` threads do it.
-    resume : str or os.PathLike, default=None
-        A file that keeps results as they come, from which an interrupted search goes on. Fits
-        that failed are tried again. The file is never unpickled, and that of another search is
-        refused. A search whose functions (a scoring, a kernel) were edited is another search.
+        As for ``GridSearchCV``. Work goes through joblib: paths of candidates with one kernel,
+        on one fold. With ``n_jobs=None`` the estimator's own ``n_jobs`` threads do it.
+    memory : str, os.PathLike or object with the joblib.Memory interface, default=None
+        A folder that keeps the results of each path on each fold, as ``Pipeline(memory=)`` keeps
+        transformers. The same search with the same folder goes on where it was interrupted. Fits
+        that failed are tried again. joblib unpickles what it finds there: use a folder of your own.
+        Functions, such as a scoring, are known by their names: clear the folder after editing one.
 
     Attributes
     ----------
@@ -106,7 +107,7 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         pre_dispatch: Any = "2*n_jobs",
         error_score: Any = np.nan,
         return_train_score: bool = False,
-        resume: str | os.PathLike | None = None,
+        memory: Any = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -120,7 +121,7 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
             error_score=error_score,
             return_train_score=return_train_score,
         )
-        self.resume = resume
+        self.memory = memory
 
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)
@@ -145,7 +146,7 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
     n_iter, scoring, n_jobs, refit, cv, verbose, pre_dispatch, random_state, error_score, \
     return_train_score
         As for ``RandomizedSearchCV``.
-    resume : str or os.PathLike, default=None
+    memory : str, os.PathLike or object with the joblib.Memory interface, default=None
         See :class:`AEGridSearchCV`.
 
     Attributes
@@ -191,7 +192,7 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
         random_state: Any = None,
         error_score: Any = np.nan,
         return_train_score: bool = False,
-        resume: str | os.PathLike | None = None,
+        memory: Any = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -207,7 +208,7 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
             error_score=error_score,
             return_train_score=return_train_score,
         )
-        self.resume = resume
+        self.memory = memory
 
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_distributions_ = self.param_distributions
@@ -241,7 +242,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     factor, max_resources, min_resources, aggressive_elimination, cv, scoring, refit, error_score, \
     return_train_score, random_state, n_jobs, verbose
         As for :class:`sklearn.model_selection.HalvingGridSearchCV`.
-    resume : str or os.PathLike, default=None
+    memory : str, os.PathLike or object with the joblib.Memory interface, default=None
         See :class:`AEGridSearchCV`.
 
     Attributes
@@ -294,7 +295,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-        resume: str | os.PathLike | None = None,
+        memory: Any = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -313,7 +314,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
             n_jobs=n_jobs,
             verbose=verbose,
         )
-        self.resume = resume
+        self.memory = memory
 
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)

@@ -1,6 +1,6 @@
-"""How a search runs: candidates in chains, chains on folds handed to joblib, results put together.
+"""How a search runs: candidates in paths, paths on folds handed to joblib, results put together.
 
-It replaces the ``fit`` of scikit-learn's searches. Results may be kept in a file (``checkpoint``).
+It replaces the ``fit`` of scikit-learn's searches, which hands single candidates to joblib.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import re
 import time
-import uuid
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -27,14 +27,12 @@ from sklearn.model_selection._validation import (
 )
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_method_params, check_is_fitted
+from sklearn.utils.validation import _check_method_params, check_is_fitted, check_memory
 
+from aesvm import __version__
 from aesvm.estimators.validation import from_gpu
-from aesvm.model_selection.chains import Chain, chains_of, svm_of
-from aesvm.model_selection.checkpoint import Checkpoint, parts_of
-from aesvm.model_selection.digests import digest_of
-from aesvm.model_selection.evaluation import SPENT, Fold, Search, evaluate, forget
-from aesvm.model_selection.pace import Pace
+from aesvm.model_selection.evaluation import SPENT, Fold, Result, Search, evaluate_paths
+from aesvm.model_selection.paths import Path, paths_of, svm_of
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
 
@@ -44,19 +42,24 @@ _EVERY = 5.0
 #: Entries of our results that scikit-learn's do not have.
 _OURS = "spent", "warned"
 
+#: Tasks for each worker, at least: they take different times.
+_TASKS_A_WORKER = 4
 
-class _ChainOnFold(NamedTuple):
-    """A task for joblib: a chain to fit and score on a fold."""
+#: Parameters that results do not depend on.
+_NO_MATTER = ("n_jobs", "verbose")
 
-    chain: Chain
-    fold: int
-    kind: int  #: the number of the chain, the same on every fold
+
+class _Task(NamedTuple):
+    """A task for joblib: paths to fit and score on a fold, all fitted to the same rows."""
+
+    fold: Fold
+    paths: list[Path]
 
 
 class SharedSearch(BaseSearchCV):
     """The ``fit`` of all searches."""
 
-    resume: str | os.PathLike | None
+    memory: Any
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self: Any, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Any:
@@ -100,14 +103,13 @@ class SharedSearch(BaseSearchCV):
             return_train_score=self.return_train_score,
             error_score=self.error_score,
             verbose=self.verbose,
-            key=uuid.uuid4().hex,
+            **_memory_of(self, X, y, routed),
         )
         evaluations = _Evaluations(self, search, routed.splitter.split)
         try:
             self._run_search(evaluations, callback_ctx=whole)
         finally:
             search.interruption.happened = True  # for threads that are still at work
-            forget()
         self.cv_results_ = results = evaluations.results
         self.multimetric_ = isinstance(evaluations.out[0]["test_scores"], dict)
         if callable(self.scoring) and self.multimetric_:
@@ -189,30 +191,44 @@ def _on_host(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[An
     return X if rows is None else rows, y, params
 
 
+def _memory_of(owner: Any, X: Any, y: Any, routed: Any) -> dict[str, Any]:
+    """The memory of a search, and a digest of all that its results depend on beside candidates."""
+    memory = owner.memory
+    if memory is None:
+        return {}
+    memory = check_memory(os.fspath(memory) if isinstance(memory, os.PathLike) else memory)
+    estimator = clone(owner.estimator)
+    names = [name for name in estimator.get_params() if name.rpartition("__")[2] in _NO_MATTER]
+    estimator.set_params(**dict.fromkeys(names))
+    parts = {
+        "estimator": (__version__, estimator),
+        "X and y": (X, y),
+        "parameters of fit": (routed.estimator.fit, routed.scorer.score),
+        "scoring": (owner.scoring, owner.return_train_score, repr(owner.error_score)),
+    }
+    digests = []
+    for name, part in parts.items():
+        try:
+            digests.append(joblib.hash(part, coerce_mmap=True))
+        except Exception as error:
+            raise ValueError(
+                f"memory={owner.memory!r} knows results by what can be pickled, and {name} cannot "
+                f"be: {error}. Define functions in a module, or leave memory out."
+            ) from error
+    return {"memory": memory, "digest": "-".join(digests)}
+
+
+@dataclass
 class _Evaluations:
     """All evaluations of one search; scikit-learn's ``_run_search`` calls it with candidates."""
 
-    def __init__(self, owner: Any, search: Search, split_params: dict[str, Any]) -> None:
-        self.owner = owner
-        self.search = search
-        self.split_params = split_params
-        self.out: list[dict[str, Any]] = []
-        self.candidates: list[dict[str, Any]] = []
-        self.more: dict[str, list] = defaultdict(list)
-        self.results: dict[str, Any] = {}
-        self.kept: Checkpoint | None = None
-        if owner.resume is not None:
-            self.kept = Checkpoint(
-                owner.resume,
-                parts_of(
-                    search.estimator,
-                    X=search.X,
-                    y=search.y,
-                    params=(search.fit_params, search.score_params),
-                    scoring=owner.scoring,
-                    options=(search.return_train_score, repr(search.error_score)),
-                ),
-            )
+    owner: Any
+    search: Search
+    split_params: dict[str, Any]
+    out: list[Result] = field(default_factory=list)
+    candidates: list[dict[str, Any]] = field(default_factory=list)
+    more: dict[str, list] = field(default_factory=lambda: defaultdict(list))
+    results: dict[str, Any] = field(default_factory=dict)
 
     def __call__(
         self,
@@ -261,103 +277,71 @@ class _Evaluations:
 
     def _evaluated(
         self, candidates: list[dict[str, Any]], folds: list[Fold], context: Any
-    ) -> list[dict[str, Any]]:
+    ) -> list[Result]:
         """The results of all candidates, each on all folds."""
-        chains = chains_of(self.search.estimator, candidates)
-        keys = self._keys(candidates, folds)
-        found = self._found_before(keys)
-        todo = [
-            _ChainOnFold(rest, fold, kind)
-            for fold in range(len(folds))
-            for kind, chain in sorted(enumerate(chains), key=lambda one: one[1].rows)
-            if (rest := _without(chain, fold, found)).numbers
-        ]
-        progress = _SearchProgress(self.owner, context, todo, len(candidates) * len(folds))
-        n_workers = effective_n_jobs(self.owner.n_jobs)
-        work = (
-            delayed(_evaluate)(
-                self.search,
-                folds[one.fold],
-                one,
-                len(candidates),
-                at >= len(todo) - n_workers,
-            )
-            for at, one in enumerate(todo)
-        )
-        for one, results, seconds in self._parallel()(work):
-            for number, result in zip(one.chain.numbers, results, strict=True):
-                found[number, one.fold] = result
-                if self.kept is not None:
-                    self.kept.put(keys[number, one.fold], result)
-            if self.kept is not None:
-                self.kept.write()
-            progress.done(one, seconds, n_workers)
-        progress.end()
+        found: dict[tuple[int, int], Result] = {}
+        progress = _SearchProgress(self.owner, context, len(candidates) * len(folds))
+        for fold, path, results in self._each(candidates, folds):
+            for number, result in zip(path.numbers, results, strict=True):
+                found[number, fold] = result
+            progress.done(len(results))
         return [
             found[number, fold] for number in range(len(candidates)) for fold in range(len(folds))
         ]
 
+    def _each(
+        self, candidates: list[dict[str, Any]], folds: list[Fold]
+    ) -> Iterator[tuple[int, Path, list[Result]]]:
+        """The results of every path on every fold, as they come."""
+        n_workers = joblib.effective_n_jobs(self.owner.n_jobs)
+        tasks = _tasks(paths_of(self.search.estimator, candidates), folds, n_workers)
+        if n_workers == 1:
+            for fold, paths in tasks:
+                for path, results in evaluate_paths(self.search, fold, paths, len(candidates)):
+                    yield fold.number, path, results
+            return
+        work = (delayed(_evaluate)(self.search, task, len(candidates)) for task in tasks)
+        for number, evaluated in self._parallel()(work):
+            for path, results in evaluated:
+                yield number, path, results
+
     def _parallel(self) -> Any:
         options = {"n_jobs": self.owner.n_jobs, "pre_dispatch": self.owner.pre_dispatch}
         try:
-            # a worker that goes on with the fold it has worked on shares more
             return Parallel(**options, return_as="generator_unordered")
         except ValueError:  # a backend that gives results all at once
             return Parallel(**options)
 
-    def _keys(
-        self, candidates: list[dict[str, Any]], folds: list[Fold]
-    ) -> dict[tuple[int, int], str]:
-        """The key in the file of each candidate on each fold; empty where there is no file."""
-        if self.kept is None:
-            return {}
-        of_folds = [digest_of("cv", fold.train, fold.test) for fold in folds]
-        of_candidates = [digest_of("a parameter", params) for params in candidates]
-        return {
-            (number, fold): f"{of_fold}-{of_candidate}"
-            for fold, of_fold in enumerate(of_folds)
-            for number, of_candidate in enumerate(of_candidates)
-        }
 
-    def _found_before(
-        self, keys: dict[tuple[int, int], str]
-    ) -> dict[tuple[int, int], dict[str, Any]]:
-        """Results that were in the file."""
-        if self.kept is None:
-            return {}
-        results = {at: self.kept.find(key) for at, key in keys.items()}
-        found = {at: result for at, result in results.items() if result is not None}
-        if self.owner.verbose:
-            say(self.owner, f"{len(found):,} of {len(keys):,} fits are known from {self.kept.path}")
-        none = not any(key in self.kept.results for key in keys.values())
-        if none and self.kept.n_read and not self.candidates:
-            warn(
-                f"resume={str(self.kept.path)!r} has results, but none of these candidates on "
-                "these folds: all are fitted. Folds that are drawn need a random_state to be the "
-                "same again."
-            )
-        return found
+def _tasks(paths: list[Path], folds: list[Fold], n_workers: int) -> list[_Task]:
+    """Paths on folds. Those of the same rows are together, unless workers would be idle."""
+    by_rows: dict[int, list[Path]] = defaultdict(list)
+    for path in paths:
+        by_rows[path.rows].append(path)
+    n_parts = 1
+    if n_workers > 1:
+        n_parts = -(-_TASKS_A_WORKER * n_workers // (len(folds) * len(by_rows)))
+    return [
+        _Task(fold, part)
+        for fold in folds
+        for together in by_rows.values()
+        for part in (together[at::n_parts] for at in range(n_parts))
+        if part
+    ]
 
 
 def _evaluate(
-    search: Search, fold: Fold, one: _ChainOnFold, n_candidates: int, is_last: bool
-) -> tuple[_ChainOnFold, list[dict[str, Any]], float]:
-    """Evaluate a chain on a fold: the function that joblib calls."""
-    started = time.perf_counter()
-    results = evaluate(search, fold, one.chain, n_candidates, is_last)
-    return one, results, time.perf_counter() - started
+    search: Search, task: _Task, n_candidates: int
+) -> tuple[int, list[tuple[Path, list[Result]]]]:
+    """Evaluate the paths of a task: the function that joblib calls."""
+    found = list(evaluate_paths(search, task.fold, task.paths, n_candidates))
+    return task.fold.number, found
 
 
 def _numbers(rows: Any) -> Any:
     """Row numbers, from the numbers or the mask of a splitter."""
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows
-
-
-def _without(chain: Chain, fold: int, found: dict) -> Chain:
-    """The candidates of a chain that have no result on a fold yet."""
-    left = [at for at, number in enumerate(chain.numbers) if (number, fold) not in found]
-    return Chain([chain.numbers[at] for at in left], [chain.params[at] for at in left], chain.rows)
 
 
 def _warn_once(warned: list[Any]) -> None:
@@ -385,48 +369,28 @@ def _spent(out: list[dict[str, Any]], n_splits: int) -> dict[str, Any]:
 
 
 class _SearchProgress:
-    """Reports progress to callbacks and in lines of output: one step for every fit.
+    """Reports progress to callbacks and in lines of output: one step for every fit."""
 
-    Steps follow the fraction of the time that is over, not the fraction of fits that are done.
-    """
-
-    def __init__(self, owner: Any, context: Any, todo: list[_ChainOnFold], n_steps: int) -> None:
+    def __init__(self, owner: Any, context: Any, n_steps: int) -> None:
         self.owner = owner
         self.context = context
-        self.pace = Pace([one.kind for one in todo])
         self.n_steps = n_steps
-        self.n_done = self.n_before = n_steps - sum(len(one.chain.numbers) for one in todo)
-        self.n_shown = 0
-        self.last_line = time.perf_counter()
-        self._show(self.n_before)
+        self.n_done = 0
+        self.started = self.last_line = time.perf_counter()
 
-    def done(self, one: _ChainOnFold, seconds: float, n_workers: int) -> None:
-        """A chain on a fold is done."""
-        self.pace.done(one.kind, seconds)
-        self.n_done += len(one.chain.numbers)
-        fraction = self.pace.fraction_done
-        self._show(self.n_before + int(fraction * (self.n_steps - self.n_before) + 1e-9))
+    def done(self, n_fits: int) -> None:
+        """Some more fits are done."""
+        for step in range(self.n_done, self.n_done + n_fits):
+            if self.context is not None:
+                task = self.context.subcontext(task_name="candidate-split-evaluation", task_id=step)
+                task.call_on_fit_task_begin(estimator=self.owner)
+                task.call_on_fit_task_end(estimator=self.owner)
+        self.n_done += n_fits
         now = time.perf_counter()
         if self.owner.verbose and (now - self.last_line > _EVERY or self.n_done == self.n_steps):
             self.last_line = now
-            left = self.pace.seconds_left / max(1, n_workers)
+            left = (now - self.started) * (self.n_steps - self.n_done) / self.n_done
             say(
                 self.owner,
-                f"{self.n_done:,} of {self.n_steps:,} fits, {fraction:.0%} of the time, "
-                f"about {left:.0f} s left",
+                f"{self.n_done:,} of {self.n_steps:,} fits, about {left:.0f} s left",
             )
-
-    def end(self) -> None:
-        """All is done."""
-        self._show(self.n_steps)
-
-    def _show(self, n_steps: int) -> None:
-        if self.context is None:
-            return
-        while self.n_shown < n_steps:
-            step = self.context.subcontext(
-                task_name="candidate-split-evaluation", task_id=self.n_shown
-            )
-            step.call_on_fit_task_begin(estimator=self.owner)
-            step.call_on_fit_task_end(estimator=self.owner)
-            self.n_shown += 1

@@ -1,7 +1,7 @@
-"""Candidates of a search put into chains, whose fits follow each other and share work.
+"""Candidates of a search put into paths: fits that follow each other and share work.
 
-A chain has one kernel: its candidates differ in C, and in whatever else leaves the kernel and the
-rows as they are. C rises along a chain: a solution is a start for the next one.
+The candidates of a path have one kernel and are fitted to the same rows. C rises along a path, and
+each solution is a start for the next.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from aesvm.estimators.machine import KernelMachine
 _OF_KERNEL = ("kernel", "gamma", "degree", "coef0", "tol")
 
 
-class Chain(NamedTuple):
+class Path(NamedTuple):
     """Candidates with one kernel, in the order in which they are fitted."""
 
     numbers: list[int]  #: among all candidates
     params: list[dict[str, Any]]
-    rows: int  #: the same number in chains that are fitted to the same rows
+    rows: int  #: the same number in paths that are fitted to the same rows
 
 
-def chains_of(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Chain]:
-    """Put candidates into chains; a candidate of another package is alone in its chain.
+def paths_of(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Path]:
+    """Put candidates into paths; an estimator of another package is alone in its path.
 
     Examples
     --------
     >>> from aesvm import AESVC
-    >>> from aesvm.model_selection.chains import chains_of
+    >>> from aesvm.model_selection.paths import paths_of
     >>> grid = [{"C": C, "gamma": gamma} for C in (10, 1) for gamma in (0.1, 0.2)]
-    >>> [chain.numbers for chain in chains_of(AESVC(), grid)]
+    >>> [path.numbers for path in paths_of(AESVC(), grid)]
     [[2, 0], [3, 1]]
     """
-    chains: dict[Hashable, list[tuple[float, int, dict[str, Any]]]] = {}
+    paths: dict[Hashable, list[tuple[float, int, dict[str, Any]]]] = {}
     rows_of: dict[Hashable, Hashable] = {}
     for number, params in enumerate(candidates):
         prefix, svm = svm_of(estimator, params)
         if svm is None:
             key: Hashable = ("alone", number)
             rows_of[key] = key
-            chains[key] = [(0.0, number, params)]
+            paths[key] = [(0.0, number, params)]
             continue
-        own = _own_params(params, prefix)
+        own = own_params(params, prefix)
         others = _key(
             {name: params[name] for name in params if name not in {prefix + name for name in own}}
         )
@@ -56,15 +56,15 @@ def chains_of(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Chai
         key = others, _key(of_kernel)
         # a kernel matrix is cut into folds in both directions
         rows_of[key] = others, svm.kernel == "precomputed"
-        chains.setdefault(key, []).append((_cost(svm), number, params))
+        paths.setdefault(key, []).append((_cost(svm), number, params))
     # numbers are the same in every process, whatever objects the keys hold
     numbered = {rows: at for at, rows in enumerate(dict.fromkeys(rows_of.values()))}
     found = []
-    for key, members in chains.items():
+    for key, members in paths.items():
         members.sort(key=lambda member: member[:2])
         numbers = [number for _, number, _ in members]
         params_of = [params for *_, params in members]
-        found.append(Chain(numbers, params_of, numbered[rows_of[key]]))
+        found.append(Path(numbers, params_of, numbered[rows_of[key]]))
     return found
 
 
@@ -91,13 +91,13 @@ def svm_of(estimator: Any, params: dict[str, Any]) -> tuple[str, Any]:
         prefix, svm = f"{name}__", params.get(name, svm)
     if getattr(type(svm), "fit", None) is not KernelMachine.fit:
         return prefix, None
-    own = _own_params(params, prefix)
+    own = own_params(params, prefix)
     if not set(own) <= set(svm.get_params(deep=False)):
         return prefix, None  # to fail as any estimator does that is given unknown parameters
     return prefix, clone(svm).set_params(**own)
 
 
-def _own_params(params: dict[str, Any], prefix: str) -> dict[str, Any]:
+def own_params(params: dict[str, Any], prefix: str) -> dict[str, Any]:
     """The parameters of the SVM itself, without the prefix."""
     below = {
         name.removeprefix(prefix): value
@@ -108,7 +108,7 @@ def _own_params(params: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _cost(svm: Any) -> float:
-    """C, by which candidates in a chain are ordered."""
+    """C, by which the candidates of a path are ordered."""
     cost = getattr(svm, "C", 0.0)
     return float(cost) if isinstance(cost, Real) else 0.0
 
