@@ -13,9 +13,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
 import dask
-from distributed import CancelledError, Client, Future
+from distributed import CancelledError, Client, Future, get_client, get_worker, worker_client
 
-from aesvm.dask.clients import working_client
 from aesvm.dask.partitions import Partition
 from aesvm.dask.waiting import Watch
 from aesvm.runtime.progress import Progress
@@ -55,7 +54,7 @@ class Cluster:
         self.futures: list[Future] = []
 
     def __enter__(self) -> Self:
-        self.client: Client = self.stack.enter_context(working_client(self.given))
+        self.client: Client = self.stack.enter_context(_working_client(self.given))
         self.watch = Watch(self.client)
         return self
 
@@ -163,3 +162,49 @@ class Cluster:
             future.release()
         gone = {id(future) for future in futures}
         self.futures = [future for future in self.futures if id(future) not in gone]
+
+
+@contextmanager
+def _working_client(given: Client | None) -> Iterator[Client]:
+    """The client that was given, or the current one, checked.
+
+    Inside a task it makes room for the tasks that this one waits for.
+    """
+    with ExitStack() as stack:
+        current = stack.enter_context(worker_client()) if _inside_a_task() else None
+        client = given or current or _current_client()
+        _check_can_wait(client)
+        yield client
+
+
+def _check_can_wait(client: Client) -> None:
+    """Refuse a client that cannot be waited for here."""
+    if client.asynchronous:
+        raise ValueError(
+            "the dask.distributed client is asynchronous, and to wait for it here would stop its "
+            "event loop: pass client=Client(address), a synchronous one, or wait in another "
+            "thread, as in await asyncio.to_thread(model.fit, X, y)."
+        )
+    if client.status in ("closing", "closed"):
+        raise ValueError(
+            "the dask.distributed client is closed: pass client=Client(address), a new one, or "
+            "client=None for the current one."
+        )
+
+
+def _inside_a_task() -> bool:
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def _current_client() -> Client:
+    try:
+        return get_client()
+    except ValueError as error:
+        raise ValueError(
+            "there is no dask.distributed client: Client() starts workers on this machine, and "
+            "Client(address) joins a cluster."
+        ) from error

@@ -1,7 +1,7 @@
-"""The rows of Dask collections, which ``out_of_core.elsewhere`` asks: what workers do with them.
+"""What workers do with the rows of Dask collections, and ``Answers`` from all of them.
 
-Every partition becomes a part that stays where it was made (its rows and who stands for them), and
-answers (``out_of_core.part``).
+Every partition becomes a part (``out_of_core.part``), which stays on the worker that made it: its
+rows, and which of them stand for the others. Queries are sent to the parts.
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ from aesvm.kernels.moments import Moments
 from aesvm.machines.processor import processor
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
-from aesvm.out_of_core.elsewhere import GatheredRows
-from aesvm.out_of_core.gathered import check_budget, strata_bytes
 from aesvm.out_of_core.looks import PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.sampling import sample
-from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.tally import Tally
-from aesvm.out_of_core.weighted_rows import WeightedRows, joined
-from aesvm.runtime.progress import Silence
+from aesvm.out_of_core.training_sets import check_budget, strata_bytes
+from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows, joined
+from aesvm.runtime.progress import Progress, Silence
 from aesvm.runtime.threads import Threads, one_blas_thread
 
 #: Rows are numbered from this times their partition, until the sizes of partitions are known.
@@ -68,7 +66,7 @@ class Features(NamedTuple):
         self.check(rows.shape[1])
         return rows
 
-    def chunk(self, partition: Partition) -> Chunk:
+    def chunk(self, partition: Partition) -> WeightedRows:
         """A partition that has rows, all of it valid."""
         X, y, sample_weight = partition
         return self.chunk_of(self.rows(X), y, sample_weight, self.estimator)
@@ -124,7 +122,7 @@ def statistics(cluster: Cluster, features: Features, of_rows: bool, of_targets: 
 
 
 class ClusterRows:
-    """The rows of a collection, which ``elsewhere`` asks.
+    """The rows of a collection: its workers answer queries about them (``Answers``).
 
     Parameters
     ----------
@@ -148,6 +146,10 @@ class ClusterRows:
         self.scores: list[Future] = []  # of the last look
         self.cuts: dict[int, Cut] | None = None  # of the last round
         self.starts = np.zeros(1, dtype=np.int64)  # of the partitions, among all rows
+
+    @property
+    def progress(self) -> Progress:
+        return self.cluster.progress
 
     @property
     def budget(self) -> float:
@@ -292,11 +294,10 @@ def _part(
     n_rows = partition.X.shape[0]
     if not n_rows:
         return CountedPart(None, Tally.of_nothing(), {number: 0})
-    X, targets, weights, groups, _ = features.chunk(partition)
+    chunk = features.chunk(partition)
     first = number * _STRIDE
-    tally = Tally.of(X, targets, groups, weights, first)
-    indices = first + np.arange(n_rows, dtype=np.int64)
-    rows = WeightedRows(X, targets, groups, weights, indices, 0.0, whole=True)
+    tally = Tally.of(chunk.X, chunk.targets, chunk.groups, chunk.weights, first)
+    rows = replace(chunk, indices=first + chunk.indices)
     tolerance = tolerance_of(hull_tol, level, 0.0)
     with _working(reducer.spec) as run:
         part = reducer.part(rows, tolerance, run, Silence(), most_kept_at(level))

@@ -36,9 +36,10 @@ from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rows import OneMachine, Rows
-from aesvm.out_of_core.source import Chunk
+from aesvm.out_of_core.gathered_training import GatheredLearner
+from aesvm.out_of_core.stream import StreamedModel
 from aesvm.out_of_core.tally import ClassCounts, Tally
-from aesvm.out_of_core.training import GatheredLearner, StreamedModel
+from aesvm.out_of_core.weighted_rows import WeightedRows
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Learning(Protocol):
         y: Any,
         sample_weight: Any,
         first: bool,
-    ) -> Chunk:
+    ) -> WeightedRows:
         """Valid rows of a stream; ``first``: whether none came before."""
 
     def check_enough(self, tally: Tally, what: str) -> None:
@@ -171,7 +172,7 @@ class Classes:
         y: Any,
         sample_weight: Any,
         first: bool,
-    ) -> Chunk:
+    ) -> WeightedRows:
         """Rows with classes; in a stream, with classes that were announced."""
         chunk = valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
         if streamed is not None:
@@ -253,7 +254,7 @@ class Values:
         y: Any,
         sample_weight: Any,
         first: bool,
-    ) -> Chunk:
+    ) -> WeightedRows:
         return valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:

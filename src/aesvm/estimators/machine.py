@@ -17,7 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from aesvm.certificate.certificate import Certificate
 from aesvm.estimators.conversion import check_compress, compressed, to_sklearn
 from aesvm.estimators.fitting import fit_method, fitting, forget
-from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
+from aesvm.estimators.gathered import (
+    certify_gathered,
+    check_not_exact,
+    reread,
+    train_on_stream,
+)
 from aesvm.estimators.learning import InfeasibleError, Learning
 from aesvm.estimators.parameters import check_span, check_unchanged
 from aesvm.estimators.streams import (
@@ -38,9 +43,9 @@ from aesvm.estimators.trained import (
 )
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
 from aesvm.io.model_file import save
-from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.source import readable_again
-from aesvm.out_of_core.training import StreamedModel, check_not_exact
+from aesvm.out_of_core.stream import StreamedModel
+from aesvm.out_of_core.weighted_rows import GatheredRows
 from aesvm.representative_set import RepresentativeSet
 
 #: Constraints of the parameters that all estimators have.
@@ -144,7 +149,7 @@ class KernelMachine:
                 self._learns.check_enough(stream.tally, "the stream")
             if now.is_due(self._learns.least_groups) or (X is None and not now.is_final):
                 with suppress(InfeasibleError) if X is not None else nullcontext():
-                    now = train_on_stream(self, self._learns, now, run, progress)
+                    now = train_on_stream(self, now, run, progress)
         self.n_seen_ = stream.n_rows
         self._stream_ = now
         return self
@@ -194,7 +199,7 @@ class KernelMachine:
             self._learns.check_enough(stream.tally, cut or "the stream")
             now = StreamedModel(stream)
             rounds_from = source if again else None
-            now = train_on_stream(self, self._learns, now, run, progress, rounds_from)
+            now = train_on_stream(self, now, run, progress, rounds_from)
         self.n_seen_ = stream.n_rows
         self._stream_ = replace(now, classes=getattr(self, "classes_", None))
         return self
@@ -340,9 +345,6 @@ class KernelMachine:
             progress = whole.to_the_end()
             tree = self._stream_.stream.tree
             held = GatheredRows(tree.everything(), tree.hull_tol)
-            streamed, learns = self._stream_, self._learns
-            answers = reread(
-                self, learns, streamed, source, held, tree.hull_tol, run, progress, False
-            )
-            counts, scale = streamed.counts(), streamed.stream.scale
-            return certify_gathered(self, learns, counts, scale, answers)
+            streamed, tol = self._stream_, tree.hull_tol
+            answers = reread(self, streamed, source, held, tol, run, progress, same_chunks=False)
+            return certify_gathered(self, streamed.counts(), streamed.stream.scale, answers)

@@ -24,9 +24,8 @@ from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
 from aesvm.machines.results import Terms
 from aesvm.out_of_core.merge_tree import MergeTree
-from aesvm.out_of_core.stream import Stream
+from aesvm.out_of_core.stream import Stream, StreamedModel
 from aesvm.out_of_core.tally import Tally
-from aesvm.out_of_core.training import StreamedModel
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
 #: Where the estimators are that files may have, by name: they are above this folder.
@@ -37,11 +36,11 @@ ESTIMATORS = {
     "AENuSVR": "aesvm.svr",
     "AEOneClassSVM": "aesvm.one_class",
     "RepresentativeSet": "aesvm.representative_set",
-    "DaskAESVC": "aesvm.dask.classifiers",
-    "DaskAENuSVC": "aesvm.dask.classifiers",
-    "DaskAESVR": "aesvm.dask.regressors",
-    "DaskAENuSVR": "aesvm.dask.regressors",
-    "DaskAEOneClassSVM": "aesvm.dask.one_class",
+    "DaskAESVC": "aesvm.dask.estimators",
+    "DaskAENuSVC": "aesvm.dask.estimators",
+    "DaskAESVR": "aesvm.dask.estimators",
+    "DaskAENuSVR": "aesvm.dask.estimators",
+    "DaskAEOneClassSVM": "aesvm.dask.estimators",
     "DaskRepresentativeSet": "aesvm.dask.representative_set",
     "Pipeline": "sklearn.pipeline",
     "StandardScaler": "sklearn.preprocessing",

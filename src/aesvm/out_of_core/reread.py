@@ -14,18 +14,17 @@ from aesvm.bases import sums
 from aesvm.bases.sums import Answer, Question, SpanMachines
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
-from aesvm.out_of_core.elsewhere import GatheredRows
-from aesvm.out_of_core.gathered import check_budget, strata_bytes
 from aesvm.out_of_core.looks import PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import buffers, folded
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.source import KnownRows, Validate, read_again
-from aesvm.out_of_core.weighted_rows import WeightedRows, joined
+from aesvm.out_of_core.training_sets import check_budget, strata_bytes
+from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows, joined
 from aesvm.runtime.progress import Progress
 
 
 class RereadSource:
-    """The rows of a source, which ``elsewhere`` asks.
+    """A source that is read again: it answers queries about its rows (``Answers``).
 
     Parameters
     ----------

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
@@ -31,30 +30,8 @@ _COMPRESSED = re.compile(r"\.(gz|bz2|xz)$", re.I)
 _STEPS = 100
 
 
-class Chunk(NamedTuple):
-    """Valid rows of a source, the target of each and its weight."""
-
-    X: Any
-    targets: NDArray
-    weights: NDArray[np.float64]
-    groups: NDArray  #: rows of different groups never stand for each other; may be the targets
-    joint: bool = False  #: whether rows stand for each other together with their targets
-
-    def weighted_rows(self, first: int) -> WeightedRows:
-        """The rows of non-zero weight, the first of the chunk at place ``first`` of the stream.
-
-        Copies: a source, or whoever calls ``partial_fit``, may use its memory again.
-        """
-        indices = np.arange(first, first + len(self.weights), dtype=np.int64)
-        targets = self.targets.copy()
-        groups = targets if self.groups is self.targets else self.groups.copy()
-        rows = WeightedRows(self.X.copy(), targets, groups, self.weights, indices, 0.0, whole=True)
-        used = np.flatnonzero(self.weights)
-        return rows if len(used) == len(rows) else rows.take(used)
-
-
 #: Checks a chunk of a source; the last argument says whether it is the first one.
-Validate = Callable[[Any, Any, Any, bool], Chunk]
+Validate = Callable[[Any, Any, Any, bool], WeightedRows]
 
 
 def readable_again(source: Iterable) -> bool:
@@ -148,14 +125,14 @@ def read_again(
     n_rows, found = 0, NOTHING
     for X, y, sample_weight in read(source, name, progress):
         chunk = validate(X, y, sample_weight, False)
-        first, n_rows = n_rows, n_rows + len(chunk.weights)
+        first, n_rows = n_rows, n_rows + len(chunk)
         found = added(found, digest(chunk.X, chunk.targets, chunk.weights, first))
         same = found == known.digests.get(n_rows, found) and sp.issparse(chunk.X) == known.sparse
         if known.same_chunks:  # scores of one pass are those of the rows of the next
             same &= n_rows in known.digests
         if n_rows > known.n_rows or not same:
             raise ValueError(_changed(known, n_rows))
-        yield chunk.weighted_rows(first)
+        yield chunk.of_stream(first)
         progress.check()
     if n_rows != known.n_rows or found != known.digest:
         raise ValueError(_changed(known, n_rows))
