@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.bases.machine import SpanMachine
-from aesvm.bases.training import SpanTraining
+from aesvm.bases.span_machine import SpanMachine
+from aesvm.bases.span_training import SpanTraining
 from aesvm.formulations.hinge import Hinge
 from aesvm.gpu.devices import Device, cuda_device, number_of
 from aesvm.kernels import KernelSpec

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC
-from aesvm.bases.training import SpanTraining
+from aesvm.bases.span_training import SpanTraining
 from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelSpec
 from aesvm.machines import pilots, rounds

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from aesvm.bases.factor import Curvature, hessian_factor, kernel_factor, solve
 from aesvm.bases.pursuit import Functions, Pursuit
-from aesvm.bases.values import Array
+from aesvm.formulations.protocol import Array
 from aesvm.kernels import Columns, KernelMatrix
 from aesvm.machines.problem import Expansion
 from aesvm.runtime.progress import Progress
@@ -69,7 +69,7 @@ class Compression:
         How far decision values of these rows have changed, at most and in the root of their mean
         square.
     labels_changed : float or None
-        The share of these rows whose predicted class, or whether they are outliers, has changed.
+        The fraction of these rows whose predicted class, or whether they are outliers, has changed.
 
     Examples
     --------

@@ -132,7 +132,7 @@ def score_lazily(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
 
 
 def _accuracy(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """The share of rows whose class is predicted right."""
+    """The fraction of rows whose class is predicted right."""
     right, total = np.sum(_of_partitions(_right, estimator, X, y, sample_weight), axis=0)
     if not total:
         raise ValueError(NO_ROWS)
@@ -140,7 +140,7 @@ def _accuracy(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
 
 
 def _r_squared(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """The share of the variance of y that is predicted, as ``sklearn.metrics.r2_score`` has it."""
+    """R^2, as ``sklearn.metrics.r2_score`` has it."""
     found = _of_partitions(_errors, estimator, X, y, sample_weight)
     errors, targets = functools.reduce(operator.or_, found)
     if not targets.weight:

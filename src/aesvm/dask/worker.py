@@ -17,7 +17,7 @@ import numpy as np
 from distributed import Future
 
 from aesvm.bases import sums
-from aesvm.bases.sums import Answer, Question, SpanMachines
+from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.validation import ChunkOf, rows_in_place, with_or_without_classes
@@ -213,16 +213,16 @@ class ClusterRows:
         cluster.release([*looks, *before])
         return seen
 
-    def add_up(self, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
+    def add_up(self, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
         cluster = self.cluster
         if self.spanned is None or self.spanned[0] is not sent:
             self.spanned = sent, cluster.submit("machines", _unchanged, sent)
         _, shown = self.spanned
-        asked = cluster.submit("questions", _unchanged, questions)
+        asked = cluster.submit("queries", _unchanged, queries)
         answers = [cluster.submit("pass", _add_up, part, shown, asked) for part in self.parts]
         whole = cluster.merged("pass", answers, _merged_sums, at_a_time=2)
         cluster.wait_for("pass", answers, release=len(answers) > 1)
-        found: Answer = cluster.result("pass", whole)
+        found: SumsByMachine = cluster.result("pass", whole)
         cluster.release([asked])
         return found
 
@@ -356,15 +356,15 @@ def _unchanged(sent: Any) -> Any:
     return sent
 
 
-def _add_up(counted: CountedPart, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
+def _add_up(counted: CountedPart, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
     if counted.part is None:
         return {}
     rows = counted.part.rows
     with _working(sent.spec) as run:
-        return sums.add_up(rows.X, rows.targets, rows.weights, sent, questions, run)
+        return sums.add_up(rows.X, rows.targets, rows.weights, sent, queries, run)
 
 
-def _merged_sums(answers: list[Answer], level: int | None) -> Answer:
+def _merged_sums(answers: list[SumsByMachine], level: int | None) -> SumsByMachine:
     return sums.merged(answers)
 
 

@@ -100,6 +100,19 @@ class _Table(NamedTuple):
     span_pays: float = 20.0
     #: The least number of vectors of a basis.
     least_vectors: int = 128
+    #: A pilot chooses no more vectors where those that it has leave this share of its squared
+    #: norm. (On covtype 1,250 vectors leave 1 %; from there on the SVM of all rows wants others
+    #: than the pilot does.)
+    carries: float = 0.01
+    #: Vectors are added to those of the pilot while there is room for over this share of the most.
+    #: Each time takes another solve for all rows, however few are added.
+    least_added: float = 0.1
+    #: They are added while a solve lowers the objective by more than this share of ``gap_tol``:
+    #: XXX
+    settled: float = 0.1
+    #: They are added while a pursuit finds at least this share of those it was asked for. It finds
+    #: fewer where the candidates lie in the span already, to within ``LEAST_DISTANCE``.
+    exhausted: float = 0.5
     #: Where no pilot was asked, for progress alone: the share of the rows that are support vectors,
     #: and that a first set keeps. On the paper's datasets they were 2 to 60 %, and 1 to 40 %.
     support_share: float = 0.3

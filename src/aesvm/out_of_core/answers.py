@@ -1,7 +1,7 @@
-"""Rows that are elsewhere, as a place of ``machines.rounds``.
+"""Queries to the holder of rows that are elsewhere (``Answers``), and rounds made of them.
 
-Whoever has them (``Answers``: a source that is read again, or a cluster) is sent the machines, and
-answers with sums and with sets. Only what is gathered is here.
+The holder is a source that is read again, or a cluster. It is sent the machines, and answers with
+sums and with sets. Only the rows that it answers with are held here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from aesvm.bases.sums import Answer, Question, SpanMachines
+from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.formulations.objective import total_loss
 from aesvm.machines.problem import Machine, TrainingSets
 from aesvm.machines.rounds import Cut, Look, OverBudgetError, State
@@ -25,37 +25,37 @@ from aesvm.runtime.progress import Progress
 
 
 class Answers(Protocol):
-    """Whoever holds the rows and answers about them; every method asks for all of them once."""
+    """The holder of the rows; every method takes one pass over all of them."""
 
     @property
     def budget(self) -> float:
         """Bytes for the rows that are gathered."""
 
     def gather(self, hull_tol: float) -> GatheredRows:
-        """Representatives of all rows, within a squared distance; all of them where it is zero.
+        """Representatives of all rows, within a squared distance; all rows where it is zero.
 
-        It is asked for where no round follows: nothing else need be answered afterwards.
+        No other query follows.
         """
 
     def look(self, sent: SentMachines) -> PartLooks:
-        """What each machine says of its rows."""
+        """The losses that all rows have by each machine, at its offsets and near to them."""
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
-        """Rows near a kink, and sets of the others, as the machines of the last look have them."""
+        """Rows near a kink, and representatives of the others, by the scores of the last look."""
 
-    def add_up(self, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
-        """What machines in the span of a basis are asked, summed over all rows."""
+    def add_up(self, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
+        """The sums over all rows that machines in the span of a basis query."""
 
 
 @dataclass
 class RowsElsewhere:
-    """All rows of some machines, which answer from where they are."""
+    """A ``Place`` of ``machines.rounds`` whose rows are elsewhere."""
 
     answers: Answers
     maker: SetMaker
     hull_tol: float
     tol: float  #: how far from a kink a row must be to have crossed it
-    enough: int | None = None  #: bytes of a budget with which no round would be made
+    enough: int | None = None  #: bytes of a budget that holds all rows, so that no round is made
     holds_all_rows: bool = field(default=False, init=False)
     sent: list[int] = field(default_factory=list, init=False)  #: machines of the last look
     finer_rows: GatheredRows | None = field(default=None, init=False)  #: that ``finer`` gathered
@@ -119,7 +119,7 @@ class RowsElsewhere:
 
 
 def _look(machine: Machine, seen: PartLook | None, free_offsets: bool, maker: SetMaker) -> Look:
-    """A look at all rows of a machine, from what the parts have seen of them."""
+    """All rows of a machine as rounds see them, from the sums of the parts."""
     if machine.solution is None or seen is None:
         return Look(loss=0.0, offsets=machine.offsets, doubt=0.0, n_values=0)
     formulation, own = maker.formulation, machine.set

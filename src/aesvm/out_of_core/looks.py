@@ -1,8 +1,8 @@
-"""What machines say of rows that are elsewhere: their losses, which add up over the parts.
+"""The losses of rows that are elsewhere, by each machine: sums that are added over the parts.
 
-Looks travel. With many classes there are very many machines, and few rows of each in a part. Of the
-sums that a look is made of most are zero then: those that are not are kept, and all numbers of all
-machines as columns. That is some 60 bytes for each machine that has rows in a part, and 18 at most
+The sums are sent from the parts. With many classes there are very many machines, and few rows of
+each in a part, so that most sums are zero. Only the others are sent, and the numbers of all
+machines are columns. That is some 60 bytes for each machine that has rows in a part, and at most 18
 for each kink of the loss of such a row.
 """
 
@@ -29,12 +29,11 @@ def steps_of(width: float) -> Array:
 
 
 class PartLook(NamedTuple):
-    """The rows of one machine, seen by it: their losses as a function of its offsets.
+    """The losses of the rows of one machine, as a function of its offsets.
 
-    A loss is ramps (``formulations.protocol``) that begin at kinks. Of all ramps whose kink is
-    between two of the steps, the sums of costs and of costs times kinks are kept, falling and
-    rising apart: at every step the losses are known to the last digit, and between two steps there
-    is little to gain.
+    A loss is a sum of ramps (``formulations.protocol``) that begin at kinks. Ramps whose kinks are
+    between the same two steps are kept as two sums: of costs, and of costs times kinks, falling and
+    rising ones apart. So the losses at every step are exact; between two steps little is to gain.
     """
 
     sums: Array  #: offset, falling or rising, interval, power of the kink (from the present offset)
@@ -48,9 +47,8 @@ class PartLook(NamedTuple):
     def doubt(self, loss_reduced: float, offsets: Offsets) -> float:
         """How far from a kink a row must be for its piece to be believed (``machines.rounds``).
 
-        What the representatives of the parts get wrong is known row by row; of those that the
-        machine was trained on, which pay ``loss_reduced``, no more than the mean, over the rows
-        that pay.
+        Two errors bound it. That of the parts' representatives is known row by row. Of the set that
+        the machine was trained on, with the loss ``loss_reduced``, only the mean error is known.
         """
         error = sqrt(self.squared_error / self.n_wrong) if self.n_wrong else 0.0
         middle = STEPS // 2 + 1
@@ -60,7 +58,7 @@ class PartLook(NamedTuple):
         return min(DEVIATIONS * error, WIDEST * self.width)
 
     def losses(self, offsets: Offsets) -> Array:
-        """Of each offset, what depends on it, on every step; in the middle are the present ones."""
+        """The losses that depend on each offset, at every step; the middle step is the present."""
         steps = steps_of(self.width)
         falling, rising = self.sums[:, 0], self.sums[:, 1]
         above = np.cumsum(falling[:, ::-1], axis=1)[:, ::-1][:, 1:]
@@ -167,7 +165,7 @@ def _counts(n_offsets: int) -> NDArray[np.bool_]:
 
 
 def merged_looks(looks: Sequence[PartLooks]) -> PartLooks:
-    """What several parts have seen, together."""
+    """The sums of several parts, added."""
     own = [one for one in looks if len(one.numbers)]
     if len(own) < 2:
         return own[0] if own else looks[0]

@@ -35,23 +35,23 @@ from aesvm.out_of_core.weighted_rows import WeightedRows, joined
 
 T = TypeVar("T")
 
-#: A buffer is full when it has this many rows, or takes this share of the budget.
-BUFFER_ROWS, BUFFER_SHARE = 50_000, 0.25
+#: A buffer is full when it has this many rows, or takes this fraction of the budget.
+BUFFER_ROWS, BUFFER_FRACTION = 50_000, 0.25
 
 #: By how much the tolerance grows where the budget is too small for it.
 LOOSER = 4.0
 
-#: The first tolerance tried where ``hull_tol`` is zero, and the largest that is tried, as a share
-#: of the squared diameter of the rows in kernel space: beyond that a random sample does better.
-_SMALLEST, _LOOSEST_SHARE = 1e-6, 0.01
+#: The first tolerance tried where ``hull_tol`` is zero; and the largest, as a fraction of the
+#: squared diameter of the rows in kernel space. Beyond that a random sample does better.
+_SMALLEST, _LOOSEST_FRACTION = 1e-6, 0.01
 
-#: The share of the budget that a sample takes: the rest is for the buffer.
-_SAMPLE_SHARE = 1.0 - BUFFER_SHARE
+#: The fraction of the budget that a sample takes: the rest is for the buffer.
+_SAMPLE_FRACTION = 1.0 - BUFFER_FRACTION
 
-#: A level that would keep a larger share of its rows than this keeps all of them.
+#: A level that would keep a larger fraction of its rows than this keeps all of them.
 _MOST_KEPT = 0.5
 
-#: A smaller share of the tolerance than this is not worth a reduction.
+#: A smaller fraction of the tolerance than this is not worth a reduction.
 _WORTHLESS = 1e-4
 
 #: The most chunks that a buffer holds apart from each other: each is looked at in every call.
@@ -120,7 +120,7 @@ def tolerance_of(hull_tol: float, level: int | None, reach: float) -> float:
 
 
 def most_kept_at(level: int | None) -> float | None:
-    """The share of its rows above which a level keeps all of them, and leaves its tolerance.
+    """The fraction of its rows above which a level keeps all of them, and leaves its tolerance.
 
     None at the last level, which leaves nothing.
     """
@@ -193,7 +193,7 @@ def folded(values: Iterable[T], merge: Callable[[list[T], int], T]) -> T:
 def is_full(buffer: Sequence[WeightedRows], budget: float) -> bool:
     """Whether the chunks of a buffer are to be reduced before others come."""
     n_bytes = sum(chunk.n_bytes for chunk in buffer)
-    return sum(map(len, buffer)) >= BUFFER_ROWS or n_bytes > BUFFER_SHARE * budget
+    return sum(map(len, buffer)) >= BUFFER_ROWS or n_bytes > BUFFER_FRACTION * budget
 
 
 def buffers(chunks: Iterable[WeightedRows], budget: float) -> Iterator[WeightedRows]:
@@ -232,12 +232,12 @@ class MergeTree(NamedTuple):
     def settled(self, reduce: Reduce) -> MergeTree:
         """With the buffer reduced, and within the budget.
 
-        A sample stays as it is while it fits its share, and is drawn anew where it does not.
+        A sample stays as it is while it fits its part of the budget; else it is drawn anew.
         """
         if not self.buffer:
             return self
         if self.sampled:
-            return self if self.n_bytes <= _SAMPLE_SHARE * self.budget else self._sample()
+            return self if self.n_bytes <= _SAMPLE_FRACTION * self.budget else self._sample()
 
         def merge(two: list[WeightedRows], level: int) -> WeightedRows:
             return merged(two, self.hull_tol, level, reduce)
@@ -259,7 +259,7 @@ class MergeTree(NamedTuple):
         if tree.n_bytes <= tree.budget:
             return tree
         tree._check_may_loosen()
-        loosest = _LOOSEST_SHARE * reduce.squared_diameter(tree.everything())
+        loosest = _LOOSEST_FRACTION * reduce.squared_diameter(tree.everything())
         while tree.n_bytes > tree.budget and tree.hull_tol < loosest:
             looser = min(max(LOOSER * tree.hull_tol, _SMALLEST), loosest)
             tree = tree._replace(hull_tol=looser)._in_one(reduce)  # later rows have that as well
@@ -293,7 +293,7 @@ class MergeTree(NamedTuple):
         """A random sample of all rows, with room in the budget for a buffer of others."""
         self._check_may_loosen()
         rows = self.everything()
-        n_drawn = int(len(rows) * _SAMPLE_SHARE * self.budget / rows.n_bytes)
+        n_drawn = int(len(rows) * _SAMPLE_FRACTION * self.budget / rows.n_bytes)
         few = sample(rows, n_drawn, seed=self.n_rows)
         tree = self._replace(levels=(few,), buffer=())
         if tree.n_bytes > tree.budget:

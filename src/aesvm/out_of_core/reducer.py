@@ -54,7 +54,7 @@ class RowReducer:
     ) -> WeightedRows:
         """The representatives of some rows, within a squared distance of all of them.
 
-        Where a larger share than ``most_kept`` would remain, all distinct rows do.
+        Where a larger fraction than ``most_kept`` would remain, all distinct rows do.
         """
         settings = self._settings(tolerance, most_kept)
         represented = self._represent(rows, settings, run, progress, False)

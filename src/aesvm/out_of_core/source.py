@@ -1,4 +1,4 @@
-"""Sources of rows: iterables of chunks (X, y, sample_weight), read with progress, known again."""
+"""Sources of rows: iterables of chunks (X, y, sample_weight), read once or several times."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def read(
 ) -> Iterator[tuple[Any, Any, Any]]:
     """The chunks of a source that have rows; progress is by bytes where the source knows them.
 
-    ``cut``: what is said of the first rows, by their number, where they will have to do because the
-    fit is to end before it is done. There are always some. None where all are needed.
+    ``cut``: the message where a callback ends the fit and the rows so far have to do; it is given
+    their number. None where all rows are needed.
     """
     chunks = iter(source)
     n_bytes = getattr(source, "n_bytes", 0)
-    told = n_rows = 0
+    n_steps = n_rows = 0
     with progress.task(name, _STEPS if n_bytes else None) as task:
         for chunk in chunks:
             if cut is not None and n_rows and task.is_over():
@@ -102,14 +102,14 @@ def read(
                 yield chunk[0], chunk[1], chunk[2]
             position = getattr(chunks, "position", 0)
             # a file that is being written to may have more bytes by now
-            done = min(int(_STEPS * position / n_bytes), _STEPS) if n_bytes else told + 1
-            for _ in range(told, done):
+            done = min(int(_STEPS * position / n_bytes), _STEPS) if n_bytes else n_steps + 1
+            for _ in range(n_steps, done):
                 task.step("bytes" if n_bytes else "chunk")
-            told = max(told, done)
+            n_steps = max(n_steps, done)
 
 
 class KnownRows(NamedTuple):
-    """What a source gave when it was first read: to notice where it gives something else."""
+    """Counts and digests of a source when it was first read, to notice other rows later."""
 
     n_rows: int
     digest: Digest

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from aesvm.bases.descent import Point
-from aesvm.bases.passes import SolvedInPasses, Start, solve_in_passes
-from aesvm.bases.sums import Answer, Question, SpanMachines
-from aesvm.bases.training import SpanTraining
+from aesvm.bases.solve_in_passes import SolvedInPasses, Start, solve_in_passes
+from aesvm.bases.span_training import SpanTraining
+from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.machines.plan import Span
 from aesvm.machines.problem import TrainingSet
 from aesvm.machines.results import Trained
@@ -29,8 +29,8 @@ from aesvm.out_of_core.training_sets import GatheredSets, SetMaker
 from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows
 from aesvm.sets.derive import PreparedRows
 
-#: Answers questions about machines by sums over all rows.
-AddUp = Callable[[SpanMachines, dict[int, Question]], Answer]
+#: Answers queries about machines by sums over all rows.
+AddUp = Callable[[SpanMachines, dict[int, Query]], SumsByMachine]
 
 #: Where passes over all rows follow: the most bytes of the set; and the most rows of it that are
 #: trained on, or as many for each vector if that is more.
@@ -134,8 +134,8 @@ def _solved(
         for number, one in machines.items()
     }
 
-    def ask(questions: dict[int, Question]) -> Answer:
-        return add_up(sent, questions)
+    def ask(queries: dict[int, Query]) -> SumsByMachine:
+        return add_up(sent, queries)
 
     with trainer.progress.task("passes", None) as task:
         return solve_in_passes(starts, ask, maker.formulation, task)

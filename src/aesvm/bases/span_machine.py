@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.arrays import times, to_host
 from aesvm.bases.descent import Point
-from aesvm.bases.factor import Factor, kernel_factor, solve
-from aesvm.bases.rows_in_memory import Solved, solve_in_span
-from aesvm.bases.values import Array, BasisValues
+from aesvm.bases.factor import Factor, kernel_factor, solve, times, to_host
+from aesvm.bases.solve_in_memory import Solved, solve_in_span
+from aesvm.bases.values import BasisValues
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record
 from aesvm.formulations.objective import (
@@ -24,7 +23,7 @@ from aesvm.formulations.objective import (
     total_loss,
     worst_optimum,
 )
-from aesvm.formulations.protocol import Formulation, Offsets
+from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.kernels import KernelMatrix
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
