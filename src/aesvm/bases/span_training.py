@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
-from aesvm.bases.span_machine import SpanMachine, Surroundings
+from aesvm.bases.span_machine import SpanContext, SpanMachine
 from aesvm.bases.values import BLOCK_ROWS
 from aesvm.certificate.records import Record
 from aesvm.formulations.protocol import Array
@@ -124,11 +124,11 @@ class SpanTraining:
         self.machines: list[SpanMachine] = []
 
     @cached_property
-    def around(self) -> Surroundings:
+    def context(self) -> SpanContext:
         """What all machines have in common; rows in double precision are made here."""
         double, trainer = self.kernel.in_double(), self.trainer
         threads = double.arrays.threads(trainer.run)
-        return Surroundings(
+        return SpanContext(
             self.kernel,
             double,
             trainer.formulation,
@@ -139,7 +139,7 @@ class SpanTraining:
 
     @property
     def threads(self) -> Callable:
-        return self.around.run
+        return self.context.run
 
     # --- what a plan asks
 
@@ -210,7 +210,7 @@ class SpanTraining:
         return [self.samples.machine(number, problem) for number, problem in each]
 
     def _make_machines(self, span: Span) -> None:
-        problems, kernel, double = self.shuffled, self.around.kernel, self.around.double
+        problems, kernel, double = self.shuffled, self.context.kernel, self.context.double
         largest = max((float(problem.bounds.sum()) for problem in problems), default=0.0)
         if largest > _LARGEST_COST:
             raise ValueError(
@@ -234,7 +234,7 @@ class SpanTraining:
             room = _DEVICE_FRACTION * free
             held = room if span.most_bytes is None else min(room, held)
         self.machines = [
-            SpanMachine(problem, held * len(problem.rows) / total, self.around)
+            SpanMachine(problem, held * len(problem.rows) / total, self.context)
             for problem in problems
         ]
 
@@ -298,7 +298,7 @@ class SpanTraining:
             self._grow(some, progress)
         if len(self.basis) < self.most and progress.is_over():
             progress.cut_short(f"choosing vectors ended at {len(self.basis):,} of them")
-        watched = self.around.watched
+        watched = self.context.watched
         watched.progress = watched.progress.to_the_end()  # what follows takes little
         for machine in self.machines:
             if machine.solved is None:
@@ -395,7 +395,7 @@ class SpanTraining:
         for column, (problem, pilot) in enumerate(zip(self.shuffled, pilots, strict=True)):
             at = np.flatnonzero(np.isin(self.groups[candidates], np.unique(problem.groups)))
             rows, coefs = pilot.set.rows[pilot.support], pilot.coefs[pilot.support]
-            kernel = self.around.kernel.for_sums(rows, coefs)
+            kernel = self.context.kernel.for_sums(rows, coefs)
             values[at, column] = kernel.scores(rows, coefs, candidates[at], self.threads)
         return self._pursuit(candidates, values)
 
@@ -407,7 +407,7 @@ class SpanTraining:
         uses = (np.unique(problem.groups) for problem in self.shuffled)
         may_use = np.array([np.isin(numbers, own) for own in uses])
         targets = Functions(values, groups, may_use)
-        return Pursuit(self.around.double, candidates, targets, run=self.around.watched)
+        return Pursuit(self.context.double, candidates, targets, run=self.context.watched)
 
     def _add(self, pursuit: Pursuit) -> None:
         """More vectors of the basis, for the machines that use them."""

@@ -139,9 +139,9 @@ class Cluster:
         return futures
 
     def wait_for(self, name: str, futures: list[Future], release: bool = False) -> None:
-        """Wait for what is asked of every partition; an error is told with the partition.
+        """Wait for a task of every partition; an error names the partition.
 
-        ``release``: let the workers forget each as soon as what is made of it has been.
+        ``release``: let the workers forget each result once it has been merged.
         """
         numbers = {future.key: number for number, future in enumerate(futures)}
         steps = min(len(futures), _STEPS)

@@ -82,20 +82,12 @@ class WorkerSettings:
     samples: bool = False  #: where the budget is too small, as ``MergeTree`` has it
 
 
-class CountedPart(NamedTuple):
-    """A part and its tally; no part where no row has any weight."""
+class Counted(NamedTuple):
+    """A part, or the representatives of several; with counts of all their rows."""
 
-    part: parts.Part | None
+    held: Any  #: a ``Part`` or ``WeightedRows``; None where no row has any weight
     tally: Tally
     sizes: dict[int, int]  #: rows of each partition
-
-
-class CountedRows(NamedTuple):
-    """The representatives of some partitions, and their tally."""
-
-    rows: WeightedRows | None
-    tally: Tally
-    sizes: dict[int, int]
 
 
 class Statistics(NamedTuple):
@@ -177,7 +169,7 @@ class ClusterRows:
         return tree._replace(levels=tuple(map(self._numbered, tree.sets()))), tally
 
     def count(self, tolerance: float) -> Tally:
-        """Make the parts; no more of them than their tally comes here."""
+        """Make the parts, which stay on the workers, and count their rows."""
         cluster = self.cluster
         self._make_parts(tolerance)
         answers = [cluster.submit("answer", _without_rows, part) for part in self.parts]
@@ -289,11 +281,11 @@ def _part(
     hull_tol: float,
     level: int | None,
     partition: Partition,
-) -> CountedPart:
+) -> Counted:
     """A partition as a part, and its tally."""
     n_rows = partition.X.shape[0]
     if not n_rows:
-        return CountedPart(None, Tally.of_nothing(), {number: 0})
+        return Counted(None, Tally.of_nothing(), {number: 0})
     chunk = features.chunk(partition)
     first = number * _STRIDE
     tally = Tally.of(chunk.X, chunk.targets, chunk.groups, chunk.weights, first)
@@ -301,26 +293,26 @@ def _part(
     tolerance = tolerance_of(hull_tol, level, 0.0)
     with _working(reducer.spec) as run:
         part = reducer.part(rows, tolerance, run, Silence(), most_kept_at(level))
-    return CountedPart(part if len(part.rows) else None, tally, {number: n_rows})
+    return Counted(part if len(part.rows) else None, tally, {number: n_rows})
 
 
-def _representatives(counted: CountedPart) -> CountedRows:
+def _representatives(counted: Counted) -> Counted:
     part, tally, sizes = counted
-    return CountedRows(None if part is None else part.representatives(), tally, sizes)
+    return Counted(None if part is None else part.representatives(), tally, sizes)
 
 
-def _without_rows(counted: CountedPart) -> CountedRows:
-    return CountedRows(None, counted.tally, counted.sizes)
+def _without_rows(counted: Counted) -> Counted:
+    return Counted(None, counted.tally, counted.sizes)
 
 
 def _merged_rows(
-    answers: list[CountedRows], level: int | None, reduction: WorkerSettings, tolerance: float
-) -> CountedRows:
+    answers: list[Counted], level: int | None, reduction: WorkerSettings, tolerance: float
+) -> Counted:
     tally = functools.reduce(operator.or_, (answer.tally for answer in answers))
     sizes = functools.reduce(operator.or_, (answer.sizes for answer in answers))
-    sets = [answer.rows for answer in answers if answer.rows is not None]
+    sets = [answer.held for answer in answers if answer.held is not None]
     if not sets:
-        return CountedRows(None, tally, sizes)
+        return Counted(None, tally, sizes)
     with _working(reduction.reducer.spec) as run:
         reduce = reduction.reducer.at_levels(run, Silence())
         if level is None:  # what travels further is to be as little as it can
@@ -330,21 +322,21 @@ def _merged_rows(
     if reduction.samples and rows.n_bytes > reduction.budget:
         n_drawn = int(len(rows) * reduction.budget / rows.n_bytes)
         rows = sample(rows, n_drawn, seed=tally.n_rows)
-    return CountedRows(rows, tally, sizes)
+    return Counted(rows, tally, sizes)
 
 
-def _tally(answer: CountedRows) -> tuple[Tally, dict[int, int]]:
+def _tally(answer: Counted) -> tuple[Tally, dict[int, int]]:
     return answer.tally, answer.sizes
 
 
-def _settled(reduction: WorkerSettings, answer: CountedRows, tolerance: float) -> MergeTree:
+def _settled(reduction: WorkerSettings, answer: Counted, tolerance: float) -> MergeTree:
     """The set of all rows, within the budget of where it goes."""
-    assert answer.rows is not None
+    assert answer.held is not None
     tree = MergeTree(
         tolerance,
         reduction.budget,
         reduction.loosen,
-        levels=(answer.rows,),
+        levels=(answer.held,),
         n_rows=answer.tally.n_rows,
         samples=reduction.samples,
     )
@@ -356,10 +348,10 @@ def _unchanged(sent: Any) -> Any:
     return sent
 
 
-def _add_up(counted: CountedPart, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
-    if counted.part is None:
+def _add_up(counted: Counted, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
+    if counted.held is None:
         return {}
-    rows = counted.part.rows
+    rows = counted.held.rows
     with _working(sent.spec) as run:
         return sums.add_up(rows.X, rows.targets, rows.weights, sent, queries, run)
 
@@ -368,24 +360,24 @@ def _merged_sums(answers: list[SumsByMachine], level: int | None) -> SumsByMachi
     return sums.merged(answers)
 
 
-def _score(counted: CountedPart, sent: parts.SentMachines) -> dict[int, parts.RowScores]:
-    if counted.part is None:
+def _score(counted: Counted, sent: parts.SentMachines) -> dict[int, parts.RowScores]:
+    if counted.held is None:
         return {}
     with _working(sent.spec) as run:
-        return parts.score(counted.part, sent, run)
+        return parts.score(counted.held, sent, run)
 
 
 def _look(
-    counted: CountedPart,
+    counted: Counted,
     scores: dict[int, parts.RowScores],
     sent: parts.SentMachines,
     before: dict[int, parts.RowScores] | None,
     cuts: dict[int, Cut] | None,
 ) -> PartLooks:
-    if counted.part is None:
+    if counted.held is None:
         return PartLooks.of([])
     then = None if before is None or cuts is None else parts.LastRound(before, cuts)
-    return parts.look(counted.part, scores, sent, then)
+    return parts.look(counted.held, scores, sent, then)
 
 
 def _merged_looks(looks: list[PartLooks], level: int | None) -> PartLooks:
@@ -394,18 +386,18 @@ def _merged_looks(looks: list[PartLooks], level: int | None) -> PartLooks:
 
 def _stratify(
     reducer: RowReducer,
-    counted: CountedPart,
+    counted: Counted,
     scores: dict[int, parts.RowScores],
     cuts: dict[int, Cut],
     sent: parts.SentMachines,
     hull_tol: float,
     level: int | None,
 ) -> dict[int, parts.Strata]:
-    if counted.part is None:
+    if counted.held is None:
         return {}
     with _working(reducer.spec) as run:
         reduce = reducer.at_levels(run, Silence())
-        return parts.stratify(counted.part, scores, cuts, sent, hull_tol, reduce, level)
+        return parts.stratify(counted.held, scores, cuts, sent, hull_tol, reduce, level)
 
 
 def _merged_strata(

@@ -105,13 +105,13 @@ class _Table(NamedTuple):
     #: than the pilot does.)
     carries: float = 0.01
     #: Vectors are added to those of the pilot while there is room for over this share of the most.
-    #: Each time takes another solve for all rows, however few are added.
+    #: It trades vectors for time: however few are added, all rows are solved for once more.
     least_added: float = 0.1
-    #: They are added while a solve lowers the objective by more than this share of ``gap_tol``:
-    #: XXX
+    #: They are added while that lowers the objective by over this share of ``gap_tol`` (relative).
+    #: It trades accuracy for time: ten times the gain that is forgone is the gap that is accepted.
     settled: float = 0.1
-    #: They are added while a pursuit finds at least this share of those it was asked for. It finds
-    #: fewer where the candidates lie in the span already, to within ``LEAST_DISTANCE``.
+    #: They are added while a pursuit finds at least this share of the vectors it was asked for. A
+    #: pursuit that finds fewer has candidates in the span already: more of them gain little.
     exhausted: float = 0.5
     #: Where no pilot was asked, for progress alone: the share of the rows that are support vectors,
     #: and that a first set keeps. On the paper's datasets they were 2 to 60 %, and 1 to 40 %.

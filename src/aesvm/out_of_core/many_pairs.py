@@ -23,8 +23,8 @@ from aesvm.out_of_core.training_sets import SetMaker, StartOf
 from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows
 from aesvm.runtime.progress import Progress
 
-#: All rows are gathered where the budget is this many times their expected bytes, of dense rows and
-#: of sparse ones, which differ in size.
+#: All rows are gathered where the budget is this many times their expected bytes: of dense rows,
+#: and of sparse rows, which differ in size.
 _ROOM, _ROOM_OF_SPARSE = 1.0, 2.0
 
 #: A round gathers about the first set's rows once for every other class, or more. Where these bytes
@@ -39,17 +39,17 @@ def are_many(maker: SetMaker) -> bool:
 
 
 def budget_for_all(maker: SetMaker, rows: WeightedRows) -> int | None:
-    """Bytes that a budget must have for many pairs to be trained on all rows rather than by rounds.
+    """The memory budget from which many pairs are trained on all rows, and not by rounds.
 
     None where there are few pairs, or one of them is not small. A round gathers rows for every
-    pair, a row for each of the others of its class; all rows at once are fewer, and pairs that are
-    small are solved in less time than their rows are stratified.
+    pair, so that a row is gathered once for each other class. All rows are fewer than that, and
+    solving small pairs takes less time than stratifying their rows.
 
     Parameters
     ----------
     maker : SetMaker
     rows : WeightedRows
-        The first set, by which the size of a row is told.
+        The first set; its bytes tell the size of a row.
     """
     pairs = maker.selections
     if not are_many(maker) or not isinstance(pairs, ClassPairs):
@@ -77,7 +77,7 @@ def train_pairs(
     progress: Progress,
     start_of: StartOf | None = None,
 ) -> TrainedMachines:
-    """Train every pair on one set; what pairs keep are their numbers and support vectors.
+    """Train every pair on one set. Of a pair, only its numbers and support vectors are kept.
 
     Parameters
     ----------

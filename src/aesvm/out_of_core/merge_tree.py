@@ -12,13 +12,13 @@ of each level: some ``log2`` of the number of buffers. Level l may add
 to the distance, and since ``1/1 + 1/4 + 1/9 + ... = pi^2 / 6`` all levels together add no more than
 ``sqrt(epsilon)``, however many they become. What a level does not use is left to the next; and it
 uses none where its sets have fewer rows than a buffer, or where over half of them would be kept:
-among more rows, fewer are needed. After the last level, what is left of the tolerance is used for
-a last reduction (``condensed``). What all have added in fact is what is reported.
+among more rows, fewer are needed. After the last level, the rest of the tolerance is used for a
+last reduction (``condensed``). The distance that all levels have added is reported.
 
 Where a budget cannot hold the set and the tolerance may grow, it grows to a hundredth of the
-squared diameter of the rows in kernel space. What is still too much is sampled (``sampling``), and
-so is, from then on, all that comes: then there is no bound, but the sums over the rows are right on
-average, and rows of a class weigh the same, but for those that were heavy to begin with.
+squared diameter of the rows in kernel space. A set that is still too large is replaced by a random
+sample (``sampling``), and so are all later ones. Then no bound holds, but sums over the rows are
+right on average.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def carried(
 ) -> list[T | None]:
     """Levels of a binary counter with another value: two of a level make one of the next.
 
-    ``merge`` is told the level of what it makes; values that come in are of level 1.
+    ``merge`` is called with two values and the level of the result. A new value has level 1.
 
     Examples
     --------

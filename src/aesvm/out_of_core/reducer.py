@@ -1,4 +1,4 @@
-"""Weighted rows reduced: with a kernel and settings, which are values and travel to workers."""
+"""Reduces weighted rows to representatives. A reducer is a value, which can be sent to workers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class RowReducer:
         progress: Progress,
         most_kept: float | None = None,
     ) -> Part:
-        """The distinct rows of non-zero weight, and who stands for them, as in ``reduce``."""
+        """The distinct rows of non-zero weight, and their representatives, as in ``reduce``."""
         rows = rows.take(np.flatnonzero(rows.weights))
         if not len(rows):
             return Part(rows, Combinations.identity(0))

@@ -1,9 +1,9 @@
 """SVMs in the span of few vectors, of rows that are elsewhere.
 
-A weighted set that stands for all rows is trained on, as rows in memory are (``bases.training``).
-That gives the vectors and a first solution. Where all rows can be read again, passes over them then
-solve the SVM of all rows in that span (``bases.passes``). In that case a small set is enough, which
-may be a random sample.
+A weighted set that stands for all rows is trained on as rows in memory are, which gives the vectors
+and a first solution (``bases.span_training``). Where all rows can be read again, passes over them
+then solve the SVM of all rows in that span (``bases.solve_in_passes``). In that case a small set is
+enough, which may be a random sample.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class WeightedRows:
     def of_stream(self, first: int) -> WeightedRows:
         """The rows of non-zero weight, as part of a stream where the first has number ``first``.
 
-        They are copies: the memory of a chunk may be used again by whoever passed it.
+        They are copies: a caller may use the memory of a chunk again.
         """
         used = np.flatnonzero(self.weights)
         return replace(self.take(used), indices=first + self.indices[used])
