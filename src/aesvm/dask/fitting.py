@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import dask.dataframe as dd
 import numpy as np
@@ -54,7 +54,10 @@ from aesvm.out_of_core.weighted_rows import GatheredRows
 from aesvm.representative_set import RepresentativeSet
 
 
-def on_cluster(twin: type) -> Callable[[type], type]:
+T = TypeVar("T", bound=type)
+
+
+def on_cluster(twin: type) -> Callable[[T], T]:
     """Decorate an estimator of rows on a cluster: it has the parameters of its twin.
 
     What the twin learns, the estimator learns. A client is a connection, which can neither be
@@ -68,7 +71,8 @@ def on_cluster(twin: type) -> Callable[[type], type]:
         self.split_every = split_every
         self.client = client
 
-    def decorate(estimator: Any) -> Any:
+    def decorate(cls: T) -> T:
+        estimator: Any = cls
         estimator.__init__ = initialize
         estimator._parameter_constraints = {
             **twin._parameter_constraints,  # type: ignore[attr-defined]
@@ -80,7 +84,7 @@ def on_cluster(twin: type) -> Callable[[type], type]:
         estimator.__sklearn_clone__ = _clone_with_client
         estimator.__getstate__ = _state_without_client
         estimator.save = save
-        return estimator
+        return cls
 
     return decorate
 
