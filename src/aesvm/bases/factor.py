@@ -307,7 +307,7 @@ def _(lines: NDArray, weights: Array, run: Callable = map) -> Array:
         here = slice(first, first + _PANEL)  # in double precision: tiny parts of it matter
         np.multiply(lines[here], roots[here, None], out=scaled[here])
 
-    def tile(corner: tuple[int, int]) -> None:
+    def block(corner: tuple[int, int]) -> None:
         one, other = (slice(first, first + _PANEL) for first in corner)
         out[one, other] = scaled[:, one].T @ scaled[:, other]
         if one != other:
@@ -315,7 +315,7 @@ def _(lines: NDArray, weights: Array, run: Callable = map) -> Array:
 
     list(run(scale, range(0, n_lines, _PANEL)))
     corners = range(0, n, _PANEL)
-    list(run(tile, [(one, other) for one in corners for other in corners if one <= other]))
+    list(run(block, [(one, other) for one in corners for other in corners if one <= other]))
     return out
 
 

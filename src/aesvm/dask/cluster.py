@@ -68,7 +68,7 @@ class Cluster:
             dask.delayed(work, pure=False)(*own, partition, dask_key_name=self._key(name))
             for own, partition in zip(before, self.partitions, strict=True)
         ]
-        with self._told(name):
+        with self._loss_explained(name):
             return self._known(self.client.compute(tasks))
 
     def merged(
@@ -89,10 +89,10 @@ class Cluster:
         n, priority = (self.split_every, 0) if at_a_time is None else (at_a_time, 1)
         while len(values) > 1:
             level = None if level is None or len(values) <= n else level + 1
-            groups = [values[at : at + n] for at in range(0, len(values), n)]
+            batches = [values[at : at + n] for at in range(0, len(values), n)]
             merged = [
-                self.submit(name, merge, group, level, *others, priority=priority)
-                for group in groups
+                self.submit(name, merge, batch, level, *others, priority=priority)
+                for batch in batches
             ]
             if values is not given:
                 self.release(values)
@@ -106,14 +106,14 @@ class Cluster:
                 failure = self.watch.failure(f"the task {name!r}", done, self.futures)
                 if not isinstance(failure, ValueError):  # which says itself what it is about
                     raise failure
-        with self._told(name):
+        with self._loss_explained(name):
             result = future.result()
         self.release([future])
         return result
 
     @contextmanager
-    def _told(self, name: str) -> Iterator[None]:
-        """A context in which errors of a client that is lost say so."""
+    def _loss_explained(self, name: str) -> Iterator[None]:
+        """A context in which an error says whether the client was lost."""
         try:
             yield
         except Exception as error:
@@ -128,7 +128,7 @@ class Cluster:
     def submit(self, name: str, work: Callable, *arguments: Any, priority: int = 0) -> Future:
         # the SVM is sent as part of the task, so that a worker that dies does not take it along
         unlimited = {"distributed.admin.large-graph-warning-threshold": "16 GiB"}
-        with dask.config.set(unlimited), self._told(name):
+        with dask.config.set(unlimited), self._loss_explained(name):
             future = self.client.submit(
                 work, *arguments, key=self._key(name), pure=False, priority=priority
             )

@@ -53,7 +53,6 @@ from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import GatheredRows
 from aesvm.representative_set import RepresentativeSet
 
-
 T = TypeVar("T", bound=type)
 
 
