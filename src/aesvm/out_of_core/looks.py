@@ -96,12 +96,10 @@ class PartLooks(NamedTuple):
     """
 
     numbers: NDArray[np.int32]  #: of the machines, ascending
-    slopes: Array  #: these and what follows as in ``PartLook``, a line for each machine
-    squared_error: Array
-    n_wrong: NDArray[np.int64]
-    n_values: NDArray[np.int64]
-    n_crossed: NDArray[np.int64]
-    width: Array
+    width: Array  #: of each machine
+    #: What is added over the parts, a line for each machine: squared_error, n_wrong, n_values,
+    #: n_crossed and the slopes, as in ``PartLook``.
+    totals: Array
     ends: NDArray[np.int64]  #: where the sums of each machine end
     cells: NDArray[np.uint16]  #: which sums are not zero, one machine after another
     sums: Array  #: these: (len(cells), 2)
@@ -109,23 +107,20 @@ class PartLooks(NamedTuple):
     @classmethod
     def of(cls, each: Iterable[tuple[int, PartLook]]) -> PartLooks:
         """Those of machines that are given one by one, by ascending number."""
-        numbers, looks, cells, sums = [], [], [_NO_CELLS], [np.empty((0, 2))]
+        numbers, widths, totals, cells, sums = [], [], [], [_NO_CELLS], [np.empty((0, 2))]
         for number, look in each:
             own = look.sums.reshape(-1, 2)
             at = np.flatnonzero(own.any(axis=1) & _counts(len(look.slopes)))
             numbers.append(number)
-            looks.append((*look[1:],))
+            widths.append(look.width)
+            counts = look.squared_error, look.n_wrong, look.n_values, look.n_crossed
+            totals.append([*counts, *look.slopes])
             cells.append(at.astype(np.uint16))
             sums.append(own[at])
-        columns = list(zip(*looks, strict=True)) or [()] * 6
         return cls(
             np.array(numbers, dtype=np.int32),
-            np.array(columns[0], dtype=np.float64).reshape(len(numbers), -1 if numbers else 0),
-            np.array(columns[1], dtype=np.float64),
-            np.array(columns[2], dtype=np.int64),
-            np.array(columns[3], dtype=np.int64),
-            np.array(columns[4], dtype=np.int64),
-            np.array(columns[5], dtype=np.float64),
+            np.array(widths),
+            np.array(totals),
             np.cumsum([len(own) for own in cells[1:]], dtype=np.int64),
             np.concatenate(cells),
             np.concatenate(sums),
@@ -137,22 +132,22 @@ class PartLooks(NamedTuple):
         if at == len(self.numbers) or self.numbers[at] != number:
             return None
         own = slice(int(self.ends[at - 1]) if at else 0, int(self.ends[at]))
-        n_offsets = self.slopes.shape[1]
-        sums = np.zeros((n_offsets * _CELLS, 2))
+        squared_error, n_wrong, n_values, n_crossed, *slopes = self.totals[at].tolist()
+        sums = np.zeros((len(slopes) * _CELLS, 2))
         sums[self.cells[own]] = self.sums[own]
         return PartLook(
-            sums.reshape(n_offsets, 2, STEPS + 2, 2),
-            self.slopes[at],
-            float(self.squared_error[at]),
-            int(self.n_wrong[at]),
-            int(self.n_values[at]),
-            int(self.n_crossed[at]),
+            sums.reshape(len(slopes), 2, STEPS + 2, 2),
+            np.array(slopes),
+            squared_error,
+            int(n_wrong),
+            int(n_values),
+            int(n_crossed),
             float(self.width[at]),
         )
 
 
-#: Sums of a machine for each of its offsets, falling and rising.
-_CELLS = 2 * (STEPS + 2)
+#: Sums of a machine for each of its offsets, falling and rising; and its totals beside slopes.
+_CELLS, _COUNTS = 2 * (STEPS + 2), 4
 
 _NO_CELLS: NDArray[np.uint16] = np.empty(0, dtype=np.uint16)
 
@@ -171,27 +166,18 @@ def merged_looks(looks: Sequence[PartLooks]) -> PartLooks:
         return own[0] if own else looks[0]
     given = np.concatenate([one.numbers for one in own])
     numbers, first, which = np.unique(given, return_index=True, return_inverse=True)
-
-    def added(columns: list[NDArray]) -> NDArray:
-        column = np.concatenate(columns)
-        whole = np.zeros((len(numbers), *column.shape[1:]), dtype=column.dtype)
-        np.add.at(whole, which, column)
-        return whole
-
+    totals = np.zeros((len(numbers), own[0].totals.shape[1]))
+    np.add.at(totals, which, np.concatenate([one.totals for one in own]))
     each = np.repeat(which, np.concatenate([np.diff(one.ends, prepend=0) for one in own]))
-    size = own[0].slopes.shape[1] * _CELLS
+    size = (totals.shape[1] - _COUNTS) * _CELLS
     keys, at = np.unique(
         each * size + np.concatenate([one.cells for one in own]), return_inverse=True
     )
     sums = np.concatenate([one.sums for one in own])
     return PartLooks(
         numbers,
-        added([one.slopes for one in own]),
-        added([one.squared_error for one in own]),
-        added([one.n_wrong for one in own]),
-        added([one.n_values for one in own]),
-        added([one.n_crossed for one in own]),
         np.concatenate([one.width for one in own])[first],
+        totals,
         np.cumsum(np.bincount(keys // size, minlength=len(numbers)), dtype=np.int64),
         (keys % size).astype(np.uint16),
         np.stack([np.bincount(at, power, len(keys)) for power in sums.T], axis=1),
