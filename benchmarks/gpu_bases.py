@@ -26,8 +26,8 @@ from aesvm.gpu.devices import Device, cuda_device, number_of
 from aesvm.kernels import KernelSpec
 from aesvm.machines.plan import Span
 from aesvm.machines.processor import processor
-from aesvm.machines.rows import Rows
-from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.rows import TrainingRows
+from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
@@ -96,7 +96,9 @@ def train(
     here = processor(name)
     with Threads(-1) as run, here.computing():
         classes, groups = np.unique(data.y, return_inverse=True)
-        rows = Rows.of_classes(data.X, groups, np.ones(len(groups)), np.full(len(classes), C))
+        rows = TrainingRows.of_classes(
+            data.X, groups, np.ones(len(groups)), np.full(len(classes), C)
+        )
         with clock.phase("rows to the device"):
             there = here.rows(data.X)
             if device is not None:
@@ -104,7 +106,7 @@ def train(
         with clock.phase("distinct rows"):
             prepared = prepare(data.X, groups, rows.weights, run)
         kernel = TrainingKernel(KernelSpec("rbf", gamma, device=name), data.X, 1e-3, rows=there)
-        options = SolverOptions(1e-3, -1, 1000.0, True)
+        options = SolverOptions(1e-3, -1, 10**9, True)
         trainer = Trainer(Hinge(), options, rows.n_machines, run, Silence())
         with clock.watching():
             span = Span("max_vectors", max_vectors, GAP_TOL)

@@ -95,8 +95,8 @@ CASES = {
     "negative weight": ({}, {"sample_weight": np.r_[-1.0, np.ones(19)]}, "[Nn]egative"),
     "zero weights": ({}, {"sample_weight": np.zeros(20)}, "sample_weight|[Ww]eights"),
     "NaN weight": ({}, {"sample_weight": np.full(20, np.nan)}, "NaN"),
-    "NaN for a weight": ({}, {"sample_weight": np.nan}, "sample_weight comes to nan"),
-    "huge weights": ({}, {"sample_weight": np.full(20, 1e308)}, "sample_weight comes to inf"),
+    "NaN for a weight": ({}, {"sample_weight": np.nan}, "sample_weight adds up to nan"),
+    "huge weights": ({}, {"sample_weight": np.full(20, 1e308)}, "sample_weight adds up to inf"),
     "complex weights": ({}, {"sample_weight": np.full(20, 1j)}, "sample_weight has complex"),
     "short weights": ({}, {"sample_weight": np.ones(19)}, r"\(19,\).*\(20,\)"),
     "short y": ({}, {"y": Y[:19]}, r"\[20, 19\]"),
@@ -289,7 +289,7 @@ def test_an_unfitted_model_says_so():
     ("parameters", "message"),
     [
         ({"class_weight": {0: np.inf}}, r"class_weight has \{0: inf\}: weights must be finite"),
-        ({"C": 1e305}, r"come to .* lower them"),
+        ({"C": 1e305}, r"add up to .* lower them"),
         ({"n_jobs": 0}, r"'n_jobs' parameter of AESVC"),
     ],
 )
@@ -348,7 +348,7 @@ def test_a_tolerance_that_compiled_code_cannot_count_is_a_large_one():
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_the_costs_of_a_stream_must_have_a_finite_sum():
     chunks = [(X, Y, np.full(20, 1e280))]
-    with pytest.raises(ValueError, match=r"C, class_weight and sample_weight come to .* lower"):
+    with pytest.raises(ValueError, match=r"C, class_weight and sample_weight add up to .* lower"):
         AESVC(gamma=1.0, C=1e30).fit_stream(chunks)
 
 
@@ -406,7 +406,7 @@ def test_rows_of_a_stream_that_is_not_reduced_are_bounded_as_well():
 @pytest.mark.parametrize(
     ("model", "rows", "message"),
     [
-        (SubsampleSVM(C=1e308), X, "C, class_weight and sample_weight come to"),
+        (SubsampleSVM(C=1e308), X, "C, class_weight and sample_weight add up to"),
         (NystroemSVM(gamma=0.5), changed(3, 1e308), "X "),
     ],
 )

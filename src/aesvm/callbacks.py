@@ -33,14 +33,14 @@ class TimeLimit:
       for it must fit in its budget: a buffer of 50,000 rows or less;
     - ``certify`` and ``certify_stream`` are not limited.
 
-    A ``ConvergenceWarning`` says what was cut short; ``certificate_`` says how near the model is
-    to the exact SVM, as always.
+    A ``ConvergenceWarning`` says what was cut short and what to change; ``certificate_`` says how
+    near the model is to the exact SVM, and keeps both in its ``plan`` and ``remedy``.
 
     Parameters
     ----------
     seconds : float
-        From the beginning of a fit, after its input was checked. It is looked at between steps of
-        the work, and so may be exceeded by the last of these.
+        From the beginning of a fit, after its input was checked. The clock is read between steps
+        of the work, so that the last step may exceed the limit.
     clock : callable, default=time.monotonic
         Tells the time in seconds.
 
@@ -82,7 +82,7 @@ class TimeLimit:
         self._began.pop(context, None)
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing: a task that has begun is asked about by ``is_over``."""
+        """Nothing: ``is_over`` is called for a task that has begun."""
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
         """Whether the work that the task is a part of is to end."""

@@ -204,7 +204,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             Classes. Without them all rows belong together.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; those of weight zero are left out.
+            Weights of the rows; rows of weight zero are left out.
         groups : array-like of shape (n_samples,), default=None
             A further division: rows of different groups never stand for each other.
 
@@ -245,7 +245,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
     ) -> tuple[Any, Any, NDArray[np.float64]]:
         """Compute the set, and return what another estimator is trained with.
 
-        Parameters are those of ``fit``.
+        It has the parameters of ``fit``.
 
         Returns
         -------

@@ -33,10 +33,10 @@ class AESVC(
     """C-support vector classification, as exact as is affordable.
 
     A drop-in for :class:`sklearn.svm.SVC` on data too large for it. Where the exact SVM takes
-    seconds it is computed. Where it takes longer, the rows of each class are replaced by a
-    weighted subset that reaches every one of them within ``hull_tol`` in kernel space, and the
-    subset is chosen again once the margin is known (``refine``). ``certificate_`` tells how
-    close the result is to the exact SVM.
+    seconds it is computed. Where it takes longer, a weighted subset of each class stands for its
+    rows, every one of them within ``hull_tol`` in kernel space. The subset is chosen again once
+    the margin is known (``refine``). ``certificate_`` tells how close the result is to the exact
+    SVM.
 
     Parameters
     ----------
@@ -62,11 +62,11 @@ class AESVC(
         How the coarse pieces are made (the paper's FLS2 and FLS1).
     refine : int, "exact" or "auto", default="auto"
         0 trains on the representative set alone: the paper's AESVM. A number k makes a first
-        set ten times as coarse, and then at most k rounds, in which every class is cut by
-        margin, rows near the margin stand for themselves and the others are represented anew,
-        side by side; fewer where no row has crossed the margin since it was represented, or
-        where a round did not lower the objective. "exact" gives every distinct row a multiplier
-        of its own: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
+        set ten times as coarse, and then at most k rounds. A round cuts every class by margin:
+        rows near the margin stand for themselves, the others are represented anew, side by side.
+        Rounds end early where no row has crossed the margin since it was represented, or where a
+        round did not lower the objective. "exact" gives every distinct row its own
+        multiplier: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
         exact where rows times support vectors are at most 2e10, or 2e12 on a GPU: up to some
         200,000 rows, or 1,000,000 and more. Beyond that a sample of the rows tells whether the SVM
         in the span of few vectors, as with ``max_vectors``, or rounds would take less time; if not,
@@ -91,7 +91,7 @@ class AESVC(
         Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
         that the solver works on. Of dense rows with up to 128 features none are kept (RBF and
         linear kernels): computing their kernel values anew is faster. Pairs of classes of such
-        rows may be trained side by side, a thread each: then each has a block of its own, of at
+        rows may be trained side by side, a thread each: then each has its own block, of at
         most 4,096 rows and columns, and of this many megabytes.
     shrinking : bool, default=True
         Whether to leave out, for a time, variables that rest at their bounds.
@@ -140,7 +140,7 @@ class AESVC(
     class_weight_ : ndarray of shape (n_classes,)
     tie_order_ : ndarray of shape (n_classes,) or None
         Classes by number, in the order that settles ties of votes: the first of them wins. None is
-        the order of ``classes_``. Only models read from files of LIBSVM's, and those of
+        the order of ``classes_``. Only models read from LIBSVM's files, and models of
         ``aesvm train``, have another.
     fit_status_ : int
         0 where every pair of classes converged, otherwise 1.

@@ -24,7 +24,6 @@ from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.objective import best_offsets, total_loss
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
-from aesvm.machines import pilots
 from tests import oracles
 from tests.plans import set_limits, set_table
 
@@ -43,8 +42,7 @@ SOLVED = 1e-3
 @pytest.fixture
 def small_steps(monkeypatch):
     """Pilots of some of the rows, solves of some first, and basis vectors a few at a time."""
-    monkeypatch.setattr(pilots, "PILOT_ROWS", 150)
-    monkeypatch.setattr(pilots, "_LEAST_ROWS", 60)
+    set_table(monkeypatch, pilot_rows=150, pilot_least=60)
     monkeypatch.setattr(span_training, "_FIRST_ROWS", 100)
     monkeypatch.setattr(span_training, "_FIRST_ROWS_PER_VECTOR", 1)
     monkeypatch.setattr(span_training, "_MOST_ADDED", 8)
@@ -532,7 +530,7 @@ def test_auto_does_not_where_the_exact_svm_takes_less_time_than_a_span(
 
 def test_a_memory_budget_is_kept(small_steps, monkeypatch):
     """All that a fit takes beside its rows: kernel values held, and what it works with."""
-    monkeypatch.setattr(pilots, "PILOT_ROWS", 400)
+    set_table(monkeypatch, pilot_rows=400)
     for name, value in {"_MOST_ADDED": 150, "_LEAST_CANDIDATES": 600}.items():
         monkeypatch.setattr(span_training, name, value)
     X, y = make_moons(12_000, noise=0.3, random_state=0)

@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AENuSVC, AEOneClassSVM
 from aesvm.certificate.certificate import certificate_of
-from aesvm.certificate.history import History
+from aesvm.certificate.history import FitHistory
 from aesvm.certificate.records import Record, Records
 from aesvm.certificate.text import at_most, text_of
 from aesvm.kernels import DEFINITE, NOT_DEFINITE, TAKEN
@@ -59,7 +59,7 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
         ),
         (
             certificate(1.0, None, n_vectors=3, estimated_dual=0.49, estimated_error=0.0),
-            "how close it is to the exact SVM is unknown: the estimated bound tells nothing",
+            "how close it is to the exact SVM is unknown: the estimated bound is too wide",
         ),
         (
             certificate(-1.0, None, n_vectors=3, estimated_dual=-1.9, estimated_error=0.09),
@@ -114,8 +114,16 @@ def test_a_large_gap_is_one_percentage_wherever_it_is_said():
     estimated = certificate(1.0, None, n_vectors=3, estimated_dual=0.8, estimated_error=0.01)
     assert "by an estimate its objective is at most 27% above the exact SVM's" in estimated.caveat()
     useless = certificate(1.0, None, n_vectors=3, estimated_dual=-7.0, estimated_error=0.01)
-    assert "tells nothing; more vectors (now 3) may tell" in useless.caveat()
-    assert 'refine="exact" without max_vectors does' in useless.caveat()
+    assert "too wide to be of use; more vectors (now 3)" in useless.caveat()
+    assert 'refine="exact" without max_vectors' in useless.caveat()
+
+
+def test_the_caveat_of_a_fit_that_was_cut_short_is_its_remedy():
+    for exact in (True, False):
+        done = certificate(118.0, 100.0, exact=exact)
+        assert 'refine="exact"' in done.caveat()
+        cut = replace(done, remedy="raise the limit").caveat()
+        assert cut.endswith("the fit was cut short; to go further, raise the limit")
 
 
 def test_an_estimated_gap_is_shown_only_where_none_was_computed():
@@ -276,7 +284,7 @@ def test_few_vectors_streams_and_other_formulations_have_a_history():
 
 
 def test_pairs_that_are_done_wait_for_the_others():
-    history = History(0.0)
+    history = FitHistory(0.0)
     history.note(0, 9.0, 1.0, rounds=0)
     history.note(0, 8.0, 2.0, rounds=1)
     history.note(1, 5.0, None, rounds=0)

@@ -16,6 +16,7 @@ from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
 from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.solver import smo
 
 SPEC = KernelSpec("rbf", gamma=1.0)
 FORMULATIONS = {
@@ -47,8 +48,16 @@ def solved(formulation, X, targets, bounds, tol=1e-8):
     kernel = TrainingKernel(SPEC, X, tol)
     variables = formulation.variables(targets, bounds)
     rows = np.arange(len(X))[variables.rows]
-    values = kernel.for_sums(rows, variables.bounds)
-    solution = kernel.minimize(values, rows, variables, tol=tol)
+    solution = smo.minimize(
+        kernel.for_sums(rows, variables.bounds),
+        rows,
+        variables.signs,
+        variables.linear,
+        variables.bounds,
+        groups=variables.constraints,
+        start=variables.start,
+        tol=tol,
+    )
     coefs = formulation.coefs(targets, solution.alpha)
     K = SPEC.matrix(X).square(np.arange(len(X)))
     scores = K @ coefs

@@ -36,16 +36,16 @@ from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.gpu import devices, linear_algebra
 from aesvm.kernels import KernelSpec
-from aesvm.machines import pilots
 from aesvm.machines.plan import Span
-from aesvm.machines.rows import Rows
-from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.rows import TrainingRows
+from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
 from tests import oracles
 from tests.gpu.stand_in import NumpyDevice, device_kernel
 from tests.gpu.strict import StrictDevice, give_linear_algebra
+from tests.plans import set_table
 
 FORMULATIONS = {
     "hinge": Hinge(),
@@ -65,8 +65,7 @@ def small_steps(monkeypatch):
     monkeypatch.setattr(factor, "_COPIED_THERE", 999)
     monkeypatch.setattr(solve_in_memory, "_COPIED_THERE", 1999)
     monkeypatch.setattr(pursuit, "_PIECE_THERE", 50)
-    monkeypatch.setattr(pilots, "PILOT_ROWS", 150)
-    monkeypatch.setattr(pilots, "_LEAST_ROWS", 60)
+    set_table(monkeypatch, pilot_rows=150, pilot_least=60)
     monkeypatch.setattr(span_training, "_FIRST_ROWS", 100)
     monkeypatch.setattr(span_training, "_FIRST_ROWS_PER_VECTOR", 1)
     monkeypatch.setattr(span_training, "_MOST_ADDED", 20)
@@ -258,7 +257,7 @@ def trained(data, formulation, device, max_vectors=120, bytes_held=None):
     every = np.arange(data.X.shape[0])
     members = [every[data.groups == group] for group in np.unique(data.groups)]
     prepared = PreparedRows(every, every, data.weights, members)
-    options = SolverOptions(1e-3, -1, 50.0, True)
+    options = SolverOptions(1e-3, -1, 50_000_000, True)
     trainer = PilotsOnHost(host, formulation, options, data.n_machines, map, Silence())
     span = Span("max_vectors", max_vectors, 1e-6, bytes_held)
     return SpanTraining(data, kernel, prepared, trainer).train(span)
@@ -295,7 +294,7 @@ def check_same(data, formulation, device, **options):
 
 
 def target_rows(name, X, targets):
-    return Rows.of_targets(X, targets, np.ones(len(targets)), 2.0)
+    return TrainingRows.of_targets(X, targets, np.ones(len(targets)), 2.0)
 
 
 @BOTH
@@ -324,7 +323,7 @@ def test_sparse_rows():
 def test_pairs_of_classes_share_the_vectors(kind):
     X, _ = make_moons(600, noise=0.3, random_state=1)
     groups = (np.arange(600) + (X[:, 0] > 0.5)) % 3
-    data = Rows.of_classes(X, groups, np.ones(600), np.full(3, 2.0))
+    data = TrainingRows.of_classes(X, groups, np.ones(600), np.full(3, 2.0))
     on_host = trained(data, Hinge(), None)
     there = trained(data, Hinge(), device_of(kind))
     for one, other in zip(on_host, there, strict=True):

@@ -24,7 +24,7 @@ from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import JointKernel
-from aesvm.machines import training
+from aesvm.machines import trainer
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings
 from aesvm.solver import smo
@@ -298,7 +298,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
     X = normal_rows(600, 3)
     y = np.digitize(X[:, 0] + 0.2 * X[:, 1], [-0.2, 0.2])
     inside, most, histories = [], [], []
-    whole, history = smo.minimize, training.History
+    whole, history = smo.minimize, trainer.FitHistory
 
     def watched(*given, **others):
         inside.append(1)
@@ -312,7 +312,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
         return histories[-1]
 
     monkeypatch.setattr(smo, "minimize", watched)
-    monkeypatch.setattr(training, "History", kept)
+    monkeypatch.setattr(trainer, "FitHistory", kept)
     estimator = AESVC(gamma=1.0, device="cuda", refine="exact", tol=1e-4)
     wanted = estimator.fit(X, y).dual_objective_
     most.clear()

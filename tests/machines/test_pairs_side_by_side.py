@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC, TimeLimit
 from aesvm.kernels import blocks
-from aesvm.machines import training
+from aesvm.machines import fit
 from aesvm.solver import host
 from tests.runtime.test_progress import Recorder
 
@@ -21,13 +21,13 @@ X, Y = make_blobs(2400, 4, centers=5, cluster_std=4.0, random_state=0)
 @pytest.fixture(name="calls")
 def calls_of_side_by_side(monkeypatch):
     """How many pairs at a time, of each fit that trains them side by side."""
-    found, whole = [], training.side_by_side
+    found, whole = [], fit.side_by_side
 
     def side_by_side(threads, n_at_a_time, *others):
         found.append(n_at_a_time)
         return whole(threads, n_at_a_time, *others)
 
-    monkeypatch.setattr(training, "side_by_side", side_by_side)
+    monkeypatch.setattr(fit, "side_by_side", side_by_side)
     return found
 
 

@@ -12,22 +12,23 @@ from aesvm import AESVC
 from aesvm.bases.span_training import SpanTraining
 from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelSpec
-from aesvm.machines import pilots, rounds
+from aesvm.machines import rounds
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import (
     LIMITS,
     TABLE,
-    Carried,
     Exact,
     Expected,
     Facts,
     Rounds,
     Span,
+    outcome,
     plan,
+    remedy,
     rounds_share,
 )
-from aesvm.machines.rows import Rows
-from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.rows import TrainingRows
+from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.sets import derive
@@ -35,14 +36,14 @@ from aesvm.sets.derive import ReductionSettings
 from tests.plans import set_limits, set_table
 
 X, Y = make_moons(3000, noise=0.3, random_state=0)
-MANY = Facts(n_rows=1_000_000, squared_rows=1e12, pilot_rows=20_000)
+MANY = Facts(n_rows=1_000_000, squared_rows=1e12)
 
 
 class Told:
     """A survey that is written down; what was asked of it is kept."""
 
     def __init__(self, n_support, left=1.0, n_vectors=100, norm_share=0.1, n_rows=1e6):
-        self.answers = Expected(n_rows, n_support), Carried(n_vectors, left), norm_share
+        self.answers = Expected(n_rows, n_support), (n_vectors, left), norm_share
         self.asked = []
 
     def expected(self):
@@ -94,7 +95,7 @@ def test_the_first_set_is_ten_times_as_coarse_where_rounds_follow():
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_auto_is_exact_up_to_the_limit_of_the_device(device):
     limit = LIMITS[device].exact
-    facts = Facts(n_rows=int(1e7), squared_rows=1e14, pilot_rows=20_000, device=device)
+    facts = Facts(n_rows=int(1e7), squared_rows=1e14, device=device)
     for share, exact in ((0.99, True), (1.01, False)):
         survey = Told(share * limit / 1e7, left=0.0, n_rows=1e7)
         found = plan(facts, survey)
@@ -185,22 +186,21 @@ def test_the_first_set_is_shared_and_the_rounds_of_pairs_are_not():
 
 
 def pilots_of(y, n_classes=2):
-    data = Rows.of_classes(X, y, np.ones(len(y)), np.ones(n_classes))
+    data = TrainingRows.of_classes(X, y, np.ones(len(y)), np.ones(n_classes))
     kernel = TrainingKernel(KernelSpec("rbf", 1.0), X, 1e-3)
-    options = SolverOptions(1e-3, -1, 200.0, True)
+    options = SolverOptions(1e-3, -1, 200_000_000, True)
     trainer = Trainer(Hinge(), options, data.n_machines, map, Silence())
     prepared = derive.prepare(X, y, data.weights)
     return Pilots(data, kernel, prepared, trainer, Silence())
 
 
 def test_support_vectors_are_expected_to_become_a_smaller_share(monkeypatch):
-    monkeypatch.setattr(pilots, "PILOT_ROWS", 400)
-    monkeypatch.setattr(pilots, "_LEAST_ROWS", 10)
+    set_table(monkeypatch, pilot_rows=400, pilot_least=10)
     y = (X[:, 0] > 0.5).astype(int)  # no noise: the support vectors lie along a line
     found = pilots_of(y).expected()
     assert found.n_rows == 3000
     n_support = AESVC(gamma=1.0, refine="exact").fit(X, y).n_support_.sum()
-    monkeypatch.setattr(pilots, "_FALLS_ON", 0.0)
+    set_table(monkeypatch, falls_on=0.0)
     assert n_support < found.n_support < 0.8 * pilots_of(y).expected().n_support
 
 
@@ -214,13 +214,12 @@ def test_what_the_exact_svm_takes_is_expected_from_a_sample(monkeypatch, n_class
         dual = exact.dual_coef_
         support = np.count_nonzero(dual[j - 1][label == i]) + np.count_nonzero(dual[i][label == j])
         true += ((y == i) | (y == j)).sum() * support
-    monkeypatch.setattr(pilots, "PILOT_ROWS", 600)
-    monkeypatch.setattr(pilots, "_LEAST_ROWS", 10)
+    set_table(monkeypatch, pilot_rows=600, pilot_least=10)
     assert 0.7 * true < pilots_of(y, n_classes).expected().values < 1.6 * true
 
 
 def test_of_very_many_machines_some_stand_for_all(monkeypatch):
-    monkeypatch.setattr(pilots, "_MOST_MACHINES", 4)
+    set_table(monkeypatch, pilot_machines=4)
     y = np.arange(3000) % 5
     found = pilots_of(y, 5)
     assert found.expected().n_rows == pytest.approx(4 * 3000)
@@ -280,6 +279,58 @@ def test_auto_cuts_no_rows_where_its_pairs_are_too_small_for_rounds(eager, reduc
     assert model.certificate_.exact
     assert not reduced
     assert "15 pairs of classes, each of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"refine": "exact", "in_memory": False}, 'refine="exact" needs all rows in one place'),
+        ({"max_vectors": 5, "refine": 2}, "max_vectors=5 trains on all rows, and refine=2"),
+        (
+            {"max_vectors": 5, "definite": False, "kernel": "kernel='sigmoid'"},
+            "max_vectors=5 needs a positive semidefinite kernel, and kernel='sigmoid' is not",
+        ),
+    ],
+)
+def test_what_no_plan_can_do_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        plan(Facts(**{**vars(MANY), **changes}))
+
+
+def test_the_outcome_follows_the_plan_where_it_differs():
+    for refine, exact, n_rounds, found in (
+        ("exact", True, 0, ""),
+        (2, False, 2, ""),
+        (0, False, 0, ""),
+        (2, False, 1, "; outcome: 1 round"),
+        (2, True, 0, "; outcome: exact"),
+        (2, True, 1, "; outcome: exact after 1 round"),
+    ):
+        chosen = plan(Facts(n_rows=5000, refine=refine))
+        assert outcome(chosen, exact, n_rounds) == f"{chosen}{found}"
+    exact = plan(Facts(n_rows=5000, refine="exact"))
+    assert outcome(exact, True, 0, "too late") == f"{exact}; outcome: cut short: too late"
+
+
+def test_few_vectors_are_advised_where_the_kernel_has_a_span():
+    exact = plan(Facts(n_rows=5000, refine="exact"))
+    assert remedy(exact, definite=True).endswith("fewer rows, max_vectors or refine=1")
+    assert remedy(exact, definite=False).endswith("fewer rows or refine=1")
+
+
+def test_the_certificate_says_that_rounds_became_the_exact_svm(eager):
+    model = AESVC(gamma=10.0, C=0.1, hull_tol=1e-3, subset_size=100).fit(X, Y)
+    assert model.certificate_.plan.startswith("approximate: representatives")
+    assert model.certificate_.plan.endswith("; outcome: exact")
+
+
+def test_a_line_says_that_pilots_are_trained_before_the_plan_is_made(eager, capsys):
+    AESVC(gamma=0.1, subset_size=100, verbose=1).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    (pilot,) = (at for at, line in enumerate(lines) if "pilot: the exact SVM of a sample" in line)
+    (planned,) = (at for at, line in enumerate(lines) if "plan: " in line)
+    assert pilot == 1  # the first line counts the rows
+    assert pilot < planned
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

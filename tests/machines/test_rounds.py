@@ -31,8 +31,8 @@ from aesvm.machines.plan import Expected
 from aesvm.machines.problem import Problem
 from aesvm.machines.represent import represent
 from aesvm.machines.rounds import Cut, State, looked_at
-from aesvm.machines.rows import Rows
-from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.rows import TrainingRows
+from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
@@ -189,11 +189,12 @@ class OneMachine:
         how = ReductionSettings(hull_tol, 40, 100_000, "distance")
         first = represent(kernel, y, weights, how, RUN, Silence(), keep_combinations=True)
         rows = first.prepared.rows
-        of_classes = Rows.of_classes(self.X, y, weights, np.full(2, C))
+        of_classes = TrainingRows.of_classes(self.X, y, weights, np.full(2, C))
         (problem,) = of_classes.problems(rows, first.prepared.weights)
         anew = partial(represent_anew, first, how, RUN)
         self.place = RowsInMemory(problem, kernel, anew, Hinge(), 1e-3, RUN, Silence())
-        self.trainer = Trainer(Hinge(), SolverOptions(1e-3, -1, 200.0, True), 1, RUN, Silence())
+        options = SolverOptions(1e-3, -1, 200_000_000, True)
+        self.trainer = Trainer(Hinge(), options, 1, RUN, Silence())
         self.problem = problem
         self.train(self.place.represented(first.derived.found))
 

@@ -16,7 +16,7 @@ from sklearn.callback import ProgressBar
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.estimators.fitting import fit_task
-from aesvm.machines import training
+from aesvm.machines import trainer
 from aesvm.runtime.progress import Ending
 from tests import children
 from tests.plans import set_limits, set_table
@@ -144,9 +144,8 @@ def test_three_bars_at_most_that_only_rise(n_classes, parameters, names):
 
 
 def test_auto_that_does_not_train_on_few_vectors_has_three_bars_too(monkeypatch):
-    monkeypatch.setattr("aesvm.machines.pilots.PILOT_ROWS", 200)
     set_limits(monkeypatch, exact=10.0, machine_in_span=0.0)
-    set_table(monkeypatch, left=0.0, worth=np.inf)
+    set_table(monkeypatch, left=0.0, worth=np.inf, pilot_rows=200)
     X, y = noisy_classes(2)
     bars = Bars()
     model = AESVC(gamma=1.0, subset_size=200).set_callbacks(bars).fit(X, y)
@@ -187,14 +186,14 @@ def test_a_long_solve_is_told_by_its_kernel_values(monkeypatch):
     X = rng.normal(size=(6000, 3))
     y = X[:, 0] + rng.normal(size=6000) > 0
     values, shown = [], []
-    bars, call = Bars(), training._Watch.__call__
+    bars, done_of = Bars(), trainer.done_of
 
-    def watched(watch, gap, n_iter, n_values):
+    def counted(n_values, n_expected):
         values.append(n_values)
         shown.append(bars.shown["training"][-1])
-        return call(watch, gap, n_iter, n_values)
+        return done_of(n_values, n_expected)
 
-    monkeypatch.setattr(training._Watch, "__call__", watched)
+    monkeypatch.setattr(trainer, "done_of", counted)
     AESVC(gamma=1.0, refine="exact").set_callbacks(bars).fit(X, y)
     assert 0.25 < shown[np.searchsorted(values, values[-1] / 2)] < 0.9
 
@@ -285,7 +284,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from aesvm import AESVC, RepresentativeSet
 from aesvm.estimators.fitting import fit_task
-from aesvm.machines import training
+from aesvm.machines import trainer
 from aesvm.runtime.progress import Ending
 {problem}
 done = vars(model.fit(X[:2000], y[:2000])).keys()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import re
 import warnings
 
 import joblib
@@ -31,7 +32,7 @@ from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core import merge_tree
 from aesvm.runtime import progress
 from aesvm.solver import host
-from tests.plans import set_limits
+from tests.plans import set_limits, set_table
 from tests.runtime.test_progress import Recorder
 
 FAMILY = {
@@ -145,8 +146,29 @@ def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
     assert np.abs(multipliers).max() <= 10.0
     multiples = np.sort(np.abs(coefs)) / np.sort(np.abs(multipliers))
     assert np.ptp(multiples) <= 1e-9
-    assert model.certificate_.exact
-    assert model.certificate_.relative_gap > 1e-3
+    certificate = model.certificate_
+    assert certificate.exact
+    assert certificate.relative_gap > 1e-3
+    assert certificate.remedy in certificate.caveat()
+    assert "; outcome: cut short: TimeLimit(5) ended the fit" in certificate.plan
+
+
+@pytest.mark.parametrize(
+    ("refine", "advised", "not_advised"),
+    [
+        ("exact", "raise the limit.*fewer rows, max_vectors or refine=1", "hull_tol"),
+        (3, "raise the limit", "refine=|hull_tol|tol="),
+    ],
+)
+def test_what_is_advised_after_a_limit_would_help(refine, advised, not_advised, monkeypatch):
+    monkeypatch.setattr(host, "WORKING_SET", 64)
+    X, y = rows(1500)
+    model = AESVC(C=100.0, gamma=2.0, subset_size=500, refine=refine).set_callbacks(limit(6))
+    with pytest.warns(ConvergenceWarning) as warned:
+        model.fit(X, y)
+    *_, advice = str(warned[-1].message).partition("To go further, ")
+    assert re.search(advised, advice)
+    assert not re.search(not_advised, advice)
 
 
 def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
@@ -391,7 +413,7 @@ def test_silence_is_never_over():
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6, 0.8, 0.98])
 def test_a_limit_ends_a_fit_of_few_vectors_wherever_it_is(share, monkeypatch):
     """It looks at the clock before each piece of work, and looks no more than the limit allows."""
-    monkeypatch.setattr("aesvm.machines.pilots.PILOT_ROWS", 300)
+    set_table(monkeypatch, pilot_rows=300)
     monkeypatch.setattr("aesvm.bases.span_training._MOST_ADDED", 40)
     monkeypatch.setattr("aesvm.bases.values.BLOCK_ROWS", 256)
     X, y = rows()

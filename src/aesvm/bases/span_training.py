@@ -31,18 +31,21 @@ from aesvm.certificate.records import Record
 from aesvm.formulations.protocol import Array
 from aesvm.machines.fit import Work, every_row
 from aesvm.machines.pilots import Pilots
-from aesvm.machines.plan import TABLE, Carried, Expected, Span
+from aesvm.machines.plan import TABLE, Expected, Span
 from aesvm.machines.problem import Machine, Problem
 from aesvm.machines.represent import Represented
 from aesvm.machines.results import Trained, TrainedMachines
-from aesvm.machines.rows import Rows
-from aesvm.machines.training import Trainer, constant_machine
+from aesvm.machines.rows import TrainingRows
+from aesvm.machines.trainer import Trainer, constant_machine
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.cached import cached_property
 from aesvm.runtime.machine import machine_memory
 from aesvm.runtime.progress import OutOfTimeError, Progress, Watched
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import PreparedRows
+
+#: Vectors that a pilot chooses before what they leave is computed again.
+_STEP = 250
 
 #: Rows that a first solve is over: at least, and for each vector.
 _FIRST_ROWS, _FIRST_ROWS_PER_VECTOR = 40_000, 8
@@ -74,10 +77,6 @@ _MATRICES, _ROW_ARRAYS, _PURSUIT, _KEPT_ARRAYS = 8, 30, 3, 20
 _DEVICE_FRACTION = 0.6
 
 
-#: Vectors that a pilot chooses before what they leave is computed again.
-_STEP = 250
-
-
 def train_in_span(
     work: Work, prepared: PreparedRows, plan: Span, training: SpanTraining
 ) -> tuple[Represented, TrainedMachines]:
@@ -99,7 +98,7 @@ class SpanTraining:
 
     Parameters
     ----------
-    data : Rows
+    data : TrainingRows
     kernel : TrainingKernel
         Of these rows.
     prepared : PreparedRows
@@ -109,7 +108,7 @@ class SpanTraining:
     """
 
     def __init__(
-        self, data: Rows, kernel: TrainingKernel, prepared: PreparedRows, trainer: Trainer
+        self, data: TrainingRows, kernel: TrainingKernel, prepared: PreparedRows, trainer: Trainer
     ) -> None:
         self.data = data
         self.prepared = prepared
@@ -164,11 +163,11 @@ class SpanTraining:
             norms += 0.5 * max(pilot.squared_norm, 0.0)
         return norms / (norms + losses) if norms > 0.0 else 0.0
 
-    def carried(self, most_vectors: int, most_left: float) -> Carried:
+    def carried(self, most_vectors: int, most_left: float) -> tuple[int, float]:
         """Choose vectors that carry the pilots, until it is clear that too much would be left."""
         self.pursuit = self._pursuit_of_pilots(most_vectors)
         self.n_chosen, left = self._carrying(self.pursuit, most_vectors, most_left)
-        return Carried(self.n_chosen, left)
+        return self.n_chosen, left
 
     # --- training
 

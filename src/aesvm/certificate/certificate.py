@@ -120,8 +120,11 @@ class Certificate:
         ``seconds``, ``objective``, ``dual_objective`` and ``relative_gap`` then. May be empty.
         ``aesvm.plotting.CertificateDisplay`` draws it.
     plan : str
-        What the fit planned to do, and the counts that decided it. ``exact``, ``rounds`` and
-        ``n_vectors`` say what came of it.
+        What the fit planned to do, and the counts that decided it. Where it did something else
+        in the end, or was cut short, its outcome follows.
+    remedy : str
+        What to change where a callback such as :class:`aesvm.TimeLimit` ended the fit before it
+        was done; otherwise empty.
     """
 
     kernel: str
@@ -155,6 +158,7 @@ class Certificate:
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     history: tuple[Step, ...] = field(default=(), compare=False)
     plan: str = ""
+    remedy: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as a dict of plain values; ``max_residual`` may be infinite.
@@ -225,6 +229,7 @@ def certificate_of(
     n_vectors: int | None = None,
     history: tuple[Step, ...] = (),
     plan: str = "",
+    remedy: str = "",
 ) -> Certificate:
     """The certificate of all machines together.
 
@@ -242,7 +247,9 @@ def certificate_of(
         Of all machines together, where they were limited.
     history : tuple of Step, default=()
     plan : str, default=""
-        What the fit did, and why.
+        What the fit was to do and why, and what came of it.
+    remedy : str, default=""
+        What to change where a callback ended the fit before it was done.
     """
     total = records.total
     squared_norm = total("squared_norm")
@@ -335,6 +342,7 @@ def certificate_of(
         missing=missing,
         history=history,
         plan=plan,
+        remedy=remedy,
         **numbers,
     )
 

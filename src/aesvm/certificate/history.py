@@ -45,13 +45,13 @@ class Step:
         return gap / abs(self.objective) if self.objective else 0.0
 
 
-class History:
+class FitHistory:
     """The steps of machines, each machine known by a number.
 
     Examples
     --------
-    >>> from aesvm.certificate.history import History
-    >>> history = History(0.0)
+    >>> from aesvm.certificate.history import FitHistory
+    >>> history = FitHistory(0.0)
     >>> for number, objectives in enumerate([(9.0, 8.0), (5.0,)]):
     ...     history.begin(number)
     ...     for rounds, objective in enumerate(objectives):

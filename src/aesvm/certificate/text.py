@@ -140,7 +140,7 @@ def verdict_of(certificate: Certificate) -> str:
     if estimate is not None and error is not None:
         share = _share_above(estimate + error, certificate.objective)
         if share > _TELLING:
-            return "how close it is to the exact SVM is unknown: the estimated bound tells nothing"
+            return "how close it is to the exact SVM is unknown: the estimated bound is too wide"
         return f"objective at most about {_times_or_percent(share)} the exact SVM's (estimated)"
     changed = "" if certificate.changed is None else _changed(certificate.changed)
     return f"how close it is to the exact SVM was not computed{changed}"
@@ -151,7 +151,7 @@ def caveat_of(certificate: Certificate) -> str:
     if certificate.kernel == NOT_DEFINITE:
         return ""
     if isinf(certificate.max_residual):
-        return "it is that of a random sample of the rows; a larger memory_budget keeps a set"
+        return "it was trained on a random sample of the rows; a larger memory_budget avoids that"
     gap, worst, objective = (
         certificate.relative_gap,
         certificate.worst_pair_gap,
@@ -167,17 +167,16 @@ def caveat_of(certificate: Certificate) -> str:
             known = _far_pair(worst, objective)
         else:
             return ""
+        if certificate.remedy:
+            return f"{known}: the fit was cut short; to go further, {certificate.remedy}"
         if certificate.exact:
-            return (
-                f"{known}: the solve ended there; a smaller tol goes further where the solve had "
-                'reached it, and refine="exact" aims at a small gap as well'
-            )
+            return f'{known}; a smaller tol lowers it, and so does refine="exact"'
     elif (estimate := certificate.estimated_gap) is not None and estimate > POOR_GAP:
         share = _share_above(estimate + (certificate.estimated_gap_error or 0.0), objective)
         if share > _TELLING:
             return (
-                "the estimated bound on its objective tells nothing; more vectors (now "
-                f'{certificate.n_vectors:,}) may tell, and refine="exact" without max_vectors does'
+                "the estimated bound on its objective is too wide to be of use; more vectors (now "
+                f'{certificate.n_vectors:,}), or refine="exact" without max_vectors, narrow it'
             )
         known = (
             f"by an estimate its objective is at most {_times_or_percent(share)} the exact SVM's"
@@ -186,11 +185,13 @@ def caveat_of(certificate: Certificate) -> str:
         known = f"the last round changed {certificate.changed:.1%} of the predictions"
     else:
         return ""
+    if certificate.remedy:
+        return f"{known}: the fit was cut short; to go further, {certificate.remedy}"
     if certificate.n_vectors is not None:
-        return f"{known}; nearer to it is a model of more vectors (now {certificate.n_vectors:,})"
+        return f"{known}; more vectors (now {certificate.n_vectors:,}) come closer"
     return (
-        f"{known}; nearer to it are refine={certificate.rounds + 1} or more, a smaller hull_tol "
-        'or, of rows in memory, refine="exact"'
+        f"{known}; refine={certificate.rounds + 1} or more, a smaller hull_tol or, with rows in "
+        'memory, refine="exact" come closer'
     )
 
 

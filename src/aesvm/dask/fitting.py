@@ -27,7 +27,6 @@ from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import (
     Gathered,
     certify_gathered,
-    check_not_exact,
     train_gathered,
 )
 from aesvm.estimators.learning import Learning
@@ -210,7 +209,6 @@ class DaskMachine:
         self : object
         """
         learns, y = self._learns, self._targets(y)
-        check_not_exact(self.refine)
         plan = plan_elsewhere(self)
         first_tol = plan.settings.hull_tol if isinstance(plan, Rounds) else self.hull_tol
         found = checked_partitions(self, X, y, sample_weight)

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from aesvm.certificate.certificate import Certificate
 from aesvm.certificate.records import Records
+from aesvm.certificate.text import EXACT_GAP
 from aesvm.formulations.objective import best_offsets
 from aesvm.formulations.protocol import AT_BOUND, Array
 from aesvm.formulations.tube import Tube
@@ -169,7 +170,7 @@ def warn_of_solver(
     elif fitted.kkt_violation.max() <= tol and gap is not None:
         message = (
             f"The solver reached tol={tol:g}, but the relative duality gap is only known to be at "
-            f'most {gap:.3g}; refine="exact" aims at 1e-3. '
+            f'most {gap:.3g}; refine="exact" aims at {EXACT_GAP:g}. '
             f"{f'Raise max_iter={max_iter}, scale' if at_limit else 'Scale'} the data, or {remedy}."
         )
     else:

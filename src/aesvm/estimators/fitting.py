@@ -20,22 +20,28 @@ from aesvm.runtime.threads import Threads, one_blas_thread
 
 
 def fit_method(method: Callable) -> Any:
-    """Decorate a method that fits: parameters are checked, and it is all or nothing."""
+    """Decorate a method that fits: it has callbacks, and is ``all_or_nothing``."""
 
     @functools.wraps(method)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = fitted_attributes(self)
-        try:
-            self._validate_params()
-            found = method(self, *args, **kwargs)
-        except BaseException:
-            forget(self)
-            vars(self).update(before)
-            raise
-        processor(getattr(self, "device", "cpu")).give_back()  # what its rows have taken
-        return found
+        with all_or_nothing(self):
+            return method(self, *args, **kwargs)
 
     return with_callbacks(guarded)
+
+
+@contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Check parameters before a fit; where it raises, restore the attributes of the last one."""
+    before = fitted_attributes(estimator)
+    try:
+        estimator._validate_params()
+        yield
+    except BaseException:
+        forget(estimator)
+        vars(estimator).update(before)
+        raise
+    processor(getattr(estimator, "device", "cpu")).give_back()  # what its rows have taken
 
 
 def fitted_attributes(estimator: Any) -> dict[str, Any]:
@@ -57,13 +63,6 @@ def set_fitted(estimator: Any, values: NamedTuple) -> None:
     """Write fitted attributes, each named as a field of the value, with an underscore."""
     for name, value in values._asdict().items():
         setattr(estimator, f"{name}_", value)
-
-
-class Running(NamedTuple):
-    """The threads of a fit, and its progress."""
-
-    run: Threads
-    progress: Progress
 
 
 def _callbacks_above(task: Any) -> list[Any]:
@@ -109,8 +108,8 @@ def fitting(
     n_tasks: int | None = None,
     name: str = "fit",
     weighted: bool = False,
-) -> Iterator[Running]:
-    """A ``fit_task``, threads to work on it, and BLAS held to one thread in each."""
+) -> Iterator[tuple[Threads, Progress]]:
+    """The threads of a fit, with BLAS held to one thread in each, and its progress."""
     device = processor(getattr(estimator, "device", "cpu"))
     with (
         told_of_compiling(functools.partial(say, estimator))
@@ -121,4 +120,4 @@ def fitting(
         device.computing(),
         device.threads(estimator.n_jobs) as run,
     ):
-        yield Running(run, progress)
+        yield run, progress

@@ -91,10 +91,10 @@ def train_gathered(
         spec.definiteness,
         fit.n_vectors,
         columns_of(fit.history),
-        str(plan),
     )
     shape = (tally.n_rows, estimator.n_features_in_)
-    set_trained(estimator, fit.fitted, trained_on, chosen, shape, progress.ending.message())
+    cut_short = progress.ending.message()
+    set_trained(estimator, fit.fitted, trained_on, chosen, shape, plan, cut_short)
     return fit
 
 
@@ -175,12 +175,3 @@ def certify_gathered(
     learner = estimator._learns.gathered(estimator, counts, scale, model.spec, fitted=True)
     records = certify(known.records, model, learner, answers, estimator.tol)
     return known._replace(records=records).keep(estimator)
-
-
-def check_not_exact(refine: int | str) -> None:
-    """Refuse what needs all rows in one place."""
-    if refine == "exact":
-        raise ValueError(
-            'refine="exact" needs all rows in one place: use fit with rows in memory, or '
-            'refine="auto", or a number of rounds.'
-        )

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.estimators.fit_warnings import warn_of_targets
 from aesvm.estimators.validation import (
-    ChunkOf,
     check_two_classes,
     class_weights,
     valid_chunk,
@@ -35,7 +34,7 @@ from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.results import TrainedMachines
-from aesvm.machines.rows import OneMachine, Rows
+from aesvm.machines.rows import OneMachine, TrainingRows
 from aesvm.out_of_core.gathered_training import GatheredLearner
 from aesvm.out_of_core.stream import StreamedModel
 from aesvm.out_of_core.tally import ClassCounts, Tally
@@ -46,7 +45,7 @@ from aesvm.out_of_core.weighted_rows import WeightedRows
 class Learner:
     """Valid rows in memory, and the loss that machines are trained with."""
 
-    rows: Rows
+    rows: TrainingRows
     formulation: Formulation
     scale: TargetScale | None = None  #: of targets, where rows stand for each other with them
 
@@ -59,72 +58,6 @@ class InfeasibleError(ValueError):
     """Parameters that are impossible with the rows so far; with more rows they may be possible."""
 
 
-class Learning(Protocol):
-    """What an estimator learns."""
-
-    @property
-    def least_groups(self) -> int:
-        """The number of groups with which there is something to learn: two classes, or one."""
-
-    @property
-    def takes_targets(self) -> bool:
-        """Whether y is required; otherwise it is ignored."""
-
-    @property
-    def joint(self) -> bool:
-        """Whether rows stand for each other together with their targets."""
-
-    @property
-    def chunk_of(self) -> ChunkOf:
-        """Makes chunks of valid rows, wherever these are."""
-
-    def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
-        """The targets of rows, checked."""
-
-    def learner(
-        self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
-    ) -> Learner:
-        """Rows and loss of a fit; ``fitted``: whether classes and their weights are known."""
-
-    def fitted(
-        self, X: Any, learner: Learner, trained: TrainedMachines, spec: KernelSpec
-    ) -> Fitted:
-        """The fitted attributes of trained machines."""
-
-    def decision(self, estimator: Any, offsets: Offsets) -> Decision:
-        """The decision function of a machine with these offsets."""
-
-    def chunk(
-        self,
-        estimator: Any,
-        streamed: StreamedModel | None,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        first: bool,
-    ) -> WeightedRows:
-        """Valid rows of a stream; ``first``: whether none came before."""
-
-    def check_enough(self, tally: Tally, what: str) -> None:
-        """Refuse rows from which nothing can be learned; ``what``: their name in the message."""
-
-    def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
-        """Refuse parameters that are impossible with such weights; called after ``gathered``.
-
-        ``targets`` may be each class once, with its summed weight.
-        """
-
-    def gathered(
-        self,
-        estimator: Any,
-        counts: ClassCounts,
-        scale: TargetScale | None,
-        spec: KernelSpec,
-        fitted: bool = False,
-    ) -> GatheredLearner:
-        """Machines and loss of a fit to rows elsewhere; ``fitted`` as in ``learner``."""
-
-
 @dataclass(frozen=True)
 class Classes:
     """Classes, with a machine for every pair of them."""
@@ -132,17 +65,19 @@ class Classes:
     formulation: Callable[[Any], Formulation]  #: of an estimator
     #: Refuses parameters of an estimator, given the costs of two classes.
     check_pair: Callable[[Any, float, float], None] | None = None
-    least_groups = 2
-    takes_targets = True
-    joint = False
-    chunk_of = staticmethod(with_classes)
+    least_groups = 2  #: groups of rows with which there is something to learn
+    takes_targets = True  #: whether y is required; otherwise it is ignored
+    joint = False  #: whether rows stand for each other together with their targets
+    chunk_of = staticmethod(with_classes)  #: makes chunks of valid rows, wherever these are
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
+        """The targets of rows, checked."""
         return valid_classes(y, X, type(estimator).__name__)
 
     def learner(
         self, estimator: Any, X: Any, y: NDArray, weights: Array, fitted: bool = False
     ) -> Learner:
+        """Rows and loss of a fit; ``fitted``: whether classes and their weights are known."""
         if fitted:
             labels = np.searchsorted(estimator.classes_, y)
             costs = cost_of(estimator) * estimator.class_weight_
@@ -153,15 +88,17 @@ class Classes:
             costs = set_classes(estimator, ClassCounts(classes, counts))
             _check_costs(costs[labels], weights)
             self._check_pairs(estimator, labels, costs[labels] * weights)
-        rows = Rows.of_classes(X, labels, weights, costs)
+        rows = TrainingRows.of_classes(X, labels, weights, costs)
         return Learner(rows, self.formulation(estimator))
 
     def fitted(
         self, X: Any, learner: Learner, trained: TrainedMachines, spec: KernelSpec
     ) -> Fitted:
+        """The fitted attributes of trained machines."""
         return fitted_pairs(X, learner.rows.groups, trained, spec)
 
     def decision(self, estimator: Any, offsets: Offsets) -> Decision:
+        """The decision function of a machine with these offsets."""
         return self.formulation(estimator).decision(offsets)
 
     def chunk(
@@ -173,16 +110,21 @@ class Classes:
         sample_weight: Any,
         first: bool,
     ) -> WeightedRows:
-        """Rows with classes; in a stream, with classes that were announced."""
+        """Valid rows of a stream, of announced classes; ``first``: whether none came before."""
         chunk = valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
         if streamed is not None:
             streamed.check_classes(chunk.targets)
         return chunk
 
     def check_enough(self, tally: Tally, what: str) -> None:
+        """Refuse rows from which nothing can be learned; ``what``: their name in the message."""
         tally.check_two_classes(what)
 
     def check_weights(self, estimator: Any, targets: NDArray, weights: Array) -> None:
+        """Refuse parameters that are impossible with such weights; called after ``gathered``.
+
+        ``targets`` may be each class once, with its summed weight.
+        """
         classes, labels = np.unique(targets, return_inverse=True)
         factors = estimator.class_weight_[np.searchsorted(estimator.classes_, classes)]
         self._check_pairs(estimator, labels, factors[labels] * weights)
@@ -195,6 +137,7 @@ class Classes:
         spec: KernelSpec,
         fitted: bool = False,
     ) -> GatheredLearner:
+        """Machines and loss of a fit to rows elsewhere; ``fitted`` as in ``learner``."""
         formulation = self.formulation(estimator)
 
         def assemble(X: Any, given: NDArray, trained: TrainedMachines) -> Fitted:
@@ -219,7 +162,10 @@ class Classes:
 
 @dataclass(frozen=True)
 class Values:
-    """Numbers, learned by one machine; rows stand for each other together with them."""
+    """Numbers, learned by one machine; rows stand for each other together with them.
+
+    Methods and attributes are as in ``Classes``.
+    """
 
     formulation: Callable[[Any, float], Formulation]  #: of an estimator and the targets' spread
     least_groups = 1
@@ -235,7 +181,7 @@ class Values:
     ) -> Learner:
         scale = TargetScale.of(y, weights) if self.joint else None
         _check_costs(cost_of(estimator), weights)
-        rows = Rows.of_targets(X, y, weights, cost_of(estimator))
+        rows = TrainingRows.of_targets(X, y, weights, cost_of(estimator))
         return Learner(rows, self._formulation(estimator, scale), scale)
 
     def fitted(
@@ -296,6 +242,10 @@ class Support(Values):
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         return np.ones(X.shape[0])
+
+
+#: What an estimator learns.
+Learning = Classes | Values
 
 
 def _fitted_machine(

@@ -17,14 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from aesvm.certificate.certificate import Certificate
 from aesvm.estimators.conversion import check_compress, compressed, to_sklearn
 from aesvm.estimators.fitting import fit_method, fitting, forget
-from aesvm.estimators.gathered import (
-    certify_gathered,
-    check_not_exact,
-    reread,
-    train_on_stream,
-)
+from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
-from aesvm.estimators.parameters import check_span, check_unchanged
+from aesvm.estimators.parameters import check_unchanged, facts_of
 from aesvm.estimators.streams import (
     available_for_streams,
     check_streams,
@@ -43,6 +38,7 @@ from aesvm.estimators.trained import (
 )
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
 from aesvm.io.model_file import save
+from aesvm.machines.plan import check
 from aesvm.out_of_core.source import readable_again
 from aesvm.out_of_core.stream import StreamedModel
 from aesvm.out_of_core.weighted_rows import GatheredRows
@@ -119,7 +115,7 @@ class KernelMachine:
         y : array-like of shape (n_samples,), default=None
             Their targets; ignored where outliers are to be found.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; those of weight zero are left out.
+            Weights of the rows; rows of weight zero are left out.
 
         Returns
         -------
@@ -129,8 +125,7 @@ class KernelMachine:
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any, classes: NDArray | None = None) -> Self:
         """Take in some more rows of a stream; ``classes``: all that will come."""
-        check_not_exact(self.refine)
-        check_span(self)
+        check(facts_of(self, in_memory=False))
         before: StreamedModel | None = getattr(self, "_stream_", None)
         if before is None and X is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
@@ -163,8 +158,9 @@ class KernelMachine:
         source : iterable of (X, y, sample_weight)
             Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
             sources. One that can be iterated over again is read once more for ``gamma="scale"``,
-            twice for each round that ``refine`` asks for, and once after the last where that look
-            is cheap; with ``max_vectors``, some five to twelve times. Where a callback such as
+            and twice for each round that ``refine`` asks for. After the last round it is read once
+            more where that look is cheap. With ``max_vectors`` it is read some five to twelve
+            times. Where a callback such as
             :class:`aesvm.TimeLimit` ends the first pass, the model is that of the rows read so
             far, ``n_seen_`` of them.
 
@@ -182,8 +178,7 @@ class KernelMachine:
         True
         """
         check_streams(self, source)
-        check_not_exact(self.refine)
-        check_span(self)
+        check(facts_of(self, in_memory=False))
         again = self.refine != 0 and readable_again(source)
         if not again and self.refine not in (0, "auto"):
             raise ValueError(
@@ -249,7 +244,7 @@ class KernelMachine:
         True
         """
         check_is_fitted(self)
-        return certify_in_memory(self, self._learns, X, y, sample_weight)
+        return certify_in_memory(self, X, y, sample_weight)
 
     @fit_method
     def compress(

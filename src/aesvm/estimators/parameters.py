@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -14,7 +13,8 @@ from sklearn.base import ClassifierMixin
 from aesvm.gpu.forms import check_kernel
 from aesvm.kernels import KernelSpec
 from aesvm.machines.plan import Exact, Facts, Rounds, Span, plan
-from aesvm.machines.training import SolverOptions
+from aesvm.machines.processor import kind_of
+from aesvm.machines.trainer import SolverOptions
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.sets.derive import ReductionSettings
 
@@ -68,54 +68,33 @@ def solver_options(estimator: Any) -> SolverOptions:
     return SolverOptions(
         float(estimator.tol),
         min(estimator.max_iter, _MOST),
-        cache_bytes(estimator) / 1e6,
+        cache_bytes(estimator),
         estimator.shrinking,
     )
 
 
-def check_span(estimator: Any) -> None:
-    """Refuse ``max_vectors`` where w cannot be restricted to a span."""
-    if estimator.max_vectors is None:
-        return
-    if estimator.refine != "auto":
-        raise ValueError(
-            f"max_vectors={estimator.max_vectors} trains on all rows, and "
-            f'refine={estimator.refine!r} says how rows are represented: use refine="auto".'
-        )
-    if not kernel_spec(estimator, 1.0).is_definite:
-        raise ValueError(
-            f"max_vectors={estimator.max_vectors} needs a positive semidefinite kernel, and "
-            f"kernel={estimator.kernel!r} with coef0={estimator.coef0} is not: use another kernel, "
-            "or max_vectors=None."
-        )
-
-
-def with_parameters(estimator: Any, facts: Facts) -> Facts:
-    """Counts, and what an estimator's parameters say of the plan that is made from them."""
+def facts_of(estimator: Any, **counts: Any) -> Facts:
+    """What a plan is made from: an estimator's parameters, and counts of its rows."""
     refine, max_vectors = estimator.refine, estimator.max_vectors
-    return replace(
-        facts,
+    budget = estimator.memory_budget
+    return Facts(
+        **{"n_rows": 0, **counts},
+        kernel=f"kernel={estimator.kernel!r} with coef0={estimator.coef0}",
+        definite=kernel_spec(estimator, 1.0).is_definite,
+        device=kind_of(estimator.device),
         refine=refine if isinstance(refine, str) else int(refine),
         settings=reduction_settings(estimator),
         max_vectors=None if max_vectors is None else int(max_vectors),
         gap_tol=float(estimator.gap_tol),
-        most_bytes=bytes_of_values(estimator),
-        device="cpu" if estimator.device == "cpu" else "cuda",
+        most_bytes=None if budget is None else bytes_of(budget),
     )
 
 
 def plan_elsewhere(estimator: Any, asked_again: bool = True) -> Rounds | Span:
     """The plan of a fit to rows that are not in memory; rounds are made where they can be asked."""
-    check_span(estimator)
-    facts = Facts(n_rows=0, in_memory=False, asked_again=asked_again)
-    found = plan(with_parameters(estimator, facts))
+    found = plan(facts_of(estimator, in_memory=False, asked_again=asked_again))
     assert not isinstance(found, Exact)  # that needs all rows in one place
     return found
-
-
-def bytes_of_values(estimator: Any) -> float | None:
-    """What kernel values of rows and a basis may take; None where no budget says so."""
-    return None if estimator.memory_budget is None else bytes_of(estimator.memory_budget)
 
 
 def cache_bytes(estimator: Any) -> int:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,29 +22,26 @@ from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
 from aesvm.estimators.fit_warnings import warn_of_gap, warn_of_scales, warn_of_solver
-from aesvm.estimators.fitting import fit_method, fitting, forget, set_fitted
-from aesvm.estimators.learning import Learner, Learning
+from aesvm.estimators.fitting import all_or_nothing, fitting, forget, set_fitted
+from aesvm.estimators.learning import Learner
 from aesvm.estimators.parameters import (
-    check_span,
     check_unchanged,
+    facts_of,
     kernel_spec,
-    reduction_settings,
     solver_options,
     trained_with,
-    with_parameters,
 )
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
-from aesvm.kernels import KernelSpec, check_symmetric, resolve_gamma
-from aesvm.machines import fit
-from aesvm.machines.fit import Work, every_row, facts_of, first_set, train
+from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
+from aesvm.machines.certifying import certify
+from aesvm.machines.fit import Work, counted, every_row, first_set, train
 from aesvm.machines.fitted import Fitted
-from aesvm.machines.plan import Exact, Rounds, Span, plan
+from aesvm.machines.plan import Exact, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
 from aesvm.machines.results import Terms
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training_kernel import TrainingKernel
-from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
 from aesvm.runtime.warn import warn
@@ -69,7 +67,8 @@ class TrainedOn(NamedTuple):
     definiteness: str  #: of the kernel
     n_vectors: int | None = None  #: of all machines together, where they are few by design
     history: dict[str, NDArray] = columns_of([])  #: see ``Step``
-    plan: str = ""  #: what was done, and from which counts that was decided
+    plan: str = ""  #: what was planned, the counts that decided it, and what came of it
+    remedy: str = ""  #: what to change, where a callback ended the fit before it was done
     model: dict[str, str] | None = None  #: see ``_hashes``; None in files of older versions
 
     @classmethod
@@ -114,6 +113,7 @@ class TrainedOn(NamedTuple):
             self.n_vectors,
             steps_of(self.history),
             self.plan,
+            self.remedy,
         )
 
 
@@ -206,23 +206,29 @@ def set_trained(
     trained_on: TrainedOn,
     chosen: RepresentativeSet,
     shape: tuple[int, int],
+    plan: Plan,
     cut_short: str,
 ) -> None:
     """Write the fitted attributes of an estimator that has ``gamma_``.
 
-    ``cut_short``: what a callback has cut short, which is warned of.
+    ``plan``: that of the fit; ``cut_short``: what a callback has cut short, which is warned of.
     """
     set_fitted(estimator, fitted)
     estimator.device_ = processor(estimator.device).name
     estimator.representative_set_ = chosen
     estimator.shape_fit_ = shape
-    certificate = trained_on.keep(estimator)
+    records = trained_on.records
+    exact, n_rounds = bool(records["exact"].all()), int(records["rounds"].max())
+    done = outcome(plan, exact, n_rounds, cut_short.removesuffix("."))
+    advice = remedy(plan, trained_on.definiteness != NOT_DEFINITE) if cut_short else ""
+    certificate = trained_on._replace(plan=done, remedy=advice).keep(estimator)
     say(estimator, f"certificate: {certificate.verdict()}")
     if cut_short:
-        warn(f"{cut_short} certificate_ says how near the model is.", ConvergenceWarning)
+        known = "certificate_ says how near the model is."
+        warn(f"{cut_short} {known} To go further, {advice}.", ConvergenceWarning)
         return
-    remedy = "lower C" if hasattr(estimator, "C") else "raise nu"
-    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter, remedy)
+    easier = "lower C" if hasattr(estimator, "C") else "raise nu"
+    warn_of_solver(fitted, certificate, estimator.tol, estimator.max_iter, easier)
     # the paper's method alone has a large gap more often than not; of samples the stream has warned
     alone = estimator.refine == 0 and not certificate.exact
     usual = alone and (certificate.relative_gap or 0.0) <= _USUAL_GAP
@@ -230,7 +236,7 @@ def set_trained(
         warn_of_gap(estimator, certificate, trained_on.records)
 
 
-@fit_method
+@with_callbacks
 def fit_rows(
     estimator: Any,
     X: Any,
@@ -242,82 +248,76 @@ def fit_rows(
 
     ``shared``: work in common with other fits to these very rows, of estimators of this class.
     """
-    forget(estimator)
-    learning: Learning = estimator._learns
-    shared = SharedWork() if shared is None else shared
-    given = X
-    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
-    data = validated_rows(estimator, X, reset=True)
-    y = learning.valid_targets(estimator, y, data)
-    weights = valid_weights(sample_weight, data)
-    learner = learning.learner(estimator, data, y, weights)
-    bytes_of(estimator.memory_budget)
-    check_span(estimator)
-    if estimator.kernel == "precomputed":
-        check_symmetric(data)
-    estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
-    if estimator.kernel == "rbf":
-        warn_of_scales(data)
-    spec = kernel_spec(estimator, estimator.gamma_)
-    with fitting(estimator, data, y, weighted=True) as (run, progress):
-        kernel = shared.kernel(
-            (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, given, shared)
+    with all_or_nothing(estimator):
+        forget(estimator)
+        shared = SharedWork() if shared is None else shared
+        data, y, weights = _valid_input(estimator, X, y, sample_weight, reset=True)
+        learner = estimator._learns.learner(estimator, data, y, weights)
+        asked = facts_of(estimator)
+        check(asked)
+        if estimator.kernel == "precomputed":
+            check_symmetric(data)
+        estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
+        if estimator.kernel == "rbf":
+            warn_of_scales(data)
+        spec = kernel_spec(estimator, estimator.gamma_)
+        with fitting(estimator, data, y, weighted=True) as (run, progress):
+            kernel = shared.kernel(
+                (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, X, shared)
+            )
+            work = Work(
+                learner.rows,
+                kernel,
+                learner.formulation,
+                asked.settings,
+                solver_options(estimator),
+                run,
+                progress,
+                shared,
+            )
+            prepared = work.distinct()
+            pilots = SpanTraining(learner.rows, kernel, prepared, work.trainer())
+            chosen = plan(counted(asked, work, prepared), pilots)
+            progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
+            match chosen:
+                case Exact():
+                    first = every_row(work, prepared)
+                    trained = train(work, first, chosen)
+                case Rounds():
+                    first = first_set(work, prepared, chosen)
+                    trained = train(work, first, chosen)
+                case Span():
+                    first, trained = train_in_span(work, prepared, chosen, pilots)
+            hashes = shared.of_rows("hashes", lambda: row_hashes(data, run))
+            known = shared.of_rows("digest", lambda: digest(data, y, weights, hashes=hashes))
+        if progress.ending.cut:
+            shared.forget()
+        if isinstance(chosen, Rounds) and chosen.most is not None:  # else "auto" chose not to
+            warn_given_up(estimator, first)
+        represented = set_of(estimator, first.settings.hull_tol)
+        set_represented(represented, first, estimator.gamma_)
+        in_span, n_solved = isinstance(chosen, Span), len(trained.solved)
+        trained_on = TrainedOn(
+            True,
+            known,
+            trained_with(estimator),
+            estimator.hull_tol,
+            len(prepared.rows),
+            len(prepared.rows) if in_span else n_solved,
+            trained.records,
+            trained.multipliers,
+            spec.definiteness,
+            n_solved if in_span else None,
+            columns_of(trained.history),
         )
-        work = Work(
-            learner.rows,
-            kernel,
-            learner.formulation,
-            reduction_settings(estimator),
-            solver_options(estimator),
-            run,
-            progress,
-            shared,
-        )
-        prepared = work.distinct()
-        span = SpanTraining(learner.rows, kernel, prepared, work.trainer())
-        chosen = plan(with_parameters(estimator, facts_of(work, prepared)), span)
-        progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
-        match chosen:
-            case Exact():
-                first = every_row(work, prepared)
-                trained = train(work, first, chosen)
-            case Rounds():
-                first = first_set(work, prepared, chosen)
-                trained = train(work, first, chosen)
-            case Span():
-                first, trained = train_in_span(work, prepared, chosen, span)
-        hashes = shared.of_rows("hashes", lambda: row_hashes(data, run))
-        known = shared.of_rows("digest", lambda: digest(data, y, weights, hashes=hashes))
-    if progress.ending.cut:
-        shared.forget()
-    if isinstance(chosen, Rounds) and chosen.most is not None:  # else "auto" chose not to reduce
-        warn_given_up(estimator, first)
-    represented = set_of(estimator, first.settings.hull_tol)
-    set_represented(represented, first, estimator.gamma_)
-    in_span, n_solved = isinstance(chosen, Span), len(trained.solved)
-    trained_on = TrainedOn(
-        True,
-        known,
-        trained_with(estimator),
-        estimator.hull_tol,
-        len(prepared.rows),
-        len(prepared.rows) if in_span else n_solved,
-        trained.records,
-        trained.multipliers,
-        spec.definiteness,
-        n_solved if in_span else None,
-        columns_of(trained.history),
-        str(chosen),
-    )
-    fitted = learning.fitted(data, learner, trained, spec)
-    set_trained(estimator, fitted, trained_on, represented, data.shape, progress.ending.message())
-    estimator._stream_ = None
-    return estimator
+        fitted = estimator._learns.fitted(data, learner, trained, spec)
+        cut_short = progress.ending.message()
+        set_trained(estimator, fitted, trained_on, represented, data.shape, chosen, cut_short)
+        estimator._stream_ = None
+        return estimator
 
 
-def certify_in_memory(
-    estimator: Any, learning: Learning, X: Any, y: Any, sample_weight: Any
-) -> Certificate:
+def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
     """The certificate of a model of rows in memory, with all of them seen."""
     known = TrainedOn.of(estimator)
     if not known.in_memory:
@@ -328,28 +328,34 @@ def certify_in_memory(
         )
     check_unchanged(estimator, known.parameters)
     check_as_trained(estimator)
-    given = X
-    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
-    data = validated_rows(estimator, X, reset=False)
-    y = learning.valid_targets(estimator, y, data)
-    weights = valid_weights(sample_weight, data)
+    data, y, weights = _valid_input(estimator, X, y, sample_weight, reset=False)
     with fitting(estimator, name="certify") as (run, _):
         found = digest(data, y, weights, run=run)
         check_same_rows(estimator, known, found, data.shape[0], "in the same order")
-        learner = learning.learner(estimator, data, y, weights, fitted=True)
+        learner = estimator._learns.learner(estimator, data, y, weights, fitted=True)
         model = model_of(estimator)
-        records = fit.certify(
-            learner.rows,
-            _kernel(estimator, model.spec, data, learner, given, SharedWork()),
-            learner.formulation,
+        records = certify(
             known.records,
-            list(model.expansions()),
+            learner.rows,
+            model.expansions(),
             known.multipliers,
+            _kernel(estimator, model.spec, data, learner, X, SharedWork()),
+            learner.formulation,
             estimator.tol,
             run,
             partial(say, estimator),
         )
     return known._replace(records=records).keep(estimator)
+
+
+def _valid_input(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool
+) -> tuple[Any, NDArray, NDArray[np.float64]]:
+    """Rows, targets and weights, checked; ``reset``: whether these are the rows to fit to."""
+    X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
+    data = validated_rows(estimator, X, reset=reset)
+    y = estimator._learns.valid_targets(estimator, y, data)
+    return data, y, valid_weights(sample_weight, data)
 
 
 def _kernel(

@@ -260,7 +260,7 @@ def check_labels(labels: NDArray, name: str) -> None:
     if len(missing):
         raise ValueError(
             f"{name} has missing labels (None, NaN or NA): {len(missing):,} of {len(labels):,}, "
-            f"the first at place {missing[0]}. Leave them out, or make them a class of their own."
+            f"the first at place {missing[0]}. Leave them out, or give them a label."
         )
 
 
@@ -295,7 +295,7 @@ def valid_weights(
         total = float(weights.sum())
     if not total < _LARGEST_WEIGHT:
         raise ValueError(
-            f"sample_weight comes to {total:.3g} in all: weights must be finite, and come to less "
+            f"sample_weight adds up to {total:.3g}: weights must be finite, with a sum of less "
             f"than {_LARGEST_WEIGHT:g}."
         )
     return weights

@@ -21,8 +21,8 @@ from aesvm.formulations.scaling import best_multiples
 #: Sums of costs that differ by this share of them are taken as equal.
 _FLAT = 1e-10
 
-#: An intercept below this share of the scores is rounding. An intercept of zero takes the place of
-#: one that is not known better, where the objective rises by no more than the second share.
+#: An intercept below this share of the scores is rounding. An uncertain intercept is replaced by
+#: zero where that raises the objective by no more than the second share.
 _UNBIASED, _UNCHANGED = 1e-10, 1e-5
 
 #: The offsets of several machines, an array for each offset.

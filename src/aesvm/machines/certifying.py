@@ -1,4 +1,4 @@
-"""The records of trained machines, and those of all rows seen again."""
+"""Records of trained machines: from training, and proven by another look at all rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from aesvm.certificate.records import Record, Records
 from aesvm.formulations.objective import Objective, arrays, tol_of, total_loss
 from aesvm.formulations.protocol import Formulation
 from aesvm.kernels.expansion import n_additions
-from aesvm.machines.problem import Expansion, Machine, Problem
+from aesvm.machines.problem import Expansion, Machine
 from aesvm.machines.results import Terms
 from aesvm.machines.rounds import Look, State
+from aesvm.machines.rows import TrainingRows
 from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.sets.derive import prepare
 
 
 def records_of(state: State, formulation: Formulation) -> list[Record]:
@@ -75,14 +77,13 @@ def _rounding(machine: Machine, kernel: TrainingKernel, objective: Objective) ->
     return float(primal_of(objective, point, max(own.n_rows, len(rows))).rounding[0])
 
 
-def certified(
+def certify(
     records: Records,
-    problems: Iterable[Problem],
+    data: TrainingRows,
     expansions: Iterable[Expansion],
     multipliers: Terms,
     kernel: TrainingKernel,
     formulation: Formulation,
-    *,
     tol: float,
     run: Callable,
     say: Callable[[str], None],
@@ -90,6 +91,8 @@ def certified(
     """The records of trained machines with all rows seen, given their lifted coefficients."""
     if records["proven"].all():
         return records
+    prepared = prepare(data.X, data.groups, data.weights, run, kernel.joint_targets)
+    problems = data.problems(prepared.rows, prepared.weights)
     found: list[Record] = []
     coefs = np.zeros(kernel.X.shape[0])
     for number, (record, problem, expansion) in enumerate(

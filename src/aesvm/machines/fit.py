@@ -5,36 +5,35 @@ Equal rows are merged first. ``plan`` then says what is done with the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.certificate.records import Record, Records
+from aesvm.certificate.records import Record
+from aesvm.certificate.text import EXACT_GAP
+from aesvm.formulations.objective import tol_of
 from aesvm.formulations.protocol import Formulation
-from aesvm.machines import pilots, small_pairs
-from aesvm.machines.certifying import certified
+from aesvm.machines import small_pairs
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.place import RowsInMemory
 from aesvm.machines.plan import Exact, Facts, Rounds
-from aesvm.machines.problem import Expansion, Machine, Problem, TrainingSets
+from aesvm.machines.problem import Machine, Problem, TrainingSets
 from aesvm.machines.represent import Represented, distinct_of, represent
-from aesvm.machines.results import Terms, Trained, TrainedMachines
-from aesvm.machines.rounds import Policy, State, refine, seen_if_cheap
-from aesvm.machines.rows import Rows, by_class
+from aesvm.machines.results import Trained, TrainedMachines
+from aesvm.machines.rounds import Policy, State, is_cheap, refine, seen
+from aesvm.machines.rows import TrainingRows, by_class
 from aesvm.machines.sharing import SharedWork
-from aesvm.machines.training import (
-    SolverOptions,
-    Trainer,
-    constant_machine,
-    share_of,
-    train_machines,
-)
+from aesvm.machines.trainer import SolverOptions, Trainer, constant_machine, train_together
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
+from aesvm.runtime.side_by_side import side_by_side
+from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import (
     Derived,
     PreparedRows,
@@ -43,16 +42,22 @@ from aesvm.sets.derive import (
     SetKernel,
     derive,
     identity,
-    prepare,
 )
 from aesvm.sets.distinct import row_hashes
+
+#: The number that machines trained together have in a history.
+_TOGETHER = -1
+
+#: Machines for each thread, at least, where machines are trained side by side: with fewer, threads
+#: that work on one of them together take less time, and report more steps of it.
+_MACHINES_A_THREAD = 2
 
 
 @dataclass(frozen=True)
 class Work:
     """What is trained on, and what it is done with."""
 
-    data: Rows
+    data: TrainingRows
     kernel: TrainingKernel
     formulation: Formulation
     settings: ReductionSettings
@@ -83,22 +88,21 @@ class Work:
             self.data.n_machines,
             self.run,
             self.progress,
-            aim_at_duality_gap=isinstance(plan, Exact) and plan.aim_at_gap,
+            duality_tol=plan.duality_tol if isinstance(plan, Exact) else None,
             support_share=support_share,
             starts=self.shared.starts if plan is not None and may_start else None,
         )
 
 
-def facts_of(work: Work, prepared: PreparedRows) -> Facts:
-    """The counts that a plan is made from."""
+def counted(facts: Facts, work: Work, prepared: PreparedRows) -> Facts:
+    """What the user has set, with the counts of a fit: a plan is made from both."""
     rows = prepared.rows
-    return Facts(
+    return replace(
+        facts,
         n_rows=len(rows),
         n_machines=work.data.n_machines,
         squared_rows=work.data.squared_sizes(rows),
         n_features=_n_features(work.kernel),
-        definite=work.kernel.spec.is_definite,
-        pilot_rows=pilots.PILOT_ROWS,
     )
 
 
@@ -131,7 +135,7 @@ def first_set(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
 
 def _reduced(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
     settings = plan.settings
-    share = plan.phases.reduce / plan.phases.whole(1 if plan.most is None else plan.most)
+    share = plan.phases.reduce / plan.phases.whole(plan.n_expected)
     data, kernel, shared, run = work.data, work.kernel, work.shared, work.run
     finest_tol = work.settings.hull_tol
     with work.progress.task("representatives", 2, share=share, bar=True) as task:
@@ -167,27 +171,98 @@ def _key_of_subsets(
 
 
 def train(work: Work, first: Represented, plan: Exact | Rounds) -> TrainedMachines:
-    """Train every machine on a first set, and refine it as the plan says."""
-    data, kernel, shared, options = work.data, work.kernel, work.shared, work.options
-    rows, weights = first.prepared.rows, first.prepared.weights
-    trainer = work.trainer(plan)
-    small, problems = None, data.problems(rows, weights)
-    many, pairs = data.n_machines >= small_pairs.FEWEST_PAIRS, data.selections
-    if many and not first.derived.reduced and isinstance(pairs, ClassPairs):
-        classes = by_class(pairs, rows, data.given[rows], weights[rows])
-        cache = int(options.cache_size * 1e6)
-        small = small_pairs.SmallPairs(classes, kernel, work.formulation, cache)
-        others = np.delete(np.arange(data.n_machines), small.numbers)
-        problems = data.problems(rows, weights, others)
-    total = data.squared_sizes(rows)
-    one = partial(_train_one, work, first, plan, trainer, total)
-    with shared.timed("solve"):
-        sizes = total, _largest_squared(data.groups[rows])
-        trained = train_machines(problems, sizes, kernel, one, trainer, small)
+    """Train every machine on a first set, and refine it as the plan says.
+
+    Many machines are trained side by side, few of them in turn.
+    """
+    started = time.perf_counter()
+    data, shared, trainer = work.data, work.shared, work.trainer(plan)
+    rows, numbers, small = first.prepared.rows, np.arange(data.n_machines), None
+    if data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced:
+        small = _small_pairs(work, first)
+    steps = None if trainer.alone else len(numbers)
+    if small is not None:
+        numbers = np.delete(numbers, small.numbers)
+        steps = len(numbers) + len(small.tiles)
+    problems = data.problems(rows, first.prepared.weights, numbers)
+    each = zip(numbers.tolist(), problems, strict=True)
+    squared_rows = data.squared_sizes(rows)
+    train_one = partial(_train_one, work, first, plan, trainer, squared_rows)
+    with (
+        shared.timed("solve"),
+        work.progress.task("training", steps, quiet=not trainer.alone, share=1.0, bar=True) as task,
+    ):
+        together = None if small is None else train_together(small, trainer, task)
+        n_even = min(len(numbers), squared_rows / _largest_squared(data.groups[rows]))
+        results = _side_by_side(train_one, each, work, trainer, task, squared_rows, n_even)
+        if results is None:
+            results = []
+            for number, problem in each:
+                of_pair = task.task("pair", None, share=_share_of(problem, squared_rows))
+                with nullcontext(task) if trainer.alone else of_pair as progress:
+                    results.append(train_one(number, problem, progress))
+    trained = TrainedMachines.of(results, work.formulation)
+    if small is not None and together is not None:
+        sums = together.records.total
+        norms = 0.5 * sums("squared_norm")
+        trainer.history.note(_TOGETHER, norms + sums("loss"), sums("dual_objective"))
+        trained = together.put_together(small.numbers, trained, numbers)
+    if trainer.duality_tol is not None:
+        trained = trained._replace(converged=_as_proven(trained, trainer))
+    trainer.say_trained(trained, started)
+    trainer.note_cut(int(np.count_nonzero(~trained.converged)))
     # small pairs do not count theirs
     shared.count("kernel_values", sum(trainer.n_values) if small is None else None)
     shared.count("rows_solved", len(trained.solved))
     return trained._replace(history=trainer.history.steps())
+
+
+def _small_pairs(work: Work, first: Represented) -> small_pairs.SmallPairs | None:
+    """The pairs of classes that are trained many at a time; None: this fit has no pairs."""
+    data, rows, weights = work.data, first.prepared.rows, first.prepared.weights
+    pairs = data.selections
+    if not isinstance(pairs, ClassPairs):
+        return None
+    classes = by_class(pairs, rows, data.given[rows], weights[rows])
+    cache_bytes = work.options.cache_bytes
+    return small_pairs.SmallPairs(classes, work.kernel, work.formulation, cache_bytes)
+
+
+def _side_by_side(
+    train_one: Callable[[int, Problem, Progress], Trained],
+    each: Iterable[tuple[int, Problem]],
+    work: Work,
+    trainer: Trainer,
+    task: Progress,
+    squared_rows: float,
+    n_even: float,
+) -> list[Trained] | None:
+    """Machines trained side by side; None where one after another takes less time.
+
+    Machines must be enough to keep the threads busy: ``n_even`` is how many there would be, if all
+    were as large as the largest. And where solves keep kernel rows, each may take as much memory as
+    is allowed.
+    """
+    streams = None if trainer.alone else work.kernel.streams()
+    if streams is not None:
+        trainer.history.side_by_side = streams.n > 1
+        return streams.each(train_one, each, task)
+    threads, kernel = work.run, work.kernel
+    if not isinstance(threads, Threads) or threads.n_threads == 1:
+        return None
+    if n_even < _MACHINES_A_THREAD * threads.n_threads:
+        return None
+    every = np.arange(kernel.X.shape[0])
+    precisions = (kernel.matrix(dtype, kernel.sum_tol / 10) for dtype in (np.float32, np.float64))
+    if any(matrix.keeps(every) for matrix in precisions):
+        return None
+    trainer.history.side_by_side = True
+
+    def done(number: int, problem: Problem) -> None:
+        with task.task("pair", None, share=_share_of(problem, squared_rows)):
+            pass  # its share of the bar, all at once
+
+    return side_by_side(threads, threads.n_threads, train_one, each, task, done)
 
 
 def _train_one(
@@ -210,12 +285,11 @@ def _train_one(
         return Trained(constant_machine(constant), 0, Record.of_nothing(), None)
     if not trainer.alone:
         trainer.history.begin(number)
-    share, spent, look_share = share_of(problem, squared_rows), 0.0, 0.0
+    share, spent, look_share = _share_of(problem, squared_rows), 0.0, 0.0
     reduced = first.derived.reduced
     if isinstance(plan, Rounds):
         spent = plan.phases.reduce if reduced else 0.0
-        plan, look_share = plan.of_machine(share), plan.share("look")
-    policy = Policy(plan, share, certify=not work.shared.in_search, spent=spent)
+        plan, look_share = plan.of_machine(share), plan.shares.look
     place = RowsInMemory(
         problem,
         kernel,
@@ -228,42 +302,41 @@ def _train_one(
         spent,
         look_share,
     )
-    sets = place.represented(first.derived.found if reduced else None)
-    note = partial(trainer.note, number)
+    certify, note = not work.shared.in_search, partial(trainer.note, number)
     if reduced:
+        assert isinstance(plan, Rounds)  # else nothing is reduced
+        policy = Policy(plan, share, certify=certify, spent=spent)
 
         def again(sets: TrainingSets, progress: Progress) -> list[Machine]:
             return [trainer.train(number, kernel, sets.sets[0], progress)]
 
+        sets = place.represented(first.derived.found)
         state = refine(place, sets, policy, formulation, again, progress, note)
     else:
-        own = trainer.train(number, kernel, sets.sets[0], progress)
-        state = seen_if_cheap(place, State([own], 0, sets), policy, note)
-    return place.trained(state, trainer.n_iter[number], policy.certify)
+        sets = place.represented(None)
+        state = State([trainer.train(number, kernel, sets.sets[0], progress)], 0, sets)
+        if is_cheap(place, state, share, spent):
+            state = seen(place, state, free_offsets=True, note=note)
+    return place.trained(state, trainer.n_iter[number], certify)
+
+
+def _share_of(problem: Problem, squared_rows: float) -> float:
+    """What a machine takes of the time of all: its squared rows, of theirs."""
+    return len(problem.rows) ** 2 / max(squared_rows, 1.0)
+
+
+def _as_proven(trained: TrainedMachines, trainer: Trainer) -> NDArray[np.bool_]:
+    """Which exact machines have converged, by the gaps that were proven of them."""
+    records = trained.records
+    gaps = records.relative_gaps()
+    tol = tol_of(trainer.formulation, trainer.options.tol, records["total_cost"], records["n_rows"])
+    reached = (trained.kkt_violation <= tol) & (gaps <= EXACT_GAP)
+    return np.where(np.isnan(gaps) | records.negligible, trained.converged, reached)
 
 
 def _largest_squared(groups: NDArray[np.intp]) -> float:
     """The squared number of rows of the largest machine, which is of one group or of two."""
-    return float(np.sort(np.bincount(groups))[-2:].sum()) ** 2
-
-
-def certify(
-    data: Rows,
-    kernel: TrainingKernel,
-    formulation: Formulation,
-    records: Records,
-    expansions: list[Expansion],
-    multipliers: Terms,
-    tol: float,
-    run: Callable,
-    say: Callable[[str], None],
-) -> Records:
-    """The records of machines with all rows seen, given their lifted coefficients."""
-    prepared = prepare(data.X, data.groups, data.weights, run, kernel.joint_targets)
-    problems = data.problems(prepared.rows, prepared.weights)
-    return certified(
-        records, problems, expansions, multipliers, kernel, formulation, tol=tol, run=run, say=say
-    )
+    return max(float(np.sort(np.bincount(groups))[-2:].sum()) ** 2, 1.0)
 
 
 def _say_kept(first: Represented, progress: Progress) -> None:

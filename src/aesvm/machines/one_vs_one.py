@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels.csr import narrowed
-from aesvm.machines.problem import Expansion
+from aesvm.machines.problem import Expansion, RowSelection
 from aesvm.machines.results import Terms
 from aesvm.runtime.cached import cached_property
 
@@ -43,7 +43,7 @@ class ClassPair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ClassPairs(Sequence[ClassPair]):
+class ClassPairs(Sequence[RowSelection]):
     """The rows of every pair of classes, each made when it is asked for: ``rows.Selections``.
 
     Examples

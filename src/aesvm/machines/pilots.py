@@ -1,8 +1,8 @@
 """Pilots: the exact SVMs of a sample of the rows.
 
 A fit is planned by them (``plan``), and a basis of few vectors begins with theirs (``bases``). Each
-machine has one. Of more rows a smaller share are support vectors. How fast that share falls is told
-by a second sample, a quarter of the pilot's rows.
+machine has one. Of more rows a smaller share are support vectors. A second sample, a quarter of the
+pilot's rows, tells how fast that share falls.
 """
 
 from __future__ import annotations
@@ -13,24 +13,15 @@ from math import log2
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.machines import plan
 from aesvm.machines.plan import Expected
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
-from aesvm.machines.rows import Rows
-from aesvm.machines.training import Trainer
+from aesvm.machines.rows import TrainingRows
+from aesvm.machines.trainer import Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.cached import cached_property
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import PreparedRows
-
-#: Rows of the pilots of all machines together, and of each machine at least.
-PILOT_ROWS, _LEAST_ROWS = 20_000, 1000
-
-#: Machines whose support vectors are counted: of more, these stand for all.
-_MOST_MACHINES = 45
-
-#: How much of the fall in the share of support vectors goes on with each doubling of the rows.
-#: (With all of it, 20 features and a tenth of noise had 0.8 times as many as there were.)
-_FALLS_ON = 0.5
 
 
 class Pilots:
@@ -38,7 +29,7 @@ class Pilots:
 
     Parameters
     ----------
-    data : Rows
+    data : TrainingRows
     kernel : TrainingKernel
     prepared : PreparedRows
         The distinct ones of them.
@@ -49,7 +40,7 @@ class Pilots:
 
     def __init__(
         self,
-        data: Rows,
+        data: TrainingRows,
         kernel: TrainingKernel,
         prepared: PreparedRows,
         trainer: Trainer,
@@ -60,7 +51,9 @@ class Pilots:
         self.prepared = prepared
         self.trainer = trainer
         self.progress = progress
-        self.share = min(1.0, PILOT_ROWS / max(len(prepared.rows), 1))  #: of the rows of a machine
+        self.share = min(
+            1.0, plan.TABLE.pilot_rows / max(len(prepared.rows), 1)
+        )  #: of the rows of a machine
         self._found: dict[int, Machine] = {}
         self._seconds = 0.0
         self._n_values = 0
@@ -82,8 +75,12 @@ class Pilots:
 
     def expected(self) -> Expected:
         """What the exact SVMs of all rows take."""
+        n_sampled = round(self.share * len(self.prepared.rows))
+        self.trainer.progress.say(
+            f"pilot: the exact SVM of a sample of {n_sampled:,} rows, to plan by"
+        )
         data, formulation = self.data, self.trainer.formulation
-        numbers = np.random.default_rng(0).permutation(data.n_machines)[:_MOST_MACHINES]
+        numbers = np.random.default_rng(0).permutation(data.n_machines)[: plan.TABLE.pilot_machines]
         numbers = np.sort(numbers)
         problems = data.problems(self.prepared.rows, self.prepared.weights, numbers)
         n_rows = values = 0.0
@@ -100,7 +97,7 @@ class Pilots:
 
     def _n_rows(self, problem: Problem) -> int:
         n_rows = len(problem.rows)
-        return min(n_rows, max(round(self.share * n_rows), _LEAST_ROWS))
+        return min(n_rows, max(round(self.share * n_rows), plan.TABLE.pilot_least))
 
     def _n_support(self, number: int, shuffled: Problem) -> float:
         """The support vectors that the exact SVM of all rows of a machine is expected to have."""
@@ -113,7 +110,7 @@ class Pilots:
         fewer = self._trained(number, shuffled, n_fewer).n_support / n_fewer
         falls = min(1.0, more / fewer) if fewer else 1.0
         each_doubling = falls ** (1.0 / log2(n_rows / n_fewer))
-        return more * len(shuffled.rows) * each_doubling ** (_FALLS_ON * log2(times))
+        return more * len(shuffled.rows) * each_doubling ** (plan.TABLE.falls_on * log2(times))
 
     def _trained(self, number: int, shuffled: Problem, n_rows: int) -> Machine:
         own = shuffled.take(np.arange(n_rows))

@@ -1,4 +1,4 @@
-"""Rows in memory, as a place of ``rounds``: one machine, who stands for whom, and the exact dual.
+"""Rows in memory, as a place of ``rounds``: one machine, its combinations, and the exact dual.
 
 Here every row's combination of representatives is known. So the multipliers of a solution are
 lifted to feasible multipliers of all rows (``Combinations.lift``): these bound the optimum from
@@ -42,7 +42,7 @@ from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
 from aesvm.sets.derive import Representatives
 
-#: All rows are looked at in at most this many steps, of at least this many rows.
+#: A look at all rows takes at most this many steps, of at least this many rows.
 _STEPS, _LOOK_ROWS = 20, 10_000
 
 #: A look that takes more kernel values than this, a second or more, is announced.

@@ -28,6 +28,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from aesvm.certificate.text import EXACT_GAP
 from aesvm.sets.derive import GIVE_UP_SHARE, ReductionSettings
 
 #: How much coarser than ``hull_tol`` rows are represented before a position is known, and later
@@ -41,7 +42,7 @@ class Limits(NamedTuple):
     #: The exact SVM. (2e10 take some 30 s on two cores, 2e12 some 20 s on an H200. Of 100,000 rows
     #: with 44,548 support vectors an approximation took 32 s on 16 threads, the exact SVM 8.3 s.)
     exact: float
-    #: The first round, where all rows are looked at: some minutes.
+    #: The first round, which looks at all rows: some minutes.
     first_round: float
     #: The exact SVM of one machine, on average, below which a span is not considered. Each machine
     #: in a span takes some tenths of a second, however few rows it has. (Ten classes of 100,000
@@ -100,10 +101,22 @@ class _Table(NamedTuple):
     span_pays: float = 20.0
     #: The least number of vectors of a basis.
     least_vectors: int = 128
+    #: Rows of the pilots of all machines together: they take at most a fiftieth of what the exact
+    #: SVM may take. Each machine has ``pilot_least`` of them at least. Of more machines than
+    #: ``pilot_machines``, the pairs of ten classes, a random choice stands for all.
+    pilot_rows: int = 20_000
+    pilot_least: int = 1000
+    pilot_machines: int = 45
+    #: How much of the fall in the share of support vectors goes on with each doubling of the rows.
+    #: (With all of it, 20 features and a tenth of noise had 0.8 times as many as there were.)
+    falls_on: float = 0.5
     #: A pilot chooses no more vectors where those that it has leave this share of its squared
     #: norm. (On covtype 1,250 vectors leave 1 %; from there on the SVM of all rows wants others
     #: than the pilot does.)
     carries: float = 0.01
+    #: The relative duality gap that ``refine="exact"`` solves to. It is a tenth below what is
+    #: called exact (``EXACT_GAP``), which leaves room for the rounding that a proof counts.
+    duality_tol: float = 0.9 * EXACT_GAP
     #: Vectors are added to those of the pilot while there is room for over this share of the most.
     #: It trades vectors for time: however few are added, all rows are solved for once more.
     least_added: float = 0.1
@@ -136,10 +149,10 @@ class Facts:
     squared_rows: float = inf  #: the squared numbers of rows of all machines, added up
     n_features: float = TABLE.features  #: of a row, other than zero
     device: str = "cpu"  #: "cpu" or "cuda"
+    kernel: str = "the kernel"  #: by the parameters that name it, for errors
     definite: bool = True  #: whether the kernel is positive semidefinite
     in_memory: bool = True  #: whether all rows are here
     asked_again: bool = True  #: whether rows that are elsewhere can be asked again
-    pilot_rows: int = 0  #: rows of a pilot
     refine: int | str = "auto"
     settings: ReductionSettings = _DEFAULTS
     max_vectors: int | None = None
@@ -159,15 +172,8 @@ class Expected(NamedTuple):
         return self.n_rows * self.n_support
 
 
-class Carried(NamedTuple):
-    """How well few vectors carry a pilot."""
-
-    n_vectors: int
-    left: float  #: the share of its squared norm that they leave
-
-
 class Survey(Protocol):
-    """What work on a sample of the rows tells. Nothing is computed before it is asked for."""
+    """What pilots tell: the exact SVMs of a sample of the rows. They are trained when asked."""
 
     def expected(self) -> Expected:
         """What the exact SVMs take, by the pilots."""
@@ -178,8 +184,11 @@ class Survey(Protocol):
     def norm_share(self) -> float:
         """``1/2 |w|^2`` as a share of the objective, of the pilots."""
 
-    def carried(self, most_vectors: int, most_left: float) -> Carried:
-        """Choose vectors that carry the pilots, until it is clear that too much would be left."""
+    def carried(self, most_vectors: int, most_left: float) -> tuple[int, float]:
+        """How many vectors carry the pilots, and the share of squared norms that they leave.
+
+        The choice ends early where it is clear that more than ``most_left`` would be left.
+        """
 
 
 @dataclass(frozen=True)
@@ -188,9 +197,8 @@ class Exact:
 
     reason: str
     support_share: float | None = None  #: of the rows, expected; None where nothing tells
-    aim_at_gap: bool = False  #: whether a small duality gap is aimed at besides ``tol``
+    duality_tol: float | None = None  #: the relative duality gap that is solved to besides ``tol``
     seconds: float | None = None  #: that it may take, where that may be long
-    refits_offsets = True  #: see ``Rounds``
 
     def __str__(self) -> str:
         return f"exact ({self.reason})"
@@ -220,21 +228,23 @@ class Rounds:
             rounds = "rounds while they pay"
         return f"approximate: representatives, then {rounds} ({self.reason})"
 
-    @property
-    def refits_offsets(self) -> bool:
-        """Whether offsets are those that are best for all rows; not in the paper's own method."""
-        return self.most != 0
-
     def of_machine(self, share: float) -> Rounds:
         """For one of several machines: its share of what may be spent."""
         return replace(self, limits=Limits(*(share * limit for limit in self.limits)))
 
-    def share(self, name: str) -> float:
-        """What one of the parts after the first set is of all of them, for progress."""
-        return self.phases.share(name, 1 if self.most is None else self.most)
+    @property
+    def n_expected(self) -> int:
+        """Rounds that progress expects."""
+        return 1 if self.most is None else self.most
 
-    # "auto", after work has shown more than the pilot did. Costs are rows times support vectors,
-    # but for those of rounds that were made, which are kernel values.
+    @property
+    def shares(self) -> Phases:
+        """What each part is of all parts after the first set, for progress."""
+        rest = max(self.phases.whole(self.n_expected) - self.phases.reduce, 1.0)
+        return Phases(*(values / rest for values in self.phases))
+
+    # "auto", once work has shown more than the pilot did. Costs are rows times support vectors;
+    # for rounds that were made, kernel values.
 
     def affords_first(self, cost: float) -> bool:
         """Whether a first round is made, where it looks at this many rows times support vectors."""
@@ -291,13 +301,16 @@ def plan(facts: Facts, survey: Survey | None = None) -> Plan:
     >>> print(plan(Facts(n_rows=30_000, refine=2)))
     approximate: representatives, then 2 rounds (refine=2)
     """
+    check(facts)
     refine, settings = facts.refine, facts.settings
     if facts.max_vectors is not None:
         reason = f"max_vectors={facts.max_vectors}"
         return Span(reason, facts.max_vectors, facts.gap_tol, facts.most_bytes)
     if facts.in_memory:
         if refine == "exact":
-            return Exact('refine="exact"', aim_at_gap=facts.definite)
+            return Exact(
+                'refine="exact"', duality_tol=TABLE.duality_tol if facts.definite else None
+            )
         if settings.hull_tol == 0:
             return Exact("hull_tol=0")
         if facts.n_rows <= settings.subset_size:
@@ -309,6 +322,83 @@ def plan(facts: Facts, survey: Survey | None = None) -> Plan:
         first = settings._replace(hull_tol=coarser * settings.hull_tol)
         return Rounds(f"refine={refine}", first, refine, _usual(facts))
     return _auto(facts, survey)
+
+
+def check(facts: Facts) -> None:
+    """Refuse what no plan can do, whatever the counts are.
+
+    Examples
+    --------
+    >>> from aesvm.machines.plan import Facts, check
+    >>> check(Facts(n_rows=0, in_memory=False, refine="exact"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: refine="exact" needs all rows in one place: ...
+    """
+    if facts.refine == "exact" and not facts.in_memory:
+        raise ValueError(
+            'refine="exact" needs all rows in one place: use fit with rows in memory, or '
+            'refine="auto", or a number of rounds.'
+        )
+    if facts.max_vectors is None:
+        return
+    if facts.refine != "auto":
+        raise ValueError(
+            f"max_vectors={facts.max_vectors} trains on all rows, and "
+            f'refine={facts.refine!r} says how rows are represented: use refine="auto".'
+        )
+    if not facts.definite:
+        raise ValueError(
+            f"max_vectors={facts.max_vectors} needs a positive semidefinite kernel, and "
+            f"{facts.kernel} is not: use another kernel, or max_vectors=None."
+        )
+
+
+def outcome(plan: Plan, exact: bool, n_rounds: int, cut_short: str = "") -> str:
+    """A plan in words, and what came of it where that differs.
+
+    Parameters
+    ----------
+    plan : Exact, Rounds or Span
+    exact : bool
+        Whether every row was solved for in the end.
+    n_rounds : int
+        Rounds that were made.
+    cut_short : str, default=""
+        What a callback has cut short.
+
+    Examples
+    --------
+    >>> from aesvm.machines.plan import Facts, outcome, plan
+    >>> print(outcome(plan(Facts(n_rows=30_000, refine=2)), exact=False, n_rounds=1))
+    approximate: representatives, then 2 rounds (refine=2); outcome: 1 round
+    """
+    made = f"{n_rounds} round{'s' * (n_rounds != 1)}"
+    found = []
+    if isinstance(plan, Rounds) and exact:
+        found.append(f"exact after {made}" if n_rounds else "exact")
+    elif isinstance(plan, Rounds) and plan.most != n_rounds:
+        found.append(made)
+    if cut_short:
+        found.append(f"cut short: {cut_short}")
+    return f"{plan}; outcome: {', '.join(found)}" if found else str(plan)
+
+
+def remedy(plan: Plan, definite: bool) -> str:
+    """What to change where a callback has cut a fit short.
+
+    ``definite``: whether the kernel is positive semidefinite.
+
+    Examples
+    --------
+    >>> from aesvm.machines.plan import Facts, plan, remedy
+    >>> remedy(plan(Facts(n_rows=30_000, refine=2)), definite=True)
+    'raise the limit'
+    """
+    if not isinstance(plan, Exact):
+        return "raise the limit"
+    vectors = ", max_vectors" if definite else ""
+    return f"raise the limit, or use what takes less time: fewer rows{vectors} or refine=1"
 
 
 def _auto(facts: Facts, survey: Survey | None) -> Plan:
@@ -344,7 +434,7 @@ def _auto(facts: Facts, survey: Survey | None) -> Plan:
 
 def _span(facts: Facts, expected: Expected, survey: Survey, counts: str) -> Span | None:
     """The span of few vectors, where few carry the pilots."""
-    many_rows = facts.n_rows > TABLE.pilots * facts.pilot_rows
+    many_rows = facts.n_rows > TABLE.pilots * TABLE.pilot_rows
     long = expected.values > facts.n_machines * LIMITS[facts.device].machine_in_span
     if not (facts.definite and many_rows and long):
         return None
@@ -354,14 +444,14 @@ def _span(facts: Facts, expected: Expected, survey: Survey, counts: str) -> Span
     most = min(TABLE.span_vectors, int(sqrt(TABLE.span_pays * expected.n_support) / own_share))
     norms = survey.norm_share()
     most_left = min(TABLE.left_of_norm, TABLE.left / norms if norms > 0.0 else inf)
-    carried = survey.carried(most, TABLE.hopeless * most_left)
-    if carried.left > most_left or not carried.n_vectors:
+    n_vectors, left = survey.carried(most, TABLE.hopeless * most_left)
+    if left > most_left or not n_vectors:
         return None
     reason = (
-        f"{counts}; {carried.n_vectors:,} vectors carry {1.0 - carried.left:.1%} of the pilot, "
+        f"{counts}; {n_vectors:,} vectors carry {1.0 - left:.1%} of the pilot, "
         f"{1.0 - most_left:.1%} are needed"
     )
-    max_vectors = max(2 * carried.n_vectors, TABLE.least_vectors)
+    max_vectors = max(2 * n_vectors, TABLE.least_vectors)
     return Span(reason, max_vectors, facts.gap_tol, facts.most_bytes, settles=True)
 
 
@@ -380,10 +470,6 @@ class Phases(NamedTuple):
     def whole(self, n_rounds: int) -> float:
         """Kernel values of a whole fit with ``n_rounds`` rounds."""
         return self.reduce + self.first + n_rounds * (self.look + self.stratify + self.solve)
-
-    def share(self, name: str, n_rounds: int) -> float:
-        """What one of the parts after the first set is of all of them."""
-        return getattr(self, name) / max(self.whole(n_rounds) - self.reduce, 1.0)
 
 
 def phases(facts: Facts, expected: Expected, kept: float) -> Phases:

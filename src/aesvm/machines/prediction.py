@@ -169,13 +169,9 @@ def expand(
 ) -> NDArray:
     """Expansions of rows over a model's support vectors; see ``Columns.expand``."""
     device = processor(model.spec.device)
-
-    def expanded(run: Callable) -> NDArray:
+    with one_blas_thread(), device.computing(), device.threads(n_jobs) as run:
         columns, rows = _support_columns(model, X)
         return columns.expand(rows, edges, coefs, combine, run)
-
-    with one_blas_thread(), device.computing(), device.threads(n_jobs) as run:
-        return expanded(run)
 
 
 def _support_columns(model: PairwiseModel | MachineModel, X: Any) -> tuple[Columns, Any]:

@@ -35,18 +35,18 @@ class RowSelection(Protocol):
         """The cost of each of these, at a weight of one."""
 
 
-#: Costs of all rows that come to more are refused: sums of losses must stay finite.
+#: A larger sum of all costs is refused: sums of losses must stay finite.
 _LARGEST_COST = 1e300
 
 
 def total_of_costs(costs: Array) -> float:
-    """What the costs of some rows come to, refused where that is too large."""
+    """The sum of some costs; an error where it is too large."""
     with np.errstate(over="ignore"):
         total = float(costs.sum())
     if not total < _LARGEST_COST:
         raise ValueError(
-            f"C, class_weight and sample_weight come to {total:.3g} in all, more than "
-            f"{_LARGEST_COST:g}: lower them."
+            f"C, class_weight and sample_weight add up to costs of {total:.3g}: they must be less "
+            f"than {_LARGEST_COST:g}, lower them."
         )
     return total
 
@@ -99,7 +99,7 @@ class TrainingSet:
     weights: Array  #: how much of the rows' weight each stands for (the paper's beta)
     costs: Array  #: of a row of weight one
     coverage: Coverage
-    combinations: Combinations | None = None  #: who stands for whom, where all rows are in memory
+    combinations: Combinations | None = None  #: of all rows, where these are in memory
     start: Array | None = None  #: feasible coefficients to begin with
     positions_before: Array | None = None  #: on the axis of the loss, by the SVM before
 
@@ -196,20 +196,7 @@ def different(rows: Iterable[NDArray[np.intp]]) -> NDArray[np.intp]:
     array([0, 1, 2])
     """
     every = np.concatenate([np.empty(0, dtype=np.intp), *rows])
-    if np.all(every[1:] > every[:-1]):  # as those of one machine mostly are
+    if np.all(every[1:] > every[:-1]):  # as the rows of one machine usually are
         return every
     every = np.sort(every)
     return every[np.r_[True, every[1:] > every[:-1]]]
-
-
-def n_different(rows: Iterable[NDArray[np.intp]]) -> int:
-    """Rows of several machines, each of them counted once.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.machines.problem import n_different
-    >>> n_different([np.array([0, 1]), np.array([1, 2])])
-    3
-    """
-    return len(different(rows))

@@ -134,6 +134,18 @@ class _Gpu(Processor):
         return Streams(rows)
 
 
+def kind_of(name: Any) -> str:
+    """The kind of a device, "cpu" or "cuda", by its name.
+
+    Examples
+    --------
+    >>> from aesvm.machines.processor import kind_of
+    >>> kind_of("cuda:1")
+    'cuda'
+    """
+    return "cpu" if devices.check_name(name) == "cpu" else "cuda"
+
+
 def processor(name: Any) -> Processor:
     """What computes, by the name that estimators call their ``device``.
 
@@ -143,5 +155,6 @@ def processor(name: Any) -> Processor:
     >>> processor("cpu").name
     'cpu'
     """
-    name = devices.check_name(name)
-    return Processor() if name == "cpu" else _Gpu(devices.cuda_device(devices.number_of(name)))
+    if kind_of(name) == "cpu":
+        return Processor()
+    return _Gpu(devices.cuda_device(devices.number_of(name)))

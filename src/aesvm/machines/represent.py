@@ -15,7 +15,7 @@ from aesvm.sets.derive import Derived, PreparedRows, ReductionSettings, SetKerne
 
 
 class Represented(NamedTuple):
-    """The distinct rows, who represents them, and the kernel matrix that was used."""
+    """The distinct rows, their representatives, and the kernel matrix that was used."""
 
     prepared: PreparedRows
     derived: Derived
@@ -46,13 +46,13 @@ def represent(
     ----------
     kernel : TrainingKernel
     groups, weights : ndarray of shape (n_rows,)
-        Rows of different groups never stand for each other; those of weight zero are left out.
+        Rows of different groups never stand for each other; rows of weight zero are left out.
     settings : ReductionSettings
     run : callable
         ``map`` or a parallel one.
     progress : Progress
     keep_combinations : bool, default=False
-        Whether to keep who stands for whom.
+        Whether to keep the combination of representatives that stands for each row.
     finest_tol : float, default=None
         The tolerance of the finest set that these kernel values will be used for, where others are
         to follow.

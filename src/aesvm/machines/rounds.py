@@ -8,9 +8,9 @@ looks       at the positions of all rows on the axis of the loss (the margins, o
 stratifies  the rows by the linear piece they are on. Delta, how far from a kink a row must be for
             its piece to be believed, is 1.5 times the root mean square of what the representatives
             get wrong: the loss that they pay for a row less its own, over the rows where these
-            differ. (It came to between a quarter and all of the true error of the margins, on the
-            data we measured.) Rows nearer to a kink stand for themselves, the others are
-            represented piece by piece, ten times as coarsely where the loss is zero;
+            differ. (It was between a quarter and all of the true error of the margins, on measured
+            data.) Rows nearer to a kink stand for themselves. The others are represented piece
+            by piece, ten times as coarsely where the loss is zero;
 solves      again, starting from the multipliers that agree with the positions. (From those lifted
             from the last solution, which are fractions nearly everywhere, it takes twice as long.)
 
@@ -39,8 +39,8 @@ from typing import NamedTuple, Protocol
 
 from aesvm.formulations.objective import n_support
 from aesvm.formulations.protocol import Formulation, Offsets
-from aesvm.machines.plan import Exact, Rounds
-from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, n_different
+from aesvm.machines.plan import Rounds
+from aesvm.machines.problem import Machine, TrainingSet, TrainingSets, different
 from aesvm.runtime.progress import OutOfTimeError, Progress
 from aesvm.runtime.warn import warn
 
@@ -144,9 +144,9 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Policy:
-    """How machines are trained and refined."""
+    """How machines are refined."""
 
-    plan: Exact | Rounds
+    plan: Rounds
     share: float = 1.0  #: of what a fit may spend: that of one machine
     loosen: bool = False  #: a round over budget ends the rounds, rather than raise
     certify: bool = True  #: what is cheap to certify is
@@ -156,7 +156,7 @@ class Policy:
 #: Trains a machine on each of some sets.
 Train = Callable[[TrainingSets, Progress], list[Machine]]
 
-#: Is told of every state whose rows were seen.
+#: Called with every state whose rows were seen.
 Note = Callable[[State], None]
 
 
@@ -181,9 +181,8 @@ def refine(
 ) -> State:
     """Train on a first set, and make the rounds that the policy asks for."""
     plan = policy.plan
-    assert isinstance(plan, Rounds)
     rounds = plan.most != 0 and not first.exact
-    with progress.share(plan.share("first") if rounds else 1.0) as task:
+    with progress.share(plan.shares.first if rounds else 1.0) as task:
         state = State(train(first, task), 0, first)
     if rounds and all(formulation.constant(own.targets) is not None for own in first.sets):
         progress.say("the set leaves nothing to learn: no rounds")
@@ -198,20 +197,20 @@ def refine(
         state = without_rounds(place, state, train, progress)
         rounds = False
     if rounds:
-        state = _Rounds(place, policy, plan, formulation, train, progress, note).run(state)
-    # of the first set alone a look changes nothing
-    if place.holds_all_rows or state.rounds:
-        return seen_if_cheap(place, state, policy, note)
+        state = _Rounds(place, policy, formulation, train, progress, note).run(state)
+    refit = plan.most != 0  # of offsets: the paper's method keeps the offsets of its set
+    # elsewhere, of the first set alone, a look changes nothing
+    useful = (policy.certify or refit) and (place.holds_all_rows or state.rounds > 0)
+    if state.looks is None and useful and is_cheap(place, state, policy.share, policy.spent):
+        state = seen(place, state, refit, note)
     return state
 
 
-def seen_if_cheap(place: Place, state: State, policy: Policy, note: Note) -> State:
-    """The state with all rows seen, where that costs little and is wanted."""
-    refits = policy.plan.refits_offsets
-    if state.looks is None and (policy.certify or refits) and _is_cheap(place, state, policy):
-        with suppress(OutOfTimeError):
-            state = looked_at(place, state, free_offsets=refits)
-            note(state)
+def seen(place: Place, state: State, free_offsets: bool, note: Note) -> State:
+    """The state with all rows seen, unless the fit is to end first."""
+    with suppress(OutOfTimeError):
+        state = looked_at(place, state, free_offsets)
+        note(state)
     return state
 
 
@@ -235,11 +234,11 @@ def warn_of_round_over_budget(error: OverBudgetError, n_rounds: int) -> None:
     warn(f"{error} The model is that of {model}.")
 
 
-def _is_cheap(place: Place, state: State, policy: Policy) -> bool:
-    """Whether the machines are certified without being asked for."""
-    free = policy.share * FREE
-    if place.holds_all_rows:  # elsewhere they take a pass, which is not told by kernel values
-        free = free_values(policy.share, policy.spent, state.machines)
+def is_cheap(place: Place, state: State, share: float, spent: float) -> bool:
+    """Whether the machines are certified without being asked for; see ``free_values``."""
+    free = share * FREE
+    if place.holds_all_rows:  # elsewhere they take a pass, whose time kernel values do not tell
+        free = free_values(share, spent, state.machines)
     return place.certificate_cost(state) <= free
 
 
@@ -260,7 +259,6 @@ class _Rounds:
         self,
         place: Place,
         policy: Policy,
-        plan: Rounds,
         formulation: Formulation,
         train: Train,
         progress: Progress,
@@ -272,7 +270,7 @@ class _Rounds:
         self.train = train
         self.progress = progress
         self.note = note
-        self.plan = plan
+        self.plan = policy.plan
         self.spent = 0.0  # kernel values, of looks and solves
 
     def run(self, state: State) -> State:
@@ -318,7 +316,7 @@ class _Rounds:
             self.best = state = replace(state, changed=changed)
             if self._is_last(state, changed, last):
                 break
-        if not _is_cheap(self.place, state, self.policy):
+        if not is_cheap(self.place, state, self.policy.share, self.policy.spent):
             return state
         state = self._looked_at(state)
         if _is_better(best, state):
@@ -353,8 +351,8 @@ class _Rounds:
         None where "auto" had better solve for all rows.
         """
         looks = state.looks or []
-        stratify = self.plan.share("stratify")
-        share = stratify + self.plan.share("solve")
+        stratify = self.plan.shares.stratify
+        share = stratify + self.plan.shares.solve
         with self.progress.task("round", None, quiet=True, share=share) as task:
             task.check()
             cuts = [Cut(look.offsets, look.doubt) for look in looks]
@@ -371,17 +369,18 @@ class _Rounds:
         self.progress.say(
             f"round {now.rounds}: objective {state.objective:.6g} before it{_gap(state)}"
             f"{_violators(state)}; {self._n_in_band(sets, looks):,} rows in the band (within "
-            f"{widest:.3g} of a kink), {n_different(own.rows for own in sets.sets):,} solved for"
+            f"{widest:.3g} of a kink), {len(different(own.rows for own in sets.sets)):,} solved for"
         )
         return now
 
     def _n_in_band(self, sets: TrainingSets, looks: list[Look]) -> int:
         """Rows so near to a kink that they stand for themselves."""
-        return n_different(
+        in_band = (
             own.rows[self.formulation.pieces(own.positions_before, look.doubt) < 0]
             for own, look in zip(sets.sets, looks, strict=True)
             if own.positions_before is not None
         )
+        return len(different(in_band))
 
     def _is_last(self, state: State, changed: float, last: float) -> bool:
         """Whether the plan wants no other round after this one."""
@@ -407,12 +406,12 @@ class _Rounds:
         """Whether a round would take nearly as many kernel values as the SVM of all rows."""
         if not self.place.holds_all_rows:
             return False
-        effort = sum(len(own.rows) * self._n_support(own) for own in sets.sets)
+        cost = sum(len(own.rows) * self._n_support(own) for own in sets.sets)
         looks = zip(state.machines, state.looks or [], strict=True)
         exact = sum(machine.set.n_rows * (look.n_support or 0) for machine, look in looks)
-        gains_little = self.plan.gains_little(effort, exact)
+        gains_little = self.plan.gains_little(cost, exact)
         if gains_little:
-            share = effort / exact
+            share = cost / exact
             self.progress.say(
                 f"auto: the exact SVM instead of a round, which would take {share:.0%} of it"
             )
@@ -441,7 +440,7 @@ def _was_cut(machines: list[Machine]) -> bool:
 
 
 def _settled(state: State) -> State:
-    """A state that rounds do not improve any more, however much the one that led to it changed."""
+    """The best state, after rounds that did not improve it: what those changed does not count."""
     return replace(state, changed=None)
 
 

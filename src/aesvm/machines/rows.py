@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +13,6 @@ from aesvm.formulations.protocol import Array
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import Problem, RowSelection
 from aesvm.machines.small_pairs import ClassMembers
-
-
-class Selections(Protocol):
-    """The rows of every machine of an estimator: a ``RowSelection`` for each."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, number: int) -> RowSelection: ...
-
-    def __iter__(self) -> Iterator[RowSelection]: ...
-
-    def members(self, given: NDArray, numbers: Iterable[int]) -> Iterator[NDArray[np.intp]]:
-        """Positions of the rows of some machines, ascending; ``given``: targets of all rows."""
-
-    def squared_sizes(self, given: NDArray) -> float:
-        """The squared numbers of rows of all machines, added up."""
 
 
 class EveryRow(NamedTuple):
@@ -48,7 +32,7 @@ class EveryRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OneMachine(Sequence[EveryRow]):
+class OneMachine(Sequence[RowSelection]):
     """The only machine of an estimator, which has every row: ``Selections``."""
 
     n_rows: int
@@ -67,8 +51,12 @@ class OneMachine(Sequence[EveryRow]):
         return float(len(given)) ** 2
 
 
+#: The rows of every machine of an estimator: a ``RowSelection`` for each.
+Selections = ClassPairs | OneMachine
+
+
 @dataclass(frozen=True)
-class Rows:
+class TrainingRows:
     """Valid rows, and the machines that they are to train."""
 
     X: Any
@@ -80,7 +68,7 @@ class Rows:
     @classmethod
     def of_classes(
         cls, X: Any, labels: NDArray[np.intp], weights: Array, costs: NDArray[np.float64]
-    ) -> Rows:
+    ) -> TrainingRows:
         """Rows of several classes: a machine for every pair of them.
 
         ``labels``: the class of each row, by number; ``costs``: C times the weight of each class.
@@ -89,7 +77,7 @@ class Rows:
         return cls(X, labels, labels, weights, ClassPairs(np.arange(len(costs)), counts, costs))
 
     @classmethod
-    def of_targets(cls, X: Any, targets: Array, weights: Array, cost: float) -> Rows:
+    def of_targets(cls, X: Any, targets: Array, weights: Array, cost: float) -> TrainingRows:
         """Rows with targets: one machine; ``cost``: C."""
         groups = np.zeros(len(targets), dtype=np.intp)
         return cls(X, targets, groups, weights, OneMachine(len(targets), cost))
@@ -103,7 +91,7 @@ class Rows:
     ) -> Iterator[Problem]:
         """The problem of each machine, or only of those with some numbers.
 
-        They are of some rows, ascending; ``weights`` are those of all rows.
+        ``rows``: the rows that there are, ascending; ``weights``: of all rows.
         """
         numbers = range(self.n_machines) if only is None else only.tolist()
         for number, at in zip(

@@ -8,7 +8,7 @@ enough depends on the use:
 sums       ``sum_j c_j K_ij`` of a solve or a look at margins: where the rows are many, and the sums
            typically differ by less than ``sum_tol`` between the two precisions. The errors of the
            values are taken as independent of each other, and their size is measured on a sample;
-residuals  squared distances in kernel space, to be told from zero at ``hull_tol``: a thousand
+residuals  squared distances in kernel space, compared with ``hull_tol``: that must be a thousand
            units of rounding of the largest value.
 """
 
@@ -21,15 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.formulations.protocol import Variables
 from aesvm.gpu.streams import Streams
 from aesvm.kernels import KernelMatrix, KernelSpec, bounded, resolve_gamma
 from aesvm.kernels.joint import HullKernel, JointKernel
 from aesvm.machines.processor import processor
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import SetKernel
-from aesvm.solver import smo
-from aesvm.solver.state import Known, Solution
 
 #: Fewer rows than this are not worth single precision.
 _FEW = 2048
@@ -98,40 +95,10 @@ class TrainingKernel:
                 self._matrices[key] = self.processor.matrix(self.spec, self.rows, dtype, accuracy)
             return self._matrices[key]
 
-    def minimize(
-        self,
-        values: KernelMatrix,
-        rows: NDArray[np.intp],
-        variables: Variables,
-        start: NDArray[np.float64] | None = None,
-        known: Known | None = None,
-        **options: Any,
-    ) -> Solution:
-        """The dual of some variables, minimised with values of this kernel.
-
-        Parameters
-        ----------
-        values : KernelMatrix
-        rows : ndarray
-            That of each variable.
-        variables : Variables
-        start, known
-            Where to begin, and what is known there; None: where the variables say.
-        options
-            As ``solver.smo.minimize`` has them.
-        """
-        return smo.minimize(
-            values,
-            rows,
-            variables.signs,
-            variables.linear,
-            variables.bounds,
-            groups=variables.constraints,
-            start=variables.start if start is None else start,
-            known=known,
-            operations=self.processor.dual_operations,
-            **options,
-        )
+    @property
+    def dual_operations(self) -> Any:
+        """What ``solver.smo.minimize`` minimises a dual of this kernel by."""
+        return self.processor.dual_operations
 
     def streams(self) -> Streams | None:
         """What trains machines side by side; None: threads do, or one after another."""

@@ -38,7 +38,7 @@ from aesvm.machines.rounds import (
     warn_of_round_over_budget,
 )
 from aesvm.machines.rows import Selections
-from aesvm.machines.training import SolverOptions, Trainer
+from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.answers import Answers, RowsElsewhere
 from aesvm.out_of_core.many_pairs import are_many, budget_for_all, round_exceeds_budget, train_pairs

@@ -17,7 +17,7 @@ from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import State
 from aesvm.machines.rows import by_class
 from aesvm.machines.small_pairs import SmallPairs
-from aesvm.machines.training import Trainer, train_together
+from aesvm.machines.trainer import Trainer, train_together
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.training_sets import SetMaker, StartOf
 from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows
@@ -94,7 +94,7 @@ def train_pairs(
     started, rows = time.perf_counter(), gathered.rows
     pairs, formulation = maker.selections, maker.formulation
     assert isinstance(pairs, ClassPairs)
-    cache_bytes = int(trainer.options.cache_size * 1e6)
+    cache_bytes = trainer.options.cache_bytes
     classes = by_class(pairs, np.arange(len(rows)), rows.targets, rows.weights)
     small = SmallPairs(classes, kernel, formulation, cache_bytes)
     others = np.delete(np.arange(len(pairs)), small.numbers)

@@ -22,8 +22,8 @@ from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.machines.plan import Span
 from aesvm.machines.problem import TrainingSet
 from aesvm.machines.results import Trained
-from aesvm.machines.rows import Rows
-from aesvm.machines.training import Trainer
+from aesvm.machines.rows import TrainingRows
+from aesvm.machines.trainer import Trainer
 from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.training_sets import GatheredSets, SetMaker
 from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows
@@ -77,7 +77,7 @@ def solve_in_span_of_set(
     if span.most_bytes is None:
         span = replace(span, most_bytes=_HELD)
     groups = np.unique(rows.groups, return_inverse=True)[1]
-    data = Rows(rows.X, rows.targets, groups, rows.weights, maker.selections)
+    data = TrainingRows(rows.X, rows.targets, groups, rows.weights, maker.selections)
     every = np.arange(len(rows))
     prepared = PreparedRows(every, every, rows.weights, [])  # equal ones are few in a set
     trained = SpanTraining(data, sets.kernel, prepared, trainer).train(span)

@@ -1,12 +1,12 @@
 """Progress: reported to scikit-learn's callbacks, and in lines where ``verbose`` asks for them.
 
-Where the parts of a fit are foreseen, as those of rows in memory are, its progress is weighted:
-each part has a share of the whole, by the effort that it is expected to take, and there are at most
+Where the parts of a fit are known beforehand, as for rows in memory, its progress is weighted. Each
+part is a share of the whole, by the kernel values that it is expected to take. There are at most
 three bars, however deep the parts go. Other fits have a task for every part.
 
-A callback may end a fit before it is done: one that has a method ``is_over(context)`` is asked
-wherever work can end, and any whose ``on_fit_task_end`` returns True has asked for it. Loops see
-``Progress.is_over``, leave what they have in a state that can be used, and say what they cut short.
+A callback may end a fit before it is done. Its method ``is_over(context)``, where it has one, is
+called wherever work can end; or its ``on_fit_task_end`` returns True. Loops check
+``Progress.is_over``, leave a state that can be used, and note what they cut short.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEPS, MOST_BARS = 100, 3
 #: The most that a part takes of what is left of the whole: there may be more of them than foreseen.
 _MOST_OF_THE_REST = 0.9
 
-#: Seconds between two lines that tell how far a long piece of work is.
+#: Seconds between two lines about a long piece of work.
 _EVERY = 5.0
 
 
@@ -53,7 +53,7 @@ class Ending:
         return bool(self.asked_by)
 
     def ask(self, context: Any) -> None:
-        """End the fit, since a callback has told so of a task."""
+        """End the fit: a callback has asked for it at the end of a task."""
         if not self.is_due(context):
             self.asked_by = "a callback"
 
@@ -67,7 +67,7 @@ class Ending:
 
 
 class _Bar:
-    """A progress bar of a hundred steps, and the part of another one that it is."""
+    """A progress bar of a hundred steps, which may show a part of another bar's work."""
 
     def __init__(self, estimator: Any, context: Any, ending: Ending, n_steps: int) -> None:
         self.estimator = estimator
@@ -166,22 +166,22 @@ class Progress:
         share: float | None = None,
         bar: bool = False,
     ) -> Iterator[Progress]:
-        """A part of the work, in ``steps`` parts of its own; None where that is not known.
+        """A part of the work, in a number of ``steps``; None where that is not known.
 
         ``share`` and ``bar`` matter where progress is weighted: the share of this work that it is
-        expected to take, and whether it has a bar of its own, if there are not too many.
+        expected to take, and whether it has its own bar, if there are not too many.
         """
         if self.part is not None:
             with self._part_of(self.part, name, steps, quiet, share, bar) as own:
                 yield own
             return
         context = self.context.subcontext(task_name=name, max_subtasks=steps)
-        with self._told(context):
+        with self._announced(context):
             yield self._like(context=context, quiet=self.quiet or quiet, steps=steps)
 
     @contextmanager
-    def _told(self, context: Any) -> Iterator[None]:
-        """Tell the callbacks that a task begins, and that it ends, for want of time if so."""
+    def _announced(self, context: Any) -> Iterator[None]:
+        """Call the callbacks where a task begins and ends, also where the time is over."""
         context.call_on_fit_task_begin(estimator=self.estimator)
         out_of_time = None
         try:
@@ -214,10 +214,10 @@ class Progress:
             whole.bar.n_bars += 1
             number = whole.bar.n_bars - 1
             context = self.context.subcontext(name, task_id=number, max_subtasks=STEPS)
-            of_its_own = _Bar(self.estimator, context, self.ending, STEPS)
-            of_its_own.whole = part
-            with self._told(context):
-                yield own._like(context=context, part=_Part(of_its_own))
+            inner = _Bar(self.estimator, context, self.ending, STEPS)
+            inner.whole = part
+            with self._announced(context):
+                yield own._like(context=context, part=_Part(inner))
         part.reach(1.0)
         whole.at = max(whole.at, part.end)
 
@@ -280,7 +280,7 @@ class Progress:
 
 
 class Watched:
-    """Runs functions on threads, and looks at the clock before each call.
+    """Runs functions on threads, and reads the clock before each call.
 
     Where the work is to end, a call raises ``OutOfTimeError``.
 
@@ -310,7 +310,7 @@ class Watched:
 
 
 class Silence(Progress):
-    """Progress that is reported to no one: of work on a cluster, and of tests."""
+    """Progress that is not reported: of work on a cluster, and of tests."""
 
     def __init__(self) -> None:
         super().__init__(None, None, quiet=True)

@@ -1,0 +1,313 @@
+"""The trainer of a fit: a solve for each machine, its progress, and what the solves have taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.certificate.history import FitHistory
+from aesvm.formulations.objective import Objective, only, tol_of
+from aesvm.formulations.objective import n_support as count_support
+from aesvm.formulations.protocol import Formulation, Offsets
+from aesvm.machines.plan import TABLE
+from aesvm.machines.precision import Precision
+from aesvm.machines.problem import (
+    Coverage,
+    Machine,
+    TrainingSet,
+    TrainingSets,
+    different,
+)
+from aesvm.machines.results import TrainedMachines
+from aesvm.machines.rounds import State
+from aesvm.machines.sharing import Starts
+from aesvm.machines.small_pairs import SmallPairs
+from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.runtime.progress import Progress
+from aesvm.solver import smo
+from aesvm.solver.state import Solution
+
+#: Steps in which the progress of a single solve is reported.
+_STEPS = 20
+
+#: From this share on, the bar of a solve that takes more kernel values than expected slows down.
+_NEARLY = 0.75
+
+
+class SolverOptions(NamedTuple):
+    """Options of the solver, as in ``solver.smo.minimize``."""
+
+    tol: float
+    max_iter: int
+    cache_bytes: int
+    shrinking: bool
+
+
+class Trainer:
+    """Trains machines, and reports how far they are.
+
+    Parameters
+    ----------
+    formulation : Formulation
+    options : SolverOptions
+    n_machines : int
+    run : callable
+        ``map`` or a parallel one.
+    progress : Progress
+        Where lines are printed.
+    duality_tol : float, default=None
+        The relative duality gap that a set of all rows is solved to, besides ``tol``.
+    support_share : float, default=None
+        The share of the rows that are expected to be support vectors, for progress. None: what is
+        usual.
+    starts : Starts, default=None
+        Solutions of other fits to these rows, to begin with.
+    """
+
+    def __init__(
+        self,
+        formulation: Formulation,
+        options: SolverOptions,
+        n_machines: int,
+        run: Callable,
+        progress: Progress,
+        duality_tol: float | None = None,
+        support_share: float | None = None,
+        starts: Starts | None = None,
+    ) -> None:
+        self.formulation = formulation
+        self.options = options
+        self.run = run
+        self.progress = progress
+        self.duality_tol = duality_tol
+        self.support_share = TABLE.support_share if support_share is None else support_share
+        self.starts = starts
+        self.n_iter = [0] * n_machines
+        self.n_values = [0] * n_machines  # kernel values that their solves have taken
+        self.history = FitHistory(progress.started)
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is a single machine: then the steps of its solve are reported."""
+        return len(self.n_iter) == 1
+
+    def train_all(self, sets: TrainingSets, progress: Progress) -> list[Machine]:
+        """Train a machine on each of the sets."""
+        started = time.perf_counter()
+        with progress.task("solve", None if self.alone else len(sets.sets)) as task:
+            machines = self.train_each(sets, np.arange(len(sets.sets)), task)
+        found = [machine for machine in machines if machine.solution is not None]
+        n_exact = sum(machine.set.coverage.exact for machine in found)
+        n_rows = len(different(machine.set.rows for machine in found))
+        off = max(
+            (machine.solution.violation for machine in found if machine.solution), default=0.0
+        )
+        self.say_solved(len(found), n_exact, 0, n_rows, off, sum(self.n_iter), started)
+        return machines
+
+    def train_each(
+        self, sets: TrainingSets, numbers: NDArray[np.intp], progress: Progress
+    ) -> list[Machine]:
+        """Train machines of some numbers, one after another."""
+        if self.alone:
+            return [self.train(0, sets.kernel, sets.sets[0], progress)]
+        machines = []
+        for number, own in zip(numbers.tolist(), sets.sets, strict=True):
+            with progress.task("pair", None) as part:
+                machines.append(self.train(number, sets.kernel, own, part))
+        return machines
+
+    def note(self, number: int, state: State) -> None:
+        """Take down what was seen of a machine, or of all of them."""
+        self.history.note(number, state.objective, state.dual, state.rounds)
+
+    def note_cut(self, n_cut: int) -> None:
+        """Note how many of the machines in the end a callback has cut short."""
+        if n_cut and self.progress.is_over():
+            for _ in range(n_cut):
+                self.progress.cut_short(f"a solve ended before tol={self.options.tol:g}")
+
+    def say_trained(self, trained: TrainedMachines, started: float) -> None:
+        """Print a line about all machines of a fit."""
+        records = trained.records
+        learned = records["n_rows"] > 0
+        self.say_solved(
+            int(np.count_nonzero(learned)),
+            int(np.count_nonzero(learned & records["exact"])),
+            int(records["rounds"].max()),
+            len(trained.solved),
+            float(trained.kkt_violation.max()),
+            int(trained.n_iter.sum()),
+            started,
+        )
+
+    def say_solved(
+        self,
+        n_machines: int,
+        n_exact: int,
+        rounds: int,
+        n_rows: int,
+        violation: float,
+        n_iter: int,
+        started: float,
+    ) -> None:
+        """Print a line about all solves; ``n_rows`` counts a row once."""
+        how = "on representatives" if not rounds else f"rounds {rounds}"
+        if n_exact:
+            how = "exact" if n_exact == n_machines else f"{n_exact:,} of them exact, {how}"
+        self.progress.say(
+            f"solve: {n_machines:,} SVM{'' if n_machines == 1 else 's'} ({how}), "
+            f"{n_rows:,} rows solved for, largest KKT violation {violation:.3g}, "
+            f"{n_iter:,} iterations, {time.perf_counter() - started:.1f} s"
+        )
+
+    def train(
+        self, number: int, kernel: TrainingKernel, own: TrainingSet, progress: Progress
+    ) -> Machine:
+        """Train machine ``number`` on a set, in the precision that it needs (``Precision``)."""
+        formulation, options = self.formulation, self.options
+        constant = formulation.constant(own.targets)
+        if constant is not None:
+            return constant_machine(constant)
+        variables = formulation.variables(own.targets, own.bounds)
+        rows, tol = own.rows[variables.rows], self.tol_of(own)
+        precision = Precision(kernel, rows, variables, tol, self.run)
+        alpha, known, prepared = variables.start, None, None
+        if own.start is not None:
+            given = formulation.alpha(own.targets, own.start, own.bounds)
+            alpha = np.clip(given, 0.0, variables.bounds)
+        elif self.starts is not None:
+            start = self.starts.find(number, precision.values, rows, variables)
+            prepared = self.starts.prepared(number, precision.values, rows, variables)
+            if start is not None:
+                alpha, known = start
+        n_expected = self._n_values_expected(own, len(rows))
+        n_iter, n_values, was_cut = 0, 0, False
+
+        def watch(violation: float, n_more: int, n_more_values: int) -> bool:
+            """Report the solve; True ends it, after one iteration at least."""
+            nonlocal was_cut
+            task.reach(done_of(n_values + n_more_values, n_expected))
+            self.progress.say_now_and_then(
+                f"solve: SVM {number + 1:,} of {len(self.n_iter):,} at KKT violation "
+                f"{violation:.3g} after {n_iter + n_more:,} iterations"
+            )
+            was_cut = n_iter + n_more > 0 and task.is_over()
+            return was_cut
+
+        with progress.task("steps", _STEPS if self.alone else 0, share=1.0) as task:
+            while True:
+                solution = smo.minimize(
+                    precision.values,
+                    rows,
+                    variables.signs,
+                    variables.linear,
+                    variables.bounds,
+                    groups=variables.constraints,
+                    start=alpha,
+                    known=known,
+                    prepared=prepared,
+                    tol=precision.aim,
+                    duality_tol=self.duality_tol if own.coverage.exact else None,
+                    finest=precision.finest,
+                    max_iter=-1 if options.max_iter == -1 else options.max_iter - n_iter,
+                    cache_bytes=options.cache_bytes,
+                    shrinking=options.shrinking,
+                    run=self.run,
+                    watch=watch,
+                    operations=kernel.dual_operations,
+                )
+                n_iter += solution.n_updates
+                n_values += solution.n_evaluations
+                rounding = precision.rounding(solution)
+                violation = solution.violation + rounding
+                converged = solution.converged and violation <= tol
+                if converged or precision.is_double or was_cut or n_iter == options.max_iter:
+                    break
+                alpha, known = solution.alpha, precision.go_finer(solution, rounding)
+                prepared = None if precision.is_double else prepared
+        solution = solution._replace(
+            violation=violation, n_updates=n_iter, n_evaluations=n_values, converged=converged
+        )
+        self.n_iter[number] += n_iter
+        self.n_values[number] += n_values
+        if self.starts is not None and own.start is None:
+            self.starts.keep(number, precision.values, rows, variables, solution, prepared)
+        return self._machine(own, variables.rows, solution)
+
+    def _n_values_expected(self, own: TrainingSet, n_variables: int) -> float:
+        """Kernel values that a solve is expected to take.
+
+        The bar counts these: a violation falls slowly at first, and fast at the end.
+        """
+        n_support = self.support_share * n_variables
+        if own.positions_before is not None:
+            n_support = count_support(self.formulation, own.positions_before)
+        return TABLE.exact_values * n_variables * max(n_support, 1)
+
+    def _machine(self, own: TrainingSet, at: NDArray[np.intp], solution: Solution) -> Machine:
+        """The SVM of a solution; ``at``: the row of the set that each variable is of."""
+        formulation = self.formulation
+        scores = np.empty(len(own.rows))
+        scores[at] = solution.scores
+        coefs, dual_coefs = formulation.coefs(own.targets, solution.alpha), None
+        objective = Objective(formulation, own.targets, own.bounds)
+        if not solution.converged:
+            (t,) = objective.best_multiples_of_w(scores, float(coefs @ scores))
+            coefs, scores, dual_coefs = t * coefs, t * scores, coefs
+        norm = float(coefs @ scores)
+        offsets = only(objective.unbiased_offsets(scores, norm, solution.violation))
+        return Machine(own, coefs, scores, offsets, solution, dual_coefs)
+
+    def tol_of(self, own: TrainingSet) -> float:
+        """The violation of optimality that a set is solved to."""
+        n_rows = max(own.coverage.n_rows, len(own.rows))
+        return tol_of(self.formulation, self.options.tol, float(own.bounds.sum()), n_rows)
+
+
+def done_of(n_values: float, n_expected: float) -> float:
+    """The share of a solve that is done, below 1 however many kernel values it has taken.
+
+    Examples
+    --------
+    >>> from aesvm.machines.trainer import done_of
+    >>> done_of(50, 100), done_of(150, 100)
+    (0.5, 0.875)
+    """
+    share = n_values / n_expected
+    return share if share <= _NEARLY else 1.0 - (1.0 - _NEARLY) * _NEARLY / share
+
+
+def constant_machine(offsets: Offsets) -> Machine:
+    """The machine of rows that leave nothing to learn: a constant, which needs no row."""
+    empty = np.empty(0)
+    none = TrainingSet(np.empty(0, dtype=np.intp), empty, empty, empty, Coverage(0))
+    return Machine(none, empty, empty, offsets, None)
+
+
+def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> TrainedMachines:
+    """Train small pairs; ``task`` has a step for each of their tiles."""
+    options = trainer.options
+    n_done = 0
+
+    def done() -> None:
+        nonlocal n_done
+        n_done += 1
+        task.step("pairs")
+        trainer.progress.say_now_and_then(
+            f"solve: {n_done:,} of {len(small.tiles):,} batches of small pairs"
+        )
+
+    return small.train(
+        options.tol,
+        inf if trainer.duality_tol is None else trainer.duality_tol,
+        options.max_iter,
+        trainer.run,
+        task.is_over,
+        done,
+    )
