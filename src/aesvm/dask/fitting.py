@@ -41,6 +41,7 @@ from aesvm.estimators.prediction import ask
 from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
 from aesvm.estimators.validation import ChunkOf
 from aesvm.io.model_file import save
+from aesvm.io.state import plain_state, set_plain_state
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
@@ -81,6 +82,7 @@ def on_cluster(twin: type) -> Callable[[T], T]:
             estimator._learns = twin._learns
         estimator.__sklearn_clone__ = _clone_with_client
         estimator.__getstate__ = _state_without_client
+        estimator.__setstate__ = set_plain_state
         estimator.save = save
         return cls
 
@@ -98,7 +100,7 @@ def _clone_with_client(estimator: Any) -> Any:
 
 def _state_without_client(estimator: Any) -> dict[str, Any]:
     """What is pickled, and copied."""
-    return {**BaseEstimator.__getstate__(estimator), "client": None}
+    return {**plain_state(estimator), "client": None}
 
 
 def checked_partitions(estimator: Any, X: Any, y: Any, sample_weight: Any) -> list[Partition]:
