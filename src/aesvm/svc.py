@@ -12,12 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from aesvm.estimators.gathered import classes_of_stream
 from aesvm.estimators.learning import Classes
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import by_name
 from aesvm.estimators.prediction import PairwiseClassifier
-from aesvm.estimators.streams import available_for_streams
+from aesvm.estimators.streams import available_for_streams, classes_of_stream
 from aesvm.formulations.hinge import Hinge
 
 #: Of an estimator of classes.

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.bases import sums
-from aesvm.bases.sums import PointOnLine, Question, SpanMachines, add_up, merged
+from aesvm.bases.sums import PointOnLine, Query, SpanMachines, add_up, merged
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.one_class import OneClass
@@ -68,7 +68,7 @@ def problem(n=300, n_vectors=7, n_offsets=1, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     targets = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
-    question = Question(
+    query = Query(
         rng.normal(size=n_vectors),
         rng.normal(size=n_offsets),
         rng.normal(size=n_vectors),
@@ -76,7 +76,7 @@ def problem(n=300, n_vectors=7, n_offsets=1, seed=0):
         POINTS,
         1,
     )
-    return X, targets, rng.uniform(0.5, 2.0, n), X[:n_vectors] + 0.1, question
+    return X, targets, rng.uniform(0.5, 2.0, n), X[:n_vectors] + 0.1, query
 
 
 def machines(vectors, formulation, dtype=np.float64, n=300):
@@ -87,23 +87,23 @@ def machines(vectors, formulation, dtype=np.float64, n=300):
 
 
 @pytest.fixture(params=[False, True], ids=["one tile", "many tiles"])
-def tiles(request, monkeypatch):
+def blocks(request, monkeypatch):
     if request.param:
         monkeypatch.setattr(sums, "_VALUES", 1)
         monkeypatch.setattr(sums, "_LEAST", 17)
-        monkeypatch.setattr(sums, "_TILES", 3)
+        monkeypatch.setattr(sums, "_BLOCKS", 3)
         monkeypatch.setattr(sums, "_CURVED", 10)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", FORMULATIONS)
-def test_sums_are_those_of_plain_numpy(tiles, name, dtype):
+def test_sums_are_those_of_plain_numpy(blocks, name, dtype):
     formulation, ramps, slopes = FORMULATIONS[name]
-    X, targets, weights, vectors, question = problem(n_offsets=len(slopes))
+    X, targets, weights, vectors, query = problem(n_offsets=len(slopes))
     if name == "one class":
         targets = np.ones(len(targets))
     found, curvature = add_up(
-        X, targets, weights, machines(vectors, formulation, dtype), {0: question}
+        X, targets, weights, machines(vectors, formulation, dtype), {0: query}
     )[0]
     rtol = 1e-11 if dtype == np.float64 else 2e-4
     K = oracles.kernel(X, vectors, gamma=GAMMA)
@@ -111,8 +111,8 @@ def test_sums_are_those_of_plain_numpy(tiles, name, dtype):
     assert_allclose(found.total_cost, [costs.sum()])
     assert_allclose(found.slopes, np.array(slopes) * costs.sum())
     for number, point in enumerate(POINTS):
-        scores = K @ (question.coefs + point.step * question.along)
-        offsets = question.offsets + point.step * question.shift
+        scores = K @ (query.coefs + point.step * query.along)
+        offsets = query.offsets + point.step * query.shift
         loss = exact = 0.0
         g_at_basis, by_offset = np.zeros(len(vectors)), np.zeros(len(offsets))
         bent = np.zeros((len(vectors) + len(offsets),) * 2)
@@ -127,7 +127,7 @@ def test_sums_are_those_of_plain_numpy(tiles, name, dtype):
         assert_allclose(found.exact[number], exact, rtol=rtol)
         assert_allclose(found.g_at_basis[number], g_at_basis, rtol=rtol, atol=rtol * costs.sum())
         assert_allclose(found.by_offset[number], by_offset, rtol=rtol, atol=rtol * costs.sum())
-        if number == question.curved:
+        if number == query.curved:
             n = len(vectors)
             size = rtol * costs.sum()
             assert_allclose(curvature.within, bent[:n, :n], rtol=rtol, atol=size)
@@ -139,32 +139,32 @@ def flat(answer):
     return [array for own in answer.values() for part in own for array in part]
 
 
-def test_threads_change_nothing_and_chunks_no_more_than_rounding(tiles):
-    X, targets, weights, vectors, question = problem()
+def test_threads_change_nothing_and_chunks_no_more_than_rounding(blocks):
+    X, targets, weights, vectors, query = problem()
     sent = machines(vectors, Hinge())
-    whole = add_up(X, targets, weights, sent, {0: question})
+    whole = add_up(X, targets, weights, sent, {0: query})
     with Threads(2) as run:
-        threaded = add_up(X, targets, weights, sent, {0: question}, run)
+        threaded = add_up(X, targets, weights, sent, {0: query}, run)
     for one, other in zip(flat(whole), flat(threaded), strict=True):
         assert_array_equal(one, other)
     cuts = [slice(0, 1), slice(1, 120), slice(120, 120), slice(120, 300)]
-    parts = [add_up(X[at], targets[at], weights[at], sent, {0: question}) for at in cuts]
+    parts = [add_up(X[at], targets[at], weights[at], sent, {0: query}) for at in cuts]
     assert not parts[2]  # without rows there is no answer
     for one, other in zip(flat(whole), flat(merged(parts)), strict=True):
         assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
 def test_sparse_rows_give_the_same():
-    X, targets, weights, vectors, question = problem()
+    X, targets, weights, vectors, query = problem()
     X, vectors = (np.where(np.abs(rows) < 0.4, 0.0, rows) for rows in (X, vectors))
-    dense = add_up(X, targets, weights, machines(vectors, Hinge()), {0: question})
+    dense = add_up(X, targets, weights, machines(vectors, Hinge()), {0: query})
     sparse = machines(sp.csr_array(vectors), Hinge())
-    found = add_up(sp.csr_array(X), targets, weights, sparse, {0: question})
+    found = add_up(sp.csr_array(X), targets, weights, sparse, {0: query})
     for one, other in zip(flat(dense), flat(found), strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
-def test_pairs_of_classes_have_sums_of_their_own_rows_and_vectors(tiles):
+def test_pairs_of_classes_have_sums_of_their_own_rows_and_vectors(blocks):
     X, _, weights, vectors, _ = problem(n_vectors=9)
     labels = np.arange(300) % 3
     of_vectors = np.arange(9) % 3
@@ -173,16 +173,16 @@ def test_pairs_of_classes_have_sums_of_their_own_rows_and_vectors(tiles):
     own = {at: np.flatnonzero(np.isin(of_vectors, pair)) for at, pair in enumerate(both)}
     sent = machines(vectors, Hinge())._replace(own=own, selections=dict(enumerate(pairs)))
     rng = np.random.default_rng(5)
-    questions = {
-        at: Question(rng.normal(size=6), rng.normal(size=1), np.zeros(6), np.zeros(1), POINTS, 0)
+    queries = {
+        at: Query(rng.normal(size=6), rng.normal(size=1), np.zeros(6), np.zeros(1), POINTS, 0)
         for at in (0, 2)
     }
-    found = add_up(X, labels, weights, sent, questions)
+    found = add_up(X, labels, weights, sent, queries)
     assert set(found) == {0, 2}
-    for at, question in questions.items():
+    for at, query in queries.items():
         here = np.isin(labels, both[at])
         signs = np.where(labels[here] == both[at][0], 1.0, -1.0)
         alone = machines(vectors[own[at]], Hinge())
-        expected = add_up(X[here], signs, weights[here], alone, {0: question})
+        expected = add_up(X[here], signs, weights[here], alone, {0: query})
         for one, other in zip(flat({0: found[at]}), flat(expected), strict=True):
             assert_allclose(one, other, rtol=1e-11, atol=1e-11)

@@ -20,7 +20,7 @@ ROUNDING = {np.float32: 2e-5, np.float64: 1e-12}
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(values, "TILE", 16)
+    monkeypatch.setattr(values, "BLOCK_ROWS", 16)
     monkeypatch.setattr(factor, "_PANEL", 3)
 
 

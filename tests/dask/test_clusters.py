@@ -157,7 +157,7 @@ def resume(dask_worker):
 @pytest.fixture
 def impatient(monkeypatch):
     """Warnings come at once, and are handed to a function that puts things right."""
-    monkeypatch.setattr(waiting, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(waiting, "_CHECK_EVERY", 0.0)
     monkeypatch.setattr(waiting, "_TICK", 0.05)
     said = []
 

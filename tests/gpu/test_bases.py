@@ -13,8 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC
-from aesvm.bases import factor, pursuit, rows_in_memory, training, values
-from aesvm.bases.arrays import to_host
+from aesvm.bases import factor, pursuit, solve_in_memory, span_training, values
 from aesvm.bases.factor import (
     Curvature,
     gram,
@@ -23,10 +22,11 @@ from aesvm.bases.factor import (
     kernel_factor,
     product,
     solve,
+    to_host,
 )
 from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.smoothing import best_step, ramps_of, smoothed_losses
-from aesvm.bases.training import SpanTraining
+from aesvm.bases.span_training import SpanTraining
 from aesvm.bases.values import BasisValues
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
@@ -61,14 +61,14 @@ BOTH = pytest.mark.parametrize("kind", ["numpy", "strict"])
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     """Several tiles, pieces, rounds of enriching, and pilots of some of the rows."""
-    monkeypatch.setattr(values, "_TILE_THERE", 64)
+    monkeypatch.setattr(values, "_ROWS_THERE", 64)
     monkeypatch.setattr(factor, "_COPIED_THERE", 999)
-    monkeypatch.setattr(rows_in_memory, "_COPIED_THERE", 1999)
+    monkeypatch.setattr(solve_in_memory, "_COPIED_THERE", 1999)
     monkeypatch.setattr(pursuit, "_PIECE_THERE", 50)
     set_table(monkeypatch, pilot_rows=150, pilot_least=60)
-    monkeypatch.setattr(training, "_FIRST_ROWS", 100)
-    monkeypatch.setattr(training, "_FIRST_ROWS_PER_VECTOR", 1)
-    monkeypatch.setattr(training, "_MOST_ADDED", 20)
+    monkeypatch.setattr(span_training, "_FIRST_ROWS", 100)
+    monkeypatch.setattr(span_training, "_FIRST_ROWS_PER_VECTOR", 1)
+    monkeypatch.setattr(span_training, "_MOST_ADDED", 20)
     monkeypatch.setattr(devices, "cuda_device", lambda number: list(DEVICES.values())[number])
     give_linear_algebra(monkeypatch)
 

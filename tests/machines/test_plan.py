@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC
-from aesvm.bases.training import SpanTraining
+from aesvm.bases.span_training import SpanTraining
 from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelSpec
 from aesvm.machines import rounds
@@ -250,7 +250,7 @@ def reduced(monkeypatch):
 
 def test_an_exact_fit_reduces_no_subset_and_trains_no_pilot(reduced, monkeypatch):
     monkeypatch.setattr(SpanTraining, "expected", None)
-    monkeypatch.setattr(SpanTraining, "around", None)  # which makes rows in double precision
+    monkeypatch.setattr(SpanTraining, "context", None)  # which makes rows in double precision
     for refine in ("exact", "auto"):
         assert AESVC(gamma=1.0, refine=refine).fit(X, Y).certificate_.exact
     assert not reduced

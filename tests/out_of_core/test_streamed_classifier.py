@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC
 from aesvm.io import ParquetReader
-from aesvm.out_of_core import merge_tree, training
+from aesvm.out_of_core import merge_tree, stream
 from tests import oracles
 
 
@@ -104,7 +104,7 @@ def test_a_model_is_trained_from_where_the_last_one_was(monkeypatch):
     model = streamed(AESVC(gamma=2.0, C=10.0), X, y, classes=[0, 1])
     warm = model.partial_fit().n_iter_[0]
     values = model.decision_function(X)
-    monkeypatch.setattr(training.StreamedModel, "start_of", lambda *_: None)
+    monkeypatch.setattr(stream.StreamedModel, "start_of", lambda *_: None)
     cold = model.partial_fit().n_iter_[0]
     assert cold > 1000
     assert warm < 0.1 * cold  # none at all, but for the rounding of sums that begin anew

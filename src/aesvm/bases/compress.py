@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from aesvm.bases.factor import Curvature, hessian_factor, kernel_factor, solve
 from aesvm.bases.pursuit import Functions, Pursuit
-from aesvm.bases.values import Array
+from aesvm.formulations.protocol import Array
 from aesvm.kernels import Columns, KernelMatrix
 from aesvm.machines.problem import Expansion
 from aesvm.runtime.progress import Progress
@@ -35,11 +35,11 @@ from aesvm.runtime.progress import Progress
 #: Candidates for each vector that is to be kept, and at least.
 _CANDIDATES, _LEAST_CANDIDATES = 5, 5000
 
-#: Vectors that are chosen between two looks at whether a tolerance is kept.
+#: Vectors that are chosen before it is checked whether a tolerance is kept.
 _STEP = 64
 
-#: Vectors at which machines are compared while those to be kept are chosen.
-_POINTS = 512
+#: Landmarks: vectors at which machines are compared while those to be kept are chosen.
+_LANDMARKS = 512
 
 #: Rows whose values at these are computed at a time.
 _COMPARED = 2048
@@ -69,7 +69,7 @@ class Compression:
         How far decision values of these rows have changed, at most and in the root of their mean
         square.
     labels_changed : float or None
-        The share of these rows whose predicted class, or whether they are outliers, has changed.
+        The fraction of these rows whose predicted class, or whether they are outliers, has changed.
 
     Examples
     --------
@@ -181,14 +181,14 @@ def compress(
         return as_they_are
     scores = np.zeros((len(every), len(expansions)))
     squared = np.zeros(len(expansions))
-    points = _sample(every, _POINTS if tol is None else 0)
+    landmarks = _sample(every, _LANDMARKS if tol is None else 0)
     with progress.task("compress", len(expansions) + 1) as task:
         for number, one in enumerate(expansions):
-            at = np.union1d(np.flatnonzero(may_use[number, groups]), points)
+            at = np.union1d(np.flatnonzero(may_use[number, groups]), landmarks)
             scores[at, number] = kernel.scores(one.rows, one.coefs, at, run)
             squared[number] = one.coefs @ scores[one.rows, number]
             task.step()
-        pursuit = _pursuit(kernel, groups, may_use, scores, squared, points, most, run)
+        pursuit = _pursuit(kernel, groups, may_use, scores, squared, landmarks, most, run)
         if tol is None:
             pursuit.choose(most)
             found = _fits(expansions, kernel, groups, may_use, scores, squared, pursuit.bases, run)
@@ -225,21 +225,21 @@ def _pursuit(
     may_use: NDArray[np.bool_],
     scores: Array,
     squared: Array,
-    points: NDArray[np.intp],
+    landmarks: NDArray[np.intp],
     most: int,
     run: Callable,
 ) -> Pursuit:
     """A pursuit on the machines, among all of their vectors or a sample of them.
 
     Each w is divided by its norm, so that a long one does not get all vectors. Where there are
-    points, values at them count as well.
+    landmarks, values at them count as well.
     """
     candidates = _sample(np.arange(kernel.n_rows), max(_LEAST_CANDIDATES, _CANDIDATES * most))
     values = scores[candidates]
-    if len(points):
-        kernel = pointwise = PointwiseKernel(kernel, candidates, points, run)
-        values = pointwise.values(values, scores[points])
-        squared = pointwise.squared_norms(squared, scores[points])
+    if len(landmarks):
+        kernel = pointwise = PointwiseKernel(kernel, candidates, landmarks, run)
+        values = pointwise.values(values, scores[landmarks])
+        squared = pointwise.squared_norms(squared, scores[landmarks])
     norms = np.sqrt(np.where(squared > 0, squared, 1.0))
     targets = Functions(values / norms, groups[candidates], may_use)
     return Pursuit(kernel, candidates, targets, worth=1.0, run=run)
@@ -364,7 +364,7 @@ def _distance(
 
 
 class PointwiseKernel(KernelMatrix):
-    """The kernel of a space in which values at some rows, the points, count as well.
+    """The kernel of a space in which values at some rows, the landmarks, count as well.
 
     Its kernel is
 
@@ -379,7 +379,7 @@ class PointwiseKernel(KernelMatrix):
         In double precision.
     rows : ndarray
         Rows of the kernel matrix, ascending: others have no values here.
-    points : ndarray
+    landmarks : ndarray
         Rows of the kernel matrix at which functions are compared.
     run : callable, default=map
         ``map`` or a parallel one.
@@ -399,83 +399,85 @@ class PointwiseKernel(KernelMatrix):
         self,
         kernel: KernelMatrix,
         rows: NDArray[np.intp],
-        points: NDArray[np.intp],
+        landmarks: NDArray[np.intp],
         run: Callable = map,
     ) -> None:
         self.kernel = kernel
         self.rows = rows
         self.n_rows = kernel.n_rows
         self.dtype = kernel.dtype
-        self.point_rows = points
-        self.at_points = np.empty((len(rows), len(points)))
+        self.landmarks = landmarks
+        self.at_landmarks = np.empty((len(rows), len(landmarks)))
 
         def piece(first: int) -> None:
             part = rows[first : first + _COMPARED]
-            self.at_points[first : first + _COMPARED] = _centred(kernel.block(part, points))
+            self.at_landmarks[first : first + _COMPARED] = _centred(kernel.block(part, landmarks))
 
         list(run(piece, range(0, len(rows), _COMPARED)))
-        total = float(np.square(self.at_points).sum())
+        total = float(np.square(self.at_landmarks).sum())
         self.unit = total / float(np.sum(kernel.diag(rows))) if total > 0 else 1.0
-        self.at_points /= np.sqrt(self.unit)
+        self.at_landmarks /= np.sqrt(self.unit)
 
-    def values(self, scores: Array, at_points: Array) -> Array:
+    def values(self, scores: Array, at_landmarks: Array) -> Array:
         """Inner products of functions with the rows, in this space.
 
-        ``scores``: those in kernel space; ``at_points``: values of the functions at the points.
+        ``scores``: those in kernel space; ``at_landmarks``: values of the functions there.
         """
-        centred = (at_points - at_points.mean(axis=0)) / np.sqrt(self.unit)
-        return scores + self.at_points @ centred
+        centred = (at_landmarks - at_landmarks.mean(axis=0)) / np.sqrt(self.unit)
+        return scores + self.at_landmarks @ centred
 
-    def squared_norms(self, squared: Array, at_points: Array) -> Array:
+    def squared_norms(self, squared: Array, at_landmarks: Array) -> Array:
         """Squared norms of functions in this space, by those in kernel space."""
-        return squared + np.square(at_points - at_points.mean(axis=0)).sum(axis=0) / self.unit
+        return squared + np.square(at_landmarks - at_landmarks.mean(axis=0)).sum(axis=0) / self.unit
 
     def square(self, rows, out=None):
         values = self.kernel.square(rows, out=out)
-        own = self.values_at_points(rows)
+        own = self.values_at_landmarks(rows)
         values += own @ own.T
         return values
 
     def columns(self, rows):
-        return _PointwiseColumns(self, self.kernel.columns(rows), self.values_at_points(rows))
+        return _PointwiseColumns(self, self.kernel.columns(rows), self.values_at_landmarks(rows))
 
     def diag(self, rows):
-        return self.kernel.diag(rows) + np.square(self.values_at_points(rows)).sum(axis=1)
+        return self.kernel.diag(rows) + np.square(self.values_at_landmarks(rows)).sum(axis=1)
 
     def bound(self, rows):
         return float(self.diag(rows).max(initial=0.0))
 
-    def values_at_points(self, rows: NDArray[np.intp]) -> Array:
-        """Kernel values of some rows and the points, centred and in units."""
-        return self.at_points[np.searchsorted(self.rows, rows)]
+    def values_at_landmarks(self, rows: NDArray[np.intp]) -> Array:
+        """Kernel values of some rows and the landmarks, centred and in units."""
+        return self.at_landmarks[np.searchsorted(self.rows, rows)]
 
 
 class _PointwiseColumns(Columns):
-    def __init__(self, kernel: PointwiseKernel, own: Columns, at_points: Array) -> None:
+    def __init__(self, kernel: PointwiseKernel, own: Columns, at_landmarks: Array) -> None:
         self.kernel = kernel
         self.own = own
-        self.at_points = at_points
+        self.at_landmarks = at_landmarks
         self.dtype = kernel.dtype
 
     def __len__(self):
         return len(self.own)
 
     def take(self, positions):
-        return _PointwiseColumns(self.kernel, self.own.take(positions), self.at_points[positions])
+        return _PointwiseColumns(
+            self.kernel, self.own.take(positions), self.at_landmarks[positions]
+        )
 
     def lines(self, rows):
-        return self.own.lines(rows), self.kernel.values_at_points(rows)
+        return self.own.lines(rows), self.kernel.values_at_landmarks(rows)
 
     def new_lines(self, X_new):
-        at_points = _centred(self.kernel.kernel.cross(X_new, self.kernel.point_rows))
-        return self.own.new_lines(X_new), at_points / np.sqrt(self.kernel.unit)
+        at_landmarks = _centred(self.kernel.kernel.cross(X_new, self.kernel.landmarks))
+        return self.own.new_lines(X_new), at_landmarks / np.sqrt(self.kernel.unit)
 
     def write(self, lines, start, stop, out):
-        own, at_points = lines
+        own, at_landmarks = lines
         self.own.write(own, start, stop, out)
-        out += at_points @ self.at_points[start:stop].T
+        out += at_landmarks @ self.at_landmarks[start:stop].T
 
 
 def _centred(values: NDArray) -> Array:
-    """Values at the points, less their mean."""
+    """Values at the landmarks, less their mean."""
     return values.astype(np.float64) - values.mean(axis=1, keepdims=True, dtype=np.float64)

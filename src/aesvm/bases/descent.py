@@ -7,12 +7,12 @@ rounded kinks is a smooth problem, solved by L-BFGS: it starts from a Cholesky f
 Hessian, and learns the rest from the steps.
 
 One descent serves rows in memory and rows elsewhere. It chooses directions, half-widths and when to
-stop. The rows search the lines, and have the Hessian:
+stop. A ``SmoothProblem`` searches the lines, and has the Hessian:
 
-rows in memory (``rows_in_memory``)
+rows in memory (``solve_in_memory``)
     Scores are kept, so that the best point on a line is found exactly. A Hessian costs as much as
     dozens of steps, so one factor serves as many.
-rows elsewhere (``passes``)
+rows elsewhere (``solve_in_passes``)
     A pass over all rows compares a few points on the line. It adds up the Hessian as well, so that
     every step has a new factor.
 """
@@ -25,11 +25,10 @@ from math import inf
 from typing import NamedTuple, Protocol
 
 from aesvm.bases.factor import Factor, solve
-from aesvm.bases.values import Array
-from aesvm.formulations.protocol import Offsets
+from aesvm.formulations.protocol import Array, Offsets
 
-#: Each further half-width is this share of the one before; none is smaller than the second number,
-#: in the formulation's unit.
+#: Each further half-width is this fraction of the one before. None is smaller than the second
+#: number, in the formulation's unit.
 NARROWER, NARROWEST = 0.3, 1e-4
 
 #: Steps that L-BFGS remembers.
@@ -60,7 +59,7 @@ class Line(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """When a smooth problem is solved; gains are shares of the objective."""
+    """When a smooth problem is solved; gains are fractions of the objective."""
 
     gain: float  #: another step would gain less than this
     lacking: float = inf  #: the most that further steps could take off the duality gap
@@ -68,8 +67,8 @@ class Goal(NamedTuple):
     n_slow: float = inf  #: slow steps in a row after which a width is given up
 
 
-class Rows(Protocol):
-    """All rows of a machine, as a descent asks them."""
+class SmoothProblem(Protocol):
+    """The SVM of one machine in the span of a basis, with rounded kinks, as a descent sees it."""
 
     @property
     def here(self) -> Here:
@@ -100,25 +99,27 @@ class Rows(Protocol):
 class Descent:
     """A descent: an iterator over the lines that it wants searched.
 
-    The rows must search each line before the next one is drawn. Rows in memory do so at once, rows
-    elsewhere in a pass that serves several machines.
+    Each line must be searched before the next one is drawn. With rows in memory that is done at
+    once, with rows elsewhere in a pass that serves several machines.
 
     Parameters
     ----------
-    rows : Rows
+    problem : SmoothProblem
     widths : tuple of float
         Half-widths of the rounded kinks, in the formulation's unit. Narrower ones follow where the
-        rows say so.
+        problem asks for them.
     goal, last : Goal
         Of all widths but the last of these, and of that one and all that follow.
     """
 
-    def __init__(self, rows: Rows, widths: tuple[float, ...], goal: Goal, last: Goal) -> None:
-        self.rows = rows
+    def __init__(
+        self, problem: SmoothProblem, widths: tuple[float, ...], goal: Goal, last: Goal
+    ) -> None:
+        self.problem = problem
         self.widths = widths
         self.goal = goal
         self.last = last
-        self.gain = inf  #: expected of the next step, as a share of the objective
+        self.gain = inf  #: expected of the next step, as a fraction of the objective
         self.solved = False  #: whether the problem of the present width is
 
     def __iter__(self) -> Iterator[Line]:
@@ -126,30 +127,30 @@ class Descent:
             yield from self._minimise(width, narrower, self.goal)
         width = self.widths[-1]
         yield from self._minimise(width, NARROWER * width, self.last)
-        while width > NARROWEST and self.rows.narrows():
+        while width > NARROWEST and self.problem.narrows():
             width *= NARROWER
             yield from self._minimise(width, NARROWER * width, self.last)
 
     def _minimise(self, width: float, narrower: float, goal: Goal) -> Iterator[Line]:
         """Solve the problem of one width."""
-        rows, self.solved = self.rows, False
+        problem, self.solved = self.problem, False
         n_steps = n_slow = 0
         yield Line(None, width, narrower)
-        for attempt in range(rows.n_factors):
-            rows.renew_factor(worn=attempt > 0)
+        for attempt in range(problem.n_factors):
+            problem.renew_factor(worn=attempt > 0)
             history: History = deque(maxlen=_MEMORY)
-            for _ in range(rows.patience):
-                before = rows.here
+            for _ in range(problem.patience):
+                before = problem.here
                 size = abs(before.objective)
-                direction = -two_loops(before.gradient, history, rows.factor)
+                direction = -two_loops(before.gradient, history, problem.factor)
                 gain = -0.5 * float(before.gradient @ direction)
                 self.gain = gain / max(size, 1e-300)
                 if n_steps >= goal.n_least and gain <= goal.gain * size:
-                    self.solved = goal.lacking == inf or rows.lacks() <= goal.lacking * size
+                    self.solved = goal.lacking == inf or problem.lacks() <= goal.lacking * size
                     if self.solved:
                         return
                 yield Line(direction, width, narrower)
-                here = rows.here
+                here = problem.here
                 if here.moved is None:
                     self.solved = True
                     return

@@ -1,7 +1,10 @@
-"""Linear algebra of machines in a span, on threads or on a device: Cholesky factors, Gram matrices.
+"""Linear algebra of machines in a span: products, Cholesky factors, Gram matrices, Hessians.
 
 The Hessian of F in the coefficients of the basis and the offsets is the kernel matrix of the basis
 and what the smoothed losses add (``Curvature``). Digits do not depend on the number of threads.
+
+NumPy's functions take arrays of the host and of a device. What they do not do is here twice: a
+function for arrays of a device, and one registered for ``np.ndarray``.
 """
 
 from __future__ import annotations
@@ -16,8 +19,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from aesvm.bases.arrays import sum_rows, times
-from aesvm.bases.values import Array
+from aesvm.formulations.protocol import Array
 from aesvm.gpu import linear_algebra
 from aesvm.kernels.arrays import HOST, Arrays
 from aesvm.runtime.cached import cached_property
@@ -35,11 +37,60 @@ _PANEL, _COPIED_THERE = 256, 1 << 27
 #: Rows whose kernel values are converted to double precision at a time.
 _CONVERTED = 1024
 
-#: Added to the Hessian's diagonal, as a share of its values, in units of rounding.
+#: Added to the Hessian's diagonal, as a fraction of its values, in units of rounding.
 _JITTER = 16
 
-#: The least curvature in an offset, as a share of what it would be with all rows near a kink.
+#: The least curvature in an offset, as a fraction of what it would be with all rows near a kink.
 _HELD = 1e-6
+
+
+@singledispatch
+def to_host(values: Any) -> NDArray:
+    """An array as one of the host."""
+    return values.get()
+
+
+@to_host.register(np.ndarray)
+def _(values: NDArray) -> NDArray:
+    return values
+
+
+@singledispatch
+def times(matrix: Any, vector: Any) -> Any:
+    """A matrix times a vector, both of one precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.factor import times
+    >>> times(np.array([[1.0, 2.0]]), np.array([3.0, 4.0]))
+    array([11.])
+    """
+    return linear_algebra.product(matrix, vector)
+
+
+@times.register(np.ndarray)
+def _(matrix: NDArray, vector: NDArray) -> NDArray:
+    return matrix @ vector
+
+
+@singledispatch
+def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
+    """``sum_m weights[m] matrix[numbers[m]]`` in double precision; of None, all rows in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.factor import sum_rows
+    >>> sum_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1]), np.array([10.0]))
+    array([30., 40.])
+    """
+    return linear_algebra.sum_rows(matrix, numbers, weights)
+
+
+@sum_rows.register(np.ndarray)
+def _(matrix: NDArray, numbers: NDArray | None, weights: NDArray) -> NDArray:
+    return weights @ (matrix if numbers is None else matrix[numbers])
 
 
 class FactorThere:
@@ -256,7 +307,7 @@ def _(lines: NDArray, weights: Array, run: Callable = map) -> Array:
         here = slice(first, first + _PANEL)  # in double precision: tiny parts of it matter
         np.multiply(lines[here], roots[here, None], out=scaled[here])
 
-    def tile(corner: tuple[int, int]) -> None:
+    def block(corner: tuple[int, int]) -> None:
         one, other = (slice(first, first + _PANEL) for first in corner)
         out[one, other] = scaled[:, one].T @ scaled[:, other]
         if one != other:
@@ -264,7 +315,7 @@ def _(lines: NDArray, weights: Array, run: Callable = map) -> Array:
 
     list(run(scale, range(0, n_lines, _PANEL)))
     corners = range(0, n, _PANEL)
-    list(run(tile, [(one, other) for one in corners for other in corners if one <= other]))
+    list(run(block, [(one, other) for one in corners for other in corners if one <= other]))
     return out
 
 

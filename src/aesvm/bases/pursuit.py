@@ -8,7 +8,7 @@ counts. Each function is projected onto the chosen vectors that it may use, unle
 span already.
 
 Candidates are chosen in blocks. The few hundred of the largest worth are compared exactly. They are
-chosen one by one, while their worth is at least a share of the best candidate outside the block.
+chosen one by one, while their worth is at least a fraction of the best candidate outside the block.
 Then all candidates are updated, by matrix products.
 """
 
@@ -22,13 +22,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.arrays import times, to_host
-from aesvm.bases.factor import Factor, factor_of_lower, half_solved
+from aesvm.bases.factor import Factor, factor_of_lower, half_solved, times, to_host
+from aesvm.formulations.protocol import Array
 from aesvm.kernels import KernelMatrix
 from aesvm.kernels.arrays import Arrays
 from aesvm.runtime.progress import OutOfTimeError
-
-Array = NDArray[np.float64]
 
 #: Candidates that are compared exactly, and the most that are chosen of them.
 _COMPARED, BLOCK = 256, 64
@@ -36,13 +34,13 @@ _COMPARED, BLOCK = 256, 64
 #: Candidates that a thread updates at a time, or a device.
 _PIECE, _PIECE_THERE = 2048, 1 << 15
 
-#: Where a squared distance from the span is below zero by more than this share of the largest
+#: Where a squared distance from the span is below zero by more than this fraction of the largest
 #: squared norm, the basis is linearly dependent to within rounding. No more vectors are chosen.
 _BROKEN = 1e-8
 
-#: A vector is chosen only where its squared distance from the span is over this share of how far
+#: A vector is chosen only where its squared distance from the span is over this fraction of how far
 #: candidates are apart: nearer ones have large coefficients that nearly cancel. It must be over
-#: another share of its squared norm too, which rounding may make up.
+#: another fraction of its squared norm too, which rounding may make up.
 LEAST_DISTANCE, _ROUNDING = 1e-5, 1e-12
 
 
@@ -96,10 +94,10 @@ class Pursuit:
         Rows of the kernel matrix, distinct.
     targets : Functions
     least : float
-        Candidates nearer to the span than this share of how far they are apart, in squared
+        Candidates nearer to the span than this fraction of how far they are apart, in squared
         distances, are in it.
     worth : float
-        Of those compared, candidates are chosen while they are worth at least this share of the
+        Of those compared, candidates are chosen while they are worth at least this fraction of the
         best one that is not among them.
     run : callable
         ``map`` or a parallel one; ``OutOfTimeError`` of a call ends a choice.

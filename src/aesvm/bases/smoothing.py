@@ -118,8 +118,8 @@ def _smoothed(
     heights: Any, ramps: ScoreRamps, width: float, n_rows: int, n_offsets: int, run: Callable
 ) -> SmoothedLosses:
     """The same on a device."""
-    shares = np.clip((heights + width) / (2.0 * width), 0.0, 1.0)
-    slopes = ramps.costs * shares
+    slopes = np.clip((heights + width) / (2.0 * width), 0.0, 1.0)
+    slopes = ramps.costs * slopes
     losses = np.where(heights >= width, ramps.costs * heights, slopes * (heights + width) / 2.0)
     bends = np.where(np.abs(heights) < width, ramps.costs / (2.0 * width), 0.0)
 
@@ -286,8 +286,8 @@ def _line(heights, changes, costs, step, width):
     slope, bend = 0.0, 0.0
     for i in range(heights.size):
         t = heights[i] + step * changes[i]
-        share = min(max((t + width) / (2.0 * width), 0.0), 1.0)
-        slope += costs[i] * changes[i] * share
+        rising = min(max((t + width) / (2.0 * width), 0.0), 1.0)
+        slope += costs[i] * changes[i] * rising
         if abs(t) < width:
             bend += costs[i] * changes[i] * changes[i] / (2.0 * width)
     return slope, bend

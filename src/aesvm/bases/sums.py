@@ -1,9 +1,9 @@
-"""Sums over rows, wherever these are: what ``passes`` needs to know of them.
+"""Sums over rows, wherever these are: what ``solve_in_passes`` needs to know of them.
 
-A question is about points ``p + step * direction`` of a machine with w in the span of a basis. The
-answer has the smoothed losses there, their gradient in coefficients and offsets and, at one of the
-points, their curvature. All of these are sums over rows. Every place that holds rows computes the
-sums over its rows, from the kernel values of one tile at a time; then they are added up.
+A query is about points ``p + step * direction`` of a machine with w in the span of a basis. It asks
+for the smoothed losses there, their gradient in coefficients and offsets and, at one of the points,
+their curvature. All of these are sums over rows. Whoever holds rows computes the sums over them,
+from the kernel values of one block at a time. The sums of all holders are then added up.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from aesvm.bases.factor import Curvature
 from aesvm.bases.smoothing import ramps_of, smoothed_losses
-from aesvm.bases.values import Array
-from aesvm.formulations.protocol import Formulation
+from aesvm.formulations.protocol import Array, Formulation
 from aesvm.kernels import KernelSpec
 from aesvm.machines.problem import RowSelection
 from aesvm.machines.training_kernel import TrainingKernel
 
-#: Kernel values of a tile, rows of one at least, and the tiles that are computed together.
-_VALUES, _LEAST, _TILES = 2**20, 64, 16
+#: Kernel values of a block, its rows at least, and the blocks that are computed together.
+_VALUES, _LEAST, _BLOCKS = 2**20, 64, 16
 
 #: Curved rows that are multiplied together, at least; and of larger bases, one for each vector.
 _CURVED = 1024
@@ -42,14 +41,14 @@ class SpanMachines(NamedTuple):
 
 
 class PointOnLine(NamedTuple):
-    """A point on the line of a question, and the half-width of the rounded kinks there."""
+    """A point on the line of a query, and the half-width of the rounded kinks there."""
 
     step: float
     width: float
 
 
-class Question(NamedTuple):
-    """A question about a machine at points on a line."""
+class Query(NamedTuple):
+    """A query about a machine at points on a line."""
 
     coefs: Array
     offsets: Array
@@ -72,8 +71,8 @@ class Losses(NamedTuple):
     by_offset: Array  #: (n_points, n_offsets): slopes of the losses in the offsets
 
     @classmethod
-    def of_nothing(cls, question: Question) -> Losses:
-        n_points, n, n_offsets = len(question.points), len(question.coefs), len(question.offsets)
+    def of_nothing(cls, query: Query) -> Losses:
+        n_points, n, n_offsets = len(query.points), len(query.coefs), len(query.offsets)
         own = (n_offsets,), (n_points,), (n_points,), (n_points, n), (n_points, n_offsets)
         shapes = (1,), (1,), *own
         return cls(*(np.zeros(shape) for shape in shapes))
@@ -94,12 +93,12 @@ class Sums(NamedTuple):
 
 
 #: Answers of several machines, by number.
-Answer = dict[int, Sums]
+SumsByMachine = dict[int, Sums]
 
 
-def merged(answers: Sequence[Answer]) -> Answer:
+def merged(answers: Sequence[SumsByMachine]) -> SumsByMachine:
     """The answers of several places as one, added up in their order."""
-    whole: Answer = {}
+    whole: SumsByMachine = {}
     for answer in answers:
         for number, own in answer.items():
             whole[number] = whole[number].plus(own) if number in whole else own
@@ -111,9 +110,9 @@ def add_up(
     given: NDArray,
     weights: Array,
     sent: SpanMachines,
-    questions: dict[int, Question],
+    queries: dict[int, Query],
     run: Callable = map,
-) -> Answer:
+) -> SumsByMachine:
     """The sums over some rows.
 
     They do not depend on the number of threads.
@@ -125,7 +124,7 @@ def add_up(
         The targets that the rows were given with.
     weights : ndarray of shape (n_rows,)
     sent : SpanMachines
-    questions : dict
+    queries : dict
         Of some of the machines, by number.
     run : callable
         ``map`` or a parallel one.
@@ -133,7 +132,7 @@ def add_up(
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.bases.sums import PointOnLine, Question, SpanMachines, add_up
+    >>> from aesvm.bases.sums import PointOnLine, Query, SpanMachines, add_up
     >>> from aesvm.kernels import KernelSpec
     >>> from aesvm.formulations.hinge import Hinge
     >>> from aesvm.machines.rows import EveryRow
@@ -148,7 +147,7 @@ def add_up(
     ...     1e-5,
     ... )
     >>> points = PointOnLine(0.0, 0.1), PointOnLine(1.0, 0.1)
-    >>> here = Question(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), points, 0)
+    >>> here = Query(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), points, 0)
     >>> found = add_up(X, signs, np.ones(2), sent, {0: here})[0].losses
     >>> found.rounded, found.g_at_basis[:, 0]  # at w = 0 both rows pay, at w = 1 none
     (array([2.   , 0.025]), array([3. , 0.5]))
@@ -157,14 +156,12 @@ def add_up(
     kernel = TrainingKernel(sent.spec, sent.vectors)
     columns = kernel.matrix(sent.dtype, sent.accuracy).columns(np.arange(n_vectors))
     size = max(_LEAST, _VALUES // max(1, n_vectors))
-    members = {number: sent.selections[number].members(given) for number in questions}
+    members = {number: sent.selections[number].members(given) for number in queries}
     totals = {
-        number: _Total(question, run)
-        for number, question in questions.items()
-        if len(members[number])
+        number: _Total(query, run) for number, query in queries.items() if len(members[number])
     }
 
-    def tile(first: int) -> dict[int, _Tile]:
+    def of_block(first: int) -> dict[int, _BlockSums]:
         last = min(first + size, len(weights))
         block = columns.values(columns.new_lines(X[first:last]), last - first)
         found = {}
@@ -174,18 +171,18 @@ def add_up(
                 at = members[number][start:stop]
                 selection, own = sent.selections[number], sent.own[number]
                 bounds = selection.costs_of(given[at]) * weights[at]
-                found[number] = _tile(
+                found[number] = _block_sums(
                     _part(block, at - first, own),
                     selection.targets_of(given[at]),
                     bounds,
-                    questions[number],
+                    queries[number],
                     sent.formulation,
                 )
         return found
 
-    tiles = range(0, len(weights), size)
-    for start in range(0, len(tiles), _TILES):
-        for found in run(tile, tiles[start : start + _TILES]):
+    starts = range(0, len(weights), size)
+    for start in range(0, len(starts), _BLOCKS):
+        for found in run(of_block, starts[start : start + _BLOCKS]):
             for number, own in found.items():
                 totals[number].add(own)
     return {number: total.sums() for number, total in totals.items()}
@@ -198,8 +195,8 @@ def _part(block: NDArray, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> 
     return block[rows] if len(rows) < len(block) else block
 
 
-class _Tile(NamedTuple):
-    """The sums over a tile, and its rows that are curved."""
+class _BlockSums(NamedTuple):
+    """The sums over a block of rows, and its rows that are curved."""
 
     losses: Losses
     lines: NDArray
@@ -207,29 +204,29 @@ class _Tile(NamedTuple):
     crossed: Array
 
 
-def _tile(
-    block: NDArray, targets: Array, bounds: Array, question: Question, formulation: Formulation
-) -> _Tile:
-    n, n_offsets = len(targets), len(question.offsets)
-    line = np.stack([question.coefs, question.along], axis=1).astype(block.dtype)
+def _block_sums(
+    block: NDArray, targets: Array, bounds: Array, query: Query, formulation: Formulation
+) -> _BlockSums:
+    n, n_offsets = len(targets), len(query.offsets)
+    line = np.stack([query.coefs, query.along], axis=1).astype(block.dtype)
     scores, changes = np.ascontiguousarray((block @ line).T, dtype=np.float64)
     ramps = ramps_of(formulation, targets, bounds)
-    heights, rises = ramps.heights(scores, question.offsets), ramps.changes(changes, question.shift)
-    n_points = len(question.points)
+    heights, rises = ramps.heights(scores, query.offsets), ramps.changes(changes, query.shift)
+    n_points = len(query.points)
     rounded, exact = np.empty((2, n_points))
     by_offset = np.empty((n_points, n_offsets))
     coefs = np.empty((n_points, n), dtype=block.dtype)
-    for number, point in enumerate(question.points):
+    for number, point in enumerate(query.points):
         here = heights + point.step * rises
         losses = smoothed_losses(ramps, here, point.width, n, n_offsets)
         rounded[number], by_offset[number] = losses.loss, losses.by_offset
         coefs[number] = losses.coefs
         exact[number] = ramps.costs @ np.maximum(here, 0.0)
-        if number == question.curved:
+        if number == query.curved:
             every = np.flatnonzero(losses.curvatures)
-            at = every[:: question.one_in]
-            share = len(every) / max(1, len(at))
-            curvatures, crossed = share * losses.curvatures[at], share * losses.crossed[:, at]
+            at = every[:: query.one_in]
+            scale = len(every) / max(1, len(at))
+            curvatures, crossed = scale * losses.curvatures[at], scale * losses.crossed[:, at]
     sums = Losses(
         np.array([bounds.sum()]),
         np.array([float(len(every))]),
@@ -239,25 +236,25 @@ def _tile(
         (coefs @ block).astype(np.float64),
         by_offset,
     )
-    return _Tile(sums, block[at], curvatures, crossed)
+    return _BlockSums(sums, block[at], curvatures, crossed)
 
 
 class _Total:
-    """The sums of a machine; tiles are added one after the other."""
+    """The sums of a machine; blocks are added one after the other."""
 
-    def __init__(self, question: Question, run: Callable) -> None:
-        self.losses = Losses.of_nothing(question)
-        self.curvature = Curvature.of_nothing(len(question.coefs), len(question.offsets))
-        self.enough = max(_CURVED, len(question.coefs))
+    def __init__(self, query: Query, run: Callable) -> None:
+        self.losses = Losses.of_nothing(query)
+        self.curvature = Curvature.of_nothing(len(query.coefs), len(query.offsets))
+        self.enough = max(_CURVED, len(query.coefs))
         self.run = run
-        self.waiting: list[_Tile] = []
+        self.waiting: list[_BlockSums] = []
         self.n_waiting = 0
 
-    def add(self, tile: _Tile) -> None:
-        self.losses = self.losses.plus(tile.losses)
-        if len(tile.lines):
-            self.waiting.append(tile)
-            self.n_waiting += len(tile.lines)
+    def add(self, block: _BlockSums) -> None:
+        self.losses = self.losses.plus(block.losses)
+        if len(block.lines):
+            self.waiting.append(block)
+            self.n_waiting += len(block.lines)
         if self.n_waiting >= self.enough:
             self._bend()
 
@@ -268,9 +265,9 @@ class _Total:
 
     def _bend(self) -> None:
         """Add the rows that wait to the curvature."""
-        lines = np.concatenate([tile.lines for tile in self.waiting])
-        curvatures = np.concatenate([tile.curvatures for tile in self.waiting])
-        crossed = np.concatenate([tile.crossed for tile in self.waiting], axis=1)
+        lines = np.concatenate([block.lines for block in self.waiting])
+        curvatures = np.concatenate([block.curvatures for block in self.waiting])
+        crossed = np.concatenate([block.crossed for block in self.waiting], axis=1)
         self.waiting, self.n_waiting = [], 0
         self.curvature = self.curvature.plus(
             Curvature.of_rows(lines, curvatures, crossed, self.run)

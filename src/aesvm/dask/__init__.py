@@ -4,9 +4,13 @@ Rows are reduced where they are, and no more than their representatives travel. 
 ``aesvm[dask]``, and a ``dask.distributed.Client``.
 """
 
-from aesvm.dask.classifiers import DaskAENuSVC, DaskAESVC
-from aesvm.dask.one_class import DaskAEOneClassSVM
-from aesvm.dask.regressors import DaskAENuSVR, DaskAESVR
+from aesvm.dask.estimators import (
+    DaskAENuSVC,
+    DaskAENuSVR,
+    DaskAEOneClassSVM,
+    DaskAESVC,
+    DaskAESVR,
+)
 from aesvm.dask.representative_set import DaskRepresentativeSet
 
 __all__ = [

@@ -13,9 +13,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
 import dask
-from distributed import CancelledError, Client, Future
+from distributed import CancelledError, Client, Future, get_client, get_worker, worker_client
 
-from aesvm.dask.clients import working_client
 from aesvm.dask.partitions import Partition
 from aesvm.dask.waiting import Watch
 from aesvm.runtime.progress import Progress
@@ -55,7 +54,7 @@ class Cluster:
         self.futures: list[Future] = []
 
     def __enter__(self) -> Self:
-        self.client: Client = self.stack.enter_context(working_client(self.given))
+        self.client: Client = self.stack.enter_context(_working_client(self.given))
         self.watch = Watch(self.client)
         return self
 
@@ -69,7 +68,7 @@ class Cluster:
             dask.delayed(work, pure=False)(*own, partition, dask_key_name=self._key(name))
             for own, partition in zip(before, self.partitions, strict=True)
         ]
-        with self._told(name):
+        with self._loss_explained(name):
             return self._known(self.client.compute(tasks))
 
     def merged(
@@ -90,10 +89,10 @@ class Cluster:
         n, priority = (self.split_every, 0) if at_a_time is None else (at_a_time, 1)
         while len(values) > 1:
             level = None if level is None or len(values) <= n else level + 1
-            groups = [values[at : at + n] for at in range(0, len(values), n)]
+            batches = [values[at : at + n] for at in range(0, len(values), n)]
             merged = [
-                self.submit(name, merge, group, level, *others, priority=priority)
-                for group in groups
+                self.submit(name, merge, batch, level, *others, priority=priority)
+                for batch in batches
             ]
             if values is not given:
                 self.release(values)
@@ -107,14 +106,14 @@ class Cluster:
                 failure = self.watch.failure(f"the task {name!r}", done, self.futures)
                 if not isinstance(failure, ValueError):  # which says itself what it is about
                     raise failure
-        with self._told(name):
+        with self._loss_explained(name):
             result = future.result()
         self.release([future])
         return result
 
     @contextmanager
-    def _told(self, name: str) -> Iterator[None]:
-        """A context in which errors of a client that is lost say so."""
+    def _loss_explained(self, name: str) -> Iterator[None]:
+        """A context in which an error says whether the client was lost."""
         try:
             yield
         except Exception as error:
@@ -129,7 +128,7 @@ class Cluster:
     def submit(self, name: str, work: Callable, *arguments: Any, priority: int = 0) -> Future:
         # the SVM is sent as part of the task, so that a worker that dies does not take it along
         unlimited = {"distributed.admin.large-graph-warning-threshold": "16 GiB"}
-        with dask.config.set(unlimited), self._told(name):
+        with dask.config.set(unlimited), self._loss_explained(name):
             future = self.client.submit(
                 work, *arguments, key=self._key(name), pure=False, priority=priority
             )
@@ -140,9 +139,9 @@ class Cluster:
         return futures
 
     def wait_for(self, name: str, futures: list[Future], release: bool = False) -> None:
-        """Wait for what is asked of every partition; an error is told with the partition.
+        """Wait for a task of every partition; an error names the partition.
 
-        ``release``: let the workers forget each as soon as what is made of it has been.
+        ``release``: let the workers forget each result once it has been merged.
         """
         numbers = {future.key: number for number, future in enumerate(futures)}
         steps = min(len(futures), _STEPS)
@@ -163,3 +162,49 @@ class Cluster:
             future.release()
         gone = {id(future) for future in futures}
         self.futures = [future for future in self.futures if id(future) not in gone]
+
+
+@contextmanager
+def _working_client(given: Client | None) -> Iterator[Client]:
+    """The client that was given, or the current one, checked.
+
+    Inside a task it makes room for the tasks that this one waits for.
+    """
+    with ExitStack() as stack:
+        current = stack.enter_context(worker_client()) if _inside_a_task() else None
+        client = given or current or _current_client()
+        _check_can_wait(client)
+        yield client
+
+
+def _check_can_wait(client: Client) -> None:
+    """Refuse a client that cannot be waited for here."""
+    if client.asynchronous:
+        raise ValueError(
+            "the dask.distributed client is asynchronous, and to wait for it here would stop its "
+            "event loop: pass client=Client(address), a synchronous one, or wait in another "
+            "thread, as in await asyncio.to_thread(model.fit, X, y)."
+        )
+    if client.status in ("closing", "closed"):
+        raise ValueError(
+            "the dask.distributed client is closed: pass client=Client(address), a new one, or "
+            "client=None for the current one."
+        )
+
+
+def _inside_a_task() -> bool:
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def _current_client() -> Client:
+    try:
+        return get_client()
+    except ValueError as error:
+        raise ValueError(
+            "there is no dask.distributed client: Client() starts workers on this machine, and "
+            "Client(address) joins a cluster."
+        ) from error

@@ -1,43 +1,67 @@
-"""What every fit to rows on a cluster begins with: parameters, partitions, gamma, units."""
+"""Fits to rows on a cluster: ``DaskMachine``, and what every such fit begins with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Self, TypeVar
 
 import dask.dataframe as dd
+import numpy as np
 import scipy.sparse as sp
 from distributed import Client
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_feature_names
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from aesvm.dask.clients import CLIENT_CONSTRAINTS
+from aesvm.certificate.certificate import Certificate
 from aesvm.dask.cluster import Cluster
-from aesvm.dask.partitions import Partition, partitions
+from aesvm.dask.lazy import check_names, predict_lazily
+from aesvm.dask.partitions import Partition, is_lazy, partitions
 from aesvm.dask.worker import ClusterRows, Features, WorkerSettings, statistics
-from aesvm.estimators.fitting import fitting, forget
-from aesvm.estimators.parameters import kernel_spec, reduction_settings, with_parameters_of
+from aesvm.estimators.conversion import to_sklearn
+from aesvm.estimators.fitting import fit_method, fitting, forget
+from aesvm.estimators.gathered import (
+    Gathered,
+    certify_gathered,
+    train_gathered,
+)
+from aesvm.estimators.learning import Learning
+from aesvm.estimators.parameters import (
+    check_unchanged,
+    kernel_spec,
+    plan_elsewhere,
+    reduction_settings,
+    with_parameters_of,
+)
+from aesvm.estimators.prediction import ask
+from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
 from aesvm.estimators.validation import ChunkOf
+from aesvm.io.model_file import save
+from aesvm.io.state import plain_state, set_plain_state
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
+from aesvm.machines.plan import Rounds, Span
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.spans import SET_BYTES
-from aesvm.runtime.progress import Progress
-from aesvm.runtime.threads import Threads
+from aesvm.out_of_core.stream import warn_if_looser
+from aesvm.out_of_core.weighted_rows import GatheredRows
+from aesvm.representative_set import RepresentativeSet
 
-#: Of every estimator of rows on a cluster.
-CLUSTER_CONSTRAINTS: dict[str, list] = {
-    "split_every": [Interval(Integral, 2, None, closed="left")],
-    **CLIENT_CONSTRAINTS,
-}
+T = TypeVar("T", bound=type)
 
 
-def initializer(twin: type) -> Any:
-    """The ``__init__`` of an estimator: parameters of its twin, and of the cluster."""
+def on_cluster(twin: type) -> Callable[[T], T]:
+    """Decorate an estimator of rows on a cluster: it has the parameters of its twin.
+
+    What the twin learns, the estimator learns. A client is a connection, which can neither be
+    copied nor sent: clones share it, and a pickled or saved estimator has none.
+    """
 
     @with_parameters_of(twin)
     def initialize(
@@ -46,15 +70,37 @@ def initializer(twin: type) -> Any:
         self.split_every = split_every
         self.client = client
 
-    return initialize
+    def decorate(cls: T) -> T:
+        estimator: Any = cls
+        estimator.__init__ = initialize
+        estimator._parameter_constraints = {
+            **twin._parameter_constraints,  # type: ignore[attr-defined]
+            "split_every": [Interval(Integral, 2, None, closed="left")],
+            "client": [Client, None],
+        }
+        if hasattr(twin, "_learns"):
+            estimator._learns = twin._learns
+        estimator.__sklearn_clone__ = _clone_with_client
+        estimator.__getstate__ = _state_without_client
+        estimator.__setstate__ = set_plain_state
+        estimator.save = save
+        return cls
+
+    return decorate
 
 
-class Asked(NamedTuple):
-    """The rows of a collection that can be asked, and what the work here is done with."""
+def _clone_with_client(estimator: Any) -> Any:
+    """A clone that works with the same client."""
+    without = copy.copy(estimator)
+    without.client = None
+    clone = BaseEstimator.__sklearn_clone__(without)
+    clone.client = estimator.client
+    return clone
 
-    rows: ClusterRows
-    run: Threads
-    progress: Progress
+
+def _state_without_client(estimator: Any) -> dict[str, Any]:
+    """What is pickled, and copied."""
+    return {**plain_state(estimator), "client": None}
 
 
 def checked_partitions(estimator: Any, X: Any, y: Any, sample_weight: Any) -> list[Partition]:
@@ -83,8 +129,8 @@ def cluster_rows(
     gamma: float | None = None,
     name: str = "fit",
     passes: bool = False,
-) -> Iterator[Asked]:
-    """A context in which partitions can be asked.
+) -> Iterator[ClusterRows]:
+    """A context in which the workers answer queries about their rows.
 
     Parameters
     ----------
@@ -126,4 +172,106 @@ def cluster_rows(
             passes or estimator.on_overflow == "loosen",
             passes,
         )
-        yield Asked(ClusterRows(cluster, features, reduction, run), run, progress)
+        yield ClusterRows(cluster, features, reduction, run)
+
+
+class DaskMachine:
+    """An estimator that trains one or several SVMs on rows of a cluster."""
+
+    _learns: ClassVar[Learning]
+
+    refine: int | str
+    hull_tol: float
+    memory_budget: int | str | None
+    on_overflow: str
+    gamma_: float
+    representative_set_: RepresentativeSet
+    shape_fit_: tuple[int, int]
+    _trained_on_: dict[str, Any]  # see TrainedOn
+
+    certificate_ = property(certificate)
+    to_sklearn = to_sklearn
+
+    @fit_method
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on representatives of all rows, as ``refine`` and ``max_vectors`` say.
+
+        Parameters
+        ----------
+        X : dask array or dask dataframe of shape (n_samples, n_features)
+            Its chunk sizes need not be known.
+        y : dask array or series of shape (n_samples,)
+            What is to be learned, in the partitions of X: classes, or numbers. Ignored where
+            outliers are to be found.
+        sample_weight : dask array or series of shape (n_samples,), default=None
+            Factors of C by row; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : object
+        """
+        learns, y = self._learns, self._targets(y)
+        plan = plan_elsewhere(self)
+        first_tol = plan.settings.hull_tol if isinstance(plan, Rounds) else self.hull_tol
+        found = checked_partitions(self, X, y, sample_weight)
+        passes = isinstance(plan, Span)
+        asking = cluster_rows(self, found, learns.chunk_of, learns.joint, passes=passes)
+        with asking as rows:
+            tree, tally = rows.reduce(first_tol, keep=self.refine != 0)
+            if not passes:
+                warn_if_looser(tree, first_tol, self.memory_budget)
+            learns.check_enough(tally, "y")
+            first = GatheredRows(rows.condensed(tree), tree.hull_tol)
+            rows.progress.say(f"{tree.n_rows:,} rows reduced, {len(tree.everything()):,} came here")
+            counts = tally.sorted_classes(first.rows.groups)
+            gathered = Gathered(first, tally, counts, rows.scale)
+            train_gathered(self, plan, gathered, rows, rows.run, rows.progress)
+        return self
+
+    def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
+        """The representatives that the model was trained on first: see ``representative_set_``."""
+        check_is_fitted(self)
+        return self.representative_set_.select()
+
+    @fit_method
+    def certify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+        """Compute the objective that ``certificate_`` lacks, by another look at all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            What ``fit`` was given.
+
+        Returns
+        -------
+        certificate : Certificate
+            It takes the place of ``certificate_``.
+        """
+        check_is_fitted(self)
+        known, learns, y = TrainedOn.of(self), self._learns, self._targets(y)
+        check_unchanged(self, known.parameters)
+        check_names(self, X)
+        found = partitions(X, y, sample_weight)
+        asking = cluster_rows(
+            self, found, learns.chunk_of, learns.joint, self.gamma_, name="certify"
+        )
+        with asking as rows:
+            tally = rows.count(self.hull_tol)
+            check_same_rows(self, known, tally.digest, tally.n_rows, "in the same partitions")
+            counts = tally.sorted_classes(getattr(self, "classes_", np.zeros(0)))
+            return certify_gathered(self, counts, rows.scale, rows)
+
+    def _targets(self, y: Any) -> Any:
+        """The y that is learned from; an error where there must be one, and is not."""
+        if not self._learns.takes_targets:
+            return None
+        if y is None:
+            self._learns.valid_targets(self, y, None)  # says what is missing
+        return y
+
+    def _ask(self, method: str, X: Any) -> Any:
+        """What a method of the model gives for some rows: lazily, where X is."""
+        if not is_lazy(X):
+            return ask(self, method, X)
+        check_is_fitted(self)
+        return predict_lazily(self, method, X)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,17 +10,15 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.dask.clients import clone_with_client, state_without_client
-from aesvm.dask.fitting import CLUSTER_CONSTRAINTS, checked_partitions, cluster_rows, initializer
+from aesvm.dask.fitting import checked_partitions, cluster_rows, on_cluster
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.validation import with_or_without_classes
-from aesvm.io.model_file import save
-from aesvm.io.state import set_plain_state
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.representative_set import RepresentativeSet, set_rows
 
 
+@on_cluster(RepresentativeSet)
 class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
     """RepresentativeSet of rows that lie on a cluster.
 
@@ -69,17 +67,7 @@ class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
     20000.0
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **RepresentativeSet._parameter_constraints,
-        **CLUSTER_CONSTRAINTS,
-    }
     _rows_: WeightedRows
-
-    __init__ = initializer(RepresentativeSet)
-    __sklearn_clone__ = clone_with_client
-    __getstate__ = state_without_client
-    __setstate__ = set_plain_state
-    save = save
 
     @fit_method
     def fit(
@@ -109,7 +97,7 @@ class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
                 "keep_combinations=True: combinations of rows on many machines are not kept."
             )
         found = checked_partitions(self, X, y, sample_weight)
-        with cluster_rows(self, found, with_or_without_classes) as (rows, _, _):
+        with cluster_rows(self, found, with_or_without_classes) as rows:
             tree, _ = rows.reduce(self.hull_tol, keep=False)
         warn_if_looser(tree, self.hull_tol, self.memory_budget)
         set_rows(self, tree.everything(), tree.n_rows, self.gamma_)

@@ -13,8 +13,8 @@ from distributed import Client, Future, KilledWorker
 
 from aesvm.runtime.warn import warn
 
-#: Seconds without a finished task until the cluster is looked at, and between two looks.
-_LOOK_EVERY = 10.0
+#: Seconds without a finished task until the cluster is checked, and between two checks.
+_CHECK_EVERY = 10.0
 
 #: Seconds until a second warning; the third comes after twice as many, and so on.
 _WARN_AGAIN = 60.0
@@ -58,7 +58,7 @@ class Watch:
         for future in futures:
             future.add_done_callback(done.put)
         waiting = dict.fromkeys(futures)
-        since = looked = time.monotonic()
+        since = checked = time.monotonic()
         deaths = _Deaths()
         while waiting:
             try:
@@ -68,16 +68,16 @@ class Watch:
                     yield from waiting
                     return
                 now = time.monotonic()
-                if now - looked > _LOOK_EVERY:
-                    self._look(name, now - since, deaths)
-                    looked = time.monotonic()
+                if now - checked > _CHECK_EVERY:
+                    self._check(name, now - since, deaths)
+                    checked = time.monotonic()
             else:
                 del waiting[future]
                 yield future
-                since = looked = time.monotonic()
+                since = checked = time.monotonic()
                 deaths = _Deaths()
 
-    def _look(self, name: str, waited: float, deaths: _Deaths) -> None:
+    def _check(self, name: str, waited: float, deaths: _Deaths) -> None:
         """Raise where workers have died; warn where they cannot go on, but not too often."""
         workers = self._workers()
         if workers is None:
@@ -203,14 +203,14 @@ class _Deaths:
     """Of workers, while no task finishes."""
 
     def __init__(self) -> None:
-        self.first: set[str] | None = None  # the workers at the first look that found any
+        self.first: set[str] | None = None  # the workers at the first check that found any
         self.n_before = 0  # deaths by then
         self.n_died = 0
         self.none_since: float | None = None
         self.none_left = False  # of these
 
     def note(self, workers: set[str], n_died: int) -> None:
-        """What a look has found: the workers there are, and all deaths since the fit began."""
+        """Note the workers that a check has found, and all deaths since the fit began."""
         if self.first is None and workers:
             self.first, self.n_before = workers, n_died
         self.n_died = n_died

@@ -1,7 +1,7 @@
-"""The rows of Dask collections, which ``out_of_core.elsewhere`` asks: what workers do with them.
+"""What workers do with the rows of Dask collections, and ``Answers`` from all of them.
 
-Every partition becomes a part that stays where it was made (its rows and who stands for them), and
-answers (``out_of_core.part``).
+Every partition becomes a part (``out_of_core.part``), which stays on the worker that made it: its
+rows, and which of them stand for the others. Queries are sent to the parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from distributed import Future
 
 from aesvm.bases import sums
-from aesvm.bases.sums import Answer, Question, SpanMachines
+from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.validation import ChunkOf, rows_in_place, with_or_without_classes
@@ -28,17 +28,15 @@ from aesvm.kernels.moments import Moments
 from aesvm.machines.processor import processor
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
-from aesvm.out_of_core.elsewhere import GatheredRows
-from aesvm.out_of_core.gathered import check_budget, strata_bytes
 from aesvm.out_of_core.looks import PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.sampling import sample
-from aesvm.out_of_core.source import Chunk
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.tally import Tally
-from aesvm.out_of_core.weighted_rows import WeightedRows, joined
-from aesvm.runtime.progress import Silence
+from aesvm.out_of_core.training_sets import check_budget, strata_bytes
+from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows, joined
+from aesvm.runtime.progress import Progress, Silence
 from aesvm.runtime.threads import Threads, one_blas_thread
 
 #: Rows are numbered from this times their partition, until the sizes of partitions are known.
@@ -68,7 +66,7 @@ class Features(NamedTuple):
         self.check(rows.shape[1])
         return rows
 
-    def chunk(self, partition: Partition) -> Chunk:
+    def chunk(self, partition: Partition) -> WeightedRows:
         """A partition that has rows, all of it valid."""
         X, y, sample_weight = partition
         return self.chunk_of(self.rows(X), y, sample_weight, self.estimator)
@@ -84,20 +82,12 @@ class WorkerSettings:
     samples: bool = False  #: where the budget is too small, as ``MergeTree`` has it
 
 
-class CountedPart(NamedTuple):
-    """A part and its tally; no part where no row has any weight."""
+class Counted(NamedTuple):
+    """A part, or the representatives of several; with counts of all their rows."""
 
-    part: parts.Part | None
+    held: Any  #: a ``Part`` or ``WeightedRows``; None where no row has any weight
     tally: Tally
     sizes: dict[int, int]  #: rows of each partition
-
-
-class CountedRows(NamedTuple):
-    """The representatives of some partitions, and their tally."""
-
-    rows: WeightedRows | None
-    tally: Tally
-    sizes: dict[int, int]
 
 
 class Statistics(NamedTuple):
@@ -124,7 +114,7 @@ def statistics(cluster: Cluster, features: Features, of_rows: bool, of_targets: 
 
 
 class ClusterRows:
-    """The rows of a collection, which ``elsewhere`` asks.
+    """The rows of a collection: its workers answer queries about them (``Answers``).
 
     Parameters
     ----------
@@ -148,6 +138,10 @@ class ClusterRows:
         self.scores: list[Future] = []  # of the last look
         self.cuts: dict[int, Cut] | None = None  # of the last round
         self.starts = np.zeros(1, dtype=np.int64)  # of the partitions, among all rows
+
+    @property
+    def progress(self) -> Progress:
+        return self.cluster.progress
 
     @property
     def budget(self) -> float:
@@ -175,7 +169,7 @@ class ClusterRows:
         return tree._replace(levels=tuple(map(self._numbered, tree.sets()))), tally
 
     def count(self, tolerance: float) -> Tally:
-        """Make the parts; no more of them than their tally comes here."""
+        """Make the parts, which stay on the workers, and count their rows."""
         cluster = self.cluster
         self._make_parts(tolerance)
         answers = [cluster.submit("answer", _without_rows, part) for part in self.parts]
@@ -211,16 +205,16 @@ class ClusterRows:
         cluster.release([*looks, *before])
         return seen
 
-    def add_up(self, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
+    def add_up(self, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
         cluster = self.cluster
         if self.spanned is None or self.spanned[0] is not sent:
             self.spanned = sent, cluster.submit("machines", _unchanged, sent)
         _, shown = self.spanned
-        asked = cluster.submit("questions", _unchanged, questions)
+        asked = cluster.submit("queries", _unchanged, queries)
         answers = [cluster.submit("pass", _add_up, part, shown, asked) for part in self.parts]
         whole = cluster.merged("pass", answers, _merged_sums, at_a_time=2)
         cluster.wait_for("pass", answers, release=len(answers) > 1)
-        found: Answer = cluster.result("pass", whole)
+        found: SumsByMachine = cluster.result("pass", whole)
         cluster.release([asked])
         return found
 
@@ -287,39 +281,38 @@ def _part(
     hull_tol: float,
     level: int | None,
     partition: Partition,
-) -> CountedPart:
+) -> Counted:
     """A partition as a part, and its tally."""
     n_rows = partition.X.shape[0]
     if not n_rows:
-        return CountedPart(None, Tally.of_nothing(), {number: 0})
-    X, targets, weights, groups, _ = features.chunk(partition)
+        return Counted(None, Tally.of_nothing(), {number: 0})
+    chunk = features.chunk(partition)
     first = number * _STRIDE
-    tally = Tally.of(X, targets, groups, weights, first)
-    indices = first + np.arange(n_rows, dtype=np.int64)
-    rows = WeightedRows(X, targets, groups, weights, indices, 0.0, whole=True)
+    tally = Tally.of(chunk.X, chunk.targets, chunk.groups, chunk.weights, first)
+    rows = replace(chunk, indices=first + chunk.indices)
     tolerance = tolerance_of(hull_tol, level, 0.0)
     with _working(reducer.spec) as run:
         part = reducer.part(rows, tolerance, run, Silence(), most_kept_at(level))
-    return CountedPart(part if len(part.rows) else None, tally, {number: n_rows})
+    return Counted(part if len(part.rows) else None, tally, {number: n_rows})
 
 
-def _representatives(counted: CountedPart) -> CountedRows:
+def _representatives(counted: Counted) -> Counted:
     part, tally, sizes = counted
-    return CountedRows(None if part is None else part.representatives(), tally, sizes)
+    return Counted(None if part is None else part.representatives(), tally, sizes)
 
 
-def _without_rows(counted: CountedPart) -> CountedRows:
-    return CountedRows(None, counted.tally, counted.sizes)
+def _without_rows(counted: Counted) -> Counted:
+    return Counted(None, counted.tally, counted.sizes)
 
 
 def _merged_rows(
-    answers: list[CountedRows], level: int | None, reduction: WorkerSettings, tolerance: float
-) -> CountedRows:
+    answers: list[Counted], level: int | None, reduction: WorkerSettings, tolerance: float
+) -> Counted:
     tally = functools.reduce(operator.or_, (answer.tally for answer in answers))
     sizes = functools.reduce(operator.or_, (answer.sizes for answer in answers))
-    sets = [answer.rows for answer in answers if answer.rows is not None]
+    sets = [answer.held for answer in answers if answer.held is not None]
     if not sets:
-        return CountedRows(None, tally, sizes)
+        return Counted(None, tally, sizes)
     with _working(reduction.reducer.spec) as run:
         reduce = reduction.reducer.at_levels(run, Silence())
         if level is None:  # what travels further is to be as little as it can
@@ -329,21 +322,21 @@ def _merged_rows(
     if reduction.samples and rows.n_bytes > reduction.budget:
         n_drawn = int(len(rows) * reduction.budget / rows.n_bytes)
         rows = sample(rows, n_drawn, seed=tally.n_rows)
-    return CountedRows(rows, tally, sizes)
+    return Counted(rows, tally, sizes)
 
 
-def _tally(answer: CountedRows) -> tuple[Tally, dict[int, int]]:
+def _tally(answer: Counted) -> tuple[Tally, dict[int, int]]:
     return answer.tally, answer.sizes
 
 
-def _settled(reduction: WorkerSettings, answer: CountedRows, tolerance: float) -> MergeTree:
+def _settled(reduction: WorkerSettings, answer: Counted, tolerance: float) -> MergeTree:
     """The set of all rows, within the budget of where it goes."""
-    assert answer.rows is not None
+    assert answer.held is not None
     tree = MergeTree(
         tolerance,
         reduction.budget,
         reduction.loosen,
-        levels=(answer.rows,),
+        levels=(answer.held,),
         n_rows=answer.tally.n_rows,
         samples=reduction.samples,
     )
@@ -355,36 +348,36 @@ def _unchanged(sent: Any) -> Any:
     return sent
 
 
-def _add_up(counted: CountedPart, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
-    if counted.part is None:
+def _add_up(counted: Counted, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
+    if counted.held is None:
         return {}
-    rows = counted.part.rows
+    rows = counted.held.rows
     with _working(sent.spec) as run:
-        return sums.add_up(rows.X, rows.targets, rows.weights, sent, questions, run)
+        return sums.add_up(rows.X, rows.targets, rows.weights, sent, queries, run)
 
 
-def _merged_sums(answers: list[Answer], level: int | None) -> Answer:
+def _merged_sums(answers: list[SumsByMachine], level: int | None) -> SumsByMachine:
     return sums.merged(answers)
 
 
-def _score(counted: CountedPart, sent: parts.SentMachines) -> dict[int, parts.RowScores]:
-    if counted.part is None:
+def _score(counted: Counted, sent: parts.SentMachines) -> dict[int, parts.RowScores]:
+    if counted.held is None:
         return {}
     with _working(sent.spec) as run:
-        return parts.score(counted.part, sent, run)
+        return parts.score(counted.held, sent, run)
 
 
 def _look(
-    counted: CountedPart,
+    counted: Counted,
     scores: dict[int, parts.RowScores],
     sent: parts.SentMachines,
     before: dict[int, parts.RowScores] | None,
     cuts: dict[int, Cut] | None,
 ) -> PartLooks:
-    if counted.part is None:
+    if counted.held is None:
         return PartLooks.of([])
     then = None if before is None or cuts is None else parts.LastRound(before, cuts)
-    return parts.look(counted.part, scores, sent, then)
+    return parts.look(counted.held, scores, sent, then)
 
 
 def _merged_looks(looks: list[PartLooks], level: int | None) -> PartLooks:
@@ -393,18 +386,18 @@ def _merged_looks(looks: list[PartLooks], level: int | None) -> PartLooks:
 
 def _stratify(
     reducer: RowReducer,
-    counted: CountedPart,
+    counted: Counted,
     scores: dict[int, parts.RowScores],
     cuts: dict[int, Cut],
     sent: parts.SentMachines,
     hull_tol: float,
     level: int | None,
 ) -> dict[int, parts.Strata]:
-    if counted.part is None:
+    if counted.held is None:
         return {}
     with _working(reducer.spec) as run:
         reduce = reducer.at_levels(run, Silence())
-        return parts.stratify(counted.part, scores, cuts, sent, hull_tol, reduce, level)
+        return parts.stratify(counted.held, scores, cuts, sent, hull_tol, reduce, level)
 
 
 def _merged_strata(

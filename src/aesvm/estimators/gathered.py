@@ -1,15 +1,11 @@
-"""Fits to rows that are elsewhere: streams, sources that are read again, clusters."""
+"""Fits to rows that are elsewhere, in a stream or on a cluster: from a gathered set to a model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import column_or_1d
+from typing import Any, NamedTuple
 
 from aesvm.certificate.certificate import Certificate
 from aesvm.certificate.history import columns_of
@@ -23,78 +19,101 @@ from aesvm.estimators.parameters import (
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.streams import reducer_of
 from aesvm.estimators.trained import TrainedOn, check_as_trained, set_trained
-from aesvm.estimators.validation import check_labels
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.plan import Rounds, Span
 from aesvm.machines.results import Terms
-from aesvm.machines.rounds import Policy
-from aesvm.out_of_core.elsewhere import Answers, GatheredRows
+from aesvm.out_of_core.answers import Answers
+from aesvm.out_of_core.gathered_training import GatheredFit, GatheredTraining, certify
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.out_of_core.reread import RereadSource
 from aesvm.out_of_core.source import KnownRows
-from aesvm.out_of_core.tally import ClassCounts
-from aesvm.out_of_core.training import GatheredFit, GatheredTrainer, StreamedModel, certify
+from aesvm.out_of_core.stream import StreamedModel
+from aesvm.out_of_core.tally import ClassCounts, Tally
+from aesvm.out_of_core.training_sets import StartOf
+from aesvm.out_of_core.weighted_rows import GatheredRows
 from aesvm.representative_set import set_of, set_rows
 from aesvm.runtime.progress import Progress
-from aesvm.sets.digest import Digest
 
 
-def set_gathered(
-    estimator: Any, fit: GatheredFit, n_rows: int, digest: Digest, plan: Rounds | Span
-) -> None:
-    """Write the fitted attributes of an estimator of rows that are not in memory."""
-    chosen = set_of(estimator, fit.first_tol)
-    set_rows(chosen, fit.first, n_rows, estimator.gamma_)
+class Gathered(NamedTuple):
+    """What a stream or a cluster has gathered: a first set, and counts of all rows."""
+
+    first: GatheredRows
+    tally: Tally
+    counts: ClassCounts
+    scale: TargetScale | None  #: of targets that rows stand for each other with
+
+
+def train_gathered(
+    estimator: Any,
+    plan: Rounds | Span,
+    gathered: Gathered,
+    answers: Answers | None,
+    run: Callable,
+    progress: Progress,
+    start_of: StartOf | None = None,
+) -> GatheredFit:
+    """Train an estimator that has ``gamma_`` on a gathered set, and write its fitted attributes.
+
+    Parameters
+    ----------
+    estimator : object
+    plan : Rounds or Span
+    gathered : Gathered
+    answers : Answers or None
+        The holder of the rows; None where they cannot be read again.
+    run : callable
+        ``map`` or a parallel one.
+    progress : Progress
+    start_of : callable, default=None
+        Coefficients that machines begin with.
+    """
+    learning: Learning = estimator._learns
+    first, tally, counts, scale = gathered
+    spec = kernel_spec(estimator, estimator.gamma_)
+    learner = learning.gathered(estimator, counts, scale, spec)
+    learning.check_weights(estimator, counts.classes, tally.weights_of(counts.classes))
+    progress.say(f"plan: {plan}")
+    training = GatheredTraining(learner, spec, solver_options(estimator), run, progress)
+    loosen = estimator.on_overflow == "loosen"
+    fit = training.train(plan, first, answers, estimator.hull_tol, loosen, start_of)
+    chosen = set_of(estimator, fit.first.hull_tol)
+    set_rows(chosen, fit.first.rows, tally.n_rows, estimator.gamma_)
     trained_on = TrainedOn(
         False,
-        digest,
+        tally.digest,
         trained_with(estimator),
         fit.hull_tol,
-        n_rows,
-        fit.n_solved,
+        tally.n_rows,
+        tally.n_rows if fit.n_solved is None else fit.n_solved,
         fit.records,
         Terms.of([]),
-        kernel_spec(estimator, estimator.gamma_).definiteness,
+        spec.definiteness,
         fit.n_vectors,
         columns_of(fit.history),
     )
-    shape = (n_rows, estimator.n_features_in_)
-    set_trained(estimator, fit.fitted, trained_on, chosen, shape, plan, fit.cut_short)
-
-
-def gathered_trainer(
-    estimator: Any,
-    learning: Learning,
-    counts: ClassCounts,
-    scale: TargetScale | None,
-    run: Callable,
-    progress: Progress,
-) -> GatheredTrainer:
-    """Trains the machines of some rows, with an estimator's parameters."""
-    spec = kernel_spec(estimator, estimator.gamma_)
-    learner = learning.gathered(estimator, counts, scale, spec)
-    return GatheredTrainer(learner, spec, solver_options(estimator), run, progress)
+    shape = (tally.n_rows, estimator.n_features_in_)
+    cut_short = progress.ending.message()
+    set_trained(estimator, fit.fitted, trained_on, chosen, shape, plan, cut_short)
+    return fit
 
 
 def train_on_stream(
     estimator: Any,
-    learning: Learning,
     streamed: StreamedModel,
     run: Callable,
     progress: Progress,
     source: Iterable | None = None,
 ) -> StreamedModel:
-    """Write the model of a stream so far; of all rows again where a source has them, as
-    ``refine`` and ``max_vectors`` say.
+    """Train and write the model of a stream so far.
+
+    ``source``: the rows again, where ``refine`` or ``max_vectors`` makes use of them.
     """
     stream = streamed.stream
     estimator.gamma_ = stream.spec.gamma
     reduce = reducer_of(estimator, stream).at_levels(run, progress)
     tree = stream.tree.settled(reduce)
     held = GatheredRows(tree.condensed(reduce), tree.hull_tol)
-    counts = streamed.counts()
-    trainer = gathered_trainer(estimator, learning, counts, stream.scale, run, progress)
-    learning.check_weights(estimator, counts.classes, stream.tally.weights_of(counts.classes))
     now = replace(
         streamed, trained_at=stream.n_rows, trained_digest=stream.tally.digest, refined=False
     )
@@ -102,29 +121,21 @@ def train_on_stream(
         progress.cut_short("no round was made")
         source = None
     plan = plan_elsewhere(estimator, asked_again=source is not None)
-    progress.say(f"plan: {plan}")
-    if isinstance(plan, Span):
-        answers = None
-        if source is not None:
-            tol = held.hull_tol
-            answers = reread(estimator, learning, now, source, held, tol, run, progress)
-        fit = trainer.train_in_span(*held, plan, stream.n_rows, answers)
-    elif source is None:
-        fit = trainer.train(*held, streamed.start_of)
-    else:
+    first = held
+    if isinstance(plan, Rounds) and source is not None:
         # the set that is held stays fine: the stream may go on
         first_tol = max(held.hull_tol, plan.settings.hull_tol)
-        first = reduce(held.rows, first_tol, None)
-        answers = reread(estimator, learning, now, source, held, first_tol, run, progress)
-        policy = Policy(plan, loosen=estimator.on_overflow == "loosen")
-        fit = trainer.refine(first, first_tol, answers, estimator.hull_tol, policy)
-    set_gathered(estimator, fit, stream.n_rows, stream.tally.digest, plan)
+        first = GatheredRows(reduce(held.rows, first_tol, None), first_tol)
+    answers = None
+    if source is not None:
+        answers = reread(estimator, now, source, held, first.hull_tol, run, progress)
+    gathered = Gathered(first, stream.tally, streamed.counts(), stream.scale)
+    fit = train_gathered(estimator, plan, gathered, answers, run, progress, streamed.start_of)
     return replace(now, refined=fit.refined, starts=fit.starts)
 
 
 def reread(
     estimator: Any,
-    learning: Learning,
     streamed: StreamedModel,
     source: Iterable,
     held: GatheredRows,
@@ -145,7 +156,7 @@ def reread(
     return RereadSource(
         source,
         known,
-        partial(learning.chunk, estimator, None),
+        partial(estimator._learns.chunk, estimator, None),
         reducer_of(estimator, stream),
         first_tol,
         held,
@@ -156,49 +167,11 @@ def reread(
 
 
 def certify_gathered(
-    estimator: Any,
-    learning: Learning,
-    counts: ClassCounts,
-    scale: TargetScale | None,
-    answers: Answers,
+    estimator: Any, counts: ClassCounts, scale: TargetScale | None, answers: Answers
 ) -> Certificate:
     """The certificate of a model of rows that are elsewhere, with all of them seen."""
     check_as_trained(estimator)
     known, model = TrainedOn.of(estimator), model_of(estimator)
-    learner = learning.gathered(estimator, counts, scale, model.spec, fitted=True)
+    learner = estimator._learns.gathered(estimator, counts, scale, model.spec, fitted=True)
     records = certify(known.records, model, learner, answers, estimator.tol)
     return known._replace(records=records).keep(estimator)
-
-
-def classes_of_stream(estimator: Any, before: StreamedModel | None, classes: Any) -> NDArray | None:
-    """All classes there will be in a stream: announced in its first call, and the same since."""
-    given = None if classes is None else _announced(classes)
-    if before is None:
-        given = getattr(estimator, "classes_", None) if given is None else given
-        if given is None:
-            raise ValueError(
-                "classes=None: the first partial_fit of a stream needs all classes there "
-                "will be, as in classes=[0, 1]."
-            )
-        return given
-    if (
-        given is not None
-        and before.classes is not None
-        and given.tolist() != before.classes.tolist()
-    ):
-        raise ValueError(
-            f"classes={given.tolist()} were {before.classes.tolist()} in the first call of this "
-            "stream."
-        )
-    return before.classes
-
-
-def _announced(classes: Any) -> NDArray:
-    try:
-        given = column_or_1d(classes)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"classes={classes!r}: a list of all classes is needed, numbers or strings."
-        ) from error
-    check_labels(given, "classes")
-    return np.unique(given)

@@ -35,9 +35,10 @@ from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rows import OneMachine, TrainingRows
-from aesvm.out_of_core.source import Chunk
+from aesvm.out_of_core.gathered_training import GatheredLearner
+from aesvm.out_of_core.stream import StreamedModel
 from aesvm.out_of_core.tally import ClassCounts, Tally
-from aesvm.out_of_core.training import GatheredLearner, StreamedModel
+from aesvm.out_of_core.weighted_rows import WeightedRows
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Classes:
         y: Any,
         sample_weight: Any,
         first: bool,
-    ) -> Chunk:
+    ) -> WeightedRows:
         """Valid rows of a stream, of announced classes; ``first``: whether none came before."""
         chunk = valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
         if streamed is not None:
@@ -199,7 +200,7 @@ class Values:
         y: Any,
         sample_weight: Any,
         first: bool,
-    ) -> Chunk:
+    ) -> WeightedRows:
         return valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:

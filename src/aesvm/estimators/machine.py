@@ -40,9 +40,9 @@ from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINT
 from aesvm.io.model_file import save
 from aesvm.io.state import plain_state, set_plain_state
 from aesvm.machines.plan import check
-from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.source import readable_again
-from aesvm.out_of_core.training import StreamedModel
+from aesvm.out_of_core.stream import StreamedModel
+from aesvm.out_of_core.weighted_rows import GatheredRows
 from aesvm.representative_set import RepresentativeSet
 
 #: Constraints of the parameters that all estimators have.
@@ -145,7 +145,7 @@ class KernelMachine:
                 self._learns.check_enough(stream.tally, "the stream")
             if now.is_due(self._learns.least_groups) or (X is None and not now.is_final):
                 with suppress(InfeasibleError) if X is not None else nullcontext():
-                    now = train_on_stream(self, self._learns, now, run, progress)
+                    now = train_on_stream(self, now, run, progress)
         self.n_seen_ = stream.n_rows
         self._stream_ = now
         return self
@@ -195,7 +195,7 @@ class KernelMachine:
             self._learns.check_enough(stream.tally, cut or "the stream")
             now = StreamedModel(stream)
             rounds_from = source if again else None
-            now = train_on_stream(self, self._learns, now, run, progress, rounds_from)
+            now = train_on_stream(self, now, run, progress, rounds_from)
         self.n_seen_ = stream.n_rows
         self._stream_ = replace(now, classes=getattr(self, "classes_", None))
         return self
@@ -343,9 +343,6 @@ class KernelMachine:
             progress = whole.to_the_end()
             tree = self._stream_.stream.tree
             held = GatheredRows(tree.everything(), tree.hull_tol)
-            streamed, learns = self._stream_, self._learns
-            answers = reread(
-                self, learns, streamed, source, held, tree.hull_tol, run, progress, False
-            )
-            counts, scale = streamed.counts(), streamed.stream.scale
-            return certify_gathered(self, learns, counts, scale, answers)
+            streamed, tol = self._stream_, tree.hull_tol
+            answers = reread(self, streamed, source, held, tol, run, progress, same_chunks=False)
+            return certify_gathered(self, streamed.counts(), streamed.stream.scale, answers)

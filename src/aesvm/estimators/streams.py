@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
 
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
-from aesvm.estimators.validation import from_gpu, validated_rows
+from aesvm.estimators.validation import check_labels, from_gpu, validated_rows
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
@@ -22,6 +24,7 @@ from aesvm.out_of_core.spans import SET_BYTES
 from aesvm.out_of_core.stream import (
     ReduceOf,
     Stream,
+    StreamedModel,
     gamma_of_source,
     new_tree,
     take_all,
@@ -108,7 +111,8 @@ def new_stream(
     if passes:
         tree = tree._replace(budget=min(tree.budget, SET_BYTES), loosen=True, samples=True)
     names = {name: getattr(estimator, name) for name in _KERNEL}
-    return Stream(kernel_spec(estimator, gamma), names, tree)
+    joint = getattr(getattr(estimator, "_learns", None), "joint", False)
+    return Stream(kernel_spec(estimator, gamma), names, tree, joint)
 
 
 def reducer_of(estimator: Any, stream: Stream) -> RowReducer:
@@ -175,3 +179,37 @@ def streamed_from(
     if not passes:
         warn_if_looser(stream.tree, hull_tol, estimator.memory_budget)
     return stream
+
+
+def classes_of_stream(estimator: Any, before: StreamedModel | None, classes: Any) -> NDArray | None:
+    """All classes there will be in a stream: announced in its first call, and the same since."""
+    given = None if classes is None else _announced(classes)
+    if before is None:
+        given = getattr(estimator, "classes_", None) if given is None else given
+        if given is None:
+            raise ValueError(
+                "classes=None: the first partial_fit of a stream needs all classes there "
+                "will be, as in classes=[0, 1]."
+            )
+        return given
+    if (
+        given is not None
+        and before.classes is not None
+        and given.tolist() != before.classes.tolist()
+    ):
+        raise ValueError(
+            f"classes={given.tolist()} were {before.classes.tolist()} in the first call of this "
+            "stream."
+        )
+    return before.classes
+
+
+def _announced(classes: Any) -> NDArray:
+    try:
+        given = column_or_1d(classes)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"classes={classes!r}: a list of all classes is needed, numbers or strings."
+        ) from error
+    check_labels(given, "classes")
+    return np.unique(given)

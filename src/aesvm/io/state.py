@@ -18,9 +18,8 @@ from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
 from aesvm.machines.results import Terms
 from aesvm.out_of_core.merge_tree import MergeTree
-from aesvm.out_of_core.stream import Stream
+from aesvm.out_of_core.stream import Stream, StreamedModel
 from aesvm.out_of_core.tally import Tally
-from aesvm.out_of_core.training import StreamedModel
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
 _RECORDS: dict[str, Any] = {

@@ -117,6 +117,15 @@ class _Table(NamedTuple):
     #: The relative duality gap that ``refine="exact"`` solves to. It is a tenth below what is
     #: called exact (``EXACT_GAP``), which leaves room for the rounding that a proof counts.
     duality_tol: float = 0.9 * EXACT_GAP
+    #: Vectors are added to those of the pilot while there is room for over this share of the most.
+    #: It trades vectors for time: however few are added, all rows are solved for once more.
+    least_added: float = 0.1
+    #: They are added while that lowers the objective by over this share of ``gap_tol`` (relative).
+    #: It trades accuracy for time: ten times the gain that is forgone is the gap that is accepted.
+    settled: float = 0.1
+    #: They are added while a pursuit finds at least this share of the vectors it was asked for. A
+    #: pursuit that finds fewer has candidates in the span already: more of them gain little.
+    exhausted: float = 0.5
     #: Where no pilot was asked, for progress alone: the share of the rows that are support vectors,
     #: and that a first set keeps. On the paper's datasets they were 2 to 60 %, and 1 to 40 %.
     support_share: float = 0.3

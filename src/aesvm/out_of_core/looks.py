@@ -1,8 +1,8 @@
-"""What machines say of rows that are elsewhere: their losses, which add up over the parts.
+"""The losses of rows that are elsewhere, by each machine: sums that are added over the parts.
 
-Looks travel. With many classes there are very many machines, and few rows of each in a part. Of the
-sums that a look is made of most are zero then: those that are not are kept, and all numbers of all
-machines as columns. That is some 60 bytes for each machine that has rows in a part, and 18 at most
+The sums are sent from the parts. With many classes there are very many machines, and few rows of
+each in a part, so that most sums are zero. Only the others are sent, and the numbers of all
+machines are columns. That is some 60 bytes for each machine that has rows in a part, and at most 18
 for each kink of the loss of such a row.
 """
 
@@ -29,12 +29,11 @@ def steps_of(width: float) -> Array:
 
 
 class PartLook(NamedTuple):
-    """The rows of one machine, seen by it: their losses as a function of its offsets.
+    """The losses of the rows of one machine, as a function of its offsets.
 
-    A loss is ramps (``formulations.protocol``) that begin at kinks. Of all ramps whose kink is
-    between two of the steps, the sums of costs and of costs times kinks are kept, falling and
-    rising apart: at every step the losses are known to the last digit, and between two steps there
-    is little to gain.
+    A loss is a sum of ramps (``formulations.protocol``) that begin at kinks. Ramps whose kinks are
+    between the same two steps are kept as two sums: of costs, and of costs times kinks, falling and
+    rising ones apart. So the losses at every step are exact; between two steps little is to gain.
     """
 
     sums: Array  #: offset, falling or rising, interval, power of the kink (from the present offset)
@@ -48,9 +47,8 @@ class PartLook(NamedTuple):
     def doubt(self, loss_reduced: float, offsets: Offsets) -> float:
         """How far from a kink a row must be for its piece to be believed (``machines.rounds``).
 
-        What the representatives of the parts get wrong is known row by row; of those that the
-        machine was trained on, which pay ``loss_reduced``, no more than the mean, over the rows
-        that pay.
+        Two errors bound it. That of the parts' representatives is known row by row. Of the set that
+        the machine was trained on, with the loss ``loss_reduced``, only the mean error is known.
         """
         error = sqrt(self.squared_error / self.n_wrong) if self.n_wrong else 0.0
         middle = STEPS // 2 + 1
@@ -60,7 +58,7 @@ class PartLook(NamedTuple):
         return min(DEVIATIONS * error, WIDEST * self.width)
 
     def losses(self, offsets: Offsets) -> Array:
-        """Of each offset, what depends on it, on every step; in the middle are the present ones."""
+        """The losses that depend on each offset, at every step; the middle step is the present."""
         steps = steps_of(self.width)
         falling, rising = self.sums[:, 0], self.sums[:, 1]
         above = np.cumsum(falling[:, ::-1], axis=1)[:, ::-1][:, 1:]
@@ -98,12 +96,10 @@ class PartLooks(NamedTuple):
     """
 
     numbers: NDArray[np.int32]  #: of the machines, ascending
-    slopes: Array  #: these and what follows as in ``PartLook``, a line for each machine
-    squared_error: Array
-    n_wrong: NDArray[np.int64]
-    n_values: NDArray[np.int64]
-    n_crossed: NDArray[np.int64]
-    width: Array
+    width: Array  #: of each machine
+    #: What is added over the parts, a line for each machine: squared_error, n_wrong, n_values,
+    #: n_crossed and the slopes, as in ``PartLook``.
+    totals: Array
     ends: NDArray[np.int64]  #: where the sums of each machine end
     cells: NDArray[np.uint16]  #: which sums are not zero, one machine after another
     sums: Array  #: these: (len(cells), 2)
@@ -111,23 +107,20 @@ class PartLooks(NamedTuple):
     @classmethod
     def of(cls, each: Iterable[tuple[int, PartLook]]) -> PartLooks:
         """Those of machines that are given one by one, by ascending number."""
-        numbers, looks, cells, sums = [], [], [_NO_CELLS], [np.empty((0, 2))]
+        numbers, widths, totals, cells, sums = [], [], [], [_NO_CELLS], [np.empty((0, 2))]
         for number, look in each:
             own = look.sums.reshape(-1, 2)
             at = np.flatnonzero(own.any(axis=1) & _counts(len(look.slopes)))
             numbers.append(number)
-            looks.append((*look[1:],))
+            widths.append(look.width)
+            counts = look.squared_error, look.n_wrong, look.n_values, look.n_crossed
+            totals.append([*counts, *look.slopes])
             cells.append(at.astype(np.uint16))
             sums.append(own[at])
-        columns = list(zip(*looks, strict=True)) or [()] * 6
         return cls(
             np.array(numbers, dtype=np.int32),
-            np.array(columns[0], dtype=np.float64).reshape(len(numbers), -1 if numbers else 0),
-            np.array(columns[1], dtype=np.float64),
-            np.array(columns[2], dtype=np.int64),
-            np.array(columns[3], dtype=np.int64),
-            np.array(columns[4], dtype=np.int64),
-            np.array(columns[5], dtype=np.float64),
+            np.array(widths),
+            np.array(totals),
             np.cumsum([len(own) for own in cells[1:]], dtype=np.int64),
             np.concatenate(cells),
             np.concatenate(sums),
@@ -139,22 +132,22 @@ class PartLooks(NamedTuple):
         if at == len(self.numbers) or self.numbers[at] != number:
             return None
         own = slice(int(self.ends[at - 1]) if at else 0, int(self.ends[at]))
-        n_offsets = self.slopes.shape[1]
-        sums = np.zeros((n_offsets * _CELLS, 2))
+        squared_error, n_wrong, n_values, n_crossed, *slopes = self.totals[at].tolist()
+        sums = np.zeros((len(slopes) * _CELLS, 2))
         sums[self.cells[own]] = self.sums[own]
         return PartLook(
-            sums.reshape(n_offsets, 2, STEPS + 2, 2),
-            self.slopes[at],
-            float(self.squared_error[at]),
-            int(self.n_wrong[at]),
-            int(self.n_values[at]),
-            int(self.n_crossed[at]),
+            sums.reshape(len(slopes), 2, STEPS + 2, 2),
+            np.array(slopes),
+            squared_error,
+            int(n_wrong),
+            int(n_values),
+            int(n_crossed),
             float(self.width[at]),
         )
 
 
-#: Sums of a machine for each of its offsets, falling and rising.
-_CELLS = 2 * (STEPS + 2)
+#: Sums of a machine for each of its offsets, falling and rising; and its totals beside slopes.
+_CELLS, _COUNTS = 2 * (STEPS + 2), 4
 
 _NO_CELLS: NDArray[np.uint16] = np.empty(0, dtype=np.uint16)
 
@@ -167,33 +160,24 @@ def _counts(n_offsets: int) -> NDArray[np.bool_]:
 
 
 def merged_looks(looks: Sequence[PartLooks]) -> PartLooks:
-    """What several parts have seen, together."""
+    """The sums of several parts, added."""
     own = [one for one in looks if len(one.numbers)]
     if len(own) < 2:
         return own[0] if own else looks[0]
     given = np.concatenate([one.numbers for one in own])
     numbers, first, which = np.unique(given, return_index=True, return_inverse=True)
-
-    def added(columns: list[NDArray]) -> NDArray:
-        column = np.concatenate(columns)
-        whole = np.zeros((len(numbers), *column.shape[1:]), dtype=column.dtype)
-        np.add.at(whole, which, column)
-        return whole
-
+    totals = np.zeros((len(numbers), own[0].totals.shape[1]))
+    np.add.at(totals, which, np.concatenate([one.totals for one in own]))
     each = np.repeat(which, np.concatenate([np.diff(one.ends, prepend=0) for one in own]))
-    size = own[0].slopes.shape[1] * _CELLS
+    size = (totals.shape[1] - _COUNTS) * _CELLS
     keys, at = np.unique(
         each * size + np.concatenate([one.cells for one in own]), return_inverse=True
     )
     sums = np.concatenate([one.sums for one in own])
     return PartLooks(
         numbers,
-        added([one.slopes for one in own]),
-        added([one.squared_error for one in own]),
-        added([one.n_wrong for one in own]),
-        added([one.n_values for one in own]),
-        added([one.n_crossed for one in own]),
         np.concatenate([one.width for one in own])[first],
+        totals,
         np.cumsum(np.bincount(keys // size, minlength=len(numbers)), dtype=np.int64),
         (keys % size).astype(np.uint16),
         np.stack([np.bincount(at, power, len(keys)) for power in sums.T], axis=1),

@@ -19,12 +19,12 @@ from aesvm.machines.rows import by_class
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.trainer import Trainer, train_together
 from aesvm.machines.training_kernel import TrainingKernel
-from aesvm.out_of_core.gathered import Gatherer, StartOf
-from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.out_of_core.training_sets import SetMaker, StartOf
+from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows
 from aesvm.runtime.progress import Progress
 
-#: All rows are gathered where the budget is this many times their expected bytes, of dense rows and
-#: of sparse ones, which differ in size.
+#: All rows are gathered where the budget is this many times their expected bytes: of dense rows,
+#: and of sparse rows, which differ in size.
 _ROOM, _ROOM_OF_SPARSE = 1.0, 2.0
 
 #: A round gathers about the first set's rows once for every other class, or more. Where these bytes
@@ -32,27 +32,27 @@ _ROOM, _ROOM_OF_SPARSE = 1.0, 2.0
 _CLEAR_EXCESS = 2.0
 
 
-def are_many(gatherer: Gatherer) -> bool:
+def are_many(maker: SetMaker) -> bool:
     """Whether machines are pairs of classes, enough of them to train small ones together."""
-    pairs = gatherer.selections
+    pairs = maker.selections
     return isinstance(pairs, ClassPairs) and len(pairs) >= small_pairs.FEWEST_PAIRS
 
 
-def budget_for_all(gatherer: Gatherer, rows: WeightedRows) -> int | None:
-    """Bytes that a budget must have for many pairs to be trained on all rows rather than by rounds.
+def budget_for_all(maker: SetMaker, rows: WeightedRows) -> int | None:
+    """The memory budget from which many pairs are trained on all rows, and not by rounds.
 
     None where there are few pairs, or one of them is not small. A round gathers rows for every
-    pair, a row for each of the others of its class; all rows at once are fewer, and pairs that are
-    small are solved in less time than their rows are stratified.
+    pair, so that a row is gathered once for each other class. All rows are fewer than that, and
+    solving small pairs takes less time than stratifying their rows.
 
     Parameters
     ----------
-    gatherer : Gatherer
+    maker : SetMaker
     rows : WeightedRows
-        The first set, by which the size of a row is told.
+        The first set; its bytes tell the size of a row.
     """
-    pairs = gatherer.selections
-    if not are_many(gatherer) or not isinstance(pairs, ClassPairs):
+    pairs = maker.selections
+    if not are_many(maker) or not isinstance(pairs, ClassPairs):
         return None
     if int(np.sort(pairs.counts)[-2:].sum()) > small_pairs.MOST_ROWS:
         return None
@@ -60,9 +60,9 @@ def budget_for_all(gatherer: Gatherer, rows: WeightedRows) -> int | None:
     return ceil(room * rows.n_bytes * int(pairs.counts.sum()) / len(rows))
 
 
-def round_exceeds_budget(gatherer: Gatherer, rows: WeightedRows, budget: float) -> bool:
+def round_exceeds_budget(maker: SetMaker, rows: WeightedRows, budget: float) -> bool:
     """Whether a round would clearly gather more bytes than the budget; ``rows``: the first set."""
-    pairs = gatherer.selections
+    pairs = maker.selections
     if not isinstance(pairs, ClassPairs):
         return False
     n_others = int(np.count_nonzero(pairs.counts)) - 1  # pairs that a row is in
@@ -70,22 +70,19 @@ def round_exceeds_budget(gatherer: Gatherer, rows: WeightedRows, budget: float) 
 
 
 def train_pairs(
-    rows: WeightedRows,
-    hull_tol: float,
-    gatherer: Gatherer,
+    gathered: GatheredRows,
+    maker: SetMaker,
     kernel: TrainingKernel,
     trainer: Trainer,
     progress: Progress,
     start_of: StartOf | None = None,
 ) -> TrainedMachines:
-    """Train every pair on one set; what pairs keep are their numbers and support vectors.
+    """Train every pair on one set. Of a pair, only its numbers and support vectors are kept.
 
     Parameters
     ----------
-    rows : WeightedRows
-    hull_tol : float
-        The tolerance that they were gathered at.
-    gatherer : Gatherer
+    gathered : GatheredRows
+    maker : SetMaker
         Of all pairs.
     kernel : TrainingKernel
         Of these rows.
@@ -94,14 +91,14 @@ def train_pairs(
     start_of : callable, default=None
         Coefficients that pairs trained by themselves begin with.
     """
-    started = time.perf_counter()
-    pairs, formulation = gatherer.selections, gatherer.formulation
+    started, rows = time.perf_counter(), gathered.rows
+    pairs, formulation = maker.selections, maker.formulation
     assert isinstance(pairs, ClassPairs)
     cache_bytes = trainer.options.cache_bytes
     classes = by_class(pairs, np.arange(len(rows)), rows.targets, rows.weights)
     small = SmallPairs(classes, kernel, formulation, cache_bytes)
     others = np.delete(np.arange(len(pairs)), small.numbers)
-    sets = gatherer.of_one_set(rows, hull_tol, start_of, kernel, others)
+    sets = maker.of_one_set(gathered, start_of, kernel, others)
     with progress.task("solve", len(others) + len(small.tiles)) as task:
         together = train_together(small, trainer, task)
         machines = trainer.train_each(sets, others, task)

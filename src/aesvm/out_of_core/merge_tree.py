@@ -12,13 +12,13 @@ of each level: some ``log2`` of the number of buffers. Level l may add
 to the distance, and since ``1/1 + 1/4 + 1/9 + ... = pi^2 / 6`` all levels together add no more than
 ``sqrt(epsilon)``, however many they become. What a level does not use is left to the next; and it
 uses none where its sets have fewer rows than a buffer, or where over half of them would be kept:
-among more rows, fewer are needed. After the last level, what is left of the tolerance is used for
-a last reduction (``condensed``). What all have added in fact is what is reported.
+among more rows, fewer are needed. After the last level, the rest of the tolerance is used for a
+last reduction (``condensed``). The distance that all levels have added is reported.
 
 Where a budget cannot hold the set and the tolerance may grow, it grows to a hundredth of the
-squared diameter of the rows in kernel space. What is still too much is sampled (``sampling``), and
-so is, from then on, all that comes: then there is no bound, but the sums over the rows are right on
-average, and rows of a class weigh the same, but for those that were heavy to begin with.
+squared diameter of the rows in kernel space. A set that is still too large is replaced by a random
+sample (``sampling``), and so are all later ones. Then no bound holds, but sums over the rows are
+right on average.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from aesvm.out_of_core.weighted_rows import WeightedRows, joined
 
 T = TypeVar("T")
 
-#: A buffer is full when it has this many rows, or takes this share of the budget.
-BUFFER_ROWS, BUFFER_SHARE = 50_000, 0.25
+#: A buffer is full when it has this many rows, or takes this fraction of the budget.
+BUFFER_ROWS, BUFFER_FRACTION = 50_000, 0.25
 
 #: By how much the tolerance grows where the budget is too small for it.
 LOOSER = 4.0
 
-#: The first tolerance tried where ``hull_tol`` is zero, and the largest that is tried, as a share
-#: of the squared diameter of the rows in kernel space: beyond that a random sample does better.
-_SMALLEST, _LOOSEST_SHARE = 1e-6, 0.01
+#: The first tolerance tried where ``hull_tol`` is zero; and the largest, as a fraction of the
+#: squared diameter of the rows in kernel space. Beyond that a random sample does better.
+_SMALLEST, _LOOSEST_FRACTION = 1e-6, 0.01
 
-#: The share of the budget that a sample takes: the rest is for the buffer.
-_SAMPLE_SHARE = 1.0 - BUFFER_SHARE
+#: The fraction of the budget that a sample takes: the rest is for the buffer.
+_SAMPLE_FRACTION = 1.0 - BUFFER_FRACTION
 
-#: A level that would keep a larger share of its rows than this keeps all of them.
+#: A level that would keep a larger fraction of its rows than this keeps all of them.
 _MOST_KEPT = 0.5
 
-#: A smaller share of the tolerance than this is not worth a reduction.
+#: A smaller fraction of the tolerance than this is not worth a reduction.
 _WORTHLESS = 1e-4
 
 #: The most chunks that a buffer holds apart from each other: each is looked at in every call.
@@ -120,7 +120,7 @@ def tolerance_of(hull_tol: float, level: int | None, reach: float) -> float:
 
 
 def most_kept_at(level: int | None) -> float | None:
-    """The share of its rows above which a level keeps all of them, and leaves its tolerance.
+    """The fraction of its rows above which a level keeps all of them, and leaves its tolerance.
 
     None at the last level, which leaves nothing.
     """
@@ -153,7 +153,7 @@ def carried(
 ) -> list[T | None]:
     """Levels of a binary counter with another value: two of a level make one of the next.
 
-    ``merge`` is told the level of what it makes; values that come in are of level 1.
+    ``merge`` is called with two values and the level of the result. A new value has level 1.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def folded(values: Iterable[T], merge: Callable[[list[T], int], T]) -> T:
 def is_full(buffer: Sequence[WeightedRows], budget: float) -> bool:
     """Whether the chunks of a buffer are to be reduced before others come."""
     n_bytes = sum(chunk.n_bytes for chunk in buffer)
-    return sum(map(len, buffer)) >= BUFFER_ROWS or n_bytes > BUFFER_SHARE * budget
+    return sum(map(len, buffer)) >= BUFFER_ROWS or n_bytes > BUFFER_FRACTION * budget
 
 
 def buffers(chunks: Iterable[WeightedRows], budget: float) -> Iterator[WeightedRows]:
@@ -232,12 +232,12 @@ class MergeTree(NamedTuple):
     def settled(self, reduce: Reduce) -> MergeTree:
         """With the buffer reduced, and within the budget.
 
-        A sample stays as it is while it fits its share, and is drawn anew where it does not.
+        A sample stays as it is while it fits its part of the budget; else it is drawn anew.
         """
         if not self.buffer:
             return self
         if self.sampled:
-            return self if self.n_bytes <= _SAMPLE_SHARE * self.budget else self._sample()
+            return self if self.n_bytes <= _SAMPLE_FRACTION * self.budget else self._sample()
 
         def merge(two: list[WeightedRows], level: int) -> WeightedRows:
             return merged(two, self.hull_tol, level, reduce)
@@ -259,7 +259,7 @@ class MergeTree(NamedTuple):
         if tree.n_bytes <= tree.budget:
             return tree
         tree._check_may_loosen()
-        loosest = _LOOSEST_SHARE * reduce.squared_diameter(tree.everything())
+        loosest = _LOOSEST_FRACTION * reduce.squared_diameter(tree.everything())
         while tree.n_bytes > tree.budget and tree.hull_tol < loosest:
             looser = min(max(LOOSER * tree.hull_tol, _SMALLEST), loosest)
             tree = tree._replace(hull_tol=looser)._in_one(reduce)  # later rows have that as well
@@ -293,7 +293,7 @@ class MergeTree(NamedTuple):
         """A random sample of all rows, with room in the budget for a buffer of others."""
         self._check_may_loosen()
         rows = self.everything()
-        n_drawn = int(len(rows) * _SAMPLE_SHARE * self.budget / rows.n_bytes)
+        n_drawn = int(len(rows) * _SAMPLE_FRACTION * self.budget / rows.n_bytes)
         few = sample(rows, n_drawn, seed=self.n_rows)
         tree = self._replace(levels=(few,), buffer=())
         if tree.n_bytes > tree.budget:

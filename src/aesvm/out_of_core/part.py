@@ -1,17 +1,16 @@
-"""Rows that lie in several places: what is asked of each place, and how answers are merged.
+"""Queries to one part of the rows, and how the answers of several parts are merged.
 
-A part is some rows, and who of them stands for whom. Machines whose rows are elsewhere, in a file
-that is read again or on the workers of a cluster, ask three things of every part:
+A part is some rows, and the combinations of a few of them that stand for the others. Rows in a file
+that is read again, or on the workers of a cluster, are such parts. There are three queries:
 
-gather      its representatives;
-look        at the positions of its rows. The scores of its representatives are computed, and of the
+gather      the representatives of the part;
+look        the losses of its rows. The scores of its representatives are computed, and of the
             others those that ``|<w, z_i> - <w, u_i>| <= |w| |tau_i|`` leaves in doubt;
-stratify    its rows by position, as in ``machines.rounds``: rows near a kink come as they are,
-            those on each linear piece of the loss as sets of their own.
+stratify    its rows by position, as in ``machines.rounds``: rows near a kink as they are, and
+            representatives of those on each linear piece of the loss.
 
 Answers of several parts are merged into one, level by level: sets as in ``merge_tree``, numbers by
-adding them up. So no place ever holds more than a few answers, and no rows but those that matter
-travel.
+adding them. So nobody ever holds more than a few answers, and no rows travel but those that matter.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from aesvm.sets.combinations import Combinations
 
 
 class Part(NamedTuple):
-    """Distinct rows of non-zero weight, and who stands for whom."""
+    """Distinct rows of non-zero weight, and which of them stand for the others."""
 
     rows: WeightedRows
     combinations: Combinations
@@ -71,13 +70,13 @@ class SentMachines(NamedTuple):
 
 
 class RowScores(NamedTuple):
-    """What one machine says of the rows of a part that belong to it."""
+    """The scores of the rows of a part that belong to one machine."""
 
     at: NDArray[np.intp]  #: which they are
-    values: Array  #: <w, z>; of those proven to be far from a kink, a bound
+    values: Array  #: <w, z>; a bound of it where that is proven to be far from a kink
     n_values: int  #: kernel values that took
-    squared_error: float  #: summed squares of what representatives pay, less what rows lose
-    n_wrong: int  #: over the rows that they get wrong
+    squared_error: float  #: summed squares of the representatives' losses less the rows' losses
+    n_wrong: int  #: rows where the two differ
 
 
 def score(part: Part, sent: SentMachines, run: Callable) -> dict[int, RowScores]:
@@ -143,7 +142,7 @@ class LastRound(NamedTuple):
 def look(
     part: Part, found: dict[int, RowScores], sent: SentMachines, before: LastRound | None
 ) -> PartLooks:
-    """What every machine that has rows here says of them."""
+    """The losses of the rows of a part, by every machine that has some of them."""
     return PartLooks.of(
         (number, _look(part.rows, found[number], machine, sent, before, number))
         for number, machine in sent.machines.items()

@@ -1,4 +1,4 @@
-"""Weighted rows reduced: with a kernel and settings, which are values and travel to workers."""
+"""Reduces weighted rows to representatives. A reducer is a value, which can be sent to workers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RowReducer:
     ) -> WeightedRows:
         """The representatives of some rows, within a squared distance of all of them.
 
-        Where a larger share than ``most_kept`` would remain, all distinct rows do.
+        Where a larger fraction than ``most_kept`` would remain, all distinct rows do.
         """
         settings = self._settings(tolerance, most_kept)
         represented = self._represent(rows, settings, run, progress, False)
@@ -74,7 +74,7 @@ class RowReducer:
         progress: Progress,
         most_kept: float | None = None,
     ) -> Part:
-        """The distinct rows of non-zero weight, and who stands for them, as in ``reduce``."""
+        """The distinct rows of non-zero weight, and their representatives, as in ``reduce``."""
         rows = rows.take(np.flatnonzero(rows.weights))
         if not len(rows):
             return Part(rows, Combinations.identity(0))

@@ -1,9 +1,9 @@
-"""A source that can be read again: its rows are asked for more than their representatives.
+"""A source that can be read again, as ``Answers`` to queries about its rows.
 
 It is read in buffers, twice in a round: once to look, once to stratify. In between, the scores of
-all rows are kept, 16 bytes for each row and machine that it belongs to; twice that while a look
-compares them with those of the round before. Machines in the span of few vectors ask it for sums,
-and nothing of a row is kept.
+all rows are kept: 16 bytes for each row and machine that it belongs to. A look needs twice that, to
+compare them with the scores of the round before. Sums for machines in the span of few vectors keep
+nothing of a row.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from aesvm.bases import sums
-from aesvm.bases.sums import Answer, Question, SpanMachines
+from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
-from aesvm.out_of_core.elsewhere import GatheredRows
-from aesvm.out_of_core.gathered import check_budget, strata_bytes
 from aesvm.out_of_core.looks import PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import buffers, folded
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.source import KnownRows, Validate, read_again
-from aesvm.out_of_core.weighted_rows import WeightedRows, joined
+from aesvm.out_of_core.training_sets import check_budget, strata_bytes
+from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows, joined
 from aesvm.runtime.progress import Progress
 
 
 class RereadSource:
-    """The rows of a source, which ``elsewhere`` asks.
+    """A source that is read again: it answers queries about its rows (``Answers``).
 
     Parameters
     ----------
@@ -107,7 +106,7 @@ class RereadSource:
 
         def of_buffers() -> Iterator[dict[int, parts.Strata]]:
             for rows, scores in zip(self._buffers("stratify"), self.scores, strict=True):
-                # equal rows as one, no more
+                # equal rows are merged, and nothing else
                 quiet = self.progress.quietly().to_the_end()
                 part = self.reducer.part(rows, 0.0, self.run, quiet)
                 yield parts.stratify(part, scores, cuts, sent, hull_tol, reduce)
@@ -121,10 +120,10 @@ class RereadSource:
 
         return merge([folded(of_buffers(), merge)], None)
 
-    def add_up(self, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
-        whole: Answer = {}
+    def add_up(self, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
+        whole: SumsByMachine = {}
         for rows in self._buffers("pass"):
-            own = sums.add_up(rows.X, rows.targets, rows.weights, sent, questions, self.run)
+            own = sums.add_up(rows.X, rows.targets, rows.weights, sent, queries, self.run)
             whole = sums.merged([whole, own])
         return whole
 

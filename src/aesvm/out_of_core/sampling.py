@@ -1,9 +1,9 @@
 """A weighted random sample of weighted rows: what is left where a budget cannot hold a set.
 
-A row that outweighs its share of all is kept as it is. The places that are left go to the groups in
-proportion to what their other rows weigh; within a group these are drawn with a probability that is
-proportional to their weight, and the drawn ones share it: the sum over a group is that of all its
-rows, and so is, in expectation, every sum over the rows.
+A row so heavy that it would be drawn for certain is kept, with its weight. The other places go to
+the groups, in proportion to what their other rows weigh. Within a group, rows are drawn with a
+probability proportional to their weight, and all drawn rows get the same weight. The summed weight
+of a group stays what it was. So does, in expectation, every sum over the rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from aesvm.out_of_core.weighted_rows import WeightedRows
 
 
 def sample(rows: WeightedRows, n_drawn: int, seed: int) -> WeightedRows:
-    """At most ``n_drawn`` of the rows, but one of each group; no bound on distances holds for them.
+    """At most ``n_drawn`` of the rows, or one of each group if that is more.
+
+    No bound on distances holds for them.
 
     Examples
     --------
@@ -32,7 +34,7 @@ def sample(rows: WeightedRows, n_drawn: int, seed: int) -> WeightedRows:
     [90.0, 10.0]
     """
     random = np.random.default_rng(seed)
-    heavy = _outweighs_its_share(rows.weights, n_drawn)
+    heavy = _is_certain(rows.weights, n_drawn)
     n_left = n_drawn - int(np.count_nonzero(heavy))
     light = np.where(heavy, 0.0, rows.weights)
     total = float(light.sum())
@@ -45,16 +47,16 @@ def sample(rows: WeightedRows, n_drawn: int, seed: int) -> WeightedRows:
             continue
         n_own = max(0 if len(kept) else 1, int(n_left * (left / total)))
         if n_own:
-            drawn, shares = _drawn(rows.weights[others], n_own, random)
-            weights[others[drawn]] = shares
+            drawn, each = _drawn(rows.weights[others], n_own, random)
+            weights[others[drawn]] = each
         else:  # handed on to the heavy ones, in proportion
             weights[kept] *= 1.0 + left / float(rows.weights[kept].sum())
     chosen = np.flatnonzero(weights)
     return replace(rows.take(chosen), weights=weights[chosen], reach=inf, whole=False)
 
 
-def _outweighs_its_share(weights: NDArray[np.float64], n_drawn: int) -> NDArray[np.bool_]:
-    """Rows so heavy that, of this many, one would be drawn for certain."""
+def _is_certain(weights: NDArray[np.float64], n_drawn: int) -> NDArray[np.bool_]:
+    """Rows so heavy that they are among ``n_drawn`` drawn rows for certain."""
     heaviest = np.argsort(-weights, kind="stable")
     rest = np.cumsum(weights[heaviest][::-1])[::-1]  # of each and all that are lighter
     kept = 0
@@ -74,8 +76,8 @@ def _drawn(
     if n_drawn >= len(weights):
         return np.arange(len(weights)), weights
     order = random.permutation(len(weights))
-    share = float(weights.sum()) / n_drawn
-    marks = share * (np.arange(n_drawn) + random.uniform())
+    each = float(weights.sum()) / n_drawn
+    marks = each * (np.arange(n_drawn) + random.uniform())
     places = np.searchsorted(np.cumsum(weights[order]), marks, side="right")
     drawn, counts = np.unique(np.minimum(places, len(order) - 1), return_counts=True)
-    return order[drawn], share * counts.astype(np.float64)
+    return order[drawn], each * counts.astype(np.float64)

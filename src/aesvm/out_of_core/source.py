@@ -1,4 +1,4 @@
-"""Sources of rows: iterables of chunks (X, y, sample_weight), read with progress, known again."""
+"""Sources of rows: iterables of chunks (X, y, sample_weight), read once or several times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
@@ -31,30 +30,8 @@ _COMPRESSED = re.compile(r"\.(gz|bz2|xz)$", re.I)
 _STEPS = 100
 
 
-class Chunk(NamedTuple):
-    """Valid rows of a source, the target of each and its weight."""
-
-    X: Any
-    targets: NDArray
-    weights: NDArray[np.float64]
-    groups: NDArray  #: rows of different groups never stand for each other; may be the targets
-    joint: bool = False  #: whether rows stand for each other together with their targets
-
-    def weighted_rows(self, first: int) -> WeightedRows:
-        """The rows of non-zero weight, the first of the chunk at place ``first`` of the stream.
-
-        Copies: a source, or whoever calls ``partial_fit``, may use its memory again.
-        """
-        indices = np.arange(first, first + len(self.weights), dtype=np.int64)
-        targets = self.targets.copy()
-        groups = targets if self.groups is self.targets else self.groups.copy()
-        rows = WeightedRows(self.X.copy(), targets, groups, self.weights, indices, 0.0, whole=True)
-        used = np.flatnonzero(self.weights)
-        return rows if len(used) == len(rows) else rows.take(used)
-
-
 #: Checks a chunk of a source; the last argument says whether it is the first one.
-Validate = Callable[[Any, Any, Any, bool], Chunk]
+Validate = Callable[[Any, Any, Any, bool], WeightedRows]
 
 
 def readable_again(source: Iterable) -> bool:
@@ -108,12 +85,12 @@ def read(
 ) -> Iterator[tuple[Any, Any, Any]]:
     """The chunks of a source that have rows; progress is by bytes where the source knows them.
 
-    ``cut``: what is said of the first rows, by their number, where they will have to do because the
-    fit is to end before it is done. There are always some. None where all are needed.
+    ``cut``: the message where a callback ends the fit and the rows so far have to do; it is given
+    their number. None where all rows are needed.
     """
     chunks = iter(source)
     n_bytes = getattr(source, "n_bytes", 0)
-    told = n_rows = 0
+    n_steps = n_rows = 0
     with progress.task(name, _STEPS if n_bytes else None) as task:
         for chunk in chunks:
             if cut is not None and n_rows and task.is_over():
@@ -125,14 +102,14 @@ def read(
                 yield chunk[0], chunk[1], chunk[2]
             position = getattr(chunks, "position", 0)
             # a file that is being written to may have more bytes by now
-            done = min(int(_STEPS * position / n_bytes), _STEPS) if n_bytes else told + 1
-            for _ in range(told, done):
+            done = min(int(_STEPS * position / n_bytes), _STEPS) if n_bytes else n_steps + 1
+            for _ in range(n_steps, done):
                 task.step("bytes" if n_bytes else "chunk")
-            told = max(told, done)
+            n_steps = max(n_steps, done)
 
 
 class KnownRows(NamedTuple):
-    """What a source gave when it was first read: to notice where it gives something else."""
+    """Counts and digests of a source when it was first read, to notice other rows later."""
 
     n_rows: int
     digest: Digest
@@ -148,14 +125,14 @@ def read_again(
     n_rows, found = 0, NOTHING
     for X, y, sample_weight in read(source, name, progress):
         chunk = validate(X, y, sample_weight, False)
-        first, n_rows = n_rows, n_rows + len(chunk.weights)
+        first, n_rows = n_rows, n_rows + len(chunk)
         found = added(found, digest(chunk.X, chunk.targets, chunk.weights, first))
         same = found == known.digests.get(n_rows, found) and sp.issparse(chunk.X) == known.sparse
         if known.same_chunks:  # scores of one pass are those of the rows of the next
             same &= n_rows in known.digests
         if n_rows > known.n_rows or not same:
             raise ValueError(_changed(known, n_rows))
-        yield chunk.weighted_rows(first)
+        yield chunk.of_stream(first)
         progress.check()
     if n_rows != known.n_rows or found != known.digest:
         raise ValueError(_changed(known, n_rows))

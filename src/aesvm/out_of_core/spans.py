@@ -1,9 +1,9 @@
 """SVMs in the span of few vectors, of rows that are elsewhere.
 
-A weighted set that stands for all rows is trained on, as rows in memory are (``bases.training``).
-That gives the vectors and a first solution. Where all rows can be read again, passes over them then
-solve the SVM of all rows in that span (``bases.passes``). In that case a small set is enough, which
-may be a random sample.
+A weighted set that stands for all rows is trained on as rows in memory are, which gives the vectors
+and a first solution (``bases.span_training``). Where all rows can be read again, passes over them
+then solve the SVM of all rows in that span (``bases.solve_in_passes``). In that case a small set is
+enough, which may be a random sample.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import NamedTuple
 import numpy as np
 
 from aesvm.bases.descent import Point
-from aesvm.bases.passes import SolvedInPasses, Start, solve_in_passes
-from aesvm.bases.sums import Answer, Question, SpanMachines
-from aesvm.bases.training import SpanTraining
+from aesvm.bases.solve_in_passes import SolvedInPasses, Start, solve_in_passes
+from aesvm.bases.span_training import SpanTraining
+from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.machines.plan import Span
 from aesvm.machines.problem import TrainingSet
 from aesvm.machines.results import Trained
 from aesvm.machines.rows import TrainingRows
 from aesvm.machines.trainer import Trainer
-from aesvm.out_of_core.gathered import GatheredSets, Gatherer
 from aesvm.out_of_core.sampling import sample
-from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.out_of_core.training_sets import GatheredSets, SetMaker
+from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows
 from aesvm.sets.derive import PreparedRows
 
-#: Answers questions about machines by sums over all rows.
-AddUp = Callable[[SpanMachines, dict[int, Question]], Answer]
+#: Answers queries about machines by sums over all rows.
+AddUp = Callable[[SpanMachines, dict[int, Query]], SumsByMachine]
 
 #: Where passes over all rows follow: the most bytes of the set; and the most rows of it that are
 #: trained on, or as many for each vector if that is more.
@@ -49,11 +49,10 @@ class InSpan(NamedTuple):
     of_all_rows: bool  #: whether passes over all rows were made
 
 
-def train_in_span(
-    rows: WeightedRows,
-    hull_tol: float,
+def solve_in_span_of_set(
+    gathered: GatheredRows,
     span: Span,
-    gatherer: Gatherer,
+    maker: SetMaker,
     trainer: Trainer,
     add_up: AddUp | None,
 ) -> InSpan:
@@ -61,30 +60,29 @@ def train_in_span(
 
     Parameters
     ----------
-    rows : WeightedRows
+    gathered : GatheredRows
         A set that stands for all rows.
-    hull_tol : float
-        Its tolerance.
     span : Span
-    gatherer : Gatherer
+    maker : SetMaker
     trainer : Trainer
     add_up : callable or None
         None where rows cannot be read again: the machines are those of the set. It is not used
         where the set has all rows.
     """
+    rows = gathered.rows
     if add_up is not None:
         n_most = max(_MOST, _FOR_EACH * span.max_vectors)
         rows = sample(rows, n_most, seed=0) if len(rows) > n_most else rows
-    sets = gatherer.of_one_set(rows, hull_tol)
+    sets = maker.of_one_set(gathered._replace(rows=rows))
     if span.most_bytes is None:
         span = replace(span, most_bytes=_HELD)
     groups = np.unique(rows.groups, return_inverse=True)[1]
-    data = TrainingRows(rows.X, rows.targets, groups, rows.weights, gatherer.selections)
+    data = TrainingRows(rows.X, rows.targets, groups, rows.weights, maker.selections)
     every = np.arange(len(rows))
     prepared = PreparedRows(every, every, rows.weights, [])  # equal ones are few in a set
     trained = SpanTraining(data, sets.kernel, prepared, trainer).train(span)
     if add_up is not None and not sets.exact:
-        solved = _solved(sets, trained, gatherer, trainer, add_up)
+        solved = _solved(sets, trained, maker, trainer, add_up)
         if solved:
             found = [
                 _of_all_rows(one, solved[number], own) if number in solved else one
@@ -98,7 +96,7 @@ def train_in_span(
 def _solved(
     sets: GatheredSets,
     trained: list[Trained],
-    gatherer: Gatherer,
+    maker: SetMaker,
     trainer: Trainer,
     add_up: AddUp,
 ) -> dict[int, SolvedInPasses]:
@@ -120,9 +118,9 @@ def _solved(
     sent = SpanMachines(
         kernel.X[basis],
         {number: place[one.set.rows] for number, one in machines.items()},
-        {number: gatherer.selections[number] for number in machines},
-        gatherer.spec,
-        gatherer.formulation,
+        {number: maker.selections[number] for number in machines},
+        maker.spec,
+        maker.formulation,
         np.result_type(*enough),
         accuracy,
     )
@@ -131,16 +129,16 @@ def _solved(
         number: Start(
             np.asarray(double.square(one.set.rows), dtype=np.float64),
             Point(one.coefs, one.offsets),
-            gatherer.selections[number].n_rows,
+            maker.selections[number].n_rows,
         )
         for number, one in machines.items()
     }
 
-    def ask(questions: dict[int, Question]) -> Answer:
-        return add_up(sent, questions)
+    def ask(queries: dict[int, Query]) -> SumsByMachine:
+        return add_up(sent, queries)
 
     with trainer.progress.task("passes", None) as task:
-        return solve_in_passes(starts, ask, gatherer.formulation, task)
+        return solve_in_passes(starts, ask, maker.formulation, task)
 
 
 def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trained:

@@ -15,16 +15,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.formulations.protocol import Array
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance, has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
+from aesvm.machines.results import Terms
 from aesvm.out_of_core.merge_tree import MergeTree, Reduce, bytes_of
-from aesvm.out_of_core.source import Chunk, Validate, read, readable_again
-from aesvm.out_of_core.tally import Tally
+from aesvm.out_of_core.source import Validate, read, readable_again
+from aesvm.out_of_core.tally import ClassCounts, Tally
+from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.warn import warn
-from aesvm.sets.digest import Digest
+from aesvm.sets.digest import NOTHING, Digest
 
 #: What reduces rows, given the unit of their targets.
 ReduceOf = Callable[[TargetScale | None], Reduce]
@@ -34,6 +37,11 @@ _CUT = "the source was read to row {:,}, and no other row was learned from"
 _CUT_SCALE = "gamma is that of the first {:,} rows"
 
 NO_ROWS = "source has no rows: a stream needs at least one."
+
+
+#: The model of a stream is trained again once the stream is this much longer: all trainings
+#: together then take as long as a few of the last.
+GROWTH = 1.25
 
 
 @dataclass(frozen=True)
@@ -46,17 +54,18 @@ class Stream:
     began_with : dict
         The kernel's parameters as they were given: a stream cannot change them.
     tree : MergeTree
+    joint : bool
+        Whether rows stand for each other together with their targets.
     """
 
     spec: KernelSpec
     began_with: dict[str, Any]
     tree: MergeTree
+    joint: bool = False
     tally: Tally = field(default_factory=Tally.of_nothing)
     digests: dict[int, Digest] = field(default_factory=dict)  #: by number of rows, of a source
     with_targets: bool = True
-    moments: Moments = field(
-        default_factory=Moments
-    )  #: of targets that rows stand for each other with
+    moments: Moments = field(default_factory=Moments)  #: of the targets, where ``joint``
     scale: TargetScale | None = None  #: their unit; None where all were equal, or there are none
 
     @property
@@ -83,21 +92,21 @@ class Stream:
         tree = self.tree._replace(hull_tol=hull_tol, budget=budget, loosen=loosen, samples=False)
         return replace(self, tree=tree)
 
-    def add(self, chunk: Chunk, with_targets: bool, reduce_of: ReduceOf) -> Stream:
+    def add(self, chunk: WeightedRows, with_targets: bool, reduce_of: ReduceOf) -> Stream:
         """Take in a chunk."""
         if self.n_rows:
             self._check_kind(chunk, with_targets)
         moments = self.moments
-        if chunk.joint:
+        if self.joint:
             moments |= Moments.of(chunk.targets, chunk.weights)
-        rows = chunk.weighted_rows(self.n_rows)
+        rows = chunk.of_stream(self.n_rows)
         scale = self._scale(moments, rows.targets)
         reduce = reduce_of(scale)
         return replace(
             self,
             moments=moments,
             scale=scale,
-            tree=self.tree.add(rows, len(chunk.weights), reduce),
+            tree=self.tree.add(rows, len(chunk), reduce),
             tally=self.tally
             | Tally.of(chunk.X, chunk.targets, chunk.groups, chunk.weights, self.n_rows),
             with_targets=with_targets,
@@ -125,7 +134,7 @@ class Stream:
             return found
         return found._replace(spread=max(found.spread, before.spread))
 
-    def _check_kind(self, chunk: Chunk, with_targets: bool) -> None:
+    def _check_kind(self, chunk: WeightedRows, with_targets: bool) -> None:
         """Refuse rows that are of another kind than those before."""
         if with_targets != self.with_targets:
             now, before = ("given", "missing") if with_targets else ("missing", "given")
@@ -145,6 +154,58 @@ class Stream:
                 f"y is of {chunk.targets.dtype} and was of {held[0].targets.dtype} before: a "
                 "stream has numbers, or strings, for its classes throughout."
             )
+
+
+@dataclass(frozen=True)
+class StreamedModel:
+    """A stream, and the model of it that was trained last."""
+
+    stream: Stream
+    classes: NDArray | None = None  #: all that there will be; None while a source shows them
+    trained_at: int = 0  #: rows of the stream when the model was trained
+    trained_digest: Digest = NOTHING  #: of these rows
+    refined: bool = False  #: whether rounds led to the model, or passes over all rows
+    starts: Terms | None = None  #: multipliers of the model, rows by their index in the stream
+
+    def counts(self) -> ClassCounts:
+        tally = self.stream.tally
+        if self.classes is not None:
+            return tally.of_classes(self.classes)
+        return tally.sorted_classes(self.stream.tree.sets()[0].groups)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether another training on the set alone would be a step back."""
+        return self.refined and self.trained_at == self.stream.n_rows
+
+    def is_due(self, n_groups: int) -> bool:
+        """Whether the stream has grown enough for the model to be trained again.
+
+        ``n_groups``: of rows that there must be, classes or others, for anything to be learned.
+        """
+        enough = len(self.stream.tally.present) >= n_groups
+        return enough and self.stream.n_rows >= GROWTH * self.trained_at
+
+    def check_classes(self, labels: NDArray) -> None:
+        """Refuse classes that were not announced."""
+        if self.classes is None:
+            return
+        unknown = np.setdiff1d(labels, self.classes)
+        if len(unknown):
+            raise ValueError(
+                f"y has {unknown.tolist()}, which are not among classes={self.classes.tolist()}."
+            )
+
+    def start_of(self, number: int, indices: NDArray[np.int64]) -> Array | None:
+        """The coefficients of the last model, for those of its rows that are still held."""
+        if self.starts is None or not len(indices):
+            return None
+        start = np.zeros(len(indices))
+        support, coefs = self.starts.one(number)
+        at = np.minimum(np.searchsorted(indices, support), len(indices) - 1)
+        here = indices[at] == support
+        start[at[here]] = coefs[here]
+        return start
 
 
 def _is_number(values: NDArray) -> bool:

@@ -1,4 +1,4 @@
-"""What some chunks of rows were: their number, their classes, and a digest to know them again."""
+"""Counts of rows by class, and a digest that tells whether other rows are the same."""
 
 from __future__ import annotations
 

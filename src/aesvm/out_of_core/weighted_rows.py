@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,22 @@ class WeightedRows:
     #: Whether every row stands for itself, and for rows equal to it. That does not follow from a
     #: reach of zero: combinations of other rows may be that near.
     whole: bool = False
+
+    @classmethod
+    def of_chunk(
+        cls, X: Any, targets: NDArray, weights: NDArray[np.float64], groups: NDArray
+    ) -> WeightedRows:
+        """The rows of a chunk, numbered from zero, each of which stands for itself."""
+        indices = np.arange(len(weights), dtype=np.int64)
+        return cls(X, targets, groups, weights, indices, 0.0, whole=True)
+
+    def of_stream(self, first: int) -> WeightedRows:
+        """The rows of non-zero weight, as part of a stream where the first has number ``first``.
+
+        They are copies: a caller may use the memory of a chunk again.
+        """
+        used = np.flatnonzero(self.weights)
+        return replace(self.take(used), indices=first + self.indices[used])
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -71,6 +87,16 @@ class WeightedRows:
         reach = self.reach + float(np.sqrt(max(residual, 0.0)))
         whole = self.whole and len(chosen) == n_distinct
         return replace(self.take(chosen), weights=weights, reach=reach, whole=whole)
+
+
+class GatheredRows(NamedTuple):
+    """Representatives of all rows, and the tolerance they were gathered at.
+
+    ``memory_budget`` may have raised that tolerance above the one that was asked for.
+    """
+
+    rows: WeightedRows
+    hull_tol: float
 
 
 def joined(sets: Sequence[WeightedRows]) -> WeightedRows:

@@ -16,16 +16,15 @@ import numpy as np
 
 from aesvm.bases.descent import Descent, Goal, Here, Line, Point
 from aesvm.bases.factor import Factor, hessian_factor
-from aesvm.bases.sums import Answer, PointOnLine, Question, Sums
-from aesvm.bases.values import Array
-from aesvm.formulations.protocol import Formulation
+from aesvm.bases.sums import PointOnLine, Query, Sums, SumsByMachine
+from aesvm.formulations.protocol import Array, Formulation
 from aesvm.runtime.progress import OutOfTimeError, Progress
 
 #: Half-widths of the rounded kinks, in the formulation's unit. Narrower ones follow while rounding
-#: off adds more than a share of the objective.
+#: off adds more than a fraction of the objective.
 _WIDTHS, _DIFFERENCE = (0.1, 0.03, 0.01), 1e-4
 
-#: The first is one of these: the widest with which rounding off adds no more than a share of the
+#: The first is one of these: the widest with which rounding off adds no more than a fraction of the
 #: objective. Where losses are small, it must be small as well.
 _FIRST, _ADDED = (0.1, 0.03, 0.01, 0.003, 0.001), 0.05
 
@@ -44,11 +43,12 @@ _REACH = 2.0
 #: are tried: how much shorter each is, and how many lines in all.
 _STEPS, _SHORTER, _TRIES = (0.25, 0.5, 1.0, 2.0), 0.1, 3
 
-#: The most passes, and the share of the objective that another step may still gain after the last.
+#: The most passes. A solve has converged where another step would gain at most this fraction of
+#: the objective.
 _PASSES, _NEAR = 24, 1e-3
 
 #: Rows for each vector that curvature is summed over, where there are more (with four it takes half
-#: as many passes again); and the share of all rows that are curved, before that is known.
+#: as many passes again); and the fraction of all rows that are curved, before that is known.
 _SAMPLED, _CURVED = 16, 0.1
 
 
@@ -79,7 +79,7 @@ class SolvedInPasses(NamedTuple):
 
 def solve_in_passes(
     starts: dict[int, Start],
-    ask: Callable[[dict[int, Question]], Answer],
+    ask: Callable[[dict[int, Query]], SumsByMachine],
     formulation: Formulation,
     progress: Progress,
 ) -> dict[int, SolvedInPasses]:
@@ -90,7 +90,7 @@ def solve_in_passes(
     starts : dict
         By number of the machine.
     ask : callable
-        Answers questions by a pass over all rows.
+        Answers queries by a pass over all rows.
     formulation : Formulation
     progress : Progress
 
@@ -103,7 +103,7 @@ def solve_in_passes(
     --------
     >>> import numpy as np
     >>> from aesvm.bases.descent import Point
-    >>> from aesvm.bases.passes import Start, solve_in_passes
+    >>> from aesvm.bases.solve_in_passes import Start, solve_in_passes
     >>> from aesvm.bases.sums import SpanMachines, add_up
     >>> from aesvm.kernels import KernelSpec
     >>> from aesvm.formulations.hinge import Hinge
@@ -114,26 +114,26 @@ def solve_in_passes(
     >>> spec, double = KernelSpec("linear"), np.dtype(np.float64)
     >>> sent = SpanMachines(X[:1], every, rows, spec, Hinge(), double, 1e-5)
     >>> start = {0: Start(np.ones((1, 1)), Point(np.zeros(1), (0.0,)), 2)}
-    >>> def ask(questions):
-    ...     return add_up(X, signs, np.ones(2), sent, questions)
+    >>> def ask(queries):
+    ...     return add_up(X, signs, np.ones(2), sent, queries)
     >>> coefs, offsets = solve_in_passes(start, ask, Hinge(), Silence())[0].best.point
     >>> np.allclose([*coefs, *offsets], [1.0, -2.0], atol=0.02)  # x - 2
     True
     """
-    machines = {number: _RowsElsewhere(*start, formulation) for number, start in starts.items()}
-    questions = {number: one.first_question() for number, one in machines.items()}
+    machines = {number: _ProblemElsewhere(*start, formulation) for number, start in starts.items()}
+    queries = {number: one.first_query() for number, one in machines.items()}
     n_passes = 0
     try:
-        while questions and n_passes < _PASSES:
+        while queries and n_passes < _PASSES:
             progress.check()
-            answer = ask(questions)
+            answer = ask(queries)
             n_passes += 1
-            following = {at: machines[at].following(answer[at]) for at in questions}
-            questions = {at: question for at, question in following.items() if question is not None}
+            following = {at: machines[at].following(answer[at]) for at in queries}
+            queries = {at: query for at, query in following.items() if query is not None}
             progress.say(
                 f"pass {n_passes}: objective "
                 f"{sum(one.best.objective for one in machines.values()):.6g}, "
-                f"{len(questions):,} of {len(machines):,} SVM{'s'[: len(machines) > 1]} left"
+                f"{len(queries):,} of {len(machines):,} SVM{'s'[: len(machines) > 1]} left"
             )
     except OutOfTimeError:
         progress.cut_short(f"the SVM of all rows ended after {n_passes} passes")
@@ -175,8 +175,8 @@ class _Known(NamedTuple):
     here: Here
 
 
-class _RowsElsewhere:
-    """``descent.Rows`` known by sums over them, and the descent of their machine."""
+class _ProblemElsewhere:
+    """A ``SmoothProblem`` known by sums over its rows, and the descent that solves it."""
 
     patience, n_factors = _PASSES, 1
 
@@ -194,12 +194,12 @@ class _RowsElsewhere:
         self._factor: Factor | None = None
         self._sample_from(_CURVED * n_rows)
 
-    def first_question(self) -> Question:
+    def first_query(self) -> Query:
         """About the start, with all half-widths that the descent may begin with."""
         return self._ask(None, _FIRST)
 
-    def following(self, sums: Sums) -> Question | None:
-        """The next question, after the answer to the last; None where the descent has ended."""
+    def following(self, sums: Sums) -> Query | None:
+        """The next query, after the answer to the last; None where the descent has ended."""
         if not self._take(sums):
             self.n_tries += 1
             if self.n_tries < _TRIES:
@@ -215,8 +215,8 @@ class _RowsElsewhere:
             self.now = self.known[line.width]
         return None
 
-    def _ask(self, direction: Array | None, widths: tuple[float, ...]) -> Question:
-        """A question about points along a direction, or where the descent is."""
+    def _ask(self, direction: Array | None, widths: tuple[float, ...]) -> Query:
+        """A query about points along a direction, or where the descent is."""
         n, moves = len(self.coefs), direction is not None
         if direction is None:
             direction = np.zeros(n + len(self.offsets))
@@ -230,7 +230,7 @@ class _RowsElsewhere:
         bent = self._length(min(_BENT, _TIMES * widths[0]))
         self.asked = _Asked(direction, steps, widths, half_widths, bent)
         points = self.asked.points
-        return Question(
+        return Query(
             self.coefs,
             self.offsets,
             direction[:n],
@@ -241,7 +241,7 @@ class _RowsElsewhere:
         )
 
     def _sample_from(self, n_curved: float) -> None:
-        """Choose the share of the ``n_curved`` rows that curvature is summed over."""
+        """Choose the fraction of the ``n_curved`` rows that curvature is summed over."""
         self.one_in = max(1, int(n_curved) // (_SAMPLED * max(1, len(self.coefs))))
 
     def _length(self, width: float) -> float:

@@ -7,13 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aesvm.bases.arrays import to_host
 from aesvm.bases.descent import Descent, Goal, Here, Line, Point
-from aesvm.bases.factor import Curvature, Factor, hessian_factor, kernel_factor, product, solve
+from aesvm.bases.factor import (
+    Curvature,
+    Factor,
+    hessian_factor,
+    kernel_factor,
+    product,
+    solve,
+    to_host,
+)
 from aesvm.bases.smoothing import SmoothedLosses, best_step, ramps_of, smoothed_losses
-from aesvm.bases.values import Array, BasisValues
+from aesvm.bases.values import BasisValues
 from aesvm.formulations.objective import best_offsets, dual_value, total_loss
-from aesvm.formulations.protocol import Formulation, Offsets
+from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.runtime.cached import cached_property
 from aesvm.runtime.progress import OutOfTimeError, Progress
 
@@ -91,28 +98,28 @@ def solve_in_span(
     to_the_end : bool, default=False
         Whether further, smaller widths follow until the duality gap is small.
     """
-    rows = _RowsInMemory(values, within, targets, bounds, formulation, start, run, to_the_end)
-    descent = Descent(rows, widths, _GOAL, _LAST_GOAL[to_the_end])
+    problem = _ProblemInMemory(values, within, targets, bounds, formulation, start, run, to_the_end)
+    descent = Descent(problem, widths, _GOAL, _LAST_GOAL[to_the_end])
     try:
         for line in descent:
-            rows.search(line)
-            progress.reach(1.0 - 0.5 ** (rows.n_steps / _HALF_WAY))
+            problem.search(line)
+            progress.reach(1.0 - 0.5 ** (problem.n_steps / _HALF_WAY))
             progress.check()
         converged = descent.solved
     except OutOfTimeError:
         converged = False
     return Solved(
-        Point(rows.coefs, rows.offsets_here()),
-        rows.scores,
-        rows.multipliers,
-        rows.n_steps,
+        Point(problem.coefs, problem.offsets_here()),
+        problem.scores,
+        problem.multipliers,
+        problem.n_steps,
         converged,
-        tuple(rows.wider),
+        tuple(problem.wider),
     )
 
 
-class _RowsInMemory:
-    """``descent.Rows`` whose scores, multipliers and gradient are kept."""
+class _ProblemInMemory:
+    """A ``SmoothProblem`` whose scores, multipliers and gradient are kept."""
 
     n_factors = _FACTORS
 

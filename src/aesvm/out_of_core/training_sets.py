@@ -22,7 +22,7 @@ from aesvm.machines.rounds import OverBudgetError
 from aesvm.machines.rows import Selections
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.part import Strata
-from aesvm.out_of_core.weighted_rows import WeightedRows, stacked
+from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows, stacked
 
 #: Coefficients to begin with, of the rows of a machine, known by its number.
 StartOf = Callable[[int, NDArray[np.int64]], Array | None]
@@ -38,7 +38,7 @@ class GatheredSets(TrainingSets):
 
 
 @dataclass(frozen=True)
-class Gatherer:
+class SetMaker:
     """Makes training sets of gathered rows, one for each machine.
 
     Parameters
@@ -64,8 +64,7 @@ class Gatherer:
 
     def of_one_set(
         self,
-        rows: WeightedRows,
-        hull_tol: float,
+        gathered: GatheredRows,
         start_of: StartOf | None = None,
         kernel: TrainingKernel | None = None,
         only: NDArray[np.intp] | None = None,
@@ -75,6 +74,7 @@ class Gatherer:
         ``kernel``: of these rows, where it is there already; ``only``: the numbers of the machines
         that are wanted.
         """
+        rows, hull_tol = gathered
         sets = []
         for number in range(len(self.selections)) if only is None else only.tolist():
             selection = self.selections[number]

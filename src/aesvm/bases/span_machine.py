@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.arrays import times, to_host
 from aesvm.bases.descent import Point
-from aesvm.bases.factor import Factor, kernel_factor, solve
-from aesvm.bases.rows_in_memory import Solved, solve_in_span
-from aesvm.bases.values import Array, BasisValues
+from aesvm.bases.factor import Factor, kernel_factor, solve, times, to_host
+from aesvm.bases.solve_in_memory import Solved, solve_in_span
+from aesvm.bases.values import BasisValues
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record
 from aesvm.formulations.objective import (
@@ -24,7 +23,7 @@ from aesvm.formulations.objective import (
     total_loss,
     worst_optimum,
 )
-from aesvm.formulations.protocol import Formulation, Offsets
+from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.kernels import KernelMatrix
 from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
 from aesvm.machines.results import Trained
@@ -44,7 +43,7 @@ _LEAST_FIT = 100_000
 _AT_ONCE = 1e8
 
 
-class Surroundings(NamedTuple):
+class SpanContext(NamedTuple):
     """What all machines of a fit share."""
 
     kernel: TrainingKernel
@@ -67,21 +66,21 @@ class SpanMachine:
         Its rows, in random order: the first of them are a sample.
     most_bytes : float
         Of kernel values that are held.
-    around : Surroundings
+    context : SpanContext
     """
 
-    def __init__(self, problem: Problem, most_bytes: float, around: Surroundings) -> None:
+    def __init__(self, problem: Problem, most_bytes: float, context: SpanContext) -> None:
         self.problem = problem
-        self.around = around
-        self.arrays = around.double.arrays
+        self.context = context
+        self.arrays = context.double.arrays
         self.targets = self.arrays.put(problem.targets)
         self.bounds = self.arrays.put(problem.bounds)
         self.groups = np.unique(problem.groups)
         self.order = np.argsort(problem.rows)
-        values = around.kernel.for_sums(problem.rows, np.empty(0))
-        self.values = BasisValues(values, problem.rows, most_bytes, around.watched)
+        values = context.kernel.for_sums(problem.rows, np.empty(0))
+        self.values = BasisValues(values, problem.rows, most_bytes, context.watched)
         nothing = self.arrays.zeros(len(problem.rows))
-        offsets = best_offsets(around.formulation, nothing, self.targets, self.bounds)
+        offsets = best_offsets(context.formulation, nothing, self.targets, self.bounds)
         self.point = Point(self.arrays.zeros(0), offsets)
         self.within = self.arrays.zeros((0, 0))
         self.solved: Solved | None = None
@@ -98,7 +97,7 @@ class SpanMachine:
         """Add vectors to the basis; values of the first ``n_kept`` rows may be held."""
         self.values.n_kept = n_kept
         self.values.add(rows)
-        within = self.around.double.square_there(self.basis)
+        within = self.context.double.square_there(self.basis)
         self.within = within.astype(np.float64, copy=False)
         coefs = np.append(self.point.coefs, self.arrays.zeros(len(rows)))
         self.point = Point(coefs, self.point.offsets)
@@ -108,7 +107,7 @@ class SpanMachine:
         if machine.solution is not None:
             own = machine.support
             rows, coefs = machine.set.rows[own], machine.coefs[own]
-            values = self.around.double.scores(rows, coefs, self.basis, self.around.run)
+            values = self.context.double.scores(rows, coefs, self.basis, self.context.run)
             self.point = Point(self.projected(self.arrays.put(values)), machine.offsets)
             self._is_precise()
 
@@ -119,7 +118,7 @@ class SpanMachine:
         """
         if self.values.kernel.dtype == np.float64 or not len(self.basis):
             return True
-        enough = self.around.kernel.in_sums(self.basis, to_host(self.point.coefs))
+        enough = self.context.kernel.in_sums(self.basis, to_host(self.point.coefs))
         if enough.dtype == self.values.kernel.dtype:
             return True
         self.values.compute_by(enough)
@@ -127,7 +126,7 @@ class SpanMachine:
 
     def factor(self) -> Factor:
         """The lower Cholesky factor of the basis's kernel values."""
-        return kernel_factor(self.within, self.around.run)
+        return kernel_factor(self.within, self.context.run)
 
     def projected(self, values: Array) -> Array:
         """The coefficients of a function's projection, from its values at the basis."""
@@ -139,7 +138,7 @@ class SpanMachine:
         All rows where values cost little: those of a given matrix, or on a device.
         """
         n_rows = len(self.problem.rows)
-        given = self.around.kernel.spec.kernel == "precomputed"
+        given = self.context.kernel.spec.kernel == "precomputed"
         if self.arrays.either(given, True):
             return n_rows
         fit = self.values.most_bytes / (self.values.kernel.dtype.itemsize * max(1, n_vectors))
@@ -163,10 +162,10 @@ class SpanMachine:
             self.within,
             self.targets[:n],
             self.bounds[:n],
-            self.around.formulation,
+            self.context.formulation,
             self.point,
             widths,
-            self.around.watched,
+            self.context.watched,
             progress,
             to_the_end,
         )
@@ -194,12 +193,12 @@ class SpanMachine:
         """The offsets that minimise F with kinks as they are."""
         scores = self.last_solve.scores
         return best_offsets(
-            self.around.formulation, scores, self.targets_in_use, self.bounds_in_use
+            self.context.formulation, scores, self.targets_in_use, self.bounds_in_use
         )
 
     def loss(self) -> float:
         """F without ``1/2 |w|^2``."""
-        formulation, offsets = self.around.formulation, self.best_offsets()
+        formulation, offsets = self.context.formulation, self.best_offsets()
         positions = formulation.positions(self.last_solve.scores, self.targets_in_use, offsets)
         return total_loss(formulation, positions, self.bounds_in_use, offsets)
 
@@ -210,7 +209,7 @@ class SpanMachine:
 
     def feasible(self) -> Array:
         """The multipliers that positions imply, moved to satisfy the dual's constraints."""
-        return self.around.formulation.feasible(
+        return self.context.formulation.feasible(
             self.last_solve.multipliers, self.targets_in_use, self.bounds_in_use
         )
 
@@ -235,19 +234,19 @@ class SpanMachine:
         of all rows that have one.
         """
         self.squared_norm = None
-        around, multipliers = self.around, self.feasible()
+        context, multipliers = self.context, self.feasible()
         active = np.flatnonzero(multipliers)
         support, coefs = self.problem.rows[to_host(active)], to_host(multipliers[active])
-        kernel = around.kernel.for_sums(support, coefs)
+        kernel = context.kernel.for_sums(support, coefs)
         values = np.empty(len(rows))
         step = max(1, int(_AT_ONCE / max(1, len(support))))
         for first in range(0, len(rows), step):
-            around.watched.progress.check()
+            context.watched.progress.check()
             part = slice(first, first + step)
-            values[part] = kernel.scores(support, coefs, rows[part], around.run)
+            values[part] = kernel.scores(support, coefs, rows[part], context.run)
         at_basis = self.values.sums(multipliers)
         inside = self.projected(at_basis)
-        left = values - around.double.scores(self.basis, to_host(inside), rows, around.run)
+        left = values - context.double.scores(self.basis, to_host(inside), rows, context.run)
         found = np.searchsorted(self.problem.rows, rows, sorter=self.order)
         own = to_host(multipliers[self.arrays.put(self.order[found])])
         terms = own[own != 0] * left[own != 0]
@@ -290,8 +289,8 @@ class SpanMachine:
             return None
         norm, error = self.squared_norm
         coefs, targets = self.multipliers(), self.targets_in_use
-        value = dual_value(self.around.formulation, coefs, targets, norm)
-        other = dual_value(self.around.formulation, coefs, targets, norm + error)
+        value = dual_value(self.context.formulation, coefs, targets, norm)
+        other = dual_value(self.context.formulation, coefs, targets, norm + error)
         return value, abs(value - other)
 
     def trained(self, n_iter: int, n_machines: int) -> Trained:
@@ -326,7 +325,7 @@ class SpanMachine:
             total_cost=covered.total_cost,
             worst_optimum=covered.worst_optimum,
             squared_norm_bound=covered.squared_norm_bound,
-            target_reach=self.around.formulation.target_reach,
+            target_reach=self.context.formulation.target_reach,
             offsets=offsets,
             weighted_distances=0.0,
             loss=loss,
@@ -351,11 +350,11 @@ class SpanMachine:
         problem = self.problem
         whole = np.zeros(len(problem.rows))
         whole[: len(self.last_solve.scores)] = to_host(self.multipliers())
-        return self.around.formulation.feasible(whole, problem.targets, problem.bounds)
+        return self.context.formulation.feasible(whole, problem.targets, problem.bounds)
 
     def _set(self) -> TrainingSet:
         """The basis as a training set that stands for all rows."""
-        problem, formulation = self.problem, self.around.formulation
+        problem, formulation = self.problem, self.context.formulation
         at = self.order[np.searchsorted(problem.rows, self.basis, sorter=self.order)]
         own = problem.take(at)
         worst = worst_optimum(formulation, problem.targets, problem.bounds)
@@ -369,17 +368,17 @@ class SpanMachine:
         return TrainingSet(own.rows, own.targets, own.weights, own.costs, coverage)
 
     def _proven(self, record: Record, machine: Machine, multipliers: Array) -> Record:
-        around, problem = self.around, self.problem.take(self.order)
+        context, problem = self.context, self.problem.take(self.order)
         proof = prove_machine(
-            around.kernel.in_double(),
-            around.kernel.spec.is_definite,
+            context.kernel.in_double(),
+            context.kernel.spec.is_definite,
             problem.rows,
-            Objective(around.formulation, problem.targets, problem.bounds),
+            Objective(context.formulation, problem.targets, problem.bounds),
             self.basis,
             machine.coefs,
             machine.offsets,
             multipliers[self.order],
-            around.tol,
-            around.run,
+            context.tol,
+            context.run,
         )
         return record.proven_by(proof)

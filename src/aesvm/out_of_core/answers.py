@@ -1,71 +1,61 @@
-"""Rows that are elsewhere, as a place of ``machines.rounds``.
+"""Queries to the holder of rows that are elsewhere (``Answers``), and rounds made of them.
 
-Whoever has them (``Answers``: a source that is read again, or a cluster) is sent the machines, and
-answers with sums and with sets. Only what is gathered is here.
+The holder is a source that is read again, or a cluster. It is sent the machines, and answers with
+sums and with sets. Only the rows that it answers with are held here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf, sqrt
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 
-from aesvm.bases.sums import Answer, Question, SpanMachines
+from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.formulations.objective import total_loss
 from aesvm.machines.problem import Machine, TrainingSets
 from aesvm.machines.rounds import Cut, Look, OverBudgetError, State
-from aesvm.out_of_core.gathered import GatheredSets, Gatherer, over_budget
 from aesvm.out_of_core.looks import PartLook, PartLooks
 from aesvm.out_of_core.many_pairs import are_many
 from aesvm.out_of_core.part import SentMachine, SentMachines, Strata
-from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.out_of_core.training_sets import GatheredSets, SetMaker, over_budget
+from aesvm.out_of_core.weighted_rows import GatheredRows
 from aesvm.runtime.progress import Progress
 
 
-class GatheredRows(NamedTuple):
-    """Representatives of all rows, and the tolerance they were gathered at.
-
-    That is a larger one than was asked for where ``memory_budget`` has loosened it.
-    """
-
-    rows: WeightedRows
-    hull_tol: float
-
-
 class Answers(Protocol):
-    """Whoever holds the rows and answers about them; every method asks for all of them once."""
+    """The holder of the rows; every method takes one pass over all of them."""
 
     @property
     def budget(self) -> float:
         """Bytes for the rows that are gathered."""
 
     def gather(self, hull_tol: float) -> GatheredRows:
-        """Representatives of all rows, within a squared distance; all of them where it is zero.
+        """Representatives of all rows, within a squared distance; all rows where it is zero.
 
-        It is asked for where no round follows: nothing else need be answered afterwards.
+        No other query follows.
         """
 
     def look(self, sent: SentMachines) -> PartLooks:
-        """What each machine says of its rows."""
+        """The losses that all rows have by each machine, at its offsets and near to them."""
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, Strata]:
-        """Rows near a kink, and sets of the others, as the machines of the last look have them."""
+        """Rows near a kink, and representatives of the others, by the scores of the last look."""
 
-    def add_up(self, sent: SpanMachines, questions: dict[int, Question]) -> Answer:
-        """What machines in the span of a basis are asked, summed over all rows."""
+    def add_up(self, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
+        """The sums over all rows that machines in the span of a basis query."""
 
 
 @dataclass
 class RowsElsewhere:
-    """All rows of some machines, which answer from where they are."""
+    """A ``Place`` of ``machines.rounds`` whose rows are elsewhere."""
 
     answers: Answers
-    gatherer: Gatherer
+    maker: SetMaker
     hull_tol: float
     tol: float  #: how far from a kink a row must be to have crossed it
-    enough: int | None = None  #: bytes of a budget with which no round would be made
+    enough: int | None = None  #: bytes of a budget that holds all rows, so that no round is made
     holds_all_rows: bool = field(default=False, init=False)
     sent: list[int] = field(default_factory=list, init=False)  #: machines of the last look
     finer_rows: GatheredRows | None = field(default=None, init=False)  #: that ``finer`` gathered
@@ -75,7 +65,7 @@ class RowsElsewhere:
         self.sent = list(sent.machines)
         seen = self.answers.look(sent)
         return [
-            _look(machine, seen.one(number), free_offsets, self.gatherer)
+            _look(machine, seen.one(number), free_offsets, self.maker)
             for number, machine in enumerate(state.machines)
         ]
 
@@ -91,14 +81,14 @@ class RowsElsewhere:
             strata = self.answers.stratify(by_number, self.hull_tol)
         except OverBudgetError:
             raise over_budget(self.answers.budget, self.hull_tol, self.enough) from None
-        return self.gatherer.of_strata(strata, self.hull_tol)
+        return self.maker.of_strata(strata, self.hull_tol)
 
     def finer(self, progress: Progress) -> TrainingSets | None:
         """The set at ``hull_tol``; None where pairs of it are trained many at a time, not here."""
         self.finer_rows = self.answers.gather(self.hull_tol)
-        if are_many(self.gatherer):
+        if are_many(self.maker):
             return None
-        return self.gatherer.of_one_set(*self.finer_rows)
+        return self.maker.of_one_set(self.finer_rows)
 
     def everything(self) -> NoReturn:
         raise AssertionError("rows that are elsewhere are never all here")
@@ -107,7 +97,7 @@ class RowsElsewhere:
         """The machines as they are trained, to be sent to the rows."""
         sets = state.sets
         assert isinstance(sets, GatheredSets)
-        gatherer = self.gatherer
+        maker = self.maker
         support = [machine.set.rows[machine.support] for machine in state.machines]
         used = np.unique(np.concatenate(support))
         used = used[np.argsort(sets.given[used], kind="stable")]  # as a fitted model has them
@@ -117,24 +107,22 @@ class RowsElsewhere:
         for number, (machine, rows) in enumerate(zip(state.machines, support, strict=True)):
             if machine.solution is None:
                 continue
-            definite = gatherer.spec.is_definite
+            definite = maker.spec.is_definite
             machines[number] = SentMachine(
-                gatherer.selections[number],
+                maker.selections[number],
                 place[rows],
                 machine.coefs[machine.support],
                 machine.offsets,
                 sqrt(max(machine.squared_norm, 0.0)) if definite else inf,
             )
-        return SentMachines(
-            sets.kernel.X[used], machines, gatherer.spec, gatherer.formulation, self.tol
-        )
+        return SentMachines(sets.kernel.X[used], machines, maker.spec, maker.formulation, self.tol)
 
 
-def _look(machine: Machine, seen: PartLook | None, free_offsets: bool, gatherer: Gatherer) -> Look:
-    """A look at all rows of a machine, from what the parts have seen of them."""
+def _look(machine: Machine, seen: PartLook | None, free_offsets: bool, maker: SetMaker) -> Look:
+    """All rows of a machine as rounds see them, from the sums of the parts."""
     if machine.solution is None or seen is None:
         return Look(loss=0.0, offsets=machine.offsets, doubt=0.0, n_values=0)
-    formulation, own = gatherer.formulation, machine.set
+    formulation, own = maker.formulation, machine.set
     offsets = machine.offsets
     positions = formulation.positions(machine.scores, own.targets, offsets)
     loss_reduced = total_loss(formulation, positions, own.bounds, offsets)

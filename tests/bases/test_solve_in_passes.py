@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from aesvm.bases import passes
+from aesvm.bases import solve_in_passes as passes
 from aesvm.bases.descent import Point
-from aesvm.bases.passes import Start, solve_in_passes
+from aesvm.bases.solve_in_passes import Start, solve_in_passes
 from aesvm.bases.sums import SpanMachines, add_up
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
@@ -84,9 +84,9 @@ class Rows:
         within = oracles.kernel(self.vectors, gamma=GAMMA)
         return {0: Start(within, Point(found.coefs, found.offsets), len(weights))}
 
-    def ask(self, questions):
+    def ask(self, queries):
         self.n_passes += 1
-        return add_up(self.X, self.targets, self.weights, self.sent, questions)
+        return add_up(self.X, self.targets, self.weights, self.sent, queries)
 
 
 @pytest.mark.parametrize("name", FORMULATIONS)
@@ -127,12 +127,12 @@ def test_a_fit_that_ends_has_the_best_point_of_its_passes(n_passes):
     rows = Rows(Hinge())
     objectives = []
 
-    def ask(questions):
+    def ask(queries):
         if rows.n_passes == n_passes:
             raise OutOfTimeError
-        answer = rows.ask(questions)
-        for point, loss in zip(questions[0].points, answer[0].losses.exact, strict=True):
-            coefs = questions[0].coefs + point.step * questions[0].along
+        answer = rows.ask(queries)
+        for point, loss in zip(queries[0].points, answer[0].losses.exact, strict=True):
+            coefs = queries[0].coefs + point.step * queries[0].along
             objectives.append(0.5 * coefs @ within @ coefs + loss)
         return answer
 

@@ -24,10 +24,11 @@ from math import inf, isnan, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.machine import SpanMachine, Surroundings
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
-from aesvm.bases.values import TILE, Array
+from aesvm.bases.span_machine import SpanContext, SpanMachine
+from aesvm.bases.values import BLOCK_ROWS
 from aesvm.certificate.records import Record
+from aesvm.formulations.protocol import Array
 from aesvm.machines.fit import Work, every_row
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import TABLE, Expected, Span
@@ -57,30 +58,23 @@ _CANDIDATES, _LEAST_CANDIDATES = 5, 3000
 #: between, and of the last.
 _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 
-#: The share of the vectors that the pilot chooses, and the most that are added at a time.
-_PILOTS_SHARE, _MOST_ADDED = 0.5, 1000
-
-#: "auto": no vectors are added where there is room for no more than this share.
-_LEAST_ADDED = 0.1
-
-#: Enriching ends where it lowers the objective by less than ``_SETTLED`` times ``gap_tol`` of it,
-#: if it is that of "auto", or the last pursuit found less than ``_EXHAUSTED`` of those wanted.
-_SETTLED, _EXHAUSTED = 0.1, 0.5
+#: The fraction of the vectors that the pilot chooses, and the most that are added at a time.
+_PILOTS_FRACTION, _MOST_ADDED = 0.5, 1000
 
 #: Costs of all rows that come to more are refused: squares of their sums must stay finite.
 _LARGEST_COST = 1e140
 
-#: The share of the machine's memory that kernel values are held in, where no budget is given.
-_MEMORY_SHARE = 0.25
+#: The fraction of the machine's memory that kernel values are held in, where no budget is given.
+_MEMORY_FRACTION = 0.25
 
 #: What a budget is to have room for beside kernel values that are held. In the solve with all
 #: vectors: matrices of these, and arrays of the rows of a machine. While vectors are chosen: times
 #: the values of candidates and vectors. All the time: arrays of the rows of all machines.
 _MATRICES, _ROW_ARRAYS, _PURSUIT, _KEPT_ARRAYS = 8, 30, 3, 20
 
-#: The share of a device's free memory that they are held in: the rest is for rows, candidates of
+#: The fraction of a device's free memory that they are held in: the rest is for rows, candidates of
 #: pursuits and Hessians.
-_DEVICE_SHARE = 0.6
+_DEVICE_FRACTION = 0.6
 
 
 def train_in_span(
@@ -122,18 +116,18 @@ class SpanTraining:
         self.trainer = trainer
         self.kernel = kernel
         self.samples = Pilots(data, kernel, prepared, trainer, trainer.progress)
-        self.share = self.samples.share
+        self.sampled = self.samples.share  # the fraction of the rows that pilots are trained on
         self.pursuit: Pursuit | None = None  # on the pilots, where a survey has made one
         self.n_chosen = 0  # vectors that it has chosen
         self.basis = np.empty(0, dtype=np.intp)
         self.machines: list[SpanMachine] = []
 
     @cached_property
-    def around(self) -> Surroundings:
+    def context(self) -> SpanContext:
         """What all machines have in common; rows in double precision are made here."""
         double, trainer = self.kernel.in_double(), self.trainer
         threads = double.arrays.threads(trainer.run)
-        return Surroundings(
+        return SpanContext(
             self.kernel,
             double,
             trainer.formulation,
@@ -144,14 +138,14 @@ class SpanTraining:
 
     @property
     def threads(self) -> Callable:
-        return self.around.run
+        return self.context.run
 
     # --- what a plan asks
 
     def expected(self) -> Expected:
         """What the exact SVMs take, by the pilots."""
-        # a pilot is the exact SVM of a share of the rows, in the square of that share of its time
-        with self.trainer.progress.share(min(self.share**2, 0.2)) as progress:
+        # of a tenth of the rows, an exact SVM takes a hundredth of the time
+        with self.trainer.progress.share(min(self.sampled**2, 0.2)) as progress:
             self.samples.progress = progress
             return self.samples.expected()
 
@@ -160,7 +154,7 @@ class SpanTraining:
         return self.samples.seconds(n_values)
 
     def norm_share(self) -> float:
-        """``1/2 |w|^2`` as a share of the objective, of the pilots."""
+        """``1/2 |w|^2`` as a fraction of the objective, of the pilots."""
         formulation, norms, losses = self.trainer.formulation, 0.0, 0.0
         for pilot in self.pilots:
             own = pilot.set
@@ -215,7 +209,7 @@ class SpanTraining:
         return [self.samples.machine(number, problem) for number, problem in each]
 
     def _make_machines(self, span: Span) -> None:
-        problems, kernel, double = self.shuffled, self.around.kernel, self.around.double
+        problems, kernel, double = self.shuffled, self.context.kernel, self.context.double
         largest = max((float(problem.bounds.sum()) for problem in problems), default=0.0)
         if largest > _LARGEST_COST:
             raise ValueError(
@@ -225,7 +219,7 @@ class SpanTraining:
             )
         self.most = min(span.max_vectors, kernel.X.shape[0])
         total = sum(len(problem.rows) for problem in problems)
-        held = machine_memory() * _MEMORY_SHARE
+        held = machine_memory() * _MEMORY_FRACTION
         if span.most_bytes is not None:
             needed = self._working_bytes(problems)
             held = max(0.0, span.most_bytes - needed)
@@ -236,10 +230,10 @@ class SpanTraining:
                     "memory_budget, or lower max_vectors."
                 )
         if (free := double.arrays.free_bytes()) is not None:
-            room = _DEVICE_SHARE * free
+            room = _DEVICE_FRACTION * free
             held = room if span.most_bytes is None else min(room, held)
         self.machines = [
-            SpanMachine(problem, held * len(problem.rows) / total, self.around)
+            SpanMachine(problem, held * len(problem.rows) / total, self.context)
             for problem in problems
         ]
 
@@ -249,27 +243,27 @@ class SpanTraining:
         n_candidates = max(_LEAST_CANDIDATES, _CANDIDATES * min(self.most, _MOST_ADDED))
         chosen_from = _PURSUIT * 8.0 * n_candidates * self.most
         solved = _MATRICES * 8.0 * self.most**2
-        tiles = n_threads * 4.0 * TILE * min(self.most, _MOST_ADDED)
+        blocks = n_threads * 4.0 * BLOCK_ROWS * min(self.most, _MOST_ADDED)
         of_rows = _ROW_ARRAYS * 8.0 * max(len(problem.rows) for problem in problems)
         of_all = _KEPT_ARRAYS * 8.0 * sum(len(problem.rows) for problem in problems)
-        return max(chosen_from, solved) + tiles + of_rows + of_all
+        return max(chosen_from, solved) + blocks + of_rows + of_all
 
     def _train(self, span: Span) -> None:
         """All of it; where the fit is to end, no more than that there are machines to use."""
         self._make_machines(span)
         self.span = span
-        with self.trainer.progress.share(self._pilots_share()) as progress:
+        with self.trainer.progress.share(self._pilots_fraction()) as progress:
             self.samples.progress = progress
             self._add(self._first_vectors())
         with self.trainer.progress.task("few vectors", None, share=1.0, bar=True) as progress:
             self._train_on_all_rows(progress)
 
-    def _pilots_share(self) -> float:
+    def _pilots_fraction(self) -> float:
         """What pilots are expected to take of the whole, in kernel values."""
         sizes = [len(problem.rows) for problem in self.shuffled]
         each = TABLE.exact_values * TABLE.support_share
-        pilots = each * sum((self.share * size) ** 2 for size in sizes)
-        return pilots / (pilots + sum(sizes) * self._expected(round(_PILOTS_SHARE * self.most)))
+        pilots = each * sum((self.sampled * size) ** 2 for size in sizes)
+        return pilots / (pilots + sum(sizes) * self._expected(round(_PILOTS_FRACTION * self.most)))
 
     def _expected(self, n_vectors: int) -> float:
         """Kernel values that all solves are expected to take of a row, after the first of them."""
@@ -278,11 +272,11 @@ class SpanTraining:
 
     def _first_vectors(self) -> Pursuit:
         """A pursuit that has chosen the first vectors."""
-        n_first = self.most if self.share == 1.0 else max(1, round(_PILOTS_SHARE * self.most))
+        n_first = self.most if self.sampled == 1.0 else max(1, round(_PILOTS_FRACTION * self.most))
         pursuit, progress = self.pursuit, self.trainer.progress
         if pursuit is None:
             pursuit = self._pursuit_of_pilots(n_first)
-            if self.share == 1.0:
+            if self.sampled == 1.0:
                 self.n_chosen = len(pursuit.choose(n_first))
             else:
                 self.n_chosen, _ = self._carrying(pursuit, n_first)
@@ -297,13 +291,13 @@ class SpanTraining:
         """The SVMs of all rows, with vectors of the pilots and more."""
         for machine, pilot in zip(self.machines, self.pilots, strict=True):
             machine.start_from(pilot)
-            machine.known = pilot if self.share == 1.0 else None
+            machine.known = pilot if self.sampled == 1.0 else None
         some = max(_FIRST_ROWS, _FIRST_ROWS_PER_VECTOR * len(self.basis))
         with suppress(OutOfTimeError):
             self._grow(some, progress)
         if len(self.basis) < self.most and progress.is_over():
             progress.cut_short(f"choosing vectors ended at {len(self.basis):,} of them")
-        watched = self.around.watched
+        watched = self.context.watched
         watched.progress = watched.progress.to_the_end()  # what follows takes little
         for machine in self.machines:
             if machine.solved is None:
@@ -320,21 +314,21 @@ class SpanTraining:
         expected = self._expected(len(self.basis))
         most_rows = max(len(machine.problem.rows) for machine in self.machines)
         if most_rows > 2 * some:
-            share = some / most_rows * len(_FIRST) * len(self.basis) / expected
-            self._solve(_FIRST, progress, min(share, 0.5), some)
+            expected_part = some / most_rows * len(_FIRST) * len(self.basis) / expected
+            self._solve(_FIRST, progress, min(expected_part, 0.5), some)
         before, exhausted, auto = inf, False, self.span.settles
-        least_added = _LEAST_ADDED if auto else 0.0
+        least_added = TABLE.least_added if auto else 0.0
         while most - len(self.basis) > least_added * most:
             self._solve(_BETWEEN, progress, len(_BETWEEN) * len(self.basis) / expected)
             objective = sum(machine.objective() for machine in self.machines)
             gained, before = before - objective, objective
-            least = _SETTLED * self.span.gap_tol * abs(objective)
+            least = TABLE.settled * self.span.gap_tol * abs(objective)
             if gained <= least and (auto or exhausted):
                 break
             n_most, n_before = min(most - len(self.basis), _MOST_ADDED), len(self.basis)
             if not self._enriched(n_most):
                 break
-            exhausted = len(self.basis) - n_before < _EXHAUSTED * n_most
+            exhausted = len(self.basis) - n_before < TABLE.exhausted * n_most
             if auto and exhausted:
                 break
         self._solve(_LAST, progress, 1.0, to_the_end=True)
@@ -346,13 +340,13 @@ class SpanTraining:
         self,
         widths: tuple[float, ...],
         progress: Progress,
-        share: float,
+        fraction: float,
         n_rows: float = inf,
         to_the_end: bool = False,
     ) -> None:
-        """Solve for all machines; ``share``: what that is expected to take of all that is done."""
+        """Solve for all machines; ``fraction``: of all work, as progress expects it."""
         progress.check()
-        with progress.share(share) as task:
+        with progress.share(fraction) as task:
             for machine in self.machines:
                 with task.share(1.0 / len(self.machines)) as own:
                     fit, every = self._n_fit(machine, len(machine.basis)), len(machine.problem.rows)
@@ -370,10 +364,10 @@ class SpanTraining:
     # --- the pilots
 
     def _carrying(self, pursuit: Pursuit, n_most: int, too_much: float = inf) -> tuple[int, float]:
-        """Choose vectors that carry the pilots: how many, and the share of norms that they leave.
+        """Choose vectors that carry the pilots: how many, and the fraction of norms left.
 
         It ends early where they leave little; also where ``n_most`` would leave over ``too_much``,
-        if each step took off as large a share as the last.
+        if each step took off as large a fraction as the last.
         """
         whole = sum(max(pilot.squared_norm, 0.0) for pilot in self.pilots)
         n_chosen, left = 0, 1.0
@@ -400,7 +394,7 @@ class SpanTraining:
         for column, (problem, pilot) in enumerate(zip(self.shuffled, pilots, strict=True)):
             at = np.flatnonzero(np.isin(self.groups[candidates], np.unique(problem.groups)))
             rows, coefs = pilot.set.rows[pilot.support], pilot.coefs[pilot.support]
-            kernel = self.around.kernel.for_sums(rows, coefs)
+            kernel = self.context.kernel.for_sums(rows, coefs)
             values[at, column] = kernel.scores(rows, coefs, candidates[at], self.threads)
         return self._pursuit(candidates, values)
 
@@ -410,9 +404,9 @@ class SpanTraining:
         """A pursuit on what is left of a function of each machine."""
         numbers, groups = np.unique(self.groups[candidates], return_inverse=True)
         uses = (np.unique(problem.groups) for problem in self.shuffled)
-        shares = np.array([np.isin(numbers, own) for own in uses])
-        targets = Functions(values, groups, shares)
-        return Pursuit(self.around.double, candidates, targets, run=self.around.watched)
+        may_use = np.array([np.isin(numbers, own) for own in uses])
+        targets = Functions(values, groups, may_use)
+        return Pursuit(self.context.double, candidates, targets, run=self.context.watched)
 
     def _add(self, pursuit: Pursuit) -> None:
         """More vectors of the basis, for the machines that use them."""
@@ -457,11 +451,11 @@ class SpanTraining:
         for machine in self.machines:
             own, (dual, error) = machine.objective(), machine.dual() or (nan, nan)
             gap, variance, objective = gap + own - dual, variance + error**2, objective + own
-        share = gap / abs(objective) if objective else 0.0
+        relative = gap / abs(objective) if objective else 0.0
         known = None if isnan(gap) else objective - gap
         self.trainer.history.note(0, objective, known, n_vectors=len(self.basis))
         self.trainer.progress.say(
             f"few vectors: {len(self.basis):,}, objective {objective:.6g}, relative duality gap "
-            f"estimated as {share:.2g}"
+            f"estimated as {relative:.2g}"
         )
         return gap, float(np.sqrt(variance)), objective

@@ -15,8 +15,8 @@ from sklearn.datasets import make_moons
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.bases import training
-from aesvm.bases.machine import SpanMachine
+from aesvm.bases import span_training
+from aesvm.bases.span_machine import SpanMachine
 from aesvm.estimators.trained import TrainedOn
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
@@ -43,9 +43,9 @@ SOLVED = 1e-3
 def small_steps(monkeypatch):
     """Pilots of some of the rows, solves of some first, and basis vectors a few at a time."""
     set_table(monkeypatch, pilot_rows=150, pilot_least=60)
-    monkeypatch.setattr(training, "_FIRST_ROWS", 100)
-    monkeypatch.setattr(training, "_FIRST_ROWS_PER_VECTOR", 1)
-    monkeypatch.setattr(training, "_MOST_ADDED", 8)
+    monkeypatch.setattr(span_training, "_FIRST_ROWS", 100)
+    monkeypatch.setattr(span_training, "_FIRST_ROWS_PER_VECTOR", 1)
+    monkeypatch.setattr(span_training, "_MOST_ADDED", 8)
 
 
 @cache
@@ -200,7 +200,7 @@ def test_bounds_hold_before_and_after_certify(name, steps, request, monkeypatch)
         assert exact.dual_objective <= certificate.objective + slack
         assert certificate.objective - certificate.gap <= exact.objective + slack
         assert certificate.reduced_objective == certificate.objective
-    monkeypatch.setattr("aesvm.bases.machine.FREE", 0.0)
+    monkeypatch.setattr("aesvm.bases.span_machine.FREE", 0.0)
     late = fitted(clone(model).set_params(max_vectors=20), X, y)
     assert not late.certificate_.proven
     assert late.certificate_.gap is None
@@ -281,8 +281,8 @@ def test_what_is_estimated_from_all_rows_is_what_is_proven(name, small_steps):
 
 @EACH
 def test_estimates_are_as_near_as_they_say(name, small_steps, monkeypatch):
-    monkeypatch.setattr(training, "_LEAST_CANDIDATES", 60)
-    monkeypatch.setattr(training, "_CANDIDATES", 1)
+    monkeypatch.setattr(span_training, "_LEAST_CANDIDATES", 60)
+    monkeypatch.setattr(span_training, "_CANDIDATES", 1)
     near = some = 0
     for seed in range(20):
         X, y, values = rows(500, seed)
@@ -426,7 +426,7 @@ def test_multipliers_settle_where_kernel_values_are_not_held(name, small_steps, 
     """The part of ``sum_i coef_i phi(x_i)`` in the span is w, but for what a solve may lack."""
     X, y, values = rows()
     y = targets_for(name, y, values)
-    monkeypatch.setattr("aesvm.bases.machine._LEAST_FIT", 150)
+    monkeypatch.setattr("aesvm.bases.span_machine._LEAST_FIT", 150)
     model = clone(FAMILY[name][0]).set_params(max_vectors=40, memory_budget=100)
     model = fitted(model, X, y)
     known, certificate = TrainedOn.of(model), model.certificate_
@@ -444,7 +444,7 @@ def test_multipliers_settle_where_kernel_values_are_not_held(name, small_steps, 
 
 def test_a_fit_that_ends_before_it_has_seen_all_rows_knows_so(small_steps, monkeypatch):
     X, y, _ = rows()
-    monkeypatch.setattr("aesvm.bases.machine._LEAST_FIT", 150)
+    monkeypatch.setattr("aesvm.bases.span_machine._LEAST_FIT", 150)
     solve = SpanMachine.solve
 
     def of_some(self, widths, progress, n_rows, to_the_end):
@@ -468,7 +468,7 @@ def eager_auto(small_steps, monkeypatch):
     """Few rows are many: the exact SVM is out of reach, and spans are small."""
     set_limits(monkeypatch, exact=10.0, machine_in_span=0.0)
     set_table(monkeypatch, span_vectors=45, least_vectors=1)
-    monkeypatch.setattr(training, "_STEP", 15)
+    monkeypatch.setattr(span_training, "_STEP", 15)
 
 
 def test_auto_trains_in_a_span_where_few_vectors_carry_a_sample(eager_auto, capsys):
@@ -532,7 +532,7 @@ def test_a_memory_budget_is_kept(small_steps, monkeypatch):
     """All that a fit takes beside its rows: kernel values held, and what it works with."""
     set_table(monkeypatch, pilot_rows=400)
     for name, value in {"_MOST_ADDED": 150, "_LEAST_CANDIDATES": 600}.items():
-        monkeypatch.setattr(training, name, value)
+        monkeypatch.setattr(span_training, name, value)
     X, y = make_moons(12_000, noise=0.3, random_state=0)
     budget = 20e6  # where all kernel values are held, it takes 24e6
     model = AESVC(gamma=20.0, max_vectors=300, gap_tol=1e-9, memory_budget=int(budget))

@@ -1,0 +1,252 @@
+"""The estimators for rows on a cluster, each the twin of the one whose parameters it has."""
+
+from __future__ import annotations
+
+from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
+from sklearn.callback import CallbackSupportMixin
+
+from aesvm.dask.fitting import DaskMachine, on_cluster
+from aesvm.dask.lazy import score_lazily
+from aesvm.estimators.prediction import MachineEstimator, PairwiseClassifier
+from aesvm.nu_svc import AENuSVC
+from aesvm.one_class import AEOneClassSVM
+from aesvm.svc import AESVC
+from aesvm.svr import AESVR, AENuSVR, fitted_width
+
+
+@on_cluster(AESVC)
+class DaskAESVC(
+    CallbackSupportMixin, DaskMachine, PairwiseClassifier, ClassifierMixin, BaseEstimator
+):
+    """AESVC of rows that lie on a cluster.
+
+    Every partition is reduced where it is, class by class, and the sets are put together on the
+    workers. The SVM of the set is trained here. In the rounds that ``refine`` asks for, every
+    partition looks at its rows with that SVM, and sends those near the margin as they are, and
+    representatives of the others. The rows themselves never leave the workers. The result depends
+    on the partitions, and not on the workers.
+
+    Parameters
+    ----------
+    split_every : int, default=16
+        Sets that are put together at a time.
+    client : dask.distributed.Client, default=None
+        The cluster to work on; None: that of the current client. Clones share it. A pickled
+        estimator has none.
+    **parameters
+        Those of :class:`aesvm.AESVC`. ``refine="exact"`` needs all rows in one place, and is not
+        available. ``memory_budget`` is for the rows that come here, and ``n_jobs`` for the threads
+        that train here: how many tasks a worker does at a time is Dask's to say.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Rows of X that are support vectors, class by class.
+    certificate_ : Certificate
+        Residuals are bounds: what the levels of sets have added up to.
+    others
+        As in :class:`aesvm.AESVC`.
+
+    Notes
+    -----
+    ``predict`` and ``decision_function`` are lazy where X is. An array gives an array, of the
+    chunks of X. A dataframe gives a series with its index and divisions, as in
+    ``X.assign(label=model.predict(X))``; decision values of more than two classes are a dataframe,
+    with a column named after each class, or after each pair ("a or b").
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm.dask import DaskAESVC
+    >>> X, y = make_moons(20_000, noise=0.1, random_state=0)
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0"):
+    ...     rows, classes = (da.from_array(array, chunks=5_000) for array in (X, y))
+    ...     model = DaskAESVC(gamma=1.0).fit(rows, classes)
+    ...     accuracy = model.score(rows, classes)
+    >>> accuracy > 0.98
+    True
+    >>> model.predict(rows)  # doctest: +ELLIPSIS
+    dask.array<...>
+
+    The model works without Dask as well:
+
+    >>> int(model.predict([[0.0, 1.0]])[0])
+    0
+    """
+
+    score = score_lazily
+
+
+@on_cluster(AENuSVC)
+class DaskAENuSVC(
+    CallbackSupportMixin, DaskMachine, PairwiseClassifier, ClassifierMixin, BaseEstimator
+):
+    """AENuSVC of rows that lie on a cluster.
+
+    Parameters
+    ----------
+    split_every, client
+        As in :class:`DaskAESVC`, and so is all that is said there of rows and predictions.
+    **parameters
+        Those of :class:`aesvm.AENuSVC`. ``nu`` must be feasible for the weights of all rows.
+
+    Attributes
+    ----------
+    others
+        As in :class:`aesvm.AENuSVC`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm.dask import DaskAENuSVC
+    >>> X, y = make_moons(5_000, noise=0.1, random_state=0)
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0"):
+    ...     rows, classes = (da.from_array(array, chunks=2_500) for array in (X, y))
+    ...     model = DaskAENuSVC(nu=0.1, gamma=1.0).fit(rows, classes)
+    ...     accuracy = model.score(rows, classes)
+    >>> accuracy > 0.98
+    True
+    """
+
+    score = score_lazily
+
+
+@on_cluster(AESVR)
+class DaskAESVR(CallbackSupportMixin, DaskMachine, MachineEstimator, RegressorMixin, BaseEstimator):
+    """AESVR of rows that lie on a cluster.
+
+    A row stands for others together with its target. The unit of targets, their standard deviation,
+    is that of all rows, found in a pass before they are reduced (the one that ``gamma="scale"``
+    takes); all else is as in :class:`DaskAESVC`.
+
+    Parameters
+    ----------
+    split_every, client
+        As in :class:`DaskAESVC`.
+    **parameters
+        Those of :class:`aesvm.AESVR`; see :class:`DaskAESVC` for ``refine``, ``memory_budget`` and
+        ``n_jobs``.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Rows of X that are support vectors.
+    certificate_ : Certificate
+        Residuals are bounds: what the levels of sets have added up to.
+    others
+        As in :class:`aesvm.AESVR`.
+
+    Notes
+    -----
+    ``predict`` is lazy where X is: an array gives an array, a dataframe a series.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dask.distributed import Client
+    >>> from aesvm.dask import DaskAESVR
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (20_000, 1))
+    >>> y = np.sinc(X[:, 0])
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0"):
+    ...     rows, values = (da.from_array(array, chunks=5_000) for array in (X, y))
+    ...     model = DaskAESVR(C=10.0, gamma=1.0, epsilon=0.01).fit(rows, values)
+    ...     r_squared = model.score(rows, values)
+    >>> r_squared > 0.99
+    True
+    """
+
+    predict = AESVR.predict
+    score = score_lazily
+
+
+@on_cluster(AENuSVR)
+class DaskAENuSVR(
+    CallbackSupportMixin, DaskMachine, MachineEstimator, RegressorMixin, BaseEstimator
+):
+    """AENuSVR of rows that lie on a cluster.
+
+    Parameters
+    ----------
+    split_every, client
+        As in :class:`DaskAESVR`, and so is all that is said there of rows and predictions.
+    **parameters
+        Those of :class:`aesvm.AENuSVR`.
+
+    Attributes
+    ----------
+    others
+        As in :class:`aesvm.AENuSVR`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dask.distributed import Client
+    >>> from aesvm.dask import DaskAENuSVR
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (5_000, 1))
+    >>> y = np.sinc(X[:, 0])
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0"):
+    ...     rows, values = (da.from_array(array, chunks=2_500) for array in (X, y))
+    ...     model = DaskAENuSVR(nu=0.2, C=10.0, gamma=1.0).fit(rows, values)
+    ...     r_squared = model.score(rows, values)
+    >>> r_squared > 0.99
+    True
+    """
+
+    epsilon_ = property(fitted_width)
+    predict = AESVR.predict
+    score = score_lazily
+
+
+@on_cluster(AEOneClassSVM)
+class DaskAEOneClassSVM(
+    CallbackSupportMixin, DaskMachine, MachineEstimator, OutlierMixin, BaseEstimator
+):
+    """AEOneClassSVM of rows that lie on a cluster.
+
+    Parameters
+    ----------
+    split_every, client
+        As in :class:`DaskAESVC`.
+    **parameters
+        Those of :class:`aesvm.AEOneClassSVM`; see :class:`DaskAESVC` for ``refine``,
+        ``memory_budget`` and ``n_jobs``.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Rows of X that are support vectors.
+    certificate_ : Certificate
+        Residuals are bounds: what the levels of sets have added up to.
+    others
+        As in :class:`aesvm.AEOneClassSVM`.
+
+    Notes
+    -----
+    ``predict``, ``decision_function`` and ``score_samples`` are lazy where X is: an array gives an
+    array, a dataframe a series.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dask.distributed import Client
+    >>> from aesvm.dask import DaskAEOneClassSVM
+    >>> X = np.random.default_rng(0).normal(size=(5_000, 2))
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0"):
+    ...     rows = da.from_array(X, chunks=2_500)
+    ...     model = DaskAEOneClassSVM(nu=0.05, gamma=0.5).fit(rows)
+    ...     labels = model.predict(rows).compute()
+    >>> bool(0.04 < np.mean(labels == -1) < 0.06)
+    True
+    """
+
+    offset_ = AEOneClassSVM.offset_
+    decision_function = AEOneClassSVM.decision_function
+    score_samples = AEOneClassSVM.score_samples
+    predict = AEOneClassSVM.predict

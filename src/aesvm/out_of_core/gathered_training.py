@@ -1,0 +1,294 @@
+"""SVMs of rows that are not in one place: rows of a stream, of a source, or of a cluster.
+
+A weighted set that stands for all rows is gathered first, by a stream or by workers. The SVM of
+that set is the paper's. Where the holder of the rows answers queries (``Answers``), rounds refine
+it, or passes over all rows solve in the span of few vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.certificate.history import Step
+from aesvm.certificate.proof import prove_machine
+from aesvm.certificate.records import Record, Records
+from aesvm.formulations.objective import Objective
+from aesvm.formulations.protocol import Formulation
+from aesvm.kernels import KernelSpec
+from aesvm.machines.certifying import records_of
+from aesvm.machines.fitted import Fitted
+from aesvm.machines.plan import Rounds, Span
+from aesvm.machines.prediction import MachineModel, PairwiseModel
+from aesvm.machines.problem import Machine
+from aesvm.machines.results import Terms, Trained, TrainedMachines
+from aesvm.machines.rounds import (
+    STAYED_COARSE,
+    OverBudgetError,
+    Policy,
+    State,
+    free_values,
+    refine,
+    warn_of_round_over_budget,
+)
+from aesvm.machines.rows import Selections
+from aesvm.machines.trainer import SolverOptions, Trainer
+from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.out_of_core.answers import Answers, RowsElsewhere
+from aesvm.out_of_core.many_pairs import are_many, budget_for_all, round_exceeds_budget, train_pairs
+from aesvm.out_of_core.part import SentMachine, SentMachines
+from aesvm.out_of_core.spans import solve_in_span_of_set
+from aesvm.out_of_core.training_sets import GatheredSets, SetMaker, StartOf, over_budget
+from aesvm.out_of_core.weighted_rows import GatheredRows
+from aesvm.runtime.progress import Progress
+
+#: Makes fitted attributes of rows, the targets they were given with, and trained machines.
+Assemble = Callable[[Any, NDArray, TrainedMachines], Fitted]
+
+
+class GatheredLearner(NamedTuple):
+    """The machines of a fit to rows elsewhere, and their loss."""
+
+    selections: Selections  #: the rows of each machine
+    formulation: Formulation
+    assemble: Assemble
+
+
+class GatheredFit(NamedTuple):
+    """Trained machines of rows that are elsewhere."""
+
+    fitted: Fitted
+    records: Records
+    refined: bool  #: whether the holder of the rows was asked again
+    n_solved: int | None  #: rows that were solved for; None: all of them
+    hull_tol: float  #: of the rows that the model was trained on
+    first: GatheredRows  #: the set of the first solution
+    #: support vectors by their index in the stream, and multipliers; None where there are none
+    starts: Terms | None
+    n_vectors: int | None = None  #: of all machines together, where they are few by design
+    history: Sequence[Step] = ()
+
+
+class GatheredTraining:
+    """Trains machines of rows that are elsewhere.
+
+    Parameters
+    ----------
+    learner : GatheredLearner
+    spec : KernelSpec
+    options : SolverOptions
+    run : callable
+        ``map`` or a parallel one.
+    progress : Progress
+    """
+
+    def __init__(
+        self,
+        learner: GatheredLearner,
+        spec: KernelSpec,
+        options: SolverOptions,
+        run: Callable,
+        progress: Progress,
+    ) -> None:
+        self.assemble = learner.assemble
+        self.formulation = learner.formulation
+        self.sets = SetMaker(learner.selections, spec, learner.formulation, options.tol)
+        n_machines = len(learner.selections)
+        self.trainer = Trainer(learner.formulation, options, n_machines, run, progress)
+        self.progress = progress
+
+    def train(
+        self,
+        plan: Rounds | Span,
+        first: GatheredRows,
+        answers: Answers | None,
+        hull_tol: float,
+        loosen: bool = False,
+        start_of: StartOf | None = None,
+    ) -> GatheredFit:
+        """Train as a plan says, from a first set of all rows.
+
+        Parameters
+        ----------
+        plan : Rounds or Span
+        first : GatheredRows
+        answers : Answers or None
+            The holder of the rows; None where the rows cannot be read again.
+        hull_tol : float
+            The tolerance of rounds.
+        loosen : bool, default=False
+            Whether a round over the memory budget ends the rounds, rather than raise.
+        start_of : callable, default=None
+            Coefficients that machines of the set begin with.
+        """
+        if isinstance(plan, Span):
+            return self._in_span(first, plan, answers)
+        if plan.most == 0 or first.rows.whole:  # in the second case there is nothing to refine
+            return self._on_set(first, start_of)
+        assert answers is not None  # a plan of rounds needs rows that can be asked again
+        return self._refined(first, answers, hull_tol, Policy(plan, loosen=loosen))
+
+    def _on_set(self, gathered: GatheredRows, start_of: StartOf | None = None) -> GatheredFit:
+        """Train on one set, without rounds."""
+        rows, hull_tol = gathered
+        kernel = self.sets.kernel(rows)
+        if are_many(self.sets):
+            found = train_pairs(gathered, self.sets, kernel, self.trainer, self.progress, start_of)
+            sets = GatheredSets(kernel, [], rows.targets, rows.indices, hull_tol)
+            return self._fit(found, sets, gathered)
+        sets = self.sets.of_one_set(gathered, start_of, kernel)
+        state = State(self.trainer.train_all(sets, self.progress), 0, sets)
+        return self._fit(self._trained(state), sets, gathered)
+
+    def _refined(
+        self, first: GatheredRows, answers: Answers, hull_tol: float, policy: Policy
+    ) -> GatheredFit:
+        """Train on a first set, and refine by queries to the holder of the rows."""
+        enough = budget_for_all(self.sets, first.rows)
+        if not self.progress.is_over():
+            if enough is not None and enough <= answers.budget:
+                self.progress.say("all rows are gathered: every pair of classes is small")
+                return self._on_set(answers.gather(0.0))._replace(refined=True)
+            if policy.loosen and round_exceeds_budget(self.sets, first.rows, answers.budget):
+                finer = answers.gather(hull_tol)
+                if not finer.rows.whole:
+                    warn_of_round_over_budget(over_budget(answers.budget, hull_tol, enough), 0)
+                return self._on_set(finer)
+        place = RowsElsewhere(answers, self.sets, hull_tol, self.trainer.options.tol, enough)
+        sets = self.sets.of_one_set(first)
+        train = self.trainer.train_all
+        note = partial(self.trainer.note, 0)
+        try:
+            state = refine(place, sets, policy, self.formulation, train, self.progress, note)
+        except OverBudgetError as error:
+            return self._on_all_rows(answers, hull_tol, error)
+        if place.finer_rows is not None and are_many(self.sets):
+            if not self.progress.is_over():
+                return self._on_set(place.finer_rows)
+            self.progress.cut_short(STAYED_COARSE)
+        elif place.finer_rows is not None and state.sets is not sets:
+            first = place.finer_rows
+        last = state.sets
+        assert isinstance(last, GatheredSets)
+        return self._fit(self._trained(state), last, first)._replace(refined=state.rounds > 0)
+
+    def _on_all_rows(
+        self, answers: Answers, hull_tol: float, error: OverBudgetError
+    ) -> GatheredFit:
+        """Train on all rows, where the budget holds them and not what a round gathers."""
+        try:
+            gathered = answers.gather(hull_tol)
+        except ValueError:  # not even the set
+            raise error from None
+        if not gathered.rows.whole:
+            raise error
+        return self._on_set(gathered)
+
+    def _in_span(self, first: GatheredRows, plan: Span, answers: Answers | None) -> GatheredFit:
+        """Train in the span of few vectors of a set; for all rows where they can be asked."""
+        add_up = None if answers is None else answers.add_up
+        found = solve_in_span_of_set(first, plan, self.sets, self.trainer, add_up)
+        trained = TrainedMachines.of(found.trained, self.formulation)
+        gathered = GatheredRows(found.rows, first.hull_tol)
+        return self._fit(trained, found.sets, gathered)._replace(
+            refined=found.of_all_rows,
+            n_solved=None if found.of_all_rows else len(found.rows),
+            starts=None,
+            n_vectors=len(trained.solved),
+            history=(),
+        )
+
+    def _trained(self, state: State) -> TrainedMachines:
+        records = records_of(state, self.formulation)
+        free = free_values(share=1.0, spent=0.0, machines=state.machines)  # as of rows in memory
+        if sum(machine.n_support * len(machine.set.rows) for machine in state.machines) <= free:
+            records = [
+                self._with_gap(machine, record, state.sets.kernel)
+                for machine, record in zip(state.machines, records, strict=True)
+            ]
+        each = [
+            Trained(machine, n_iter, record, machine.terms)
+            for machine, n_iter, record in zip(
+                state.machines, self.trainer.n_iter, records, strict=True
+            )
+        ]
+        return TrainedMachines.of(each, self.formulation)
+
+    def _with_gap(self, machine: Machine, record: Record, kernel: TrainingKernel) -> Record:
+        """The record with a gap, where the machine was trained on all of its rows."""
+        own = machine.set
+        if machine.solution is None or not own.coverage.exact:
+            return record
+        proof = prove_machine(
+            kernel.in_double(),
+            kernel.spec.is_definite,
+            own.rows,
+            Objective(self.formulation, own.targets, own.bounds),
+            own.rows[machine.support],
+            machine.coefs[machine.support],
+            machine.offsets,
+            machine.multipliers,
+            self.trainer.tol_of(own),
+            self.trainer.run,
+            n_summed=own.n_rows,
+        )
+        return record.proven_by(proof)
+
+    def _fit(
+        self, trained: TrainedMachines, sets: GatheredSets, first: GatheredRows
+    ) -> GatheredFit:
+        fitted = self.assemble(sets.kernel.X, sets.given, trained)
+        multipliers = trained.multipliers
+        self.trainer.note_cut(int(np.count_nonzero(~trained.converged)))
+        return GatheredFit(
+            fitted._replace(support=sets.indices[fitted.support]),
+            trained.records,
+            False,
+            len(trained.solved),
+            sets.hull_tol,
+            first,
+            multipliers._replace(rows=sets.indices[multipliers.rows]),
+            history=self.trainer.history.steps(),
+        )
+
+
+def certify(
+    records: Records,
+    model: PairwiseModel | MachineModel,
+    learner: GatheredLearner,
+    answers: Answers,
+    tol: float,
+) -> Records:
+    """The records of a trained model with all rows seen, wherever they are."""
+    spec, formulation = model.spec, learner.formulation
+    model = replace(model, support=np.arange(model.vectors.shape[0], dtype=np.int32))
+    expansions = list(model.expansions())
+    sent = SentMachines(
+        model.vectors,
+        {
+            number: SentMachine(
+                learner.selections[number],
+                expansions[number].rows,
+                expansions[number].coefs * formulation.decision(record.offsets).scale,
+                record.offsets,
+                sqrt(max(record.squared_norm, 0.0)) if spec.is_definite else inf,
+            )
+            for number, record in enumerate(records)
+            if record.n_rows
+        },
+        spec,
+        formulation,
+        tol,
+    )
+    seen = answers.look(sent)
+    found = []
+    for number, record in enumerate(records):
+        own = seen.one(number)
+        found.append(record if own is None else replace(record, loss=own.here(record.offsets)))
+    return Records.of(found)
