@@ -52,7 +52,7 @@ class DenseKernel(VectorKernel):
     @property
     def _is_cheap(self) -> bool:
         """Whether compiled tiles compute values, as long as products are of their precision."""
-        has_map = self.kernel.tile_map is not None and COMPILES
+        has_map = self.kernel.compiled_map in tiles.MAPS and COMPILES
         return has_map and self.X.shape[1] <= blocks.CHEAP_FEATURES
 
     def points(self, rows: NDArray[np.intp]) -> Points:
@@ -175,23 +175,25 @@ class _Products(Columns):
         return found.transpose(2, 0, 1)
 
     def rows_by_class(self, ends):
-        if not self._has_map or self.dtype != np.float64:
+        kernel, parameters = self.kernel.kernel, self.kernel.parameters
+        in_double = self.dtype == self.right.dtype == np.float64
+        if not COMPILES or kernel.compiled_map is None or not in_double:
             return None
-        kernel = self.kernel.kernel
-        assert kernel.tile_map is not None
-        scale = self.kernel.parameters.gamma * (2.0 if kernel.of_distances else 1.0)
-        product_map = ProductMap(scale, kernel.of_distances, kernel.tile_map)
+        scale = parameters.gamma * (2.0 if kernel.of_distances else 1.0)
+        # of one type each: compiled code would be compiled again for others
+        numbers = float(scale), kernel.of_distances, kernel.compiled_map
+        product_map = ProductMap(*numbers, float(parameters.coef0), int(parameters.degree))
         return RowsByClass.of(self.right, ends, product_map)
 
     def _addition(self, lines: NDArray, columns: NDArray) -> tiles.Addition:
-        tile_map = self.kernel.kernel.tile_map
-        assert tile_map is not None
-        return tiles.Addition(lines, columns, tile_map)
+        compiled_map = self.kernel.kernel.compiled_map
+        assert compiled_map in tiles.MAPS
+        return tiles.Addition(lines, columns, compiled_map)
 
     @property
     def _has_map(self) -> bool:
         """Whether compiled tiles have the kernel's map, in the products' precision."""
-        known = self.kernel.kernel.tile_map is not None and COMPILES
+        known = self.kernel.kernel.compiled_map in tiles.MAPS and COMPILES
         return known and self.right.dtype == self.dtype
 
     def _in_tiles(self, n_lines: int, n_columns: int) -> bool:

@@ -316,7 +316,7 @@ def train_machines(
     steps = None if trainer.alone else len(numbers)
     if small is not None:
         numbers = np.delete(numbers, small.numbers)
-        steps = len(numbers) + len(small.tiles)
+        steps = len(numbers) + len(small.batches)
     with trainer.progress.task(
         "training", steps, quiet=not trainer.alone, share=1.0, bar=True
     ) as task:
@@ -384,7 +384,7 @@ def _side_by_side_on(run: Callable, n_even: float, kernel: TrainingKernel) -> Th
 
 
 def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> TrainedMachines:
-    """Train small pairs; ``task`` has a step for each of their tiles."""
+    """Train small pairs; ``task`` has a step for each of their batches."""
     options = trainer.options
     n_done = 0
 
@@ -393,7 +393,7 @@ def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> Train
         n_done += 1
         task.step("pairs")
         trainer.progress.say_now_and_then(
-            f"solve: {n_done:,} of {len(small.tiles):,} groups of small pairs"
+            f"solve: {n_done:,} of {len(small.batches):,} batches of small pairs"
         )
 
     return small.train(
