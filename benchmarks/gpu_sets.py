@@ -63,7 +63,7 @@ def one_fit(device: Device, X: Any, y: Any, gamma: float, keep: bool) -> tuple[C
         subsets = sets.cut(groups, settings, map, Silence())
     with clock.phase("hulls"):
         reducer = sets.reducer(settings.hull_tol, weights, keep)
-        reduced, given_up = reduce(reducer, subsets, settings.most_kept, map, Silence())
+        reduced, given_up = reduce(reducer, subsets, settings, map, Silence())
     if given_up is not None:
         return clock, given_up.message(len(X))
     with clock.phase("union"):

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 
 from aesvm.gpu.forms import check_kernel
 from aesvm.kernels import KernelSpec
+from aesvm.machines import plan as plans
 from aesvm.machines.plan import Exact, Facts, Rounds, Span, plan
 from aesvm.machines.training import SolverOptions
 from aesvm.out_of_core.merge_tree import bytes_of
@@ -59,6 +60,8 @@ def reduction_settings(estimator: Any) -> ReductionSettings:
         int(estimator.subset_size),
         int(estimator.partition_size),
         estimator.partition,
+        plans.TABLE.most_kept,
+        plans.TABLE.n_probes,
     )
     settings.check()
     return settings

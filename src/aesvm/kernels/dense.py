@@ -12,8 +12,8 @@ from aesvm.kernels import blocks, expansion, tiles
 from aesvm.kernels.accumulate import KeptRows
 from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.crew import Crew
+from aesvm.kernels.distances import DenseDistances, RowDistances
 from aesvm.kernels.matrix import Columns
-from aesvm.kernels.points import DensePoints, Points
 from aesvm.kernels.rows_by_class import ProductMap, RowsByClass
 from aesvm.kernels.vectors import VectorKernel, scaled
 from aesvm.runtime.cached import cached_property
@@ -55,13 +55,13 @@ class DenseKernel(VectorKernel):
         has_map = self.kernel.compiled_map in tiles.MAPS and COMPILES
         return has_map and self.X.shape[1] <= blocks.CHEAP_FEATURES
 
-    def points(self, rows: NDArray[np.intp]) -> Points:
-        return DensePoints(self, rows) if self.kernel.euclidean else super().points(rows)
+    def distances(self, rows: NDArray[np.intp]) -> RowDistances:
+        return DenseDistances(self, rows) if self.kernel.euclidean else super().distances(rows)
 
     def squared_norms(self, rows):
         norms = np.empty(len(rows))
         with np.errstate(over="ignore"):
-            for part, vectors in self._pieces(rows):
+            for part, vectors in self._row_blocks(rows):
                 norms[part] = np.einsum("ij,ij->i", vectors, vectors)
         return norms
 
@@ -84,12 +84,12 @@ class DenseKernel(VectorKernel):
     def scaled_squared_norms(self) -> NDArray[np.float64]:
         norms = np.empty(self.n_rows)
         with np.errstate(over="ignore"):
-            for part, vectors in self._pieces(np.arange(self.n_rows)):
+            for part, vectors in self._row_blocks(np.arange(self.n_rows)):
                 vectors = vectors - self.center
                 norms[part] = np.einsum("ij,ij->i", vectors, vectors)
             return self.parameters.gamma * norms
 
-    def _pieces(self, rows: NDArray[np.intp]):
+    def _row_blocks(self, rows: NDArray[np.intp]):
         step = copied_rows(8 * self.X.shape[1])
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
