@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.jit import jit
 from aesvm.runtime.progress import Progress
@@ -302,6 +303,7 @@ class SubsetReducer:
         self.weights = weights
         self.keep_combinations = keep_combinations
         self.thread = threading.local()
+        self.scratch = Scratch()
 
     def batches(
         self, numbers: NDArray[np.intp], subsets: list[NDArray[np.intp]]
@@ -321,7 +323,8 @@ class SubsetReducer:
     def reduce(self, rows: NDArray[np.intp]) -> Reduced:
         if not hasattr(self.thread, "workspace"):
             self.thread.workspace = Workspace()
-        hull = approximate_extreme_points(self._gram(rows), self.tol, self.thread.workspace)
+        gram = self.kernel.square(rows, self.scratch.block(len(rows), len(rows), self.kernel.dtype))
+        hull = approximate_extreme_points(gram, self.tol, self.thread.workspace)
         total = np.zeros(len(rows))
         _weigh(self.weights, rows, hull.indptr, hull.indices, hull.coefs, total)
         beta = total[hull.selected]
@@ -336,14 +339,6 @@ class SubsetReducer:
         if self.keep_combinations:
             combinations = (np.ones(len(rows), dtype=np.intp), rows, np.ones(len(rows)))
         return Reduced(rows, rows, self.weights[rows], np.zeros(len(rows)), combinations)
-
-    def _gram(self, rows: NDArray[np.intp]) -> NDArray:
-        # One buffer per thread: fresh memory would be zeroed by the system for every subset.
-        size = len(rows) ** 2
-        buffer = getattr(self.thread, "buffer", None)
-        if buffer is None or buffer.size < size:
-            buffer = self.thread.buffer = np.empty(size, dtype=self.kernel.dtype)
-        return self.kernel.square(rows, out=buffer[:size].reshape(len(rows), len(rows)))
 
 
 @jit
