@@ -253,7 +253,7 @@ def test_violators_are_taken_up_again_where_those_in_play_can_only_rise(stand_in
     dual = DeviceDual(state, Stagnation(6, state.unit))
     out = prepared.order < 2
     dual.enter(np.flatnonzero(~out))
-    dual.left_out = [(np.flatnonzero(out), dual.all.by_point())]
+    dual.left_out = [(np.flatnonzero(out), dual.all.by_row())]
     assert dual.rejoin(1e-3)
     assert set(prepared.order[dual.variables]) >= {0, 1}
     assert not dual.rejoin(1e-3)
