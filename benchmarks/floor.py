@@ -16,7 +16,7 @@ import numpy as np
 from aesvm import RepresentativeSet
 from aesvm.kernels import kernel_matrix
 from aesvm.runtime.threads import Threads, one_blas_thread
-from aesvm.sets.partition import distance_pieces, fine_subsets
+from aesvm.sets.partition import distance_partitions, fine_subsets
 from benchmarks.datasets import Dataset
 from benchmarks.report import Report
 
@@ -58,8 +58,8 @@ def _subsets(X, y, n_jobs: int) -> list:
     kernel = kernel_matrix(X)
     classes = [np.flatnonzero(y == label) for label in np.unique(y)]
     with Threads(n_jobs) as run:
-        pieces = distance_pieces(kernel, classes, 100_000, run)
-        return [s for cut in run(lambda p: fine_subsets(kernel, p, 1000), pieces) for s in cut]
+        partitions = distance_partitions(kernel, classes, 100_000, run)
+        return [s for cut in run(lambda p: fine_subsets(kernel, p, 1000), partitions) for s in cut]
 
 
 def _compare(X, y, subsets, gamma: float, n_jobs: int, repeats: int) -> list:

@@ -155,7 +155,7 @@ def sets(folder: Path | None, device: str) -> None:
         rows = DeviceSetKernel(subset_blocks(DeviceRows(gpu, X), kernel_matrix(X, gamma=1.0)))
         subsets = rows.cut(groups, settings, map, Silence())
         reducer = rows.reducer(settings.hull_tol, np.ones(len(X)), False)
-        reduced, given_up = reduce(reducer, subsets, settings.most_kept, map, Silence())
+        reduced, given_up = reduce(reducer, subsets, settings, map, Silence())
         assert given_up is None
         return union(reduced, len(X), False)
 

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from aesvm import RepresentativeSet
+from aesvm.machines import plan
 from tests import oracles
 
 # Nothing is expected to fail. What would have to is listed here, by name, with the reason.
@@ -76,7 +77,7 @@ def kernel_of(X, parameters):
 def never_give_up():
     """Small random problems would mostly give up, and show nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aesvm.sets.derive.GIVE_UP_SHARE", 2.0)
+        patch.setattr(plan, "TABLE", plan.TABLE._replace(most_kept=2.0))
         yield
 
 
@@ -384,7 +385,7 @@ def test_any_estimator_with_sample_weight_can_be_trained_on_it(moons):
 
 
 def test_where_there_is_nothing_to_gain_it_stops_and_says_so(monkeypatch):
-    monkeypatch.setattr("aesvm.sets.derive.GIVE_UP_SHARE", 0.9)
+    monkeypatch.setattr(plan, "TABLE", plan.TABLE._replace(most_kept=0.9))
     X, y = load_digits(return_X_y=True)
     many = np.vstack([X + shift for shift in np.random.default_rng(0).normal(size=(6, 1, 64))])
     rs = RepresentativeSet(gamma=0.01, subset_size=100, partition_size=1000)
@@ -407,7 +408,7 @@ def test_where_there_is_nothing_to_gain_it_stops_and_says_so(monkeypatch):
 
 
 def test_small_classes_do_not_decide_that_there_is_nothing_to_gain(monkeypatch):
-    monkeypatch.setattr("aesvm.sets.derive.GIVE_UP_SHARE", 0.9)
+    monkeypatch.setattr(plan, "TABLE", plan.TABLE._replace(most_kept=0.9))
     X = np.random.default_rng(0).uniform(size=(23_000, 2))
     groups = np.r_[np.arange(3000), np.full(20_000, 3000)]
     rs = RepresentativeSet(gamma=1.0).fit(X, groups=groups)

@@ -81,9 +81,9 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         Rows reduced together (the paper's V). Larger subsets give smaller sets and take
         longer; each thread holds a kernel block of ``subset_size ** 2`` values.
     partition_size : int, default=100_000
-        Rows of the coarse pieces that are cut into subsets (the paper's P).
+        Rows of the partitions that are cut into subsets (the paper's P).
     partition : {"distance", "sequence"}, default="distance"
-        How the coarse pieces are made: by distance in kernel space (FLS2), or consecutive
+        How the partitions are made: by distance in kernel space (FLS2), or consecutive
         rows (FLS1), for data whose order carries its similarity.
     keep_combinations : bool, default=False
         Keep the matrix that writes every row as a combination of representatives.

@@ -57,9 +57,9 @@ class AESVC(
         Rows reduced together (the paper's V). Data of no more distinct rows is not reduced:
         the SVM of all of them takes less time than their representatives.
     partition_size : int, default=100_000
-        Rows of the coarse pieces that are cut into subsets (the paper's P).
+        Rows of the partitions that are cut into subsets (the paper's P).
     partition : {"distance", "sequence"}, default="distance"
-        How the coarse pieces are made (the paper's FLS2 and FLS1).
+        How the partitions are made (the paper's FLS2 and FLS1).
     refine : int, "exact" or "auto", default="auto"
         0 trains on the representative set alone: the paper's AESVM. A number k makes a first
         set ten times as coarse, and then at most k rounds. A round cuts every class by margin:

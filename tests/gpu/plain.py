@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aesvm.gpu.forms import Form
-from aesvm.gpu.steps import Account, DeviceVariables, Work
+from aesvm.gpu.steps import DeviceVariables, Summary, Work
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.pair_updates import update_pairs as update_pairs_on_host
 
@@ -70,8 +70,8 @@ def choose(
         lowest = slopes[span][can_rise[span]].min(initial=HUGE)
         highest = slopes[span][can_fall[span]].max(initial=-HUGE)
         violation = max(violation, highest - lowest)
-        work.account[Account.LOWEST + group] = lowest
-        work.account[Account.HIGHEST + group] = highest
+        work.summary[Summary.LOWEST + group] = lowest
+        work.summary[Summary.HIGHEST + group] = highest
         rises = can_rise & free & (slopes < highest)
         falls = can_fall & free & (slopes > lowest)
         size = -(-(span.stop - span.start) // room)
@@ -87,12 +87,12 @@ def choose(
     work.chosen[: len(chosen)] = chosen
     work.n_chosen[0] = len(chosen)
     work.marks[chosen[: WORKING_SET // 2]] = mark + 1
-    work.account[Account.VIOLATION] = violation
-    work.account[Account.N_CHOSEN] = len(chosen)
+    work.summary[Summary.VIOLATION] = violation
+    work.summary[Summary.N_CHOSEN] = len(chosen)
 
 
 def find_rows(work: Work, variables: DeviceVariables) -> None:
-    """Rows of the variables chosen, by number among the points in play."""
+    """Rows of the variables chosen, by number among the rows in play."""
     n = int(work.n_chosen[0])
     work.numbers[:n] = variables.at[work.chosen[:n]]
 
@@ -121,7 +121,7 @@ def update_pairs(
         variables.lower[chosen],
         variables.upper[chosen],
         ends,
-        max(tol, inner * float(work.account[Account.VIOLATION])),
+        max(tol, inner * float(work.summary[Summary.VIOLATION])),
         limit,
     )
     changes = coefs - variables.coefs[chosen]
@@ -130,17 +130,17 @@ def update_pairs(
     work.moved_rows[: len(moved)] = work.numbers[:n][order][moved]
     work.moves[0, : len(moved)] = changes[moved]
     work.n_moved[0] = len(moved)
-    work.account[Account.N_UPDATES] += n_updates
-    work.account[Account.MOVED] += np.abs(changes).sum()
-    work.account[Account.N_MOVED] += len(moved)
+    work.summary[Summary.N_UPDATES] += n_updates
+    work.summary[Summary.MOVED] += np.abs(changes).sum()
+    work.summary[Summary.N_MOVED] += len(moved)
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
     """For how many iterations variables have rested, and how many stay; see ``cuda.count_rest``."""
     slopes = variables.scores[variables.at] + variables.linear
-    highest = work.account[Account.HIGHEST + variables.groups]
-    lowest = work.account[Account.LOWEST + variables.groups]
+    highest = work.summary[Summary.HIGHEST + variables.groups]
+    lowest = work.summary[Summary.LOWEST + variables.groups]
     rests = (variables.coefs == variables.lower) & (slopes > highest)
     rests |= (variables.coefs == variables.upper) & (slopes < lowest)
     work.rest[...] = np.where(rests, np.minimum(work.rest + 1, 100), 0)
-    work.account[Account.N_STAY] = np.count_nonzero(work.rest < most)
+    work.summary[Summary.N_STAY] = np.count_nonzero(work.rest < most)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from aesvm.gpu.devices import MEMORY_SHARE, Device
+from aesvm.gpu.devices import MEMORY_FRACTION, Device
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.rows import DeviceRows
 from aesvm.sets.hull import approximate_extreme_points
@@ -14,7 +14,7 @@ from tests.gpu import plain
 
 
 class PlainCopies:
-    """Tiles that are copied one after another."""
+    """Panels that are copied one after another."""
 
     def __init__(self, device, shape, dtype, gathers):
         self.device = device
@@ -26,8 +26,8 @@ class PlainCopies:
     def __exit__(self, *args):
         pass
 
-    def next(self, tile):
-        return self.device.array(tile(self.own))
+    def next(self, panel):
+        return self.device.array(panel(self.own))
 
     def done(self):
         pass
@@ -60,11 +60,11 @@ class HostMemory(Device):
     def page_locked(self, shape, dtype, pooled=False):
         return np.empty(shape, dtype=dtype)
 
-    def tile_copies(self, shape, dtype, gathers):
+    def panel_copies(self, shape, dtype, gathers):
         return PlainCopies(self, shape, dtype, gathers)
 
     def _free_bytes(self):
-        return 2.0**30 / MEMORY_SHARE
+        return 2.0**30 / MEMORY_FRACTION
 
 
 class NumpyDevice(HostMemory):

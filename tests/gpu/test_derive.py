@@ -111,7 +111,8 @@ def test_reducing_is_given_up_where_there_is_little_to_gain():
     blocks = blocks_of(kernel_matrix(X, gamma=1.0))
     subsets = np.array_split(np.arange(300), 20)
     reducer = DeviceSetKernel(blocks).reducer(SETTINGS.hull_tol, np.ones(300), False)
-    reduced, given_up = reduce(reducer, subsets, SETTINGS.most_kept, in_turn, Silence())
+    settings = SETTINGS._replace(most_kept=0.9, n_probes=8)
+    reduced, given_up = reduce(reducer, subsets, settings, in_turn, Silence())
     assert not reduced
     assert given_up.n_kept > 0.9 * given_up.n_rows
     assert given_up.n_rows < 300

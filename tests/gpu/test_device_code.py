@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from aesvm.gpu import cuda, linear_algebra
 from aesvm.gpu.dual import DeviceDual, minimize
 from aesvm.gpu.forms import form_of
-from aesvm.gpu.steps import Account, DeviceVariables, Work
+from aesvm.gpu.steps import DeviceVariables, Summary, Work
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
@@ -202,7 +202,7 @@ def test_a_slope_that_is_no_number_is_told(emulated, operations, where):
     variables = DeviceVariables(scores, every, zeros, zeros, *bounds, groups)
     work = Work.of(n, 64, np.dtype(np.float64), np)
     operations.choose(work, variables, [slice(0, n)], 0, 1)
-    assert np.isnan(work.account[[Account.LOWEST, Account.HIGHEST]]).all()
+    assert np.isnan(work.summary[[Summary.LOWEST, Summary.HIGHEST]]).all()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -253,7 +253,7 @@ def test_violators_are_taken_up_again_where_those_in_play_can_only_rise(stand_in
     dual = DeviceDual(state, Stagnation(6, state.unit))
     out = prepared.order < 2
     dual.enter(np.flatnonzero(~out))
-    dual.left_out = [(np.flatnonzero(out), dual.all.by_point())]
+    dual.left_out = [(np.flatnonzero(out), dual.all.by_row())]
     assert dual.rejoin(1e-3)
     assert set(prepared.order[dual.variables]) >= {0, 1}
     assert not dual.rejoin(1e-3)

@@ -20,7 +20,7 @@ from aesvm.gpu import arrays, devices, matrix
 from aesvm.gpu import rows as device_rows
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
-from aesvm.machines import small_pairs
+from aesvm.machines import class_bundles
 from aesvm.machines.processor import processor
 from aesvm.machines.rows import EveryRow
 from aesvm.machines.training_kernel import TrainingKernel
@@ -341,7 +341,7 @@ def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
 
     device = Second("cuda:1", Checked())
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
-    monkeypatch.setattr(small_pairs, "GROUP_ROWS", 12)
+    monkeypatch.setattr(class_bundles, "BUNDLE_ROWS", 12)
     X, y = np.random.default_rng(0).normal(size=(96, 2)), np.arange(96) % 16
     AESVC(gamma=1.0, refine="exact", device="cuda:1", n_jobs=3).fit(X, y)
     assert len(threads) > 1

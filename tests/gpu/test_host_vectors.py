@@ -33,8 +33,8 @@ from tests.gpu.stand_in import device_kernel
 from tests.gpu.test_derive import in_turn
 from tests.gpu.test_estimators import OnGPU
 
-#: Bytes of a tile, and those that are free: for some hundred rows of few features.
-TILE, FREE = 4096, 40_000.0
+#: Bytes of a panel, and those that are free: for some hundred rows of few features.
+PANEL, FREE = 4096, 40_000.0
 
 
 @pytest.fixture(name="many_rounds", autouse=True)
@@ -43,21 +43,21 @@ def small_working_sets(monkeypatch):
 
 
 class LittleMemory:
-    """A device with little memory, from ``begin`` on; counts what goes over in tiles."""
+    """A device with little memory, from ``begin`` on; counts what goes over in panels."""
 
     def __init__(self, monkeypatch):
         self.patch = monkeypatch
         self.lengths = []
 
-    def begin(self, free=FREE, tile=TILE):
-        each_tile = HostVectors.each_tile
+    def begin(self, free=FREE, panel=PANEL):
+        each_panel = HostVectors.each_panel
 
         def counted(vectors, function):
             self.lengths.append(len(vectors))
-            each_tile(vectors, function)
+            each_panel(vectors, function)
 
-        self.patch.setattr(HostVectors, "each_tile", counted)
-        self.patch.setattr(room, "TILE_BYTES", tile)
+        self.patch.setattr(HostVectors, "each_panel", counted)
+        self.patch.setattr(room, "PANEL_BYTES", panel)
         self.patch.setattr(Device, "free_bytes", lambda device: free)
 
 
@@ -83,7 +83,7 @@ def moons(n=600):
 def test_sums_and_values_are_those_of_rows_on_the_device(
     stand_in, little_memory, name, dtype, width
 ):
-    """Of 411 rows, which no tile divides; whole, in another order, and of some of them."""
+    """Of 411 rows, which no panel divides; whole, in another order, and of some of them."""
     X = normal_rows(411, width)
     kernel = device_kernel(KernelSpec(name, 0.7, 2, 1.0).matrix(X, dtype=dtype), stand_in)
     order = np.random.default_rng(1).permutation(411)
@@ -130,7 +130,7 @@ def test_rows_whose_form_fits_are_on_the_device_though_they_are_not(stand_in, li
     X = normal_rows(300, 16)
     host = KernelSpec("rbf").matrix(X, dtype=np.float32)
     wanted = device_kernel(host, stand_in).vectors(np.arange(300))
-    n_bytes = 300 * (4 * 16 + 200) + 2 * TILE
+    n_bytes = 300 * (4 * 16 + 200) + 2 * PANEL
     little_memory.begin(free=float(n_bytes))
     kernel = device_kernel(host, stand_in)
     found = kernel.vectors(np.arange(300))
@@ -284,7 +284,7 @@ def test_sums_of_several_classes_by_pieces(stand_in, little_memory, monkeypatch,
     wanted = estimator.fit(X, y).decision_function(X)
     monkeypatch.setattr(matrix, "_NEW_BYTES", n_bytes)
     assert_allclose(estimator.decision_function(X), wanted, atol=1e-12 * np.abs(wanted).max())
-    little_memory.begin(free=1.0, tile=256)
+    little_memory.begin(free=1.0, panel=256)
     gathered, lines = [], HostVectors.lines
     monkeypatch.setattr(
         HostVectors, "lines", lambda *given: gathered.append(given) or lines(*given)
@@ -345,7 +345,7 @@ def test_nothing_of_the_device_is_taken_for_the_hosts(little_memory, monkeypatch
         assert found.certify(X, y).relative_gap is not None
 
 
-def test_device_code_computes_with_tiles(emulated, little_memory):
+def test_device_code_computes_with_panels(emulated, little_memory):
     X, y = moons(400)
     compared(AESVC(gamma=1.0, C=2.0, tol=1e-4, refine="exact"), little_memory, X, y)
     assert little_memory.lengths
@@ -376,7 +376,7 @@ def test_it_is_said_once_that_rows_stay(stand_in, little_memory, capsys):
     little_memory.begin()
     AESVC(gamma=1.0, device="cuda", refine=1, subset_size=100, verbose=1).fit(X, y)
     said = capsys.readouterr().out
-    assert said.count("rows stay on the host, 9,600 bytes: they go to cuda:0 in tiles") == 1
+    assert said.count("rows stay on the host, 9,600 bytes: they go to cuda:0 in panels") == 1
     assert said.count("rows stay") == 1
     AESVC(gamma=1.0, device="cuda", refine="exact").fit(X, y)
     assert "stay" not in capsys.readouterr().out
@@ -409,11 +409,11 @@ def test_partitions_are_those_of_rows_on_the_device(stand_in, little_memory, wit
     little_memory.begin(free=1.5e5)
     blocks = blocks_now()
     assert (blocks.own if with_targets else blocks).vectors is None
-    assert blocks.points() is not None
+    assert blocks.distances() is not None
     for one, other in zip(cut(), wanted, strict=True):
         assert_array_equal(one, other)
     little_memory.begin(free=1e4)
-    assert blocks_now().points() is None
+    assert blocks_now().distances() is None
     assert sorted(np.concatenate(cut())) == list(range(400))
 
 
@@ -429,7 +429,7 @@ def test_partitions_of_rows_whose_squares_are_no_numbers(stand_in, little_memory
     n_subsets = len(cut(X))
     with np.errstate(over="ignore"):
         wanted = cut(X * scale)
-        little_memory.begin(free=1e5, tile=1024)
+        little_memory.begin(free=1e5, panel=1024)
         found = cut(X * scale)
     assert len(found) == n_subsets
     for one, other in zip(found, wanted, strict=True):

@@ -218,7 +218,7 @@ def test_too_little_memory_leaves_the_device_usable(gpu):
 @pytest.mark.parametrize("width", [1, 20, 130])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_over_rows_of_the_host_are_those_of_rows_on_the_device(gpu, monkeypatch, dtype, width):
-    """In tiles that are copied while others are computed with: time and again the same."""
+    """In panels that are copied while others are computed with: time and again the same."""
     n = 100_001
     random = np.random.default_rng(0)
     X = random.normal(size=(n, width)) / np.sqrt(width)
@@ -228,7 +228,7 @@ def test_sums_over_rows_of_the_host_are_those_of_rows_on_the_device(gpu, monkeyp
     coefs = gpu.array(random.normal(size=(2, 9000)))
     order = random.permutation(n)
     plain = kernel.vectors(order)
-    LittleMemory(monkeypatch).begin(free=2.0**22, tile=1 << 20)
+    LittleMemory(monkeypatch).begin(free=2.0**22, panel=1 << 20)
     streamed = kernel.vectors(order)
     assert isinstance(streamed, HostVectors)
     assert isinstance(streamed.take(some), HostVectors)
@@ -265,7 +265,7 @@ def test_rows_that_the_gpu_has_no_room_for(gpu, monkeypatch, estimator):
     wanted = estimator.fit(X, y).decision_function(X)
     objective = estimator.dual_objective_
     little_memory = LittleMemory(monkeypatch)
-    little_memory.begin(free=4e6, tile=1 << 18)
+    little_memory.begin(free=4e6, panel=1 << 18)
     found = estimator.fit(X, y).decision_function(X)
     assert little_memory.lengths
     assert estimator.dual_objective_ == pytest.approx(objective, rel=1e-3)

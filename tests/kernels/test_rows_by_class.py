@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from aesvm.kernels import kernel_matrix
 from aesvm.kernels.rows_by_class import write_lines, write_values
 from tests import oracles
 
+CASES = [
+    ("rbf", {}),
+    ("linear", {}),
+    ("sigmoid", {"coef0": -0.4}),
+    *(("poly", {"degree": degree, "coef0": 0.7}) for degree in (0, 1, 2, 3, 6, 7)),
+]
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_values_are_the_kernels(kernel):
+
+@pytest.mark.parametrize(("kernel", "parameters"), CASES, ids=str)
+def test_values_are_the_kernels(kernel, parameters):
     X = np.random.default_rng(0).normal(size=(90, 4)) + 3.0
-    columns = kernel_matrix(X, kernel=kernel, gamma=0.3).columns(np.arange(90))
+    parameters = {"kernel": kernel, "gamma": 0.03, **parameters}
+    columns = kernel_matrix(X, **parameters).columns(np.arange(90))
     rows = columns.rows_by_class(np.array([50, 50, 90]))
     first, none, second = rows.classes
     assert none.shape[1] == 0
@@ -22,7 +31,7 @@ def test_values_are_the_kernels(kernel):
     width = len(first)
     lines, own = np.empty((len(at), width)), np.empty((width, len(at)))
     write_lines(first, second, at, rows.product_map, lines, own)
-    wanted = oracles.kernel(X, kernel=kernel, gamma=0.3)
+    wanted = oracles.kernel(X, **parameters)
     for right, those in ((first, np.arange(50)), (second, np.arange(50, 90)), (own, at)):
         values = np.empty((len(at), right.shape[1]))
         write_values(lines, right, rows.product_map, values)
@@ -39,11 +48,10 @@ def test_more_lines_than_are_mapped_at_once():
     assert_allclose(values, oracles.kernel(X, gamma=0.3), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", ["poly", "sigmoid"])
-def test_kernels_that_compiled_code_does_not_have(kernel):
+def test_kernels_that_compiled_code_does_not_have():
     X = np.random.default_rng(0).normal(size=(9, 2))
-    columns = kernel_matrix(X, kernel=kernel, gamma=0.3).columns(np.arange(9))
-    assert columns.rows_by_class(np.array([5, 9])) is None
+    for given in (kernel_matrix(sp.csr_array(X)), kernel_matrix(X @ X.T, kernel="precomputed")):
+        assert given.columns(np.arange(9)).rows_by_class(np.array([5, 9])) is None
 
 
 def test_rows_that_lie_too_far_apart_for_products():

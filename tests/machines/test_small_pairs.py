@@ -15,8 +15,8 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from aesvm import AESVC, AENuSVC, TimeLimit
 from aesvm.estimators.trained import TrainedOn
-from aesvm.machines import one_vs_one, small_pairs
-from aesvm.solver import small_compiled, small_improve
+from aesvm.machines import class_bundles, one_vs_one, small_pairs
+from aesvm.solver import small_working_sets
 from tests import oracles
 
 
@@ -25,15 +25,12 @@ def few_are_enough(monkeypatch):
     monkeypatch.setattr(small_pairs, "FEWEST_PAIRS", 2)
 
 
-@pytest.fixture(params=["blocks", "working sets", "compiled"])
+@pytest.fixture(params=["matrices", "working sets"])
 def each_way(request, monkeypatch):
-    """Small pairs from blocks of kernel values, and most of them by working sets."""
-    if request.param != "blocks":
-        monkeypatch.setattr(small_pairs, "GROUP_ROWS", 6)
-        monkeypatch.setattr(small_improve, "WORKING_SET", 8)
-        monkeypatch.setattr(small_compiled, "WORKING_SET", 8)
-    if request.param == "compiled":
-        monkeypatch.setattr(small_pairs, "COMPILED_PRODUCTS", 0.0)
+    """Small pairs with all kernel values at hand, and most of them by working sets."""
+    if request.param == "working sets":
+        monkeypatch.setattr(class_bundles, "BUNDLE_ROWS", 6)
+        monkeypatch.setattr(small_working_sets, "WORKING_SET", 8)
 
 
 def classes(n_classes=12, n_features=3, seed=0):
@@ -172,11 +169,11 @@ def test_equal_rows_of_two_classes_and_classes_without_weight(model, each_way):
 
 
 def test_neither_threads_nor_the_cache_change_anything(monkeypatch):
-    monkeypatch.setattr(small_pairs, "GROUP_ROWS", 16)
+    monkeypatch.setattr(class_bundles, "BUNDLE_ROWS", 24)  # all pairs have fewer rows
     X, y, weights = classes()
     models = [
         AESVC(gamma=0.5, n_jobs=n_jobs, cache_size=size).fit(X, y, weights)
-        for n_jobs, size in ((1, 200), (3, 200), (1, 0), (3, 0.003))
+        for n_jobs, size in ((1, 200), (3, 200), (1, 0), (3, 0.006))
     ]
     for model in models[1:]:
         assert_array_equal(model.dual_coef_, models[0].dual_coef_)
@@ -185,10 +182,9 @@ def test_neither_threads_nor_the_cache_change_anything(monkeypatch):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_compiled_code_gives_the_same_on_any_threads_and_with_any_cache(kernel, monkeypatch):
-    monkeypatch.setattr(small_pairs, "GROUP_ROWS", 16)
-    monkeypatch.setattr(small_pairs, "COMPILED_PRODUCTS", 0.0)
-    monkeypatch.setattr(small_compiled, "WORKING_SET", 8)
+def test_working_sets_give_the_same_on_any_threads_and_with_any_cache(kernel, monkeypatch):
+    monkeypatch.setattr(class_bundles, "BUNDLE_ROWS", 16)
+    monkeypatch.setattr(small_working_sets, "WORKING_SET", 8)
     X, y, weights = classes()
     one, *others = [
         AESVC(kernel=kernel, gamma=0.5, tol=1e-6, n_jobs=n_jobs, cache_size=size).fit(X, y, weights)
@@ -202,8 +198,7 @@ def test_compiled_code_gives_the_same_on_any_threads_and_with_any_cache(kernel, 
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
-def test_pairs_of_hundreds_of_rows_are_solved_as_svc_solves_them(kernel, monkeypatch):
-    monkeypatch.setattr(small_pairs, "COMPILED_PRODUCTS", 0.0)
+def test_pairs_of_hundreds_of_rows_are_solved_as_svc_solves_them(kernel):
     rng = np.random.default_rng(0)
     y: np.ndarray = np.arange(1200) % 4
     X = 1.2 * rng.normal(size=(4, 3))[y] + rng.normal(size=(1200, 3))
@@ -225,6 +220,29 @@ def test_pairs_that_are_small_and_others_stand_side_by_side(monkeypatch):
     assert_allclose(mixed.dual_objective_, whole.dual_objective_, rtol=1e-6)
     assert mixed.certificate_.objective == pytest.approx(whole.certificate_.objective, rel=1e-6)
     assert mixed.certify(X, y, weights).proven
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "sigmoid", "precomputed", "sparse"])
+def test_pairs_larger_than_a_bundle_are_small_where_compiled_code_has_the_kernel(
+    kernel, monkeypatch
+):
+    monkeypatch.setattr(class_bundles, "BUNDLE_ROWS", 6)
+    X, y, _ = classes()
+    found = []
+
+    class Noted(small_pairs.SmallPairs):
+        def __init__(self, *args):
+            super().__init__(*args)
+            found.append(len(self.numbers))
+
+    monkeypatch.setattr(small_pairs, "SmallPairs", Noted)
+    if kernel == "precomputed":
+        X = oracles.kernel(X, gamma=0.1)
+    X = sp.csr_array(X) if kernel == "sparse" else X
+    AESVC(kernel="rbf" if kernel == "sparse" else kernel, gamma=0.1, refine="exact").fit(X, y)
+    n_rows = [i + j for i in range(1, 13) for j in range(1, i)]
+    has_kernel = kernel not in ("precomputed", "sparse")
+    assert found == [sum(n <= (24 if has_kernel else 6) for n in n_rows)]
 
 
 def test_max_iter_ends_each_pair(each_way):

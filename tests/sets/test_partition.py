@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from aesvm.kernels import kernel_matrix
 from aesvm.sets import partition
-from aesvm.sets.partition import fine_subsets, sequence_pieces
+from aesvm.sets.partition import fine_subsets, sequence_partitions
 from tests import oracles
 
 KERNELS = [
@@ -20,8 +20,8 @@ KERNELS = [
 ]
 
 
-def distance_pieces(matrix, rows, size):
-    return partition.distance_pieces(matrix, [rows], size)
+def distance_partitions(matrix, rows, size):
+    return partition.distance_partitions(matrix, [rows], size)
 
 
 def assert_same_subsets(found, expected):
@@ -49,10 +49,10 @@ def test_partitions_are_those_of_the_paper(n, P, V, which, sparse, seed):
         return K[i, i] + K[j, j] - 2 * K[i, j]
 
     rows = np.arange(n)
-    assert_same_subsets(sequence_pieces(rows, P), oracles.fls1(list(rows), P))
+    assert_same_subsets(sequence_partitions(rows, P), oracles.fls1(list(rows), P))
     if n > P:
         expected = oracles.fls2(list(rows), P, distance)
-        assert_same_subsets(distance_pieces(matrix, rows, P), expected)
+        assert_same_subsets(distance_partitions(matrix, rows, P), expected)
     norm = (X**2).sum(axis=1)
     expected = oracles.sls(list(rows), V, distance, norm.__getitem__)
     assert_same_subsets(fine_subsets(matrix, rows, V), expected)
@@ -60,16 +60,16 @@ def test_partitions_are_those_of_the_paper(n, P, V, which, sparse, seed):
 
 def test_a_class_of_at_most_partition_size_rows_stays_whole():
     matrix = kernel_matrix(np.random.default_rng(0).normal(size=(10, 2)))
-    assert_same_subsets(distance_pieces(matrix, np.arange(10), 10), [range(10)])
+    assert_same_subsets(distance_partitions(matrix, np.arange(10), 10), [range(10)])
 
 
 @pytest.mark.parametrize("name", ["rbf", "poly", "precomputed"])
 @pytest.mark.parametrize("n", [1, 2, 7, 50])
 def test_equal_rows_are_split_by_row_index(n, name):
     matrix = kernel_matrix(np.ones((n, n)), kernel=name)
-    pieces = distance_pieces(matrix, np.arange(n), 8)
-    assert max(map(len, pieces)) <= 8
-    assert_array_equal(np.concatenate(pieces), np.arange(n))
+    partitions = distance_partitions(matrix, np.arange(n), 8)
+    assert max(map(len, partitions)) <= 8
+    assert_array_equal(np.concatenate(partitions), np.arange(n))
     subsets = fine_subsets(matrix, np.arange(n), 3)
     assert_same_subsets(subsets, [range(s, min(s + 3, n)) for s in range(0, n, 3)])
 
@@ -89,12 +89,12 @@ def test_every_row_is_in_one_subset_whatever_the_ties(values, V):
 def test_the_rbf_partition_does_not_depend_on_gamma_nor_the_format():
     X = np.random.default_rng(3).integers(0, 2, (400, 12)).astype(float)  # many ties
     expected = fine_subsets(kernel_matrix(X, gamma=1e-6), np.arange(400), 37)
-    halves = distance_pieces(kernel_matrix(X, gamma=1e-6), np.arange(400), 37)
+    halves = distance_partitions(kernel_matrix(X, gamma=1e-6), np.arange(400), 37)
     for gamma in (1.0, 1e6):
         for data in (X, X.astype(np.float32), sp.csr_array(X)):
             matrix = kernel_matrix(data, gamma=gamma)
             assert_same_subsets(fine_subsets(matrix, np.arange(400), 37), expected)
-            assert_same_subsets(distance_pieces(matrix, np.arange(400), 37), halves)
+            assert_same_subsets(distance_partitions(matrix, np.arange(400), 37), halves)
 
 
 @pytest.mark.parametrize("exponent", [-500, -100, 120, 500])
@@ -103,8 +103,8 @@ def test_huge_and_tiny_values_are_ranked_as_others(exponent):
     scaled = kernel_matrix(X * 2.0**exponent, gamma=1.0)
     expected = fine_subsets(kernel_matrix(X, gamma=1.0), np.arange(100), 9)
     assert_same_subsets(fine_subsets(scaled, np.arange(100), 9), expected)
-    expected = distance_pieces(kernel_matrix(X, gamma=1.0), np.arange(100), 9)
-    assert_same_subsets(distance_pieces(scaled, np.arange(100), 9), expected)
+    expected = distance_partitions(kernel_matrix(X, gamma=1.0), np.arange(100), 9)
+    assert_same_subsets(distance_partitions(scaled, np.arange(100), 9), expected)
 
 
 @pytest.mark.parametrize("data", [np.array, sp.csr_array])

@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 
 from aesvm.gpu.forms import check_kernel
 from aesvm.kernels import KernelSpec
+from aesvm.machines import plan as plans
 from aesvm.machines.plan import Exact, Facts, Rounds, Span, plan
 from aesvm.machines.processor import kind_of
 from aesvm.machines.trainer import SolverOptions
@@ -59,6 +60,8 @@ def reduction_settings(estimator: Any) -> ReductionSettings:
         int(estimator.subset_size),
         int(estimator.partition_size),
         estimator.partition,
+        plans.TABLE.most_kept,
+        plans.TABLE.n_probes,
     )
     settings.check()
     return settings

@@ -1,4 +1,4 @@
-"""Tiles of rows that go from the host to a device while it computes."""
+"""Panels of rows that go from the host to a device while it computes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from aesvm.gpu.devices import Device
 
 
-class TileCopies:
-    """Tiles that are copied on a stream of their own, beside what is computed.
+class PanelCopies:
+    """Panels that are copied on a stream of their own, beside what is computed.
 
-    There are two buffers on the device, and two on the host for tiles that are gathered. Before
+    There are two buffers on the device, and two on the host for panels that are gathered. Before
     they are filled again the host waits for what was computed of them, so that no more than two
-    tiles are under way, and an interrupt is answered.
+    panels are under way, and an interrupt is answered.
     """
 
     def __init__(self, device: Device, shape: tuple[int, int], dtype: Any, gathers: bool) -> None:
@@ -32,18 +32,18 @@ class TileCopies:
         # the buffers may be memory that is still in use by what was asked for before
         self.copying.wait_event(self.computing.record())
 
-    def __enter__(self) -> TileCopies:
+    def __enter__(self) -> PanelCopies:
         return self
 
     def __exit__(self, *args: Any) -> None:
         self.copying.synchronize()  # what is copied from, and to, is free from now on
 
-    def next(self, tile: Callable[[NDArray | None], NDArray]) -> Any:
-        """The next tile on the device; the computing stream waits until it is copied."""
+    def next(self, panel: Callable[[NDArray | None], NDArray]) -> Any:
+        """The next panel on the device; the computing stream waits until it is copied."""
         at = self.number % 2
         if self.number > 1:
             self.computed[at].synchronize()
-        host = tile(self.own[at])
+        host = panel(self.own[at])
         there = self.buffers[at][: len(host)]
         there.set(host, stream=self.copying)
         self.copying.record(self.copied[at])
@@ -51,6 +51,6 @@ class TileCopies:
         return there
 
     def done(self) -> None:
-        """All that is computed of the tile has been asked for."""
+        """All that is computed of the panel has been asked for."""
         self.computing.record(self.computed[self.number % 2])
         self.number += 1

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aesvm.gpu.forms import Form
-from aesvm.gpu.steps import Account, DeviceVariables, Work
+from aesvm.gpu.steps import DeviceVariables, Summary, Work
 
 #: Variables that are solved for together: a thread for each.
 WORKING_SET = 1024
@@ -275,7 +275,7 @@ def choose(
             work.n_chosen,
             work.marks,
             np.int32(mark),
-            work.account,
+            work.summary,
         ),
     )
 
@@ -286,7 +286,7 @@ def _of_variables(variables: DeviceVariables) -> tuple:
 
 
 def find_rows(work: Work, variables: DeviceVariables) -> None:
-    """Rows of the variables chosen, by number among the points in play."""
+    """Rows of the variables chosen, by number among the rows in play."""
     _steps(work.block.dtype).get_function("find_rows")(
         (-(-WORKING_SET // _THREADS),),
         (_THREADS,),
@@ -336,14 +336,14 @@ def update_pairs(
             work.moved_rows,
             work.moves,
             work.n_moved,
-            work.account,
+            work.summary,
         ),
     )
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
     """For how many iterations variables rest at bounds, and how many for less than ``most``."""
-    work.account[Account.N_STAY] = 0.0
+    work.summary[Summary.N_STAY] = 0.0
     _steps(work.block.dtype).get_function("count_rest")(
         (-(-variables.n // _THREADS),),
         (_THREADS,),
@@ -353,6 +353,6 @@ def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
             np.int32(variables.n),
             np.int32(most),
             work.rest,
-            work.account,
+            work.summary,
         ),
     )

@@ -16,14 +16,14 @@ from aesvm.gpu.partition import subsets_on_device
 from aesvm.gpu.subset_blocks import SubsetBlocks
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import Reduced, ReductionSettings, SetKernel, SubsetReducer
-from aesvm.sets.partition import sequence_pieces
+from aesvm.sets.partition import sequence_partitions
 
 #: Subsets that are reduced together: several to each multiprocessor of a large GPU, and done in
 #: a fraction of a second.
 _MOST_SUBSETS = 1024
 
-#: The share of the memory that a fit may take, that a batch may take.
-_BATCH_SHARE = 0.5
+#: The fraction of the memory for a fit that a batch may take.
+_BATCH_FRACTION = 0.5
 
 
 class DeviceSetKernel(SetKernel):
@@ -43,12 +43,12 @@ class DeviceSetKernel(SetKernel):
         started = time.perf_counter()
         by_distance, size = settings.partition != "sequence", settings.partition_size
         with self.blocks.device.here():
-            points = self.blocks.points()
-            if points is None:  # of rows that the device has no points of
+            distances = self.blocks.distances()
+            if distances is None:  # the device has no room for the rows, or not their kernel
                 return super().cut(groups, settings, run, progress)
             if not by_distance:
-                groups = [piece for rows in groups for piece in sequence_pieces(rows, size)]
-            subsets = subsets_on_device(points, groups, size, settings.subset_size, by_distance)
+                groups = [part for rows in groups for part in sequence_partitions(rows, size)]
+            subsets = subsets_on_device(distances, groups, size, settings.subset_size, by_distance)
         progress.say(f"partition: {len(subsets):,} subsets, {time.perf_counter() - started:.2f} s")
         return subsets
 
@@ -79,7 +79,7 @@ class DeviceReducer(SubsetReducer):
             return []
         n = max(len(subsets[at]) for at in numbers)
         one = self.blocks.n_bytes(n) + subset_bytes(n)
-        room = int(_BATCH_SHARE * self.blocks.device.free_bytes() / one)
+        room = int(_BATCH_FRACTION * self.blocks.device.free_bytes() / one)
         most = min(_MOST_SUBSETS, max(1, room))
         return np.array_split(numbers, -(-len(numbers) // most))
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.gpu.copies import TileCopies
+from aesvm.gpu.copies import PanelCopies
 
-#: The share of the device's free memory that a fit may take.
-MEMORY_SHARE = 0.8
+#: The fraction of the device's free memory that a fit may take.
+MEMORY_FRACTION = 0.8
 
 #: Bytes that may stay with CuPy when all is computed: the next prediction need not ask the driver
 #: for them again, and wait.
@@ -35,21 +35,21 @@ _LARGE_BYTES = 1 << 26
 _INSTALL = 'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]")'
 
 
-_own = threading.local()  # the share of the device's memory that this thread may take
+_own = threading.local()  # the fraction of the device's memory that this thread may take
 
 
 @contextmanager
-def part_of_memory(share: float) -> Iterator[None]:
-    """Have this thread take no more than a share of what is free.
+def part_of_memory(fraction: float) -> Iterator[None]:
+    """Have this thread take no more than a fraction of what is free.
 
     Of threads side by side, none sees what the others are about to take.
     """
-    before = getattr(_own, "share", 1.0)
-    _own.share = share
+    before = getattr(_own, "fraction", 1.0)
+    _own.fraction = fraction
     try:
         yield
     finally:
-        _own.share = before
+        _own.fraction = before
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,11 @@ class Device:
             return values
         return values.get() if out is None else values.get(out=out)
 
-    def tile_copies(
+    def panel_copies(
         self, shape: tuple[int, int], dtype: Any, gathers: bool
-    ) -> AbstractContextManager[TileCopies]:
-        """Copies of tiles of the host, made while the device computes."""
-        return TileCopies(self, shape, dtype, gathers)
+    ) -> AbstractContextManager[PanelCopies]:
+        """Copies of panels of the host, made while the device computes."""
+        return PanelCopies(self, shape, dtype, gathers)
 
     def page_locked(self, shape: tuple[int, ...], dtype: Any, pooled: bool = False) -> NDArray:
         """An array of the host that a GPU can copy while it computes; not initialised.
@@ -169,7 +169,7 @@ class Device:
 
     def free_bytes(self) -> float:
         """Bytes that may be taken now, by this thread."""
-        return getattr(_own, "share", 1.0) * MEMORY_SHARE * self._free_bytes()
+        return getattr(_own, "fraction", 1.0) * MEMORY_FRACTION * self._free_bytes()
 
     def _free_bytes(self) -> float:
         """Bytes that are free, by whomever they may be taken."""

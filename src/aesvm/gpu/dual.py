@@ -18,7 +18,7 @@ import numpy as np
 from aesvm.gpu.devices import Device
 from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import DeviceColumns, add
-from aesvm.gpu.steps import Account, DeviceVariables, Work
+from aesvm.gpu.steps import DeviceVariables, Summary, Work
 from aesvm.solver import smo
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.stagnation import Stagnation
@@ -44,7 +44,7 @@ _SHRINK_PRODUCTS = 3e10
 
 
 class _Everything:
-    """All variables and points, on the device."""
+    """All variables, and the rows that they belong to, on the device."""
 
     def __init__(self, problem: DualState, device: Device) -> None:
         self.problem = problem
@@ -60,7 +60,7 @@ class _Everything:
         self.upper = device.array(problem.upper)
         self.lengths = device.array(problem.lengths)
         self.at = device.array(problem.at, dtype=np.int32)
-        self.is_one_to_one = len(self.vectors) == len(problem.coefs)  # points and variables
+        self.is_one_to_one = len(self.vectors) == len(problem.coefs)  # rows and variables
         # numbered from 0, those without variables left out
         groups = np.searchsorted(problem.group_numbers, problem.groups)
         self.groups = device.array(groups, dtype=np.int8)
@@ -69,8 +69,8 @@ class _Everything:
         self.every = xp.arange(len(problem.coefs))
         self.moved_before = problem.total_moved  # before the first iteration
 
-    def by_point(self) -> Any:
-        """The coefficients of each point, summed up."""
+    def by_row(self) -> Any:
+        """The coefficients of each row, summed up."""
         xp = self.device.xp
         if self.is_one_to_one:
             total = xp.empty(len(self.vectors))
@@ -79,7 +79,7 @@ class _Everything:
         return xp.bincount(self.at, self.coefs, len(self.vectors))
 
     def add(self, vectors: Any, scores: Any, changes: Any) -> None:
-        """Add ``K changes`` to the scores of some points; changes are given by point."""
+        """Add ``K changes`` to the scores of some rows; changes are given by row."""
         xp = self.device.xp
         changed = xp.flatnonzero(changes).astype(np.int32)
         self.problem.n_evaluations += len(changed) * len(vectors)
@@ -94,7 +94,7 @@ class _Everything:
 
 
 class DeviceDual:
-    """The variables in play, and their points."""
+    """The variables in play, and their rows."""
 
     def __init__(self, problem: DualState, stagnation: Stagnation, cache_bytes: int = 0) -> None:
         """No kernel rows are kept, whatever ``cache_bytes``: computing them anew is faster."""
@@ -107,7 +107,7 @@ class DeviceDual:
         self.left_out: list[tuple[Any, Any]] = []
         self.vectors: Any = None
         self.n_moved = 0  # variables that moved so far, each in every iteration
-        self.n_columns = 0  # points in play, in the last iteration
+        self.n_columns = 0  # rows in play, in the last iteration
         self.at_rest = self.in_vain = 0.0  # products of features, for scores of variables at rest
         n = len(problem.coefs)
         self.work = Work.of(n, self.size, self.all.vectors.form.dtype, self.device.xp)
@@ -120,18 +120,18 @@ class DeviceDual:
         self.vectors = None  # the next ones may need the memory of these
         at = everything.at[variables]
         if len(variables) == len(everything.coefs):
-            points, own = xp.arange(len(everything.vectors)), at
+            rows, own = xp.arange(len(everything.vectors)), at
             self.vectors = everything.vectors
         elif everything.is_one_to_one:
-            points, own = at, xp.arange(len(at))
-            self.vectors = everything.vectors.take(points)
+            rows, own = at, xp.arange(len(at))
+            self.vectors = everything.vectors.take(rows)
         else:
-            points, own = xp.unique(at, return_inverse=True)
-            self.vectors = everything.vectors.take(points)
-        self.points = points
+            rows, own = xp.unique(at, return_inverse=True)
+            self.vectors = everything.vectors.take(rows)
+        self.rows = rows
         groups = everything.groups[variables]
         self.now = DeviceVariables(
-            everything.scores[points],
+            everything.scores[rows],
             own.astype(np.int32),
             everything.coefs[variables],
             everything.linear[variables],
@@ -160,22 +160,22 @@ class DeviceDual:
         """Write down coefficients and scores among all."""
         self.stagnation.count(*self.state())
         self.all.coefs[self.variables] = self.now.coefs
-        self.all.scores[self.points] = self.now.scores
+        self.all.scores[self.rows] = self.now.scores
 
     def measure(self) -> float:
         work, now = self.work, self.now
         self.operations.choose(work, now, self.spans, self.n_chosen, self.mark)
         self.operations.count_rest(work, now, REST)
         self.mark += 1
-        account = self.device.to_host(work.account)
-        check_finite(account[Account.VIOLATION : Account.N_CHOSEN])
-        self.n_chosen, self.n_stay = int(account[Account.N_CHOSEN]), int(account[Account.N_STAY])
-        self.n_updates, self.moved = int(account[Account.N_UPDATES]), float(account[Account.MOVED])
-        n_moved = int(account[Account.N_MOVED])
+        summary = self.device.to_host(work.summary)
+        check_finite(summary[Summary.VIOLATION : Summary.N_CHOSEN])
+        self.n_chosen, self.n_stay = int(summary[Summary.N_CHOSEN]), int(summary[Summary.N_STAY])
+        self.n_updates, self.moved = int(summary[Summary.N_UPDATES]), float(summary[Summary.MOVED])
+        n_moved = int(summary[Summary.N_MOVED])
         self.all.problem.n_evaluations += (n_moved - self.n_moved) * self.n_columns
         self.in_vain += (n_moved - self.n_moved) * self.at_rest
         self.n_moved = n_moved
-        return float(account[Account.VIOLATION])
+        return float(summary[Summary.VIOLATION])
 
     def improve(self, aim: float, limit: int, shrinking: bool, is_over: Callable[[], bool]) -> None:
         work, now, operations = self.work, self.now, self.operations
@@ -207,12 +207,12 @@ class DeviceDual:
         self.leave()
         stay = self.work.rest < REST
         kept = xp.flatnonzero(stay)
-        before, rest = self.points, self.work.rest[kept].copy()
+        before, rest = self.rows, self.work.rest[kept].copy()
         place = xp.where(stay, xp.cumsum(stay) - 1, -1)[self.work.chosen[: self.n_chosen]]
         self.enter(self.variables[kept])
         out = xp.ones(len(self.all.vectors), dtype=bool)
-        out[self.points] = False
-        self.left_out.append((before[out[before]], self.all.by_point()))
+        out[self.rows] = False
+        self.left_out.append((before[out[before]], self.all.by_row()))
         self.work.rest[...] = rest
         recent = place[place >= 0].astype(np.int32)
         self.n_chosen = len(recent)
@@ -225,12 +225,12 @@ class DeviceDual:
         everything, xp = self.all, self.device.xp
         if len(self.variables) == len(everything.coefs):
             return False
-        now = everything.by_point()
-        for points, then in self.left_out:
-            scores = everything.scores[points]
-            everything.add(everything.vectors.take(points), scores, now - then)
-            everything.scores[points] = scores
-        self.left_out = [(points, now) for points, _ in self.left_out]
+        now = everything.by_row()
+        for rows, then in self.left_out:
+            scores = everything.scores[rows]
+            everything.add(everything.vectors.take(rows), scores, now - then)
+            everything.scores[rows] = scores
+        self.left_out = [(rows, now) for rows, _ in self.left_out]
         slopes = everything.scores[everything.at] + everything.linear
         moves = possible_moves(everything.coefs, everything.lower, everything.upper)
         every = _edges(xp, slopes, moves, everything.spans)
@@ -243,7 +243,7 @@ class DeviceDual:
             return False
         self.enter(xp.flatnonzero(violates))
         out = xp.ones(len(everything.vectors), dtype=bool)
-        out[self.points] = False
+        out[self.rows] = False
         self.left_out = [(xp.flatnonzero(out), now)]
         return True
 
@@ -253,7 +253,7 @@ class DeviceDual:
         everything.problem.total_moved = everything.moved_before + self.moved
         if not everything.problem.has_drifted(aim):
             return False
-        changes = everything.by_point()
+        changes = everything.by_row()
         everything.scores = self.device.xp.zeros(len(everything.vectors))
         everything.add(everything.vectors, everything.scores, changes)
         everything.moved_before = float(abs(changes).sum()) - self.moved

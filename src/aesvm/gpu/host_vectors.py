@@ -1,12 +1,12 @@
-"""Dense rows that are too many for the device: they stay on the host, and go over in tiles.
+"""Dense rows that are too many for the device: they stay on the host, and go over in panels.
 
 The host has them in the form that the device computes with, in page-locked memory. While the
-device computes with one tile, the next one is copied beside it:
+device computes with one panel, the next one is copied beside it:
 
-    copies     tile 0 | tile 1 | tile 2 | tile 3 ...
-    computing         | tile 0 | tile 1 | tile 2 ...
+    copies     panel 0 | panel 1 | panel 2 | panel 3 ...
+    computing         | panel 0 | panel 1 | panel 2 ...
 
-Of some of the rows only (``take``), tiles are gathered from where these are. Rows that fit are put
+Of some of the rows only (``take``), panels are gathered from where these are. Rows that fit are put
 on the device, so that a solver whose variables in play become few has them there.
 """
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from aesvm.gpu.devices import Device
 from aesvm.gpu.forms import Form
-from aesvm.gpu.room import has_room_for, padded, tile_rows
+from aesvm.gpu.room import has_room_for, padded, panel_rows
 from aesvm.gpu.vectors import DenseVectors
 
 
@@ -74,10 +74,10 @@ class HostVectors:
         """All of them on the device, whether they fit or not."""
         rows = self.device.xp.empty((len(self), self.rows.shape[1]), dtype=self.form.dtype)
 
-        def write(part: slice, tile: DenseVectors) -> None:
-            rows[part] = tile.rows
+        def write(part: slice, panel: DenseVectors) -> None:
+            rows[part] = panel.rows
 
-        self.each_tile(write)
+        self.each_panel(write)
         return DenseVectors(self.device, self.form, rows, self.norms)
 
     def lines(self, numbers: Any, count: Any) -> tuple[DenseVectors, None]:
@@ -94,17 +94,17 @@ class HostVectors:
         lines, numbers = lines.lines(numbers, count)
         if not len(lines):
             return
-        self.add_tiles(sums, lambda tile, own: tile.sum_lines(lines, numbers, coefs, count, own))
+        self.add_panels(sums, lambda panel, own: panel.sum_lines(lines, numbers, coefs, count, own))
 
-    def add_tiles(self, sums: Any, function: Callable[[DenseVectors, Any], None]) -> None:
-        """Call a function with every tile, and the sums of its columns, to which it adds."""
+    def add_panels(self, sums: Any, function: Callable[[DenseVectors, Any], None]) -> None:
+        """Call a function with every panel, and the sums of its columns, to which it adds."""
 
-        def add(part: slice, tile: DenseVectors) -> None:
+        def add(part: slice, panel: DenseVectors) -> None:
             own = sums[:, part].copy()  # operations want them one after another
-            function(tile, own)
+            function(panel, own)
             sums[:, part] = own
 
-        self.each_tile(add)
+        self.each_panel(add)
 
     def write_square(self, numbers: Any, count: Any, out: Any) -> None:
         """Kernel values of some of these rows with each other."""
@@ -116,29 +116,29 @@ class HostVectors:
         """Kernel values of lines against these columns."""
         out = self.device.xp.empty((len(lines), len(self)), dtype=self.form.dtype)
 
-        def write(part: slice, tile: DenseVectors) -> None:
-            out[:, part] = tile.values(lines)
+        def write(part: slice, panel: DenseVectors) -> None:
+            out[:, part] = panel.values(lines)
 
-        self.each_tile(write)
+        self.each_panel(write)
         return out
 
-    def each_tile(self, function: Callable[[slice, DenseVectors], None]) -> None:
-        """Call a function with every tile of the vectors on the device, and where it is.
+    def each_panel(self, function: Callable[[slice, DenseVectors], None]) -> None:
+        """Call a function with every panel of the vectors on the device, and where it is.
 
         What it asks the device for may go on when it returns; what it keeps must be a copy.
         """
-        step = min(len(self), tile_rows(self._row_bytes))
+        step = min(len(self), panel_rows(self._row_bytes))
         parts = [slice(at, min(at + step, len(self))) for at in range(0, len(self), step or 1)]
         shape = step, self.rows.shape[1]
-        gathers = self.numbers is not None  # such tiles need memory of their own
-        with self.device.tile_copies(shape, self.form.dtype, gathers) as over:
+        gathers = self.numbers is not None  # such panels need memory of their own
+        with self.device.panel_copies(shape, self.form.dtype, gathers) as over:
             for part in parts:
-                there = over.next(partial(self._tile, part))
+                there = over.next(partial(self._panel, part))
                 function(part, DenseVectors(self.device, self.form, there, self.norms[part]))
                 over.done()
 
-    def _tile(self, part: slice, out: NDArray | None) -> NDArray:
-        """A tile on the host; gathered, it is written to ``out``."""
+    def _panel(self, part: slice, out: NDArray | None) -> NDArray:
+        """A panel on the host; gathered, it is written to ``out``."""
         if self.numbers is None:
             return self.rows[part]
         assert out is not None
@@ -174,7 +174,7 @@ def vectors_of_host(
     make: Callable = device.xp.empty if fits else device.page_locked
     found = make((n, width), dtype=form.dtype)
     norms = device.xp.empty(n, dtype=form.dtype)
-    step = tile_rows(8 * width)
+    step = panel_rows(8 * width)
     for first in range(0, n, step):
         here = slice(first, min(first + step, n))
         own = DenseVectors.of(device, form, device.array(_gathered(X, rows[here])), center)

@@ -15,13 +15,13 @@ from numpy.typing import DTypeLike, NDArray
 from aesvm.gpu.devices import Device
 from aesvm.gpu.forms import Form, check_kernel, form_of
 from aesvm.gpu.host_vectors import HostVectors, vectors_of_host
-from aesvm.gpu.room import has_room_for, padded, tile_rows
+from aesvm.gpu.room import has_room_for, padded, panel_rows
 from aesvm.gpu.rows import DeviceRows, copied
 from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors
 from aesvm.kernels.arrays import Arrays
 from aesvm.kernels.dense import DenseKernel
+from aesvm.kernels.distances import RowDistances
 from aesvm.kernels.matrix import Columns, KernelMatrix
-from aesvm.kernels.points import Points
 from aesvm.kernels.spec import KernelSpec
 from aesvm.kernels.vectors import VectorKernel
 
@@ -39,7 +39,7 @@ _BETWEEN = 1.5e12
 def matrix_on_device(
     spec: KernelSpec, rows: DeviceRows, dtype: DTypeLike | None, accuracy: float
 ) -> DeviceKernel:
-    """The kernel matrix of rows that are on a device, are copied there, or go there in tiles."""
+    """The kernel matrix of rows that are on a device, are copied there, or go there in panels."""
     check_kernel(spec.kernel, spec.device)
     host = spec.matrix(rows.X, dtype=dtype, accuracy=accuracy)
     assert isinstance(host, VectorKernel)
@@ -54,7 +54,7 @@ def _scaled_squared_norms(rows: DeviceRows, host: DenseKernel) -> NDArray[np.flo
     center = device.array(host.center, dtype=np.float64)
     X = host.X if there is None else there
     norms = device.xp.empty(len(X))
-    step = tile_rows(16 * X.shape[1])
+    step = panel_rows(16 * X.shape[1])
     with np.errstate(over="ignore"):
         for first in range(0, len(X), step):
             own = device.array(X[first : first + step]) - center
@@ -165,8 +165,8 @@ class DeviceKernel(KernelMatrix):
     def squared_sizes(self, rows: NDArray[np.intp]) -> NDArray:
         return self.host.squared_sizes(rows)
 
-    def points(self, rows: NDArray[np.intp]) -> Points:
-        return self.host.points(rows)
+    def distances(self, rows: NDArray[np.intp]) -> RowDistances:
+        return self.host.distances(rows)
 
     def squared_norm(
         self, rows: NDArray[np.intp], coefs: NDArray[np.float64], run: Callable = map
@@ -235,7 +235,7 @@ class DeviceColumns(Columns):
             for segment in range(len(edges) - 1):
                 here = slice(int(edges[segment]), int(edges[segment + 1]))
                 sums = xp.zeros((len(coefs), part.stop - first))
-                # products are symmetric in both: here the lines are columns of the tiles
+                # products are symmetric in both: here the lines are columns of the panels
                 every = xp.arange(here.start, here.stop, dtype=np.int32)
                 add(own, self.vectors, every, there[:, here], sums)
                 asked.append((part, segment, sums))
@@ -246,12 +246,12 @@ class DeviceColumns(Columns):
 def add(columns: Vectors, lines: Vectors, numbers: Any, coefs: Any, sums: Any) -> None:
     """``sums += coefs @ K``, some lines at a time; an interrupt is answered in between.
 
-    Columns of the host go over once, and each tile of them meets all lines.
+    Columns of the host go over once, and each panel of them meets all lines.
     """
     if isinstance(columns, HostVectors):
         if isinstance(lines, HostVectors) and numbers is not None:
             lines, numbers = lines.take(numbers), None
-        columns.add_tiles(sums, lambda tile, own: add(tile, lines, numbers, coefs, own))
+        columns.add_panels(sums, lambda panel, own: add(panel, lines, numbers, coefs, own))
         return
     xp = columns.device.xp
     n_lines = coefs.shape[1]

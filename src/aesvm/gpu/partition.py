@@ -1,12 +1,12 @@
-"""Subsets of similar rows, cut on the device: what ``sets.partition`` does, all pieces at a time.
+"""Subsets of similar rows, cut on the device: what ``sets.partition`` does, all segments at a time.
 
-A step of all pieces is one pass over the rows left, which gives the distance of each from the
-anchor of its piece, and one sort of whole numbers
+A step of all segments is one pass over the rows left, which gives the distance of each from the
+anchor of its segment, and one sort of whole numbers
 
-    (piece, distance, place in the piece),
+    (segment, distance, place in the segment),
 
 the bits of one after those of the other: non-negative floats rank as their bits do, and ties go
-to the lower row. How many rows each piece has left is known beforehand, so the host waits for
+to the lower row. How many rows each segment has left is known beforehand, so the host waits for
 nothing between steps.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.gpu.devices import Device
-from aesvm.gpu.room import tile_rows
+from aesvm.gpu.room import panel_rows
 
 Rows = NDArray[np.intp]
 
@@ -26,11 +26,11 @@ Rows = NDArray[np.intp]
 _DISTANCE_BITS = 32
 
 #: Of the device's memory, what rows that are gathered may take.
-_GATHERED_SHARE = 0.1
+_GATHERED_FRACTION = 0.1
 
 
-class DevicePoints:
-    """Rows as points of the device, in single precision around a centre.
+class DeviceDistances:
+    """Squared distances of rows on the device, in single precision around a centre.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class DevicePoints:
 
         self.squared_norms = xp.empty(n_rows)
         self.vectors = xp.empty((n_rows, width + (targets is not None)), dtype=np.float32)
-        step = tile_rows(8 * (width + 1))
+        step = panel_rows(8 * (width + 1))
         parts = [slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step)]
         peaks = xp.zeros(len(parts) + 1)
         with np.errstate(over="ignore"):  # looked at below
@@ -83,26 +83,26 @@ class DevicePoints:
                 own = around(here, device.array(vectors[here]))
                 self.vectors[here] = own * 2.0 ** -np.ceil(np.log2(peak))
         row_bytes = 16 * self.vectors.shape[1] + 64
-        self.step = max(1, int(_GATHERED_SHARE * device.free_bytes()) // row_bytes)
+        self.step = max(1, int(_GATHERED_FRACTION * device.free_bytes()) // row_bytes)
 
-    def distances(self, rows: Any, anchors: Any, piece: Any) -> Any:
-        """Squared distance of each row from the anchor of its piece."""
+    def from_anchors(self, rows: Any, anchors: Any, segment: Any) -> Any:
+        """Squared distance of each row from the anchor of its segment."""
         xp = self.device.xp
         found = xp.empty(len(rows), dtype=np.float32)
         for start in range(0, len(rows), self.step):
             part = slice(start, start + self.step)
             apart = self.vectors[rows[part]]
-            apart -= self.vectors[anchors[piece[part]]]
+            apart -= self.vectors[anchors[segment[part]]]
             apart *= apart
             found[part] = apart.sum(axis=1)
         return xp.nan_to_num(found, copy=False, nan=np.inf, posinf=np.finfo(np.float32).max)
 
 
-class Pieces(NamedTuple):
-    """Pieces side by side: rows of the device, those of each piece ascending."""
+class Segments(NamedTuple):
+    """Segments side by side: rows of the device, those of each segment ascending."""
 
     rows: Any
-    lengths: NDArray[np.intp]  #: of each piece, on the host
+    lengths: NDArray[np.intp]  #: of each segment, on the host
 
     @property
     def starts(self) -> NDArray[np.intp]:
@@ -110,7 +110,7 @@ class Pieces(NamedTuple):
 
 
 def subsets_on_device(
-    points: DevicePoints,
+    distances: DeviceDistances,
     groups: list[Rows],
     partition_size: int,
     subset_size: int,
@@ -118,114 +118,116 @@ def subsets_on_device(
 ) -> list[Rows]:
     """Cut every group into subsets of at most ``subset_size`` similar rows.
 
-    ``by_distance``: coarse pieces by FLS2; else groups are pieces already.
+    ``by_distance``: partitions by FLS2; else groups are partitions already.
     """
-    device = points.device
+    device = distances.device
     lengths = np.array([len(rows) for rows in groups], dtype=np.intp)
-    pieces = Pieces(device.array(np.concatenate(groups), dtype=np.int64), lengths)
+    segments = Segments(device.array(np.concatenate(groups), dtype=np.int64), lengths)
     if by_distance:
-        pieces = distance_pieces(points, pieces, partition_size)
-    subsets = fine_subsets(points, pieces, subset_size)
+        segments = distance_partitions(distances, segments, partition_size)
+    subsets = fine_subsets(distances, segments, subset_size)
     rows = device.to_host(subsets.rows).astype(np.intp, copy=False)
     return [own for own in np.split(rows, subsets.starts[1:]) if len(own)]
 
 
-def distance_pieces(points: DevicePoints, pieces: Pieces, size: int) -> Pieces:
-    """FLS2: a level of halving at a time, of all pieces that are too large."""
-    done = pieces.lengths <= size
+def distance_partitions(distances: DeviceDistances, segments: Segments, size: int) -> Segments:
+    """FLS2: a level of halving at a time, of all segments that are too large."""
+    done = segments.lengths <= size
     while not done.all():
         wide = np.flatnonzero(~done)
-        rows = points.device.xp.empty_like(pieces.rows)
-        _copy_pieces(points.device, pieces, np.flatnonzero(done), rows)
-        for some in _together(pieces.lengths, wide):
-            _halve(points, pieces, some, rows)
-        half = pieces.lengths // 2
+        rows = distances.device.xp.empty_like(segments.rows)
+        _copy_segments(distances.device, segments, np.flatnonzero(done), rows)
+        for some in _together(segments.lengths, wide):
+            _halve(distances, segments, some, rows)
+        half = segments.lengths // 2
         parts = [
             [(length, True)]
             if over
             else [(near, length <= 2 * size), (length - near, length <= 2 * size)]
-            for length, near, over in zip(pieces.lengths, half, done, strict=True)
+            for length, near, over in zip(segments.lengths, half, done, strict=True)
         ]
         flat = [part for own in parts for part in own]
-        pieces = Pieces(rows, np.array([length for length, _ in flat], dtype=np.intp))
+        segments = Segments(rows, np.array([length for length, _ in flat], dtype=np.intp))
         done = np.array([over for _, over in flat])
-    return pieces
+    return segments
 
 
-def _halve(points: DevicePoints, pieces: Pieces, some: NDArray[np.intp], out: Any) -> None:
-    """Write rows of these pieces in the place where they were: the near half, then the others."""
-    device, xp = points.device, points.device.xp
-    starts, lengths = pieces.starts[some], pieces.lengths[some]
-    own, piece, place = _members(device, lengths)
-    index = device.array(starts)[piece] + place
+def _halve(
+    distances: DeviceDistances, segments: Segments, some: NDArray[np.intp], out: Any
+) -> None:
+    """Write rows of these segments in the place where they were: the near half, then the others."""
+    device, xp = distances.device, distances.device.xp
+    starts, lengths = segments.starts[some], segments.lengths[some]
+    own, segment, place = _members(device, lengths)
+    index = device.array(starts)[segment] + place
     bits = _place_bits(lengths)
-    anchors = pieces.rows[device.array(starts)]
-    distances = points.distances(pieces.rows[index], anchors, piece)
-    keys = _sorted_keys(xp, piece, distances, place, bits)
+    anchors = segments.rows[device.array(starts)]
+    found = distances.from_anchors(segments.rows[index], anchors, segment)
+    keys = _sorted_keys(xp, segment, found, place, bits)
     place = (keys & (2**bits - 1)).astype(np.int64)
-    within = own - device.array(np.cumsum(lengths) - lengths)[piece]
-    far = within >= device.array(lengths // 2)[piece]
+    within = own - device.array(np.cumsum(lengths) - lengths)[segment]
+    far = within >= device.array(lengths // 2)[segment]
     # rows of a half in their own order again
-    halves = xp.sort(((2 * piece + far) << bits) | place)
-    out[index] = pieces.rows[device.array(starts)[piece] + (halves & (2**bits - 1))]
+    halves = xp.sort(((2 * segment + far) << bits) | place)
+    out[index] = segments.rows[device.array(starts)[segment] + (halves & (2**bits - 1))]
 
 
-def fine_subsets(points: DevicePoints, pieces: Pieces, size: int) -> Pieces:
-    """SLS: subsets of ``size`` similar rows of each piece, and a last one of at most ``size``."""
-    device, xp = points.device, points.device.xp
-    n_subsets = np.maximum(-(-pieces.lengths // size), 1)
+def fine_subsets(distances: DeviceDistances, segments: Segments, size: int) -> Segments:
+    """SLS: subsets of ``size`` similar rows of each segment, and a last one of at most ``size``."""
+    device, xp = distances.device, distances.device.xp
+    n_subsets = np.maximum(-(-segments.lengths // size), 1)
     first = np.cumsum(n_subsets) - n_subsets
-    whole = np.flatnonzero(pieces.lengths <= size)
+    whole = np.flatnonzero(segments.lengths <= size)
     taken = _Taken(device)
     for number in whole:
-        start = pieces.starts[number]
-        taken.add(pieces.rows[start : start + pieces.lengths[number]][None], first[[number]])
-    for some in _together(pieces.lengths, np.flatnonzero(pieces.lengths > size)):
-        _take_off(points, pieces, some, first, size, taken)
+        start = segments.starts[number]
+        taken.add(segments.rows[start : start + segments.lengths[number]][None], first[[number]])
+    for some in _together(segments.lengths, np.flatnonzero(segments.lengths > size)):
+        _take_off(distances, segments, some, first, size, taken)
     counts = np.full(int(n_subsets.sum()), size, dtype=np.intp)
-    counts[first + n_subsets - 1] = pieces.lengths - (n_subsets - 1) * size
+    counts[first + n_subsets - 1] = segments.lengths - (n_subsets - 1) * size
     rows, numbers = taken.joined()
     keys = xp.sort((numbers << _DISTANCE_BITS) | rows)
-    return Pieces(keys & (2**_DISTANCE_BITS - 1), counts)
+    return Segments(keys & (2**_DISTANCE_BITS - 1), counts)
 
 
 def _take_off(
-    points: DevicePoints,
-    pieces: Pieces,
+    distances: DeviceDistances,
+    segments: Segments,
     some: NDArray[np.intp],
     first: NDArray[np.intp],
     size: int,
     taken: _Taken,
 ) -> None:
-    """From each of these pieces, the rows nearest to an anchor, until all are taken."""
-    device, xp = points.device, points.device.xp
-    bits = _place_bits(pieces.lengths[some])
-    starts, left, numbers = pieces.starts[some], pieces.lengths[some], first[some].copy()
-    _, piece, place = _members(device, left)
+    """From each of these segments, the rows nearest to an anchor, until all are taken."""
+    device, xp = distances.device, distances.device.xp
+    bits = _place_bits(segments.lengths[some])
+    starts, left, numbers = segments.starts[some], segments.lengths[some], first[some].copy()
+    _, segment, place = _members(device, left)
     ends = zip(starts, starts + left, strict=True)
-    norms = points.squared_norms
-    anchors = xp.stack([a + xp.argmax(norms[pieces.rows[a:b]]) for a, b in ends])
+    norms = distances.squared_norms
+    anchors = xp.stack([a + xp.argmax(norms[segments.rows[a:b]]) for a, b in ends])
     while len(left):
         begins = device.array(starts)
-        rows = pieces.rows[begins[piece] + place]
-        distances = points.distances(rows, pieces.rows[anchors], piece)
-        keys = _sorted_keys(xp, piece, distances, place, bits)
+        rows = segments.rows[begins[segment] + place]
+        found = distances.from_anchors(rows, segments.rows[anchors], segment)
+        keys = _sorted_keys(xp, segment, found, place, bits)
         place = (keys & (2**bits - 1)).astype(np.int64)
-        index = begins[piece] + place
+        index = begins[segment] + place
         at = np.cumsum(left) - left
         nearest = index[device.array(at)[:, None] + xp.arange(size)]
-        taken.add(pieces.rows[nearest], numbers)
+        taken.add(segments.rows[nearest], numbers)
         rest = left - size
         numbers += 1
         for own in np.flatnonzero(rest <= size):
             last = index[at[own] + size : at[own] + left[own]]
-            taken.add(pieces.rows[last][None], numbers[[own]])
+            taken.add(segments.rows[last][None], numbers[[own]])
         stay = np.flatnonzero(rest > size)
         if not len(stay):
             return
         anchors = index[device.array(at[stay] + size)]
-        _, piece, within = _members(device, rest[stay])
-        place = place[device.array(at[stay] + size)[piece] + within]
+        _, segment, within = _members(device, rest[stay])
+        place = place[device.array(at[stay] + size)[segment] + within]
         starts, left, numbers = starts[stay], rest[stay], numbers[stay]
 
 
@@ -248,16 +250,16 @@ class _Taken:
 
 
 def _members(device: Device, lengths: NDArray[np.intp]) -> tuple[Any, Any, Any]:
-    """Of pieces side by side: every position, its piece, and its place in that."""
+    """Of segments side by side: every position, its segment, and its place in that."""
     xp = device.xp
     ends = np.cumsum(lengths)
     every = xp.arange(int(ends[-1]))
-    piece = xp.searchsorted(device.array(ends), every, side="right")
-    return every, piece, every - device.array(ends - lengths)[piece]
+    segment = xp.searchsorted(device.array(ends), every, side="right")
+    return every, segment, every - device.array(ends - lengths)[segment]
 
 
-def _sorted_keys(xp: Any, piece: Any, distances: Any, place: Any, bits: int) -> Any:
-    keys = piece.astype(np.uint64) << np.uint64(_DISTANCE_BITS + bits)
+def _sorted_keys(xp: Any, segment: Any, distances: Any, place: Any, bits: int) -> Any:
+    keys = segment.astype(np.uint64) << np.uint64(_DISTANCE_BITS + bits)
     keys |= distances.view(np.uint32).astype(np.uint64) << np.uint64(bits)
     keys |= place.astype(np.uint64)
     return xp.sort(keys).view(np.int64)
@@ -268,14 +270,14 @@ def _place_bits(lengths: NDArray[np.intp]) -> int:
 
 
 def _together(lengths: NDArray[np.intp], some: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Pieces in batches whose keys fit into 63 bits."""
+    """Segments in batches whose keys fit into 63 bits."""
     if not len(some):
         return []
     most = 2 ** (63 - _DISTANCE_BITS - _place_bits(lengths[some]))
     return [some[start : start + most] for start in range(0, len(some), most)]
 
 
-def _copy_pieces(device: Device, pieces: Pieces, some: NDArray[np.intp], out: Any) -> None:
+def _copy_segments(device: Device, segments: Segments, some: NDArray[np.intp], out: Any) -> None:
     for number in some:
-        own = slice(pieces.starts[number], pieces.starts[number] + pieces.lengths[number])
-        out[own] = pieces.rows[own]
+        own = slice(segments.starts[number], segments.starts[number] + segments.lengths[number])
+        out[own] = segments.rows[own]

@@ -9,9 +9,9 @@ from aesvm.gpu.devices import Device
 #: Features of dense rows are padded with zeros to a multiple of this, as ``tiles.cu`` has them.
 _DEPTH = 8
 
-#: Bytes of a tile of rows that goes to a device. It does not depend on what is free: where tiles
+#: Bytes of a panel of rows that goes to a device. It does not depend on what is free: where panels
 #: end decides how sums are rounded. Rows of fewer bytes always go to the device.
-TILE_BYTES = 1 << 27
+PANEL_BYTES = 1 << 27
 
 #: Bytes that a solve has of each row beside the row itself: scores, coefficients, bounds, numbers.
 _SOLVE_BYTES = 200
@@ -29,20 +29,20 @@ def padded(width: int) -> int:
     return max(_DEPTH, -(-width // _DEPTH) * _DEPTH)
 
 
-def tile_rows(row_bytes: int) -> int:
-    """Rows of a tile."""
-    return max(1, TILE_BYTES // max(1, row_bytes))
+def panel_rows(row_bytes: int) -> int:
+    """Rows of a panel."""
+    return max(1, PANEL_BYTES // max(1, row_bytes))
 
 
 def has_room_for(device: Device, n_rows: int, row_bytes: int) -> bool:
     """Whether ``n_rows`` rows of ``row_bytes`` bytes each, and a solve's arrays, fit on a device.
 
-    Two tiles are left for rows that stay on the host.
+    Two panels are left for rows that stay on the host.
     """
     n_bytes = n_rows * row_bytes
-    if n_bytes <= TILE_BYTES:
+    if n_bytes <= PANEL_BYTES:
         return True
-    return n_bytes + n_rows * _SOLVE_BYTES + 2 * TILE_BYTES <= device.free_bytes()
+    return n_bytes + n_rows * _SOLVE_BYTES + 2 * PANEL_BYTES <= device.free_bytes()
 
 
 def has_room_for_copy(device: Device, X: Any) -> bool:

@@ -77,7 +77,7 @@ class DeviceRows:
         if self.say is not None:
             self.say(
                 f"rows stay on the host, {self.X.nbytes:,} bytes: they go to {self.device.name} "
-                "in tiles"
+                "in panels"
             )
 
 

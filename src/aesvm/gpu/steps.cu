@@ -14,7 +14,7 @@ typedef REAL real;
 #define FAR 1e300
 #define INFINITE __uint_as_float(0x7f800000u)  // NVRTC, without math.h, has no INFINITY
 
-// The places of ``account``, which the host reads in every iteration.
+// The places of ``summary``, which the host reads in every iteration.
 enum { VIOLATION, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, MOVED, N_MOVED,
        N_STAY };  // as in steps.py
 
@@ -110,7 +110,7 @@ __device__ int rank_of(bool flag, int *total)
 // its chunks. Those that will stay in the next set are marked.
 extern "C" __global__ void __launch_bounds__(1024) make_working_set(
     const Extreme *found, const double *edges, int n_chunks_first, int n_chunks_last, int most,
-    int n_groups, int *chosen, int *n_chosen, int *marks, int mark, double *account)
+    int n_groups, int *chosen, int *n_chosen, int *marks, int mark, double *summary)
 {
     const int thread = threadIdx.x;
     double violation = -FAR;
@@ -130,8 +130,8 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
         lowest = best_of_block(lowest, 1);
         highest = best_of_block(highest, -1);
         if (thread == 0) {
-            account[LOWEST + g] = lowest.slope;
-            account[HIGHEST + g] = highest.slope;
+            summary[LOWEST + g] = lowest.slope;
+            summary[HIGHEST + g] = highest.slope;
         }
         violation = max(violation, highest.slope - lowest.slope);
         // candidates to rise are those of the first threads, and those to fall of the others
@@ -159,12 +159,12 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
     if (thread < min(size, WORKING_SET / 2)) marks[chosen[thread]] = mark + 1;
     if (thread == 0) {
         *n_chosen = size;
-        account[VIOLATION] = violation;
-        account[N_CHOSEN] = size;
+        summary[VIOLATION] = violation;
+        summary[N_CHOSEN] = size;
     }
 }
 
-// Rows of the variables chosen, by number among the points in play.
+// Rows of the variables chosen, by number among the rows in play.
 extern "C" __global__ void find_rows(
     const int *chosen, const int *n_chosen, const int *at, int *numbers)
 {
@@ -183,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
     const real *K, const int *chosen, const int *n_chosen, const int *numbers, const double *scores,
     const int *at, double *coefs, const double *linear, const double *lower, const double *upper,
     const signed char *groups, int n_groups, double tol, double inner, long long limit,
-    int *moved_rows, double *moves, int *n_moved, double *account)
+    int *moved_rows, double *moves, int *n_moved, double *summary)
 {
     __shared__ First firsts[2][32];
     __shared__ Second seconds[2][32];
@@ -196,14 +196,14 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
     const double diag = here ? (double)K[(long long)k * WORKING_SET + k] : 0;
     double middle = 0, largest = 0;
     for (int g = 0; g < n_groups; g++)
-        if (account[LOWEST + g] < 0.5 * FAR && account[HIGHEST + g] > -0.5 * FAR && g == group)
-            middle = 0.5 * (account[LOWEST + g] + account[HIGHEST + g]);
+        if (summary[LOWEST + g] < 0.5 * FAR && summary[HIGHEST + g] > -0.5 * FAR && g == group)
+            middle = 0.5 * (summary[LOWEST + g] + summary[HIGHEST + g]);
     {
         Extreme own = {fabs(diag), here ? k : -1};
         largest = best_of_block(own, -1).slope;
     }
     const double flat = 1e-12 * largest + 1e-300;
-    const float enough = (float)fmax(tol, inner * account[VIOLATION]);
+    const float enough = (float)fmax(tol, inner * summary[VIOLATION]);
     long long updates = 0;
     while (updates < limit) {
         const int turn = updates & 1;
@@ -284,27 +284,27 @@ extern "C" __global__ void __launch_bounds__(1024) update_pairs(
         double moved = 0;
         for (int m = 0; m < total; m++) moved += fabs(moves[m]);
         *n_moved = total;
-        account[N_UPDATES] += (double)updates;
-        account[MOVED] += moved;
-        account[N_MOVED] += total;
+        summary[N_UPDATES] += (double)updates;
+        summary[MOVED] += moved;
+        summary[N_MOVED] += total;
     }
 }
 
 // For how many iterations each variable has been at a bound that it does not want to leave; and how many
 // have been there for less than ``most``.
 extern "C" __global__ void count_rest(
-    VARIABLES, const signed char *groups, int n, int most, signed char *rest, double *account)
+    VARIABLES, const signed char *groups, int n, int most, signed char *rest, double *summary)
 {
     const int v = blockIdx.x * blockDim.x + threadIdx.x;
     bool stays = false;
     if (v < n) {
         const double slope = scores[at[v]] + linear[v];
-        const bool rests = (coefs[v] == lower[v] && slope > account[HIGHEST + groups[v]]) ||
-                           (coefs[v] == upper[v] && slope < account[LOWEST + groups[v]]);
+        const bool rests = (coefs[v] == lower[v] && slope > summary[HIGHEST + groups[v]]) ||
+                           (coefs[v] == upper[v] && slope < summary[LOWEST + groups[v]]);
         rest[v] = rests ? min(rest[v] + 1, 100) : 0;
         stays = rest[v] < most;
     }
     const int count = __popc(__ballot_sync(ALL, stays));
     // whole numbers: their sum does not depend on the order
-    if (threadIdx.x % 32 == 0 && count) atomicAdd(account + N_STAY, (double)count);
+    if (threadIdx.x % 32 == 0 && count) atomicAdd(summary + N_STAY, (double)count);
 }

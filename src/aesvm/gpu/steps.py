@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-class Account(IntEnum):
+class Summary(IntEnum):
     """The places of what the host reads in every iteration; as in ``steps.cu``."""
 
     VIOLATION = 0
@@ -24,7 +24,7 @@ class Account(IntEnum):
 class DeviceVariables(NamedTuple):
     """Variables in play, group by group, in signed coefficients; arrays of the device."""
 
-    scores: Any  #: float64, of points in play
+    scores: Any  #: float64, of rows in play
     at: Any  #: int32: the point in play of each variable
     coefs: Any  #: float64, of variables
     linear: Any
@@ -42,7 +42,7 @@ class Work(NamedTuple):
 
     chosen: Any  #: int32: the working set
     n_chosen: Any  #: int32, of one
-    numbers: Any  #: int32: its rows, among the points in play
+    numbers: Any  #: int32: its rows, among the rows in play
     block: Any  #: its kernel values
     moved_rows: Any  #: int32: rows of variables that moved, in the same way
     moves: Any  #: float64, (1, working set): what they moved by
@@ -51,7 +51,7 @@ class Work(NamedTuple):
     rest: Any  #: int8, of variables: for how many iterations each has rested at a bound
     found: Any  #: float64: candidates, as the device sees them
     edges: Any  #: float64: of chunks of variables
-    account: Any  #: float64
+    summary: Any  #: float64
 
     @classmethod
     def of(cls, n: int, size: int, dtype: np.dtype, xp: Any) -> Work:
@@ -72,5 +72,5 @@ class Work(NamedTuple):
             rest=xp.zeros(n, dtype=np.int8),
             found=xp.zeros(4 * size),
             edges=xp.zeros(2 * size),
-            account=xp.zeros(len(Account) + 2),
+            summary=xp.zeros(len(Summary) + 2),
         )

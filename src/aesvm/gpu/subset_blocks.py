@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aesvm.gpu.devices import Device
 from aesvm.gpu.matrix import DeviceKernel
-from aesvm.gpu.partition import DevicePoints
+from aesvm.gpu.partition import DeviceDistances
 from aesvm.gpu.room import has_room_for
 from aesvm.gpu.rows import DeviceRows
 from aesvm.kernels.dense import DenseKernel
@@ -38,8 +38,8 @@ class SubsetBlocks(ABC):
         """Bytes on the device that it takes to compute the values of a subset of n rows."""
         return 3.0 * n * n * self.dtype.itemsize  # as they are, and in double precision
 
-    def points(self) -> DevicePoints | None:
-        """The rows as points for the partition; None: they are compared on the host."""
+    def distances(self) -> DeviceDistances | None:
+        """Distances of the rows, for the partition; None: the host computes them."""
         return None
 
 
@@ -99,16 +99,16 @@ class DenseBlocks(SubsetBlocks):
         # the rows as they are, in double precision, and as the two factors of a product
         return super().n_bytes(n) + 8.0 * 5 * n * (self.kernel.X.shape[1] + 2)
 
-    def points(
+    def distances(
         self, targets: NDArray[np.float64] | None = None, distance_scale: float = 1.0
-    ) -> DevicePoints | None:
-        """The rows, with their targets where these are given: see ``DevicePoints``."""
+    ) -> DeviceDistances | None:
+        """Distances of the rows, with their targets where these are given."""
         X = self.kernel.X
         has_room = has_room_for(self.device, len(X), 4 * (X.shape[1] + 1))
         if not self.kernel.kernel.euclidean or not has_room:
             return None
         vectors = X if self.vectors is None else self.vectors
-        return DevicePoints(self.device, vectors, self.kernel.center, targets, distance_scale)
+        return DeviceDistances(self.device, vectors, self.kernel.center, targets, distance_scale)
 
     def _differences(self, x: Any) -> Any:
         """Distances that do not cancel, however far apart: a feature at a time."""
@@ -143,10 +143,10 @@ class JointBlocks(SubsetBlocks):
     def n_bytes(self, n: int) -> float:
         return self.own.n_bytes(n)
 
-    def points(self) -> DevicePoints | None:
+    def distances(self) -> DeviceDistances | None:
         if not isinstance(self.own, DenseBlocks):
             return None
-        return self.own.points(self.kernel.targets, self.kernel.distance_scale)
+        return self.own.distances(self.kernel.targets, self.kernel.distance_scale)
 
 
 def subset_blocks(rows: DeviceRows, kernel: HullKernel) -> SubsetBlocks:

@@ -64,8 +64,8 @@ class DenseVectors:
         """A few of the vectors, as lines of a sum: vectors on the device, and which of them."""
         return self, numbers
 
-    def each_tile(self, function: Callable[[slice, DenseVectors], None]) -> None:
-        """Call a function with every tile of the vectors, and where it is: all are one."""
+    def each_panel(self, function: Callable[[slice, DenseVectors], None]) -> None:
+        """Call a function with every panel of the vectors, and where it is: all are one."""
         function(slice(0, len(self)), self)
 
     def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
@@ -85,7 +85,7 @@ class DenseVectors:
         def write(part: slice, own: DenseVectors) -> None:
             self.device.operations.write_values(self.form, self, None, own, None, None, out[part])
 
-        lines.each_tile(write)
+        lines.each_panel(write)
         return out
 
 

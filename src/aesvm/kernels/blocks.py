@@ -64,13 +64,13 @@ _CACHED_BYTES = 1 << 22
 #: interpreter's lock for every class. With twice as many it was a sixth less.)
 _SUMMED_BYTES, _FEWEST_SUMMED = 1 << 24, 8
 
-#: The share of ``working_memory`` that a single copy may take.
-_COPIED_SHARE = 1 / 16
+#: The fraction of ``working_memory`` that a single copy may take.
+_COPIED_FRACTION = 1 / 16
 
 
 def copied_bytes() -> int:
     """Largest copy of rows that is made at once: 64 MiB of scikit-learn's default of 1 GiB."""
-    return int(get_config()["working_memory"] * 2**20 * _COPIED_SHARE)
+    return int(get_config()["working_memory"] * 2**20 * _COPIED_FRACTION)
 
 
 def copied_rows(bytes_per_row: int) -> int:

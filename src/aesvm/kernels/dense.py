@@ -12,8 +12,8 @@ from aesvm.kernels import blocks, expansion, tiles
 from aesvm.kernels.accumulate import KeptRows
 from aesvm.kernels.blocks import copied_rows
 from aesvm.kernels.crew import Crew
+from aesvm.kernels.distances import DenseDistances, RowDistances
 from aesvm.kernels.matrix import Columns
-from aesvm.kernels.points import DensePoints, Points
 from aesvm.kernels.rows_by_class import ProductMap, RowsByClass
 from aesvm.kernels.vectors import VectorKernel, scaled
 from aesvm.runtime.cached import cached_property
@@ -52,16 +52,16 @@ class DenseKernel(VectorKernel):
     @property
     def _is_cheap(self) -> bool:
         """Whether compiled tiles compute values, as long as products are of their precision."""
-        has_map = self.kernel.tile_map is not None and COMPILES
+        has_map = self.kernel.compiled_map in tiles.MAPS and COMPILES
         return has_map and self.X.shape[1] <= blocks.CHEAP_FEATURES
 
-    def points(self, rows: NDArray[np.intp]) -> Points:
-        return DensePoints(self, rows) if self.kernel.euclidean else super().points(rows)
+    def distances(self, rows: NDArray[np.intp]) -> RowDistances:
+        return DenseDistances(self, rows) if self.kernel.euclidean else super().distances(rows)
 
     def squared_norms(self, rows):
         norms = np.empty(len(rows))
         with np.errstate(over="ignore"):
-            for part, vectors in self._pieces(rows):
+            for part, vectors in self._row_blocks(rows):
                 norms[part] = np.einsum("ij,ij->i", vectors, vectors)
         return norms
 
@@ -84,12 +84,12 @@ class DenseKernel(VectorKernel):
     def scaled_squared_norms(self) -> NDArray[np.float64]:
         norms = np.empty(self.n_rows)
         with np.errstate(over="ignore"):
-            for part, vectors in self._pieces(np.arange(self.n_rows)):
+            for part, vectors in self._row_blocks(np.arange(self.n_rows)):
                 vectors = vectors - self.center
                 norms[part] = np.einsum("ij,ij->i", vectors, vectors)
             return self.parameters.gamma * norms
 
-    def _pieces(self, rows: NDArray[np.intp]):
+    def _row_blocks(self, rows: NDArray[np.intp]):
         step = copied_rows(8 * self.X.shape[1])
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
@@ -175,23 +175,25 @@ class _Products(Columns):
         return found.transpose(2, 0, 1)
 
     def rows_by_class(self, ends):
-        if not self._has_map or self.dtype != np.float64:
+        kernel, parameters = self.kernel.kernel, self.kernel.parameters
+        in_double = self.dtype == self.right.dtype == np.float64
+        if not COMPILES or kernel.compiled_map is None or not in_double:
             return None
-        kernel = self.kernel.kernel
-        assert kernel.tile_map is not None
-        scale = self.kernel.parameters.gamma * (2.0 if kernel.of_distances else 1.0)
-        product_map = ProductMap(scale, kernel.of_distances, kernel.tile_map)
+        scale = parameters.gamma * (2.0 if kernel.of_distances else 1.0)
+        # of one type each: compiled code would be compiled again for others
+        numbers = float(scale), kernel.of_distances, kernel.compiled_map
+        product_map = ProductMap(*numbers, float(parameters.coef0), int(parameters.degree))
         return RowsByClass.of(self.right, ends, product_map)
 
     def _addition(self, lines: NDArray, columns: NDArray) -> tiles.Addition:
-        tile_map = self.kernel.kernel.tile_map
-        assert tile_map is not None
-        return tiles.Addition(lines, columns, tile_map)
+        compiled_map = self.kernel.kernel.compiled_map
+        assert compiled_map in tiles.MAPS
+        return tiles.Addition(lines, columns, compiled_map)
 
     @property
     def _has_map(self) -> bool:
         """Whether compiled tiles have the kernel's map, in the products' precision."""
-        known = self.kernel.kernel.tile_map is not None and COMPILES
+        known = self.kernel.kernel.compiled_map in tiles.MAPS and COMPILES
         return known and self.right.dtype == self.dtype
 
     def _in_tiles(self, n_lines: int, n_columns: int) -> bool:

@@ -1,6 +1,6 @@
 """Kernel expansions ``sum_t c_t k(x_t, x)`` of many rows: margins, norms and predictions.
 
-Rows are taken in pieces, one to a thread at a time, and each against a few hundred columns
+Rows are taken in blocks, one to a thread at a time, and each against a few hundred columns
 at once, so that a block of kernel values never leaves the core's cache.
 """
 
@@ -65,7 +65,7 @@ def expand(
         # more sums than kernel values: each thread sums up few rows, and combines them at once
         memory = Scratch()
 
-        def piece(first: int) -> NDArray:
+        def few_rows(first: int) -> NDArray:
             rows = X_new[first : first + few]
 
             def of(part: slice) -> Any:
@@ -73,7 +73,7 @@ def expand(
 
             return combined(sums(columns, of, rows.shape[0], edges, outputs, memory=memory))
 
-        found += run(piece, range(0, max(1, n_rows), few))
+        found += run(few_rows, range(0, max(1, n_rows), few))
     else:
         for part in parts(n_rows, n_values):
             rows = X_new[part]
@@ -84,9 +84,9 @@ def expand(
                 outputs,
                 run,
             )
-            pieces = [slice(first, first + lines) for first in range(0, len(here), lines)]
-            found += run(lambda piece, here=here: combined(here[piece]), pieces)
-    # in C order, whatever that of the pieces
+            parts_of_it = [slice(first, first + lines) for first in range(0, len(here), lines)]
+            found += run(lambda part, here=here: combined(here[part]), parts_of_it)
+    # in C order, whatever that of the blocks
     out = np.empty((n_rows, *found[0].shape[1:]), dtype=found[0].dtype)
     return np.concatenate(found, out=out)
 
@@ -119,7 +119,7 @@ def sums(
     found = room.reshape(shape)
     found[np.diff(edges) == 0] = 0.0
 
-    def piece(first: int) -> None:
+    def some_lines(first: int) -> None:
         part = slice(first, min(first + blocks.EXPANSION_LINES, n_lines))
         n_here = part.stop - first
         with np.errstate(over="ignore", invalid="ignore"):
@@ -132,7 +132,7 @@ def sums(
                     else:
                         own += np.matmul(*terms)
 
-    for _ in run(piece, range(0, n_lines, blocks.EXPANSION_LINES)):
+    for _ in run(some_lines, range(0, n_lines, blocks.EXPANSION_LINES)):
         pass
     return found.transpose(2, 0, 1)
 
@@ -210,7 +210,7 @@ def squared_norm(
 ) -> float:
     """``sum_ij c_i c_j K_ij`` of the rows that the columns are of, from half of the values."""
 
-    def piece(first: int) -> float:
+    def some_lines(first: int) -> float:
         last = min(first + blocks.EXPANSION_LINES, len(rows))
         n_lines = last - first
         lines = columns.lines(rows[first:last])
@@ -221,7 +221,7 @@ def squared_norm(
             _add_products(values, coefs[part], right)
         return float(coefs[first:last] @ (here + 2.0 * right))
 
-    return float(sum(run(piece, range(0, len(rows), blocks.EXPANSION_LINES))))
+    return float(sum(run(some_lines, range(0, len(rows), blocks.EXPANSION_LINES))))
 
 
 def _blocks(

@@ -1,4 +1,4 @@
-"""The number that ``gamma`` stands for, also of rows that come in pieces.
+"""The number that ``gamma`` stands for, also of rows that come in chunks.
 
 "scale" is one over the variance of all values times the number of features, "auto" one over the
 number of features, as in scikit-learn.

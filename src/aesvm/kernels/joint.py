@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.kernels.distances import RowDistances, finite
 from aesvm.kernels.moments import Moments
-from aesvm.kernels.points import Points, finite
 
 if TYPE_CHECKING:
     from aesvm.kernels.matrix import KernelMatrix
@@ -36,8 +36,8 @@ class HullKernel(Protocol):
     def bound(self, rows: NDArray[np.intp]) -> float:
         """An upper bound on the magnitude of kernel values of the given rows."""
 
-    def points(self, rows: NDArray[np.intp]) -> Points:
-        """The given rows as points, whose distances from each other the partition asks for."""
+    def distances(self, rows: NDArray[np.intp]) -> RowDistances:
+        """Distances of the given rows from each other, for ``sets.partition``."""
 
 
 class TargetScale(NamedTuple):
@@ -103,24 +103,24 @@ class JointKernel:
     def bound(self, rows: NDArray[np.intp]) -> float:
         return self.kernel.bound(rows) + float(np.abs(self.targets[rows]).max(initial=0.0)) ** 2
 
-    def points(self, rows: NDArray[np.intp]) -> Points:
-        return _JointPoints(self, rows)
+    def distances(self, rows: NDArray[np.intp]) -> RowDistances:
+        return _JointDistances(self, rows)
 
 
-class _JointPoints(Points):
-    """Points of the rows, and beside them their targets."""
+class _JointDistances(RowDistances):
+    """Distances of rows together with their targets."""
 
     def __init__(self, joint: JointKernel, rows: NDArray[np.intp]) -> None:
-        self.own = joint.kernel.points(rows)
+        self.own = joint.kernel.distances(rows)
         self.rows = self.own.rows
         self.scale = joint.distance_scale
         self.targets = joint.targets[rows]
         self.parallel = self.own.parallel
         self.parallel.append(self.targets)
 
-    def distances(self, anchor: int, left: int) -> NDArray:
+    def from_row(self, anchor: int, left: int) -> NDArray:
         apart = np.square(self.targets[:left] - self.targets[anchor])
-        return finite(self.scale * self.own.distances(anchor, left) + apart)
+        return finite(self.scale * self.own.from_row(anchor, left) + apart)
 
     def farthest(self) -> int:
         return self.own.farthest()

@@ -13,7 +13,7 @@ from aesvm.kernels import blocks, expansion
 from aesvm.kernels.accumulate import KeptRows, add_rows, store_rows
 from aesvm.kernels.arrays import HOST, Arrays
 from aesvm.kernels.crew import Crew
-from aesvm.kernels.points import KernelPoints, Points
+from aesvm.kernels.distances import KernelDistances, RowDistances
 
 if TYPE_CHECKING:
     from aesvm.kernels.rows_by_class import RowsByClass
@@ -74,9 +74,9 @@ class KernelMatrix(ABC):
         """Squared distances from the origin, in the input space where there is one."""
         return self.diag(rows)
 
-    def points(self, rows: NDArray[np.intp]) -> Points:
-        """The given rows as points, whose distances from each other the partition asks for."""
-        return KernelPoints(self, rows)
+    def distances(self, rows: NDArray[np.intp]) -> RowDistances:
+        """Distances of the given rows from each other, for ``sets.partition``."""
+        return KernelDistances(self, rows)
 
     def scores(
         self,

@@ -1,4 +1,4 @@
-"""Mean and variance of numbers that come in pieces."""
+"""Mean and variance of numbers that come in chunks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-#: What a deviation from the mean is off by, as a share of the mean.
+#: What a deviation from the mean is off by, relative to the mean.
 _ROUNDING = 1e-13
 
 
@@ -44,10 +44,10 @@ class Moments(NamedTuple):
             return other if other.weight else self
         weight = self.weight + other.weight
         apart = other.mean - self.mean
-        share = other.weight / weight
-        within = (1.0 - share) * self.variance + share * other.variance
-        between = apart * apart * share * (1.0 - share)
-        return Moments(weight, self.mean + apart * share, within + between)
+        fraction = other.weight / weight
+        within = (1.0 - fraction) * self.variance + fraction * other.variance
+        between = apart * apart * fraction * (1.0 - fraction)
+        return Moments(weight, self.mean + apart * fraction, within + between)
 
     @property
     def squares(self) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels.blocks import MAPPED_LINES
 from aesvm.kernels.exponential import take_exponential
-from aesvm.kernels.functions import EXPONENTIAL
+from aesvm.kernels.functions import EXPONENTIAL, POWER, TANH
 from aesvm.runtime.jit import jit
 
 
@@ -23,7 +23,9 @@ class ProductMap(NamedTuple):
 
     scale: float  #: of products
     of_distances: bool  #: whether rows carry their norms, as ``vectors`` has it
-    tile_map: int  #: of ``functions``: IDENTITY or EXPONENTIAL
+    compiled_map: int  #: of ``functions``
+    coef0: float
+    degree: int
 
 
 class RowsByClass(NamedTuple):
@@ -65,5 +67,30 @@ def write_values(lines, columns, product_map, out):
     for top in range(0, lines.shape[0], MAPPED_LINES):
         some = out[top : top + MAPPED_LINES]
         np.dot(lines[top : top + MAPPED_LINES], columns, some)
-        if product_map.tile_map == EXPONENTIAL:
-            take_exponential(some.reshape(some.size))
+        values = some.reshape(some.size)
+        if product_map.compiled_map == EXPONENTIAL:
+            take_exponential(values)
+        elif product_map.compiled_map == POWER:
+            _take_power(values, product_map.coef0, product_map.degree)
+        elif product_map.compiled_map == TANH:
+            for k in range(values.size):
+                values[k] = np.tanh(values[k] + product_map.coef0)
+
+
+@jit
+def _take_power(values, coef0, degree):
+    """``(values + coef0) ** degree`` in place, by squaring as ``functions`` has it."""
+    base = np.empty(values.size)
+    for k in range(values.size):
+        base[k] = values[k] + coef0
+        values[k] = base[k] if degree > 0 else 1.0
+    power = 1  # of two, the largest that is not above the degree
+    while 2 * power <= degree:
+        power *= 2
+    while power > 1:
+        power //= 2
+        for k in range(values.size):
+            values[k] *= values[k]
+        if degree & power:
+            for k in range(values.size):
+                values[k] *= base[k]

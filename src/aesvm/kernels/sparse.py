@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
 from aesvm.kernels.csr import narrowed, restricted, squared_norms
+from aesvm.kernels.distances import RowDistances, SparseDistances
 from aesvm.kernels.matrix import Columns
-from aesvm.kernels.points import Points, SparsePoints
 from aesvm.kernels.vectors import VectorKernel
 from aesvm.runtime.cached import cached_property
 from aesvm.runtime.jit import jit
@@ -42,8 +42,8 @@ class SparseKernel(VectorKernel):
             return self.apart(rows)
         return _SparseColumns(self, features, vectors, terms.astype(dtype))
 
-    def points(self, rows: NDArray[np.intp]) -> Points:
-        return SparsePoints(self, rows) if self.kernel.euclidean else super().points(rows)
+    def distances(self, rows: NDArray[np.intp]) -> RowDistances:
+        return SparseDistances(self, rows) if self.kernel.euclidean else super().distances(rows)
 
     @cached_property
     def scaled_squared_norms(self) -> NDArray[np.float64]:
@@ -122,18 +122,18 @@ class _SparseColumns(Columns):
         of_distances = self.kernel.kernel.of_distances
         factor = self.kernel.parameters.gamma * (2.0 if of_distances else 1.0)
         X = self.vectors
-        for group in lines:
-            block = values[group.part]
-            sums = np.empty((_WIDTH, len(group.terms)), dtype=self.terms.dtype)
+        for part in lines:
+            block = values[part.part]
+            sums = np.empty((_WIDTH, len(part.terms)), dtype=self.terms.dtype)
             _multiply(
                 X.data,
                 X.indices,
                 X.indptr[start : stop + 1],
-                group.place,
-                group.dense,
+                part.place,
+                part.dense,
                 sums,
                 self.terms.dtype.type(factor),
-                group.terms,
+                part.terms,
                 self.terms[start:stop],
                 block,
             )

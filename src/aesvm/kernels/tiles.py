@@ -18,9 +18,12 @@ from aesvm.kernels import blocks
 from aesvm.kernels.accumulate import KeptRows, add_rows, store_rows
 from aesvm.kernels.crew import DONE, HELP, HELPERS, LIMIT, SKIP, Crew, Work, next_strip
 from aesvm.kernels.exponential import take_exponential
-from aesvm.kernels.functions import EXPONENTIAL
+from aesvm.kernels.functions import EXPONENTIAL, IDENTITY
 from aesvm.runtime import atomic
 from aesvm.runtime.jit import jit
+
+#: Maps of ``functions`` that tiles have.
+MAPS = IDENTITY, EXPONENTIAL
 
 #: Multiplications after which a call returns, so that an interrupt is seen: tenths of a second.
 _MOST_PRODUCTS = 1e10
@@ -41,9 +44,9 @@ _LINES, _RIGHT, _COEFS, _SCORES, _ROWS, _SLOTS, _CHANGES, _FREE = range(13, 21)
 
 
 @jit
-def _publish(numbers, job, n_strips, size, symmetric, lines, right, tile_map, coefs, scores, kept):
+def _publish(numbers, job, n_strips, size, symmetric, lines, right, mapped, coefs, scores, kept):
     """Write an ``Addition``, as ``_add_strip`` reads it."""
-    job[_FIRST], job[_MAP], job[_SYMMETRIC] = numbers[LIMIT], tile_map, symmetric
+    job[_FIRST], job[_MAP], job[_SYMMETRIC] = numbers[LIMIT], mapped, symmetric
     job[_WIDTH], job[_HEIGHT] = size
     job[_N_LINES], job[_N_FEATURES] = lines.shape
     job[_N_COLUMNS], job[_N_OUTPUTS] = right.shape[0], scores.shape[0]
@@ -135,7 +138,7 @@ class Addition(NamedTuple):
 
     lines: NDArray
     right: NDArray
-    tile_map: int  #: of ``functions``: IDENTITY or EXPONENTIAL
+    compiled_map: int  #: one of ``MAPS``
 
     def __call__(
         self,

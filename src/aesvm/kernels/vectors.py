@@ -121,7 +121,7 @@ class VectorKernel(KernelMatrix):
 
         with np.errstate(over="ignore"):
             distances = np.zeros(values.shape)
-            for one, other in _dense_pieces(lines, columns):
+            for one, other in _dense_features(lines, columns):
                 distances += cdist(
                     one.astype(np.float64, copy=False),
                     other.astype(np.float64, copy=False),
@@ -163,7 +163,7 @@ class VectorKernel(KernelMatrix):
         return values
 
 
-def _dense_pieces(lines, columns) -> Iterator[tuple[NDArray, NDArray]]:
+def _dense_features(lines, columns) -> Iterator[tuple[NDArray, NDArray]]:
     """Rows as arrays; of sparse ones a few features at a time, those that occur."""
     if not sp.issparse(lines):
         yield lines, columns

@@ -183,7 +183,7 @@ def train(work: Work, first: Represented, plan: Exact | Rounds) -> TrainedMachin
     steps = None if trainer.alone else len(numbers)
     if small is not None:
         numbers = np.delete(numbers, small.numbers)
-        steps = len(numbers) + len(small.tiles)
+        steps = len(numbers) + len(small.batches)
     problems = data.problems(rows, first.prepared.weights, numbers)
     each = zip(numbers.tolist(), problems, strict=True)
     squared_rows = data.squared_sizes(rows)

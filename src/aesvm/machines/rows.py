@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array
+from aesvm.machines.class_bundles import ClassMembers
 from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import Problem, RowSelection
-from aesvm.machines.small_pairs import ClassMembers
 
 
 class EveryRow(NamedTuple):

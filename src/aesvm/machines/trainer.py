@@ -297,7 +297,7 @@ def constant_machine(offsets: Offsets) -> Machine:
 
 
 def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> TrainedMachines:
-    """Train small pairs; ``task`` has a step for each of their tiles."""
+    """Train small pairs; ``task`` has a step for each of their batches."""
     options = trainer.options
     n_done = 0
 
@@ -306,7 +306,7 @@ def train_together(small: SmallPairs, trainer: Trainer, task: Progress) -> Train
         n_done += 1
         task.step("pairs")
         trainer.progress.say_now_and_then(
-            f"solve: {n_done:,} of {len(small.tiles):,} batches of small pairs"
+            f"solve: {n_done:,} of {len(small.batches):,} batches of small pairs"
         )
 
     return small.train(

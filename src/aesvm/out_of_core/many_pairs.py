@@ -99,7 +99,7 @@ def train_pairs(
     small = SmallPairs(classes, kernel, formulation, cache_bytes)
     others = np.delete(np.arange(len(pairs)), small.numbers)
     sets = maker.of_one_set(gathered, start_of, kernel, others)
-    with progress.task("solve", len(others) + len(small.tiles)) as task:
+    with progress.task("solve", len(others) + len(small.batches)) as task:
         together = train_together(small, trainer, task)
         machines = trainer.train_each(sets, others, task)
     together = together._replace(records=_gathered(together.records, small.numbers, rows, pairs))

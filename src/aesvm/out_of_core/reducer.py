@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
+from aesvm.machines import plan
 from aesvm.machines.represent import Represented, represent
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.merge_tree import Reduce, most_kept_at, tolerance_of
@@ -17,7 +18,7 @@ from aesvm.out_of_core.part import Part
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 from aesvm.sets.combinations import Combinations
-from aesvm.sets.derive import GIVE_UP_SHARE, ReductionSettings
+from aesvm.sets.derive import ReductionSettings
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class RowReducer:
         return Part(own, Combinations(members, matrix, residuals))
 
     def _settings(self, tolerance: float, most_kept: float | None) -> ReductionSettings:
-        most = GIVE_UP_SHARE if most_kept is None else most_kept
+        most = plan.TABLE.most_kept if most_kept is None else most_kept
         return self.settings._replace(hull_tol=tolerance, most_kept=most)
 
     def _represent(

@@ -1,4 +1,4 @@
-"""Long pieces of work, several at a time, with one progress for all.
+"""Long tasks, several at a time, with one progress for all.
 
 Unlike in a map of ``Threads``, an item is made when a thread is free for it, and an error or an
 interrupt ends what else is being done.

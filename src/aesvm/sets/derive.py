@@ -22,19 +22,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.jit import jit
 from aesvm.runtime.progress import Progress
 from aesvm.sets.distinct import distinct_rows
 from aesvm.sets.hull import approximate_extreme_points
-from aesvm.sets.partition import distance_pieces, fine_subsets, sequence_pieces
+from aesvm.sets.partition import distance_partitions, fine_subsets, sequence_partitions
 from aesvm.sets.workspace import Workspace
-
-#: Where the subsets looked at first keep more than this share of their rows, reducing is given up.
-GIVE_UP_SHARE = 0.9
-
-#: The number of subsets, spread over all of them, that decide that.
-_PROBES = 8
 
 #: What cutting rows into subsets is expected to take of deriving a set.
 _CUT = 0.1
@@ -50,7 +45,10 @@ class ReductionSettings(NamedTuple):
     subset_size: int
     partition_size: int
     partition: str
-    most_kept: float = GIVE_UP_SHARE  #: the share of rows above which reducing is given up
+    #: Reducing is given up where the first ``n_probes`` subsets, spread over all of them, keep a
+    #: larger fraction of their rows.
+    most_kept: float = 1.0
+    n_probes: int = 1
 
     def check(self) -> None:
         """Refuse sizes that do not fit each other."""
@@ -158,11 +156,11 @@ class SetKernel:
         started = time.perf_counter()
         kernel, size = self.kernel, settings.partition_size
         if settings.partition == "sequence":
-            pieces = [piece for rows in groups for piece in sequence_pieces(rows, size)]
+            partitions = [part for rows in groups for part in sequence_partitions(rows, size)]
         else:
-            pieces = distance_pieces(kernel, groups, size, run)
-        count = min(len(pieces), _BATCHES)
-        batches = [pieces[at::count] for at in range(count)]
+            partitions = distance_partitions(kernel, groups, size, run)
+        count = min(len(partitions), _BATCHES)
+        batches = [partitions[at::count] for at in range(count)]
         subsets: list[NDArray[np.intp]] = []
 
         def cut_all(batch: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
@@ -179,7 +177,7 @@ class SetKernel:
                     subsets += [rows for batch in batches[number:] for rows in batch]
                     break
         progress.say(
-            f"partition: {len(pieces):,} coarse pieces, {len(subsets):,} subsets, "
+            f"partition: {len(partitions):,} partitions, {len(subsets):,} subsets, "
             f"{time.perf_counter() - started:.1f} s"
         )
         return subsets
@@ -225,7 +223,7 @@ def derive(
     if subsets is None:
         subsets = kernel.cut(groups, settings, run, progress)
     reducer = kernel.reducer(settings.hull_tol, weights, keep_combinations)
-    reduced, given_up = reduce(reducer, subsets, settings.most_kept, run, progress)
+    reduced, given_up = reduce(reducer, subsets, settings, run, progress)
     if given_up is None:
         found = union(reduced, kernel.n_rows, keep_combinations)
     else:
@@ -236,7 +234,7 @@ def derive(
 def reduce(
     reducer: SubsetReducer,
     subsets: list[NDArray[np.intp]],
-    most_kept: float,
+    settings: ReductionSettings,
     run: Callable,
     progress: Progress,
 ) -> tuple[list[Reduced], GivenUp | None]:
@@ -246,7 +244,8 @@ def reduce(
     """
     total = sum(len(rows) for rows in subsets)
     ends = np.cumsum([len(rows) for rows in subsets])
-    probes = np.unique(np.searchsorted(ends, ends[-1] * (np.arange(_PROBES) + 0.5) / _PROBES))
+    places = (np.arange(settings.n_probes) + 0.5) / settings.n_probes
+    probes = np.unique(np.searchsorted(ends, ends[-1] * places))
     others = np.setdiff1d(np.arange(len(subsets)), probes)
     phases = [reducer.batches(numbers, subsets) for numbers in (probes, others)]
     results: dict[int, Reduced] = {}
@@ -269,7 +268,7 @@ def reduce(
                     )
                     if task.is_over():
                         break
-            if kept > most_kept * seen and seen < total:
+            if kept > settings.most_kept * seen and seen < total:
                 return [], GivenUp(seen, kept)
     progress.say(f"subsets: {kept:,} rows kept, {time.perf_counter() - started:.1f} s")
     if len(results) < len(subsets):
@@ -304,6 +303,7 @@ class SubsetReducer:
         self.weights = weights
         self.keep_combinations = keep_combinations
         self.thread = threading.local()
+        self.scratch = Scratch()
 
     def batches(
         self, numbers: NDArray[np.intp], subsets: list[NDArray[np.intp]]
@@ -323,7 +323,8 @@ class SubsetReducer:
     def reduce(self, rows: NDArray[np.intp]) -> Reduced:
         if not hasattr(self.thread, "workspace"):
             self.thread.workspace = Workspace()
-        hull = approximate_extreme_points(self._gram(rows), self.tol, self.thread.workspace)
+        gram = self.kernel.square(rows, self.scratch.block(len(rows), len(rows), self.kernel.dtype))
+        hull = approximate_extreme_points(gram, self.tol, self.thread.workspace)
         total = np.zeros(len(rows))
         _weigh(self.weights, rows, hull.indptr, hull.indices, hull.coefs, total)
         beta = total[hull.selected]
@@ -338,14 +339,6 @@ class SubsetReducer:
         if self.keep_combinations:
             combinations = (np.ones(len(rows), dtype=np.intp), rows, np.ones(len(rows)))
         return Reduced(rows, rows, self.weights[rows], np.zeros(len(rows)), combinations)
-
-    def _gram(self, rows: NDArray[np.intp]) -> NDArray:
-        # One buffer per thread: fresh memory would be zeroed by the system for every subset.
-        size = len(rows) ** 2
-        buffer = getattr(self.thread, "buffer", None)
-        if buffer is None or buffer.size < size:
-            buffer = self.thread.buffer = np.empty(size, dtype=self.kernel.dtype)
-        return self.kernel.square(rows, out=buffer[:size].reshape(len(rows), len(rows)))
 
 
 @jit

@@ -2,18 +2,18 @@
 
 Index arrays in, index arrays out. ``rows`` are always ascending row indices.
 
-sequence  (FLS1)  consecutive pieces of at most P rows.
+sequence  (FLS1)  consecutive partitions of at most P rows.
 distance  (FLS2)  a class larger than P is halved by distance in kernel space from its first
                   row, and so on, until the halves have at most P rows. A class of at most P
                   rows stays whole (the paper's pseudo-code would halve it once).
-fine      (SLS)   from a piece, the V rows nearest to an anchor are taken off, again and again.
+fine      (SLS)   from a partition, the V rows nearest to an anchor are taken off, again and again.
                   The first anchor is the row farthest from the origin, the next one the row
                   that would have been taken next.
 
 Ranks, not thresholds: ties are split by row index, so equal distances cannot stall it.
 
-Distances are asked of the kernel matrix (``kernels.points``); for the RBF kernel they do not
-depend on gamma, and so neither does the result. A piece is copied once and kept contiguous: the
+Distances are asked of the kernel matrix (``kernels.distances``); for the RBF kernel they do not
+depend on gamma, and so neither does the result. A partition is copied once and kept contiguous: the
 rows taken off are replaced by rows from its end, so a pass reads what is left and moves V
 rows.
 
@@ -40,67 +40,67 @@ Rows = NDArray[np.intp]
 _SAMPLED = 16
 
 
-def sequence_pieces(rows: Rows, size: int) -> list[Rows]:
-    """FLS1: consecutive pieces of at most ``size`` rows.
+def sequence_partitions(rows: Rows, size: int) -> list[Rows]:
+    """FLS1: consecutive partitions of at most ``size`` rows.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.sets.partition import sequence_pieces
-    >>> sequence_pieces(np.arange(5), 2)
+    >>> from aesvm.sets.partition import sequence_partitions
+    >>> sequence_partitions(np.arange(5), 2)
     [array([0, 1]), array([2, 3]), array([4])]
     """
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-def distance_pieces(
+def distance_partitions(
     kernel: HullKernel, classes: list[Rows], size: int, run: Callable = map
 ) -> list[Rows]:
     """FLS2 on every class, a level of the trees at a time; ``run`` is map or a parallel one.
 
-    A piece of n rows whose halves have n / 2 <= size rows is halved and done.
+    A partition of n rows whose halves have n / 2 <= size rows is halved and done.
 
     Examples
     --------
     >>> import numpy as np
     >>> from aesvm.kernels import kernel_matrix
-    >>> from aesvm.sets.partition import distance_pieces
+    >>> from aesvm.sets.partition import distance_partitions
     >>> X = np.array([[0.0], [5.0], [1.0], [4.0]])
-    >>> distance_pieces(kernel_matrix(X, kernel="linear"), [np.arange(4)], 2)
+    >>> distance_partitions(kernel_matrix(X, kernel="linear"), [np.arange(4)], 2)
     [array([0, 2]), array([1, 3])]
     """
-    pieces = [(rows, len(rows) <= size) for rows in classes]
-    while not all(done for _, done in pieces):
-        wide = [rows for rows, done in pieces if not done]
+    partitions = [(rows, len(rows) <= size) for rows in classes]
+    while not all(done for _, done in partitions):
+        wide = [rows for rows, done in partitions if not done]
         halves = run(_halves, list(zip(wide, _from_first_row(kernel, wide, run), strict=True)))
         following = []
-        for rows, done in pieces:
+        for rows, done in partitions:
             if done:
                 following.append((rows, True))
             else:
                 following += [(half, len(rows) <= 2 * size) for half in next(halves)]
-        pieces = following
-    return [rows for rows, _ in pieces if len(rows)]
+        partitions = following
+    return [rows for rows, _ in partitions if len(rows)]
 
 
-def _halves(piece: tuple[Rows, NDArray]) -> tuple[Rows, Rows]:
+def _halves(measured: tuple[Rows, NDArray]) -> tuple[Rows, Rows]:
     """The half of the rows with the least distances, and the others."""
-    rows, distances = piece
+    rows, distances = measured
     near = np.zeros(len(rows), dtype=bool)
     near[_nearest(distances, rows, len(rows) // 2)[0]] = True
     return rows[near], rows[~near]
 
 
-def _from_first_row(kernel: HullKernel, pieces: list[Rows], run: Callable) -> Iterator[NDArray]:
-    """For each piece, the distances of its rows from its first row."""
-    starts = [range(0, len(rows), DISTANCE_ROWS) for rows in pieces]
+def _from_first_row(kernel: HullKernel, partitions: list[Rows], run: Callable) -> Iterator[NDArray]:
+    """For each partition, the distances of its rows from its first row."""
+    starts = [range(0, len(rows), DISTANCE_ROWS) for rows in partitions]
 
     def distances(task: tuple[Rows, int]) -> NDArray:
         rows, start = task
         part = np.concatenate([rows[:1], rows[start : start + DISTANCE_ROWS]])
-        return kernel.points(part).distances(0, len(part))[1:]
+        return kernel.distances(part).from_row(0, len(part))[1:]
 
-    tasks = [(rows, at) for rows, own in zip(pieces, starts, strict=True) for at in own]
+    tasks = [(rows, at) for rows, own in zip(partitions, starts, strict=True) for at in own]
     results = run(distances, tasks)
     for own in starts:
         yield np.concatenate([next(results) for _ in own])
@@ -120,16 +120,16 @@ def fine_subsets(kernel: HullKernel, rows: Rows, size: int) -> list[Rows]:
     """
     if len(rows) <= size:
         return [rows]
-    points = kernel.points(rows)
-    anchor = points.farthest()
+    distances = kernel.distances(rows)
+    anchor = distances.farthest()
     subsets = []
     for left in range(len(rows), size, -size):
-        distances = points.distances(anchor, left)
-        names = points.rows[:left]
-        taken, following = _nearest(distances, names, size)
+        from_anchor = distances.from_row(anchor, left)
+        names = distances.rows[:left]
+        taken, following = _nearest(from_anchor, names, size)
         subsets.append(np.sort(names[taken]))
-        anchor = points.take_off(taken, left, following)
-    subsets.append(np.sort(points.rows[: left - size]))
+        anchor = distances.take_off(taken, left, following)
+    subsets.append(np.sort(distances.rows[: left - size]))
     return subsets
 
 

@@ -20,11 +20,11 @@ from scipy.linalg import cho_solve
 
 from aesvm.solver.free_variables import Array, factorize_in_place
 
-#: Steps, at most; the complementarity that is enough, as a share of the objective; and how much
+#: Steps, at most; the complementarity that is enough, relative to the objective; and how much
 #: smaller a step must make it.
 _STEPS, _ENOUGH, _SMALLER = 80, 1e-14, 0.9
 
-#: The share of the way to the boundary that a step goes.
+#: The fraction of the way to the boundary that a step goes.
 _NEARLY = 0.995
 
 
@@ -94,8 +94,8 @@ class _Iterate:
         self.K, self.q, self.A, self.r = K, q, A, r
         self.lower, self.upper, self.room = lower, upper, upper - lower
         # as far between their bounds as their sums ask for
-        share = (r - A @ lower) / (A @ self.room)
-        self.x = (A.T @ share).clip(0.05, 0.95) * self.room
+        fraction = (r - A @ lower) / (A @ self.room)
+        self.x = (A.T @ fraction).clip(0.05, 0.95) * self.room
         self.w = self.room - self.x
         slopes = self._slopes()
         size = max(float(np.abs(slopes - np.median(slopes)).mean()), 1e-8)

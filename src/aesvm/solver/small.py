@@ -3,11 +3,12 @@
     minimise    1/2 b'Kb + p sum_i |b_i|,   0 <= b_i <= c_i in the first class,
                                            -c_i <= b_i <= 0 in the second
 
-with the sum of all b held at zero, or the sum of each class at a share of the costs (the nu form).
-It is the problem of ``smo``.
+with the sum of all b held at zero, or the sum of each class at a fraction of its costs (the nu
+form). It is the problem of ``smo``.
 
 The variables of all duals lie one after another in arrays, and what is asked of each dual is
-computed for all of them at once. ``small_improve`` and ``small_compiled`` improve them.
+computed for all of them at once. Compiled code improves them, without the interpreter's lock:
+``small_matrices`` where all kernel values are at hand, else ``small_working_sets``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.smo import TIGHTER, TIGHTEST
 from aesvm.solver.stagnation import UPDATES_PER_VARIABLE, fall
@@ -26,7 +28,7 @@ from aesvm.solver.working_set import UPDATES
 
 Array = NDArray[np.float64]
 
-#: Sums that differ by less, as a share of them, are the same.
+#: Sums whose relative difference is smaller are the same.
 SAME_SUM = 1e-13
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -50,7 +52,7 @@ class Solved(NamedTuple):
 
 
 class PairVariables(NamedTuple):
-    """Those of several duals, one after another, in each the first class before the second."""
+    """The variables of several duals, one dual after another, its first class before its second."""
 
     sizes: NDArray[np.intp]  #: (n_duals, 2), variables of each class
     classes: NDArray[np.intp]  #: where each class begins
@@ -92,16 +94,16 @@ class PairVariables(NamedTuple):
 
     def violations(self, apart: bool) -> Array:
         """How much slopes differ the wrong way, of each dual."""
-        groups = self.classes if apart else self.classes[::2]  # whose sum is held
+        starts = self.classes if apart else self.classes[::2]  # of variables whose sum is held
         rise = np.where(self.coefs < self.upper, self.slopes, HUGE)
         fall = np.where(self.coefs > self.lower, self.slopes, -HUGE)
-        found = np.maximum.reduceat(fall, groups) - np.minimum.reduceat(rise, groups)
+        found = np.maximum.reduceat(fall, starts) - np.minimum.reduceat(rise, starts)
         return np.maximum(found.reshape(len(self.sizes), -1).max(axis=1), 0.0)
 
 
 #: Makes an iteration. It takes the variables, the numbers of some duals, and for each the violation
-#: to come to and the most pair updates. It updates coefficients and slopes, and returns the updates
-#: of each dual.
+#: to reach and the most pair updates. It updates coefficients and slopes, and returns the number of
+#: pair updates of each dual.
 Improve = Callable[[PairVariables, NDArray[np.intp], Array, NDArray[np.intp]], NDArray[np.intp]]
 
 
@@ -159,22 +161,37 @@ def solve_small(
     return Solved(n_updates, objective, violation, converged)
 
 
+@jit
+def balance(coefs, lower, upper, n_first, held):
+    """Restore the sums of the classes of a dual, which rounding has moved."""
+    above = below = 0.0
+    for i in range(n_first):
+        above += coefs[i]
+    for i in range(n_first, coefs.size):
+        below -= coefs[i]
+    wanted = held if held > 0.0 else min(above, below)
+    for i in range(coefs.size):
+        reached = above if i < n_first else below
+        if reached > 0.0 and abs(reached - wanted) > SAME_SUM * reached:
+            coefs[i] = min(max(coefs[i] * (wanted / reached), lower[i]), upper[i])
+
+
 class _Stagnations:
     """The rule of ``stagnation``, for each of several duals.
 
-    Slopes are computed anew in every iteration, so the first one tells where the objective begins.
+    The objective is first measured after one iteration: every iteration computes slopes anew.
     """
 
     def __init__(self, variables: PairVariables) -> None:
         self.sizes, self.duals = variables.sizes.sum(axis=1), variables.classes[::2]
         self.window = UPDATES_PER_VARIABLE // UPDATES  # an iteration has up to UPDATES of each
-        self.n_updatesations = np.full(len(self.sizes), -1)
+        self.n_iterations = np.full(len(self.sizes), -1)
         self.coefs, self.slopes = variables.coefs.copy(), variables.slopes.copy()
 
     def are_reached(self, v: PairVariables, active: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Count an iteration of some duals: which fell too little in a window that it ends."""
-        self.n_updatesations[active] += 1
-        begins, ends = self.n_updatesations == 0, self.n_updatesations >= self.window
+        """Count an iteration of some duals; return which of all fell too little in a window."""
+        self.n_iterations[active] += 1
+        begins, ends = self.n_iterations == 0, self.n_iterations >= self.window
         reached = np.zeros(len(self.sizes), dtype=bool)
         if ends.any():
             by_dual = partial(np.add.reduceat, indices=self.duals)
@@ -182,7 +199,7 @@ class _Stagnations:
             seen = (self.coefs, v.coefs), (self.slopes, v.slopes)
             fell, rounding = fall(*seen, lengths, _EPS, by_dual)
             reached = ends & ~(fell > rounding)
-            self.n_updatesations[ends] = 0
+            self.n_iterations[ends] = 0
         if begins.any() or ends.any():
             here = np.repeat(begins | ends, self.sizes)
             self.coefs[here], self.slopes[here] = v.coefs[here], v.slopes[here]

@@ -1,8 +1,8 @@
-"""Rows as points with distances: what the partition asks of a kernel matrix.
+"""Distances of rows from one of them, by which rows are cut into subsets (``sets.partition``).
 
-Kernel distance grows with Euclidean distance for the RBF kernel, whatever gamma is, and is the
-same thing for the linear one: for these the input vectors are compared, as differences (which do
-not cancel) in single precision. For other kernels distances are those in kernel space.
+With the RBF kernel, distance in kernel space grows with Euclidean distance, whatever gamma is; with
+the linear kernel both are the same. For these two the input vectors are compared in single
+precision, by differences, which do not cancel. Other kernels are compared in kernel space.
 """
 
 from __future__ import annotations
@@ -25,8 +25,17 @@ if TYPE_CHECKING:
 Rows = NDArray[np.intp]
 
 
-class Points(ABC):
-    """Points of a piece, by position: arrays parallel to ``rows``, the first of them."""
+class RowDistances(ABC):
+    """Distances of some rows, which are taken off until none is left.
+
+    Rows are known by their positions. What distances need of each row lies in arrays whose first
+    entries are the rows left: those taken off are overwritten by rows from the end.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    rows : ndarray
+    """
 
     def __init__(self, kernel: KernelMatrix, rows: Rows) -> None:
         self.kernel = kernel
@@ -34,9 +43,9 @@ class Points(ABC):
         self.parallel: list[NDArray] = [self.rows]
 
     def take_off(self, taken: Rows, left: int, following: int) -> int:
-        """Fill the positions taken with points from the end.
+        """Overwrite the rows at the positions taken by rows from the end of those left.
 
-        ``following`` is the position of the next anchor; where that point is now is returned.
+        Returns the new position of the row at ``following``, the next anchor.
         """
         fillers = np.empty(len(taken), dtype=np.intp)
         count, following = _moves(taken, left, following, fillers)
@@ -45,21 +54,21 @@ class Points(ABC):
         return following
 
     @abstractmethod
-    def distances(self, anchor: int, left: int) -> NDArray:
-        """Of the first ``left`` points from one of them, up to a monotone map."""
+    def from_row(self, anchor: int, left: int) -> NDArray:
+        """Distances of the first ``left`` rows from the one at ``anchor``, up to a monotone map."""
 
     def farthest(self) -> int:
-        """The point farthest from the origin, in the input space where there is one."""
+        """The position of the row farthest from the origin, in the input space if there is one."""
         return int(np.argmax(self.kernel.squared_sizes(self.rows)))
 
 
-class KernelPoints(Points):
+class KernelDistances(RowDistances):
     def __init__(self, kernel: KernelMatrix, rows: Rows) -> None:
         super().__init__(kernel, rows)
         self.diag = kernel.diag(rows).astype(np.float64)
         self.parallel.append(self.diag)
 
-    def distances(self, anchor, left):
+    def from_row(self, anchor, left):
         result = np.empty(left)
         line = self.rows[anchor : anchor + 1]
         for start in range(0, left, blocks.KERNEL_DISTANCE_ROWS):
@@ -70,7 +79,7 @@ class KernelPoints(Points):
         return finite(result)
 
 
-class SparsePoints(Points):
+class SparseDistances(RowDistances):
     def __init__(self, kernel: SparseKernel, rows: Rows) -> None:
         super().__init__(kernel, rows)
         _, self.X = narrowed(kernel.X[rows])
@@ -79,7 +88,7 @@ class SparsePoints(Points):
         self.line = np.zeros(self.X.shape[1])
         self.parallel += [self.places, self.norms]
 
-    def distances(self, anchor, left):
+    def from_row(self, anchor, left):
         entries = slice(*self.X.indptr[self.places[anchor] :][:2])
         self.line[self.X.indices[entries]] = self.X.data[entries]
         result = np.empty(left)
@@ -90,7 +99,7 @@ class SparsePoints(Points):
         return finite(result)
 
 
-class DensePoints(Points):
+class DenseDistances(RowDistances):
     def __init__(self, kernel: DenseKernel, rows: Rows) -> None:
         super().__init__(kernel, rows)
         self.copy = np.empty((len(rows), kernel.X.shape[1]), dtype=np.float32)
@@ -103,7 +112,7 @@ class DensePoints(Points):
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             vectors = kernel.X[rows[part]]
-            peak = max(peak, _copy_points(vectors, center, self.copy[part], norms[part]))
+            peak = max(peak, _copy_vectors(vectors, center, self.copy[part], norms[part]))
         self.scale = 1.0
         if peak > 1e15 or 0.0 < peak < 1e-15:
             # squares would overflow or vanish: a power of two changes no digit
@@ -117,7 +126,7 @@ class DensePoints(Points):
     def farthest(self):
         return self.origin
 
-    def distances(self, anchor, left):
+    def from_row(self, anchor, left):
         result = self.result[:left]
         _dense_distances(self.copy, self.copy[anchor].copy(), result)
         if self.scale == 1.0:
@@ -132,7 +141,7 @@ def finite(distances: NDArray) -> NDArray:
 
 
 @jit
-def _copy_points(vectors, center, copy, norms):
+def _copy_vectors(vectors, center, copy, norms):
     """Single-precision copy around the centre, and squared norms. Returns the largest entry."""
     peak = 0.0
     for i in range(norms.size):
@@ -147,11 +156,11 @@ def _copy_points(vectors, center, copy, norms):
 
 
 @jit
-def _dense_distances(points, anchor, out):
+def _dense_distances(vectors, anchor, out):
     for i in range(out.size):
         total = np.float32(0.0)
         for f in range(anchor.size):
-            difference = points[i, f] - anchor[f]
+            difference = vectors[i, f] - anchor[f]
             total += difference * difference
         out[i] = total
 
@@ -167,8 +176,9 @@ def _sparse_distances(data, indices, indptr, rows, norms, anchor, out):
 
 @jit
 def _moves(taken, left, following, fillers):
-    """Which positions at the end fill those taken below it: how many, and where the following
-    point comes to.
+    """Write the positions at the end whose rows overwrite those taken.
+
+    Returns how many they are, and the new position of the following row.
     """
     end = left - taken.size
     holes = 0

@@ -1,4 +1,4 @@
-"""Tiles of rows that are copied while the device computes: streams in the place of CuPy's."""
+"""Panels of rows that are copied while the device computes: streams in the place of CuPy's."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Event:
 
 
 class FakeCuda:
-    """CuPy's ``cuda``, as far as tiles are concerned."""
+    """CuPy's ``cuda``, as far as panels are concerned."""
 
     PinnedMemory = alloc_pinned_memory = bytearray
     PinnedMemoryPointer = staticmethod(lambda memory, offset: memory)
@@ -73,7 +73,7 @@ class FakeCuda:
 
 
 class StreamingDevice(strict.StrictDevice):
-    page_locked, tile_copies = Device.page_locked, Device.tile_copies
+    page_locked, panel_copies = Device.page_locked, Device.panel_copies
 
     def __init__(self, eager):
         super().__init__("cuda:0")
@@ -90,8 +90,8 @@ def arrays_that_are_set_on_streams(monkeypatch):
 
 
 def host_vectors(monkeypatch, eager, rows, numbers, n):
-    """Vectors of which 16 are a tile, on a device whose streams have work to do."""
-    monkeypatch.setattr(room, "TILE_BYTES", 16 * 8 * 8)
+    """Vectors of which 16 are a panel, on a device whose streams have work to do."""
+    monkeypatch.setattr(room, "PANEL_BYTES", 16 * 8 * 8)
     device = StreamingDevice(eager)
     form = SimpleNamespace(dtype=np.dtype(np.float64))
     norms = strict.There(np.arange(float(n)))
@@ -101,8 +101,8 @@ def host_vectors(monkeypatch, eager, rows, numbers, n):
 @pytest.mark.parametrize("eager", ["", "computing", "copying"])
 @pytest.mark.parametrize("n", [0, 1, 16, 17, 50, 128])
 @pytest.mark.parametrize("gathered", [False, True])
-def test_tiles_are_copied_beside_what_is_computed(monkeypatch, gathered, n, eager):
-    """Whichever stream is ahead of the other: no tile is used too soon, or changed too soon."""
+def test_panels_are_copied_beside_what_is_computed(monkeypatch, gathered, n, eager):
+    """Whichever stream is ahead of the other: no panel is used too soon, or changed too soon."""
     rows = np.arange(128.0 * 8).reshape(128, 8)
     numbers = np.random.default_rng(0).permutation(128)[:n] if gathered else None
     wanted = rows[numbers] if gathered else rows[:n]
@@ -111,16 +111,16 @@ def test_tiles_are_copied_beside_what_is_computed(monkeypatch, gathered, n, eage
     out = np.zeros((n, 8))
     most = []
 
-    def compute(part, tile):
-        assert_array_equal(tile.norms.own, np.arange(float(n))[part])
-        cuda.computing.ask(lambda: np.copyto(out[part], tile.rows.own))
+    def compute(part, panel):
+        assert_array_equal(panel.norms.own, np.arange(float(n))[part])
+        cuda.computing.ask(lambda: np.copyto(out[part], panel.rows.own))
         most.append(len(cuda.computing.work) - cuda.computing.n_done)
 
-    vectors.each_tile(compute)
+    vectors.each_panel(compute)
     assert len(cuda.copying.work) == cuda.copying.n_done  # rows of the host can be given back
     cuda.computing.synchronize()
     assert_array_equal(out, wanted)
-    assert max(most, default=0) <= 5  # never more than two tiles are waited for
+    assert max(most, default=0) <= 5  # never more than two panels are waited for
 
 
 @pytest.mark.parametrize(
@@ -147,12 +147,12 @@ def test_estimators_are_those_of_rows_on_the_device(monkeypatch, estimator):
 def test_nothing_is_copied_any_more_after_an_interrupt(monkeypatch):
     cuda, vectors = host_vectors(monkeypatch, "", np.ones((128, 8)), None, 128)
 
-    def interrupt(part, tile):
+    def interrupt(part, panel):
         if part.start:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        vectors.each_tile(interrupt)
+        vectors.each_panel(interrupt)
     assert cuda.copying.n_done == len(cuda.copying.work) > 0
 
 

@@ -1,8 +1,12 @@
-"""Small duals (``small``) improved by working sets, where compiled code has their kernel.
+"""Small duals (``small``) improved by working sets, with kernel values computed as needed.
 
-As in ``small_improve``, without the interpreter and its lock: a dual is solved in one call. And
-half of a kernel row are values within a class, which the duals of that class with all others share:
-where these are at hand, the other half is computed alone.
+Of a dual of a thousand variables few rows of the kernel matrix are ever needed. Its variables that
+violate optimality most are solved for by themselves, and the rows of those that moved are computed,
+and kept until the end. At the end, slopes are computed anew from the coefficients. One call of
+compiled code solves a dual.
+
+Half of a kernel row are values within a class, which the duals of that class with all others have
+in common. Where these are at hand, only the other half is computed.
 """
 
 from __future__ import annotations
@@ -16,18 +20,18 @@ from aesvm.kernels.accumulate import add_rows
 from aesvm.kernels.rows_by_class import RowsByClass, write_lines, write_values
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import update_pairs
-from aesvm.solver.small import Array, Improve, PairVariables
-from aesvm.solver.small_improve import ANEW, balance
+from aesvm.solver.small import Array, Improve, PairVariables, balance
 from aesvm.solver.working_set import FALL, INNER, RISE, choose_compiled
 
-#: Variables of a working set. (Iterations cost less than in Python: there may be more of them.)
+#: Variables of a working set.
 WORKING_SET = 128
+
+#: Slopes that are computed anew differ by less, relative to the violation aimed at.
+_ANEW = 1e-3
 
 
 class ClassValues(NamedTuple):
-    """A block of kernel values that has those of a class with itself; the class begins at
-    ``begin``.
-    """
+    """A square block of kernel values, in which a class begins at line and column ``begin``."""
 
     values: Array
     begin: int
@@ -66,7 +70,7 @@ class _Memory(NamedTuple):
 
     chosen: NDArray[np.intp]  #: the working set, ascending
     recent: NDArray[np.intp]  #: the last one, the newest of it first; then -1
-    n_chosen: NDArray[np.intp]  #: (2,), where each group ends in the working set
+    n_chosen: NDArray[np.intp]  #: (2,), where each group of ``ends`` ends in the working set
     part: _Dual  #: the variables of the working set
     block: Array  #: its kernel values
     slots: NDArray[np.intp]  #: of each variable, its line in the kernel rows; -1 where it has none
@@ -111,7 +115,7 @@ class _Memory(NamedTuple):
         )
 
 
-def improve_compiled(
+def improve_by_working_sets(
     rows: RowsByClass,
     pairs: NDArray[np.intp],
     class_values: list[BothClassValues],
@@ -251,7 +255,7 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
         size, violation = choose_compiled(
             slopes, moves, ends, recent, chosen, memory.taken, memory.behind, found, memory.keys
         )
-        is_over = violation <= (1.0 - ANEW) * aim or updates >= most
+        is_over = violation <= (1.0 - _ANEW) * aim or updates >= most
         if not is_over:
             lines = memory.lines[: size * width].reshape(size, width)
             columns = memory.columns[: size * width].reshape(width, size)
