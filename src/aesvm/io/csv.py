@@ -38,6 +38,9 @@ _NEWLINE, _RETURN, _SPACE, _QUOTE = b'\n\r "'
 #: and after a quote that closes a field or is the first of two.
 _START, _INDENTED, _PLAIN, _QUOTED, _CLOSED = range(5)
 
+#: Columns that are read as fast in blocks as in whole files.
+_COLUMNS_PER_BLOCK = 256
+
 CLASSES = ("auto", "numbers", "strings")
 
 
@@ -210,19 +213,36 @@ class _Table:
         """Whole rows: the number of their first line, their bytes, their ends, and if plain."""
         line = 1
         rest = b""
-        for whole_lines in self.reader._blocks(self.progress):
-            block = rest + whole_lines
-            ends, plain = _record_ends(block, self.reader.delimiter)
-            end = int(ends[-1]) if len(ends) else 0
-            if end:
-                yield line, block[:end], ends, plain
-            line += block.count(b"\n", 0, end)
-            rest = block[end:]
-            if len(rest) > lines.LONGEST_LINE:
-                break
+        try:
+            for whole_lines in self._whole_lines():
+                block = rest + whole_lines
+                ends, plain = _record_ends(block, self.reader.delimiter)
+                end = int(ends[-1]) if len(ends) else 0
+                if end:
+                    yield line, block[:end], ends, plain
+                line += block.count(b"\n", 0, end) if b'"' in block else len(ends)
+                rest = block[end:]
+                if len(rest) > lines.LONGEST_LINE:
+                    break
+        except BadRow as bad:
+            raise BadLineError(self.reader.path, line, str(bad)) from None
         if rest:
             reason = "a quote is opened in it, and not closed in what follows"
             raise BadLineError(self.reader.path, line, reason)
+
+    def _whole_lines(self) -> Generator[bytes, None, None]:
+        """Blocks of lines, larger ones where rows are wide: pyarrow handles columns one by one."""
+        held: list[bytes] = []
+        n_columns = 0
+        for block in lines.line_blocks(self.reader.path, self.progress):
+            held.append(block)
+            if self.columns is not None:
+                n_columns = len(self.columns.names)
+            if sum(map(len, held)) >= lines.BLOCK_BYTES * n_columns // _COLUMNS_PER_BLOCK:
+                yield b"".join(held)
+                held = []
+        if held:
+            yield b"".join(held)
 
     def _read(self, block: bytes) -> Chunk:
         """The rows of a block, by pyarrow."""
@@ -407,7 +427,9 @@ def _record_ends(block: bytes, delimiter: str) -> tuple[NDArray[np.int64], bool]
     after blanks, and text after a closing quote, as parts of a field.
     """
     codes = np.frombuffer(block, dtype=np.uint8)
-    plain = block.count(b"\r") == block.count(b"\r\n") and not block.startswith(lines.BOM)
+    plain = not block.startswith(lines.BOM)
+    if b"\r" in block:
+        plain &= block.count(b"\r") == block.count(b"\r\n")
     if b'"' not in block:
         return np.flatnonzero(codes == _NEWLINE) + 1, plain
     ends = np.empty(block.count(b"\n"), dtype=np.int64)

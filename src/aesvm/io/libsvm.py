@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from aesvm.io.base import CHUNK_ROWS, BadLineError, BadRow, Chunk, Progress, check_flag, is_whole
 from aesvm.io.classes import TOO_LARGE, TOO_LARGE_BITS, too_large
 from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
+from aesvm.io.lines import line_blocks
 from aesvm.io.text import TextReader
 from aesvm.runtime.jit import jit
 
@@ -125,16 +126,19 @@ class LibsvmReader(TextReader):
     ) -> Generator[Chunk, None, None]:
         rows = _Rows(self.chunk_rows, n_features, self.zero_based)
         state = rows.state
-        for block in self._blocks(progress):
-            codes = np.frombuffer(block, dtype=np.uint8)
-            state[POSITION] = 0
-            while (stopped := rows.parse(codes)) != END:
-                if stopped == FULL:
-                    yield rows.take()
-                elif stopped == GROW:
-                    rows.grow()
-                else:
-                    self._read_in_python(rows, block, progress)
+        try:
+            for block in line_blocks(self.path, progress):
+                codes = np.frombuffer(block, dtype=np.uint8)
+                state[POSITION] = 0
+                while (stopped := rows.parse(codes)) != END:
+                    if stopped == FULL:
+                        yield rows.take()
+                    elif stopped == GROW:
+                        rows.grow()
+                    else:
+                        self._read_in_python(rows, block, progress)
+        except BadRow as reason:
+            raise BadLineError(self.path, int(state[LINES]) + 1, str(reason)) from None
         if state[ROWS]:
             yield rows.take()
 
@@ -142,14 +146,14 @@ class LibsvmReader(TextReader):
         """Read one line that compiled code does not, or skip it."""
         begin = int(rows.state[POSITION])
         end = block.index(b"\n", begin) + 1
-        rows.state[LINES] += 1
         try:
             rows.add(block[begin:end])
-        except BadRow as reason:
+        except BadRow:
             if self.on_bad == "raise":
-                raise BadLineError(self.path, int(rows.state[LINES]), str(reason)) from None
+                raise
             progress.n_skipped += 1
         rows.state[POSITION] = end
+        rows.state[LINES] += 1
 
 
 class _Rows:

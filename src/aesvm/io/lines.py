@@ -40,7 +40,7 @@ def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
     EOFError
         Where a file is cut short: a compressed one, or one that had more bytes when it was opened.
     BadRow
-        Where the line after the last block does not end.
+        Where the line after the last block does not end: nothing that follows can be told.
     """
     first = True
     held: list[bytes] = []  # a line that has not ended

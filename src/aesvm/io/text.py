@@ -7,8 +7,7 @@ from abc import abstractmethod
 from collections.abc import Generator
 from pathlib import Path
 
-from aesvm.io.base import BadLineError, BadRow, Chunk, ChunkReader, Progress
-from aesvm.io.lines import line_blocks
+from aesvm.io.base import Chunk, ChunkReader, Progress
 from aesvm.runtime.warn import warn
 
 ON_BAD = ("raise", "skip")
@@ -33,13 +32,3 @@ class TextReader(ChunkReader):
         if progress.n_skipped:
             lines = "line was" if progress.n_skipped == 1 else "lines were"
             warn(f"{self.path}: {progress.n_skipped} malformed {lines} skipped.")
-
-    def _blocks(self, progress: Progress) -> Generator[bytes, None, None]:
-        """Blocks of whole lines. A line that does not end is an error: nothing follows it."""
-        n_lines = 0
-        try:
-            for block in line_blocks(self.path, progress):
-                yield block
-                n_lines += block.count(b"\n")
-        except BadRow as reason:
-            raise BadLineError(self.path, n_lines + 1, str(reason)) from None
