@@ -32,7 +32,7 @@ from aesvm import (
     baselines,
 )
 from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
-from benchmarks.fuzz_files import pick
+from benchmarks.fuzz_problems import pick
 
 #: Seconds after which a call hangs.
 _LIMIT = 60

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 import aesvm
 from aesvm import AESVC, AESVR, AEOneClassSVM
 from aesvm.io import load_libsvm_model, save_libsvm_model
-from benchmarks.fuzz_files import pick
+from benchmarks.fuzz_problems import pick
 
 #: What is put into headers.
 _ODD: list[Any] = [None, True, -1, 0, 3, 2**40, 2**70, 1.5, 1e308, "", "x", "rbf", [], [1], {}]

@@ -13,13 +13,16 @@ from sklearn.svm import SVC
 from tests import oracles
 
 from aesvm import AESVC
-from benchmarks.fuzz_files import pick
 
 #: What rounding may do to kernel values, as a share of the largest.
 ROUNDING = 1e-5
 
 _LABELS = [np.arange(4), np.array([-7.0, 0.0, 1.0, 9.0]), np.array(["", "a", "b", "ccc"])]
 _LABELS += [np.array([2**60, 2**60 + 1, -3, 5])]
+
+
+def pick(rng: np.random.Generator, options: list[Any]) -> Any:
+    return options[rng.integers(len(options))]
 
 
 class Problem(NamedTuple):

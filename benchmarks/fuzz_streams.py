@@ -19,7 +19,6 @@ from tests import oracles
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.out_of_core import merge_tree
-from benchmarks.fuzz_files import pick
 from benchmarks.fuzz_problems import (
     ROUNDING,
     Problem,
@@ -27,6 +26,7 @@ from benchmarks.fuzz_problems import (
     largest,
     objective,
     pairs_of,
+    pick,
     random_budget,
     random_problem,
     random_reduction,
