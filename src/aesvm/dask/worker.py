@@ -34,7 +34,7 @@ from aesvm.out_of_core.looks import PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.sampling import sample
-from aesvm.out_of_core.source import Chunk
+from aesvm.out_of_core.source import ValidRows
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.tally import Tally
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined
@@ -68,7 +68,7 @@ class Features(NamedTuple):
         self.check(rows.shape[1])
         return rows
 
-    def chunk(self, partition: Partition) -> Chunk:
+    def chunk(self, partition: Partition) -> ValidRows:
         """A partition that has rows, all of it valid."""
         X, y, sample_weight = partition
         return self.chunk_of(self.rows(X), y, sample_weight, self.estimator)

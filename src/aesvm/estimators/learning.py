@@ -36,7 +36,7 @@ from aesvm.machines.one_vs_one import ClassPairs
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rows import OneMachine, Rows
-from aesvm.out_of_core.source import Chunk
+from aesvm.out_of_core.source import ValidRows
 from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training import GatheredLearner, StreamedModel
 
@@ -101,7 +101,7 @@ class Learning(Protocol):
         y: Any,
         sample_weight: Any,
         first: bool,
-    ) -> Chunk:
+    ) -> ValidRows:
         """Valid rows of a stream; ``first``: whether none came before."""
 
     def check_enough(self, tally: Tally, what: str) -> None:
@@ -171,7 +171,7 @@ class Classes:
         y: Any,
         sample_weight: Any,
         first: bool,
-    ) -> Chunk:
+    ) -> ValidRows:
         """Rows with classes; in a stream, with classes that were announced."""
         chunk = valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
         if streamed is not None:
@@ -253,7 +253,7 @@ class Values:
         y: Any,
         sample_weight: Any,
         first: bool,
-    ) -> Chunk:
+    ) -> ValidRows:
         return valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:

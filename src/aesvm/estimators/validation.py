@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, validate_da
 from aesvm.gpu.arrays import is_on_gpu
 from aesvm.kernels import KERNELS
 from aesvm.machines.processor import processor
-from aesvm.out_of_core.source import Chunk, reader_of
+from aesvm.out_of_core.source import ValidRows, reader_of
 
 #: Constraints of the parameters of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, list] = {
@@ -70,7 +70,7 @@ _MOST_NAMED = 5
 
 #: Makes a chunk of valid rows, unchecked y and weights, and the name of the estimator. It is a
 #: function at the top of a module: workers of a cluster get its name.
-ChunkOf = Callable[[Any, Any, Any, str], Chunk]
+ChunkOf = Callable[[Any, Any, Any, str], ValidRows]
 
 _ROWS: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
 
@@ -357,34 +357,34 @@ def class_weights(
 
 def valid_chunk(
     chunk_of: ChunkOf, estimator: Any, X: Any, y: Any, sample_weight: Any, first: bool
-) -> Chunk:
+) -> ValidRows:
     """A chunk of valid rows of a stream, made by ``chunk_of``."""
     X, y, sample_weight = from_gpu(estimator, X, y, sample_weight)
     rows = rows_of_chunk(estimator, X, first=first)
     return chunk_of(rows, y, sample_weight, type(estimator).__name__)
 
 
-def with_classes(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+def with_classes(rows: Any, y: Any, sample_weight: Any, name: str) -> ValidRows:
     """Rows that must have classes."""
     classes = valid_classes(y, rows, name)
-    return Chunk(rows, classes, _weights(rows, sample_weight), groups=classes)
+    return ValidRows(rows, classes, _weights(rows, sample_weight), groups=classes)
 
 
-def with_or_without_classes(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+def with_or_without_classes(rows: Any, y: Any, sample_weight: Any, name: str) -> ValidRows:
     """Rows that may have classes; without, all are of class zero."""
     classes = _one_group(rows) if y is None else valid_classes(y, rows, name)
-    return Chunk(rows, classes, _weights(rows, sample_weight), groups=classes)
+    return ValidRows(rows, classes, _weights(rows, sample_weight), groups=classes)
 
 
-def with_values(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+def with_values(rows: Any, y: Any, sample_weight: Any, name: str) -> ValidRows:
     """Rows that must have numbers, and stand for each other together with them."""
     values, weights = valid_values(y, rows, name), _weights(rows, sample_weight)
-    return Chunk(rows, values, weights, _one_group(rows), joint=True)
+    return ValidRows(rows, values, weights, _one_group(rows), joint=True)
 
 
-def without_targets(rows: Any, y: Any, sample_weight: Any, name: str) -> Chunk:
+def without_targets(rows: Any, y: Any, sample_weight: Any, name: str) -> ValidRows:
     """Rows alone; y is ignored."""
-    return Chunk(rows, np.ones(rows.shape[0]), _weights(rows, sample_weight), _one_group(rows))
+    return ValidRows(rows, np.ones(rows.shape[0]), _weights(rows, sample_weight), _one_group(rows))
 
 
 def _weights(rows: Any, sample_weight: Any) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ _COMPRESSED = re.compile(r"\.(gz|bz2|xz)$", re.I)
 _STEPS = 100
 
 
-class Chunk(NamedTuple):
+class ValidRows(NamedTuple):
     """Valid rows of a source, the target of each and its weight."""
 
     X: Any
@@ -54,7 +54,7 @@ class Chunk(NamedTuple):
 
 
 #: Checks a chunk of a source; the last argument says whether it is the first one.
-Validate = Callable[[Any, Any, Any, bool], Chunk]
+Validate = Callable[[Any, Any, Any, bool], ValidRows]
 
 
 def readable_again(source: Iterable) -> bool:

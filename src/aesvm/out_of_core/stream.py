@@ -20,7 +20,7 @@ from aesvm.kernels.gamma import Variance, has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.kernels.moments import Moments
 from aesvm.out_of_core.merge_tree import MergeTree, Reduce, bytes_of
-from aesvm.out_of_core.source import Chunk, Validate, read, readable_again
+from aesvm.out_of_core.source import Validate, ValidRows, read, readable_again
 from aesvm.out_of_core.tally import Tally
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.warn import warn
@@ -83,7 +83,7 @@ class Stream:
         tree = self.tree._replace(hull_tol=hull_tol, budget=budget, loosen=loosen, samples=False)
         return replace(self, tree=tree)
 
-    def add(self, chunk: Chunk, with_targets: bool, reduce_of: ReduceOf) -> Stream:
+    def add(self, chunk: ValidRows, with_targets: bool, reduce_of: ReduceOf) -> Stream:
         """Take in a chunk."""
         if self.n_rows:
             self._check_kind(chunk, with_targets)
@@ -125,7 +125,7 @@ class Stream:
             return found
         return found._replace(spread=max(found.spread, before.spread))
 
-    def _check_kind(self, chunk: Chunk, with_targets: bool) -> None:
+    def _check_kind(self, chunk: ValidRows, with_targets: bool) -> None:
         """Refuse rows that are of another kind than those before."""
         if with_targets != self.with_targets:
             now, before = ("given", "missing") if with_targets else ("missing", "given")
