@@ -185,7 +185,7 @@ def _csv_text(draw, delimiter: str, strings: bool) -> bytes:
     names = ["cat", "d og", " padded ", "é", 'qu"ote', "two\nlines", "a,b;c|d\te", "5\r\n6,7"]
     end = draw.choice(["\n", "\r\n"])
     written = [delimiter.join(["a", "free", "b", "y"])]
-    for _ in range(draw.randrange(1, 40)):
+    for _ in range(draw.randrange(1, 12)):
         label = draw.choice(names) if strings else _csv_class(draw)
         numbers = [f"{draw.choice(['', ' '])}{_written(draw)}" for _ in range(2)]
         free = draw.choice([*names, "", "x"])
@@ -272,7 +272,7 @@ def test_libsvm_files_are_read_as_scikit_learn_reads_them(draw):
 def _libsvm_text(draw) -> bytes:
     end = draw.choice(["\n", "\r\n"])
     written = []
-    for _ in range(draw.randrange(1, 40)):
+    for _ in range(draw.randrange(1, 12)):
         indices = [1 + i for i in range(_N_FEATURES) if draw.random() < 0.5]
         tokens = [draw.choice(["+1", "-1", "2", "3.5", "1e2"])]
         tokens += ["qid:7"] * int(draw.random() < 0.2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -243,11 +242,8 @@ def _found(wanted: Wanted, schema: Any, path: Path) -> Columns:
 def _index(schema: Any, path: Path) -> set[str]:
     """The columns that hold the index of a dataframe, as pandas says or names them."""
     unnamed = {name for name in schema.names if _INDEX_LEVEL.fullmatch(name)}
-    written = (schema.metadata or {}).get(b"pandas")
-    if written is None:
-        return unnamed
     try:
-        levels = json.loads(written).get("index_columns", [])
+        levels = (schema.pandas_metadata or {}).get("index_columns", [])
     except (ValueError, AttributeError) as error:
         raise ValueError(
             f"{path}: pandas' metadata on the columns is damaged ({error})."
