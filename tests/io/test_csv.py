@@ -268,6 +268,20 @@ def test_fields_may_be_long(tmp_path, place):
     assert joined(CSVReader(path, target="y", features=["a"])).X[:, 0].tolist() == list(range(9))
 
 
+@pytest.mark.parametrize("end", ["", "1,2\n", "1" * 5000])
+@pytest.mark.parametrize("block", [64, 1000])
+def test_tables_may_be_wide(tmp_path, end, block):
+    X = np.arange(6000.0).reshape(10, 600)
+    text = "".join(",".join(map(repr, row)) + "\n" for row in X.tolist())
+    reader = CSVReader(written(tmp_path, text + end), target=None, header=False, chunk_rows=10)
+    with blocks_of(block), mock.patch.object(lines, "LONGEST_LINE", 4800):
+        iterator = iter(reader)
+        assert np.array_equal(next(iterator).X, X)
+        if end:
+            with pytest.raises(BadLineError, match=r"line 11: it (has 2 fields|is longer)"):
+                next(iterator)
+
+
 # Classes
 
 

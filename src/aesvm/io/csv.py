@@ -38,7 +38,7 @@ _NEWLINE, _RETURN, _SPACE, _QUOTE = b'\n\r "'
 #: and after a quote that closes a field or is the first of two.
 _START, _INDENTED, _PLAIN, _QUOTED, _CLOSED = range(5)
 
-#: Columns that are read as fast in blocks as in whole files.
+#: A table with so many columns is read in blocks of ``BLOCK_BYTES``; a wider one in larger blocks.
 _COLUMNS_PER_BLOCK = 256
 
 CLASSES = ("auto", "numbers", "strings")
@@ -233,16 +233,22 @@ class _Table:
     def _whole_lines(self) -> Generator[bytes, None, None]:
         """Blocks of lines, larger ones where rows are wide: pyarrow handles columns one by one."""
         held: list[bytes] = []
-        n_columns = 0
-        for block in lines.line_blocks(self.reader.path, self.progress):
-            held.append(block)
-            if self.columns is not None:
-                n_columns = len(self.columns.names)
-            if sum(map(len, held)) >= lines.BLOCK_BYTES * n_columns // _COLUMNS_PER_BLOCK:
-                yield b"".join(held)
-                held = []
+        n_bytes = 0
+        error = None
+        try:
+            for block in lines.line_blocks(self.reader.path, self.progress):
+                held.append(block)
+                if self.columns is not None:
+                    n_bytes = lines.BLOCK_BYTES * len(self.columns.names) // _COLUMNS_PER_BLOCK
+                if sum(map(len, held)) >= n_bytes:
+                    yield b"".join(held)
+                    held = []
+        except BadRow as bad:  # the lines before it come first
+            error = bad
         if held:
             yield b"".join(held)
+        if error is not None:
+            raise error
 
     def _read(self, block: bytes) -> Chunk:
         """The rows of a block, by pyarrow."""
