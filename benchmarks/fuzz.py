@@ -1,4 +1,4 @@
-"""``python -m benchmarks.fuzz --seconds 60 --seed 0 streams``: random trials that look for faults.
+"""``python -m benchmarks.fuzz --seconds 60 --seed 0 models``: random trials that look for faults.
 
 Each kind of fuzzing is a function that makes one trial from a random generator in an empty folder
 and says how it went; an exception is a fault. A trial is known by its seed and number:
@@ -21,14 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import fuzz_inputs, fuzz_models, fuzz_streams
+from benchmarks import fuzz_models
 
 #: Makes one trial, and names what it was and how it went.
 Trial = Callable[[np.random.Generator, Path], str]
 
 KINDS: dict[str, Trial] = {
-    "streams": fuzz_streams.trial,
-    "inputs": fuzz_inputs.trial,
     "models": fuzz_models.trial,
 }
 

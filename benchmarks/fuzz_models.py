@@ -22,12 +22,15 @@ import scipy.sparse as sp
 import aesvm
 from aesvm import AESVC, AESVR, AEOneClassSVM
 from aesvm.io import load_libsvm_model, save_libsvm_model
-from benchmarks.fuzz_problems import pick
 
 #: What is put into headers.
 _ODD: list[Any] = [None, True, -1, 0, 3, 2**40, 2**70, 1.5, 1e308, "", "x", "rbf", [], [1], {}]
 _ODD += [{"array": 0}, {"array": 3}, {"tuple": []}, {"float": "nan"}, {"dict": [[[1], 2]]}]
 _ODD += [{"objects": [[1], [1]]}, {"record": ["Tally", {}]}, {"csr_array": [[2, 2], 0, 1, 2]}]
+
+
+def pick(rng: np.random.Generator, options: list[Any]) -> Any:
+    return options[rng.integers(len(options))]
 
 
 @cache

@@ -34,7 +34,6 @@ PAGES: dict[str, tuple[str, ...]] = {
 #: Modules whose public names are in the API reference.
 PUBLIC = (
     "aesvm",
-    "aesvm.baselines",
     "aesvm.dask",
     "aesvm.io",
     "aesvm.model_selection",

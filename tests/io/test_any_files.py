@@ -132,6 +132,8 @@ def _packed(draw, made: Made) -> tuple[bytes, Made]:
     if pack is bytes or draw.random() < 0.8:
         return content, made
     content = _damaged(draw, content).content
+    if not content.startswith(tuple(lines._DECOMPRESSORS)):  # nothing says that it is compressed
+        return content, Made(content, False)
     try:
         return content, Made(unpack(content), False)
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):

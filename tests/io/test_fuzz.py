@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
-
 from benchmarks import fuzz, fuzz_models
 
 
@@ -26,4 +25,4 @@ def test_a_damaged_model_that_is_read_is_a_fault(capsys):
 def test_an_unknown_kind_is_named(capsys):
     with pytest.raises(SystemExit):
         fuzz.main(["flies"])
-    assert "unknown kind flies: use streams" in capsys.readouterr().err
+    assert "unknown kind flies: use models" in capsys.readouterr().err
