@@ -33,6 +33,8 @@ from aesvm.io import BadLineError, CSVReader, LibsvmReader, NpyReader, ParquetRe
 pd = pytest.importorskip("pandas")
 pq = pytest.importorskip("pyarrow.parquet")
 
+pytestmark = pytest.mark.fuzz
+
 #: A file is made by a generator whose seed Hypothesis draws, and shows where a test fails.
 draws = st.randoms(use_true_random=True)
 
