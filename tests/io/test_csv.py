@@ -1,6 +1,7 @@
 """Readers: comma-separated values."""
 
 import csv
+import sys
 import tempfile
 import tracemalloc
 from unittest import mock
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 from aesvm import AESVC
 from aesvm.io import BadLineError, CSVReader, lines
 from tests.io.test_readers import COMPRESS, below, blocks_of, finite, joined, sizes, written
+
+#: Classes as they are read: blanks around them are dropped.
+labels = st.text("ab,\"' é1\n\r\t", max_size=4).map(lambda name: name.strip(" \t")).filter(bool)
 
 
 @settings(max_examples=60, deadline=None)
@@ -35,11 +39,7 @@ def test_any_sizes_of_chunks_and_blocks_give_the_same_csv_rows(rows, chunk, bloc
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.text("ab,\"' é1\n\r\t", min_size=1, max_size=4), min_size=1, max_size=9),
-    sizes,
-    sizes,
-)
+@given(st.lists(labels, min_size=1, max_size=9), sizes, sizes)
 def test_classes_may_be_any_strings(names, chunk, block):
     quoted = [name.replace('"', '""') for name in names]
     text = "".join(f'{i},"{name}"\n' for i, name in enumerate(quoted))
@@ -92,8 +92,8 @@ BAD_CSV = {
     "1,2 2,3": "'2 2' is not a number",
     "1,0x10,3": "'0x10' is not a number",
     "1,2,yes": "column 'y': 'yes' is not a number",
-    '1,2,"3"4': "it is not ','-separated: '4' follows a closing quote",
-    '1,2,"3" ': "it is not ','-separated: ' ' follows a closing quote",
+    '1,2,"3"4': "it is not ','-separated: ',' expected after '\"'",
+    '1,2,"3" ': "it is not ','-separated: ',' expected after '\"'",
     "1,2\r,3": "it has a carriage return that ends no line",
     "1,\r2,3": "it has a carriage return that ends no line",
     "1,2,3\r4,5,6": "it has a carriage return that ends no line",
@@ -199,11 +199,60 @@ def test_a_quote_that_is_not_closed_is_an_error(tmp_path, on_bad, block):
         list(CSVReader(path, target="y", on_bad=on_bad))
 
 
-def test_what_is_quoted_is_kept_as_it_is(tmp_path):
-    path = written(tmp_path, '" a", y \n1," x "\n2, x \n3, "x"\n4,"é "\n" 5 ",x\n')
-    reader = CSVReader(path, target="y")
-    assert reader.feature_names == [" a"]
-    assert joined(reader).y.tolist() == [" x ", "x", "x", "é ", "x"]
+@pytest.mark.parametrize("blank", [" ", "  ", "\t"])
+def test_blanks_around_fields_are_dropped(tmp_path, blank):
+    rows = ['" a", y ', '1," x "', "2, x ", '3,"é "', '" 5 ",x', "4, two words"]
+    reader = CSVReader(written(tmp_path, "\n".join(rows).replace(" ", blank)), target="y")
+    assert reader.feature_names == ["a"]
+    assert joined(reader).y.tolist() == ["x", "x", "é", "x", f"two{blank}words"]
+
+
+def test_quotes_may_follow_spaces(tmp_path):
+    text = '"a", "free", "y"\n1, "x,\n5", "b c"\n"2",  "x", "d"\n3, "", d\n'
+    reader = CSVReader(written(tmp_path, text), target="y", features=["a"])
+    assert joined(reader).y.tolist() == ["b c", "d", "d"]
+    assert joined(reader).X.tolist() == [[1], [2], [3]]
+
+
+@pytest.mark.parametrize("label", ["NA", "null", "NaN", "nan", "N/A", "None", "true"])
+def test_no_class_is_taken_for_a_missing_value(tmp_path, label):
+    path = written(tmp_path, f"a,y\n1,x\n2,{label}\n")
+    assert joined(CSVReader(path, target="y")).y.tolist() == ["x", label]
+
+
+NUMBERS = ["1.5", " 1.5\t", "+1", "-.5", "1.", "1E5", "-0", "007", "1e-400", "0." + "1" * 400]
+NUMBERS += ["9007199254740993", "9007199254740992.99999999999999999999", "8.5e22", "5e-324"]
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_are_those_that_float_reads(tmp_path, number, quote):
+    path = written(tmp_path, f"a,y\n0,0\n{quote}{number}{quote},1\n")
+    found = joined(CSVReader(path, target="y"))
+    assert found.X[1].tobytes() == np.array([float(number)]).tobytes()
+
+
+REFUSED = [
+    "1_000",
+    "0x10",
+    "nan",
+    "-NaN",
+    "inf",
+    "Infinity",
+    "1e400",
+    "1d5",
+    ".",
+    "e5",
+    "1e",
+    "\u0661",
+]
+
+
+@pytest.mark.parametrize("number", REFUSED)
+def test_what_is_no_finite_number_is_refused(tmp_path, number):
+    path = written(tmp_path, f"a,y\n0,0\n{number},1\n")
+    with pytest.raises(BadLineError, match=r"line 3: column 'a': .* is not a (finite )?number"):
+        list(CSVReader(path, target="y"))
 
 
 def test_a_malformed_header_is_not_skipped(tmp_path):
@@ -217,6 +266,20 @@ def test_fields_may_be_long(tmp_path, place):
     rows = [f'{i},"{"x" * 200_000 if i == place else "y"}",1\n' for i in range(9)]
     path = written(tmp_path, "a,text,y\n" + "".join(rows))
     assert joined(CSVReader(path, target="y", features=["a"])).X[:, 0].tolist() == list(range(9))
+
+
+@pytest.mark.parametrize("end", ["", "1,2\n", "1" * 5000])
+@pytest.mark.parametrize("block", [64, 1000])
+def test_tables_may_be_wide(tmp_path, end, block):
+    X = np.arange(6000.0).reshape(10, 600)
+    text = "".join(",".join(map(repr, row)) + "\n" for row in X.tolist())
+    reader = CSVReader(written(tmp_path, text + end), target=None, header=False, chunk_rows=10)
+    with blocks_of(block), mock.patch.object(lines, "LONGEST_LINE", 4800):
+        iterator = iter(reader)
+        assert np.array_equal(next(iterator).X, X)
+        if end:
+            with pytest.raises(BadLineError, match=r"line 11: it (has 2 fields|is longer)"):
+                next(iterator)
 
 
 # Classes
@@ -299,4 +362,10 @@ def test_quoted_fields_are_read_as_the_standard_library_reads_them(rows, block):
             writer.writerows([str(i), f"_{name}", other] for i, (name, other) in enumerate(rows))
         found = joined(CSVReader(path, target=1, features=[0], header=False))
     assert found.X[:, 0].tolist() == list(range(len(rows)))
-    assert found.y.tolist() == [f"_{name}" for name, _ in rows]
+    assert found.y.tolist() == [f"_{name}".strip(" ") for name, _ in rows]
+
+
+def test_without_pyarrow_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'CSVReader needs pyarrow.*pip install "aesvm\[io\]"'):
+        CSVReader(written(tmp_path, "a,y\n1,2\n"), target="y")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,10 +74,6 @@ class BadLineError(ValueError):
 
 class BadRow(Exception):  # noqa: N818 (a reason, which becomes a BadLineError)
     """Why a line is no row, from who does not know the line's number."""
-
-
-class BadHeader(BadRow):
-    """Why a line does not name the columns; without names no row can be read."""
 
 
 @dataclass
@@ -183,7 +179,18 @@ class ChunkReader(ABC):
 
     def __iter__(self) -> ChunkIterator:
         self._latest = progress = Progress()
-        return ChunkIterator(self._chunks(progress), progress)
+        return ChunkIterator(self._some_chunks(progress), progress)
+
+    def _some_chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+        empty = True
+        for chunk in self._chunks(progress):
+            empty = False
+            yield chunk
+        if empty:
+            why = f": all of its {progress.n_skipped} lines were malformed"
+            raise ValueError(
+                f"{self.paths[0]}: there are no rows in the file{why * bool(progress.n_skipped)}."
+            )
 
     def __repr__(self) -> str:
         names = ", ".join(repr(str(path)) for path in self.paths[:3])
@@ -221,7 +228,40 @@ def _check_file(path: Path) -> None:
         raise ValueError(f"{path}: the file is empty.")
 
 
-def no_rows(path: Path, n_skipped: int = 0) -> ValueError:
-    """The error of a file that has bytes and no rows."""
-    why = f": all of its {n_skipped} lines were malformed" if n_skipped else ""
-    return ValueError(f"{path}: there are no rows in the file{why}.")
+def rechunked(parts: Iterable[Chunk], chunk_rows: int) -> Generator[Chunk, None, None]:
+    """The rows of parts of any size in chunks of ``chunk_rows``; the last may have fewer."""
+    held: list[Chunk] = []
+    n_held = 0
+    for part in parts:
+        rest = part
+        while n_held + len(rest.X) >= chunk_rows:
+            n_missing = chunk_rows - n_held
+            yield _joined([*held, _rows(rest, slice(n_missing))])
+            held, n_held = [], 0
+            rest = _rows(rest, slice(n_missing, None))
+        if len(rest.X):
+            held.append(rest)
+            n_held += len(rest.X)
+    if held:
+        yield _joined(held)
+
+
+def _rows(chunk: Chunk, rows: slice) -> Chunk:
+    return Chunk(*(None if part is None else part[rows] for part in chunk))
+
+
+def _joined(chunks: list[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    columns = zip(*chunks, strict=True)
+    return Chunk(*(None if parts[0] is None else np.concatenate(parts) for parts in columns))
+
+
+def needs_pyarrow(reader: str) -> None:
+    """Say what to install where pyarrow is missing."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f'{reader} needs pyarrow, which is not installed: pip install "aesvm[io]"'
+        ) from error

@@ -1,39 +1,45 @@
-"""Comma-separated values: one row a line, one number a field, and classes of any kind."""
+"""Comma-separated values: one row a line, one number a field, and classes of any kind.
+
+pyarrow parses blocks of whole rows. It tells neither the line of a fault nor skips a row that
+holds one, so Python reads a block again where pyarrow refuses it, or may have read it in another
+way than meant. So there is one place where errors are found.
+"""
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Sequence
-from copy import copy
-from pathlib import Path
+from collections.abc import Generator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.io.base import CHUNK_ROWS, BadHeader, BadRow, Chunk, Progress, check_flag
-from aesvm.io.classes import LONGEST, TOO_LARGE, TOO_LARGE_BITS, fault_of, too_large
-from aesvm.io.columns import Column, Columns, Wanted
-from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
-from aesvm.io.records import read_record
-from aesvm.io.text import (
-    END,
-    FIRST_ROWS,
-    FULL,
-    GROW,
-    LINES,
-    POSITION,
-    ROWS,
-    UNUSUAL,
-    Table,
-    TextReader,
-    enlarged,
+from aesvm.io import lines
+from aesvm.io.base import (
+    CHUNK_ROWS,
+    BadLineError,
+    BadRow,
+    Chunk,
+    Progress,
+    check_flag,
+    needs_pyarrow,
+    rechunked,
 )
+from aesvm.io.classes import TOO_LARGE, fault_of, too_large
+from aesvm.io.columns import Column, Columns, Wanted
+from aesvm.io.decimals import finite_float
+from aesvm.io.text import TextReader
 from aesvm.runtime.jit import jit
 
-_NEWLINE, _SPACE, _TAB, _RETURN, _QUOTE = b'\n \t\r"'
+_NEWLINE, _RETURN, _SPACE, _QUOTE = b'\n\r "'
 
-#: What a column is, where it is not a feature with its place in a row of X.
-_IGNORED, _TARGET, _WEIGHT = -1, -2, -3
+#: Where ``_find_ends`` is: before a field, before one after blanks, within one, within quotes,
+#: and after a quote that closes a field or is the first of two.
+_START, _INDENTED, _PLAIN, _QUOTED, _CLOSED = range(5)
+
+#: A table with so many columns is read in blocks of ``BLOCK_BYTES``; a wider one in larger blocks.
+_COLUMNS_PER_BLOCK = 256
 
 CLASSES = ("auto", "numbers", "strings")
 
@@ -42,10 +48,11 @@ class CSVReader(TextReader):
     r"""Chunks of a file of comma-separated values, as dense arrays.
 
     The file may be plain or compressed by gzip, bzip2 or xz, whatever its name; it is read a
-    block at a time. Fields may be quoted, and then hold delimiters and line ends; around others
-    blanks are dropped. Columns that are not asked for may hold anything; features and weights
-    must be finite numbers in every row. Classes that are numbers must be below 2^53 (above,
-    doubles do not tell all integers apart), and strings have at most 1000 characters.
+    block at a time. Fields may be quoted, and then hold delimiters and line ends. Blanks around
+    fields are dropped. Columns that are not asked for may hold anything. Features and weights
+    must be finite numbers in every row; they agree with Python's ``float`` to the bit. Classes
+    that are numbers must be below 2^53 (above, doubles do not tell all integers apart). Classes
+    that are strings are never missing values: "NA" is a class. They have at most 1000 characters.
 
     Parameters
     ----------
@@ -88,6 +95,8 @@ class CSVReader(TextReader):
 
     Raises
     ------
+    ImportError
+        Where pyarrow is not installed.
     ValueError
         While iterating: a column that is not in the file.
     BadLineError
@@ -132,6 +141,7 @@ class CSVReader(TextReader):
                 f"delimiter={delimiter!r}: one ASCII character is needed that is no "
                 "part of a number, quote or line end."
             )
+        needs_pyarrow("CSVReader")
         check_flag("header", header)
         if not isinstance(classes, str) or classes not in CLASSES:
             raise ValueError(f"classes={classes!r}: one of {', '.join(CLASSES)} is needed.")
@@ -145,183 +155,267 @@ class CSVReader(TextReader):
     def feature_names(self) -> list[str] | None:
         if not self.header:
             return None
-        reader = copy(self)
-        reader.chunk_rows = 1
-        table = reader._table()
+        table = _Table(self, Progress())
         try:
-            next(reader._rows(table, Progress()))
+            next(table.parts(), None)
         except ValueError:  # the first row is none of our business
             if table.columns is None:
                 raise
-        assert table.columns is not None
+        if table.columns is None:
+            raise ValueError(f"{self.path}: there are no rows in the file.")
         return table.columns.feature_names
 
-    def _table(self) -> _Rows:
-        return _Rows(self)
+    def _rows(self, progress: Progress) -> Generator[Chunk, None, None]:
+        return rechunked(_Table(self, progress).parts(), self.chunk_rows)
 
 
-class _Rows(Table):
-    """Dense rows. The first line says what columns there are, the first row what classes."""
+class _Unusual(Exception):  # noqa: N818 (no error: Python reads the block)
+    """Why Python must read a block: it may be at fault."""
 
-    def __init__(self, reader: CSVReader) -> None:
-        super().__init__()
-        self.path: Path = reader.path
-        self.wanted = reader.wanted
-        self.header = reader.header
-        self.delimiter = reader.delimiter
-        self.chunk_rows = reader.chunk_rows
-        self.strings = {"auto": None, "numbers": False, "strings": True}[reader.classes]
-        if self.wanted.target is None:
-            self.strings = False
+
+class _Table:
+    """One pass over a file. The first line says what columns there are, the first row what classes.
+
+    Attributes
+    ----------
+    columns : Columns or None
+        None until the first line is read.
+    strings : bool or None
+        Whether classes are strings; None until the first row is read.
+    """
+
+    def __init__(self, reader: CSVReader, progress: Progress) -> None:
+        self.reader = reader
+        self.progress = progress
         self.columns: Columns | None = None
-        self.labels: list[NDArray] = []
+        self.strings = {"auto": None, "numbers": False, "strings": True}[reader.classes]
+        if reader.wanted.target is None:
+            self.strings = False
 
-    def _begin(self, names: list[str]) -> None:
-        columns = self.wanted.found(names, self.path)
-        if self.wanted.features is None and "" in columns.feature_names:
-            raise ValueError(
-                f"{self.path}: a column has no name in {names[:50]}, as an index that pandas wrote "
-                "has none: leave it out (index=False), or list the columns of X in features."
-            )
-        self.columns = columns
-        self.roles = np.full(len(names), _IGNORED)
-        self.roles[columns.features] = np.arange(len(columns.features))
+    def parts(self) -> Generator[Chunk, None, None]:
+        """The rows, those of a block at a time."""
+        for line, block, ends, plain in self._blocks():
+            begin = 0
+            while (self.columns is None or self.strings is None) and len(ends):
+                yield from self._read_in_python(line, block, begin, ends[:1])
+                line += block.count(b"\n", begin, ends[0])
+                begin, ends = int(ends[0]), ends[1:]
+            if not len(ends):
+                continue
+            try:
+                if not plain:
+                    raise _Unusual
+                yield self._read(block[begin:])
+            except _Unusual:
+                yield from self._read_in_python(line, block, begin, ends)
+
+    def _blocks(self) -> Generator[tuple[int, bytes, NDArray[np.int64], bool], None, None]:
+        """Whole rows: the number of their first line, their bytes, their ends, and if plain."""
+        line = 1
+        rest = b""
+        try:
+            for whole_lines in self._whole_lines():
+                block = rest + whole_lines
+                ends, plain = _record_ends(block, self.reader.delimiter)
+                end = int(ends[-1]) if len(ends) else 0
+                if end:
+                    yield line, block[:end], ends, plain
+                line += block.count(b"\n", 0, end) if b'"' in block else len(ends)
+                rest = block[end:]
+                if len(rest) > lines.LONGEST_LINE:
+                    break
+        except BadRow as bad:
+            raise BadLineError(self.reader.path, line, str(bad)) from None
+        if rest:
+            reason = "a quote is opened in it, and not closed in what follows"
+            raise BadLineError(self.reader.path, line, reason)
+
+    def _whole_lines(self) -> Generator[bytes, None, None]:
+        """Blocks of lines, larger ones where rows are wide: pyarrow handles columns one by one."""
+        held: list[bytes] = []
+        n_bytes = 0
+        error = None
+        try:
+            for block in lines.line_blocks(self.reader.path, self.progress):
+                held.append(block)
+                if self.columns is not None:
+                    n_bytes = lines.BLOCK_BYTES * len(self.columns.names) // _COLUMNS_PER_BLOCK
+                if sum(map(len, held)) >= n_bytes:
+                    yield b"".join(held)
+                    held = []
+        except BadRow as bad:  # the lines before it come first
+            error = bad
+        if held:
+            yield b"".join(held)
+        if error is not None:
+            raise error
+
+    def _read(self, block: bytes) -> Chunk:
+        """The rows of a block, by pyarrow."""
+        import pyarrow as pa
+        from pyarrow import csv as pa_csv
+
+        assert self.columns is not None
+        columns = self.columns
+        number = pa.float64()
+        types = {str(position): number for position in columns.features}
         if columns.target is not None:
-            self.roles[columns.target] = _TARGET
+            text = pa.dictionary(pa.int32(), pa.string())
+            types[str(columns.target)] = text if self.strings else number
         if columns.weight is not None:
-            self.roles[columns.weight] = _WEIGHT
-        rows = min(FIRST_ROWS, self.chunk_rows)
-        # numbers are the bits of doubles
-        self.values = np.empty((rows, len(columns.features)), dtype=np.uint64)
-        self.targets = np.empty(rows, dtype=np.uint64)
-        self.weights = np.empty(rows, dtype=np.uint64)
-        self.spans = np.empty((rows, 2), dtype=np.int64)  # classes' bytes in the block
+            types[str(columns.weight)] = number
+        try:
+            table = pa_csv.read_csv(
+                pa.BufferReader(block),
+                pa_csv.ReadOptions(
+                    column_names=[str(position) for position in range(len(columns.names))],
+                    block_size=len(block),
+                    use_threads=False,
+                ),
+                pa_csv.ParseOptions(delimiter=self.reader.delimiter, newlines_in_values=True),
+                pa_csv.ConvertOptions(
+                    column_types=types,
+                    include_columns=list(types),
+                    null_values=[],
+                    strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise _Unusual from error
 
-    def parse(self, block: bytes, codes: NDArray[np.uint8]) -> int:
-        if self.columns is None or self.strings is None:
-            return END if self.state[POSITION] == len(block) else UNUSUAL
-        before = int(self.state[ROWS])
-        stopped = _parse(
-            codes,
-            self.state,
-            self.roles,
-            ord(self.delimiter),
-            self.strings,
-            self.values,
-            self.targets,
-            self.weights,
-            self.spans,
-            POWERS_OF_FIVE,
-            self.chunk_rows,
-        )
+        def numbers(position: int) -> NDArray[np.float64]:
+            values = table.column(str(position)).to_numpy()
+            if not np.isfinite(values).all():
+                raise _Unusual
+            return values
+
+        X = np.empty((len(table), len(columns.features)))
+        for place, position in enumerate(columns.features):
+            X[:, place] = numbers(position)
+        y: NDArray | None = None
         if self.strings:
-            self._add_labels(codes, self.spans[before : int(self.state[ROWS])])
-        return stopped
+            y = _labels(table.column(str(columns.target)).combine_chunks())
+        elif columns.target is not None:
+            y = numbers(columns.target).copy()
+            if (np.abs(y) >= TOO_LARGE).any():
+                raise _Unusual
+        weights = None if columns.weight is None else numbers(columns.weight).copy()
+        return Chunk(X, y, weights)
 
-    def _add_labels(self, codes: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
-        if len(spans):
-            width = int((spans[:, 1] - spans[:, 0]).max())
-            letters = np.zeros((len(spans), width), dtype=np.uint8)
-            _copy(codes, spans, letters)
-            self.labels.append(letters.view(f"S{width}")[:, 0].astype(f"U{width}"))
+    def _read_in_python(
+        self, line: int, block: bytes, begin: int, ends: NDArray[np.int64]
+    ) -> Generator[Chunk, None, None]:
+        """The rows of a part of a block one by one, up to an error, without skipped ones."""
+        rows: list[tuple[list[float], Any, float | None]] = []
+        blanks = b" \t\r\n".replace(self.reader.delimiter.encode(), b"")
+        error = None
+        for end in ends.tolist():
+            record = block[begin:end]
+            n_lines = record.count(b"\n")
+            try:
+                if record.strip(blanks):
+                    rows += self._rows_of(record)
+            except BadRow as reason:
+                unnamed = self.columns is None and self.reader.header
+                if self.reader.on_bad == "raise" or unnamed:
+                    error = BadLineError(self.reader.path, line, str(reason))
+                    break
+                self.progress.n_skipped += n_lines
+            line += n_lines
+            begin = end
+        if rows:
+            X, y, weights = zip(*rows, strict=True)
+            yield Chunk(
+                np.array(X),
+                None if y[0] is None else np.array(y),
+                None if weights[0] is None else np.array(weights),
+            )
+        if error is not None:
+            raise error
 
-    def end_of_row(self, block: bytes, begin: int) -> int:
-        end = super().end_of_row(block, begin)
-        if block.find(b'"', begin, end) < 0:
-            return end
-        record = read_record(block, begin, self.delimiter)
-        return -1 if record is None else record.end
-
-    def add(self, line: bytes) -> None:
-        record = read_record(line, 0, self.delimiter)
-        assert record is not None
-        if record.blank:
-            return
-        if record.fault is not None:
-            unnamed = self.columns is None and self.header
-            raise (BadHeader if unnamed else BadRow)(record.fault)
-        fields = [field.decode("utf-8", errors="surrogateescape") for field in record.fields]
+    def _rows_of(self, record: bytes) -> list[tuple[list[float], Any, float | None]]:
+        """The row of a record, or none where it is the header."""
+        fields = self._fields(record)
         if self.columns is None:
-            self._begin(fields if self.header else [str(i) for i in range(len(fields))])
-            if self.header:
-                return
-        self._add_row(fields)
+            self.columns = self._named(fields)
+            if self.reader.header:
+                return []
+        return [self._row(fields)]
 
-    def _add_row(self, fields: list[str]) -> None:
+    def _fields(self, record: bytes) -> list[str]:
+        text = record.decode("utf-8", errors="surrogateescape")
+        if len(text) > csv.field_size_limit():
+            csv.field_size_limit(len(text))
+        delimiter = self.reader.delimiter
+        indented = delimiter != " "
+        try:
+            (fields,) = csv.reader(
+                [text], delimiter=delimiter, skipinitialspace=indented, strict=True
+            )
+        except (csv.Error, ValueError) as error:
+            if b"\r" in record.rstrip():
+                raise BadRow("it has a carriage return that ends no line") from None
+            raise BadRow(f"it is not {delimiter!r}-separated: {error}") from None
+        return [field.strip(" \t") for field in fields]
+
+    def _named(self, fields: list[str]) -> Columns:
+        reader = self.reader
+        names = fields if reader.header else [str(i) for i in range(len(fields))]
+        columns = reader.wanted.found(names, reader.path)
+        if reader.wanted.features is None and "" in columns.feature_names:
+            raise ValueError(
+                f"{reader.path}: a column has no name in {names[:50]}, as an index that pandas "
+                "wrote has none: leave it out (index=False), or list the columns of X in features."
+            )
+        return columns
+
+    def _row(self, fields: list[str]) -> tuple[list[float], Any, float | None]:
         assert self.columns is not None
         columns = self.columns
         if len(fields) != len(columns.names):
             raise BadRow(f"it has {len(fields)} fields, and not {len(columns.names)}")
-        values = [self._number(fields, position) for position in columns.features]
-        weight = 0.0 if columns.weight is None else self._number(fields, columns.weight)
-        target = 0.0
-        strings = self.strings
+
+        def number(position: int) -> float:
+            what = f"column {columns.names[position]!r}"
+            if not fields[position]:
+                raise BadRow(f"{what} is empty")
+            return finite_float(fields[position], f"{what}:")
+
+        values = [number(position) for position in columns.features]
+        weight = None if columns.weight is None else number(columns.weight)
+        target: Any = None
         if columns.target is not None:
-            label = fields[columns.target]
-            if strings is None:
-                strings = not _is_number(label)
+            target = label = fields[columns.target]
+            strings = not _is_number(label) if self.strings is None else self.strings
             if strings:
-                self._check_label(label, columns.names[columns.target])
+                _check_label(label, columns.names[columns.target])
             else:
-                target = self._target(fields, columns.target)
+                try:
+                    target = number(columns.target)
+                except BadRow as bad:
+                    hint = ', which classes="strings" need not be' if label else ""
+                    raise BadRow(f"{bad}{hint}") from None
                 if abs(target) >= TOO_LARGE:
                     raise BadRow(f'{too_large(label)}, and classes="strings" does')
-        row = int(self.state[ROWS])
-        if row == len(self.values):
-            self.grow()
-        self.values.view(np.float64)[row] = values
-        self.targets.view(np.float64)[row] = target
-        self.weights.view(np.float64)[row] = weight
-        if strings:
-            self.labels.append(np.array([label]))
-        self.strings = bool(strings)
-        self.state[ROWS] = row + 1
+            self.strings = strings
+        return values, target, weight
 
-    @staticmethod
-    def _check_label(label: str, name: str) -> None:
-        if not label:
-            raise BadRow(f"column {name!r} is empty")
-        if any("\udc80" <= character <= "\udcff" for character in label):
-            raise BadRow(f"column {name!r} is not UTF-8")
-        if fault := fault_of(label):
-            raise BadRow(f"column {name!r}: {fault}")
 
-    def _target(self, fields: list[str], position: int) -> float:
-        try:
-            return self._number(fields, position)
-        except BadRow as bad:
-            if not fields[position]:
-                raise
-            raise BadRow(f'{bad}, which classes="strings" need not be') from None
+def _labels(column: Any) -> NDArray[np.str_]:
+    """Classes of a dictionary of strings."""
+    labels = [label.strip(" \t") for label in column.dictionary.to_pylist()]
+    if any(not label or fault_of(label) for label in labels):
+        raise _Unusual
+    return np.array(labels, dtype=str)[column.indices.to_numpy()]
 
-    def _number(self, fields: list[str], position: int) -> float:
-        assert self.columns is not None
-        what = f"column {self.columns.names[position]!r}"
-        if not fields[position]:
-            raise BadRow(f"{what} is empty")
-        return finite_float(fields[position], f"{what}:")
 
-    def grow(self) -> None:
-        rows = min(2 * len(self.values), self.chunk_rows)
-        self.values = enlarged(self.values, rows)
-        self.targets = enlarged(self.targets, rows)
-        self.weights = enlarged(self.weights, rows)
-        self.spans = enlarged(self.spans, rows)
-
-    def take(self) -> Chunk:
-        assert self.columns is not None
-        rows = int(self.state[ROWS])
-        y: NDArray | None = None
-        if self.strings:
-            y = np.concatenate(self.labels)
-        elif self.columns.target is not None:
-            y = self.targets[:rows].view(np.float64).copy()
-        weights = None
-        if self.columns.weight is not None:
-            weights = self.weights[:rows].view(np.float64).copy()
-        self.labels = []
-        self.state[ROWS] = 0
-        return Chunk(self.values[:rows].view(np.float64).copy(), y, weights)
+def _check_label(label: str, name: str) -> None:
+    if not label:
+        raise BadRow(f"column {name!r} is empty")
+    if any("\udc80" <= character <= "\udcff" for character in label):
+        raise BadRow(f"column {name!r} is not UTF-8")
+    if fault := fault_of(label):
+        raise BadRow(f"column {name!r}: {fault}")
 
 
 def _is_number(label: str) -> bool:
@@ -332,128 +426,47 @@ def _is_number(label: str) -> bool:
     return True
 
 
+def _record_ends(block: bytes, delimiter: str) -> tuple[NDArray[np.int64], bool]:
+    """Where records end, and whether pyarrow reads them as they are meant.
+
+    It takes any carriage return for a line end, drops a mark at the beginning, and reads quotes
+    after blanks, and text after a closing quote, as parts of a field.
+    """
+    codes = np.frombuffer(block, dtype=np.uint8)
+    plain = not block.startswith(lines.BOM)
+    if b"\r" in block:
+        plain &= block.count(b"\r") == block.count(b"\r\n")
+    if b'"' not in block:
+        return np.flatnonzero(codes == _NEWLINE) + 1, plain
+    ends = np.empty(block.count(b"\n"), dtype=np.int64)
+    n_records, quotes_plain = _find_ends(codes, ord(delimiter), ends)
+    return ends[:n_records], plain and quotes_plain
+
+
 @jit
-def _parse(
-    text, state, roles, delimiter, strings, values, targets, weights, spans, powers, chunk_rows
-):
-    """Ordinary lines into rows. Every line ends with a newline, at which every loop stops."""
-    position, row, line = state[POSITION], state[ROWS], state[LINES]
-    stopped = END
-    while position < len(text):
-        at = _after_blanks(text, position, delimiter)
-        end = _line_end(text, at)
-        if text[end] == _NEWLINE:
-            position = end + 1
-            line += 1
-            continue
-        if row == chunk_rows:
-            stopped = FULL
-            break
-        if row == len(values):
-            stopped = GROW
-            break
-        column = 0
-        while column < len(roles):
-            at = _after_blanks(text, at, delimiter)
-            role = roles[column]
-            if role == _IGNORED or (role == _TARGET and strings):
-                begin, end, at = _span(text, at, delimiter, role == _IGNORED)
-                if at < 0:
-                    break
-                if role == _TARGET:
-                    if end == begin or end - begin > LONGEST:
-                        at = -1
-                        break
-                    spans[row, 0] = begin
-                    spans[row, 1] = end
+def _find_ends(text, delimiter, ends):
+    """Fill in where records end; how many do, and whether quotes enclose whole fields."""
+    n_records = 0
+    plain = True
+    state = _START
+    for at in range(len(text)):
+        code = text[at]
+        if state == _QUOTED:
+            if code == _QUOTE:
+                state = _CLOSED
+        elif code == _NEWLINE:
+            ends[n_records] = at + 1
+            n_records += 1
+            state = _START
+        elif code == delimiter:
+            state = _START
+        elif state == _CLOSED:
+            plain &= code in (_QUOTE, _RETURN)
+            state = _QUOTED if code == _QUOTE else _PLAIN
+        elif state != _PLAIN:
+            if code == _QUOTE:
+                plain &= state == _START
+                state = _QUOTED
             else:
-                begin = at
-                value, at = number(text, begin, powers)
-                if at < 0:
-                    value, at = _quoted_number(text, begin, powers)
-                    if at < 0:
-                        break
-                else:
-                    at = _after_blanks(text, at, delimiter)
-                if role == _TARGET:
-                    if (value << np.uint64(1)) >= TOO_LARGE_BITS:
-                        at = -1
-                        break
-                    targets[row] = value
-                elif role == _WEIGHT:
-                    weights[row] = value
-                else:
-                    values[row, role] = value
-            if text[at] != delimiter:
-                break
-            column += 1
-            at += 1
-        # the last column is not followed by a delimiter
-        if at >= 0:
-            at = _line_end(text, at)
-        if column != len(roles) - 1 or at < 0 or text[at] != _NEWLINE:
-            stopped = UNUSUAL
-            break
-        position = at + 1
-        row += 1
-        line += 1
-    state[POSITION], state[ROWS], state[LINES] = position, row, line
-    return stopped
-
-
-@jit
-def _span(text, at, delimiter, ignored):
-    """Where a string begins and ends, and what follows it; -1 where Python must be asked."""
-    quoted = text[at] == _QUOTE
-    if quoted:
-        at += 1
-    begin = at
-    while text[at] != _NEWLINE and text[at] != _QUOTE:
-        if not quoted and (text[at] == delimiter or text[at] == _RETURN):
-            break
-        if not ignored and (text[at] >= 128 or text[at] == 0):
-            return begin, begin, -1
-        at += 1
-    end = at
-    if quoted != (text[at] == _QUOTE):
-        return begin, begin, -1
-    if quoted:
-        return begin, end, at + 1
-    while end > begin and _is_blank(text[end - 1], delimiter):
-        end -= 1
-    return begin, end, at
-
-
-@jit
-def _quoted_number(text, at, powers):
-    """A number in quotes, and what follows; -1 where Python must be asked."""
-    if text[at] != _QUOTE:
-        return np.uint64(0), -1
-    value, at = number(text, at + 1, powers)
-    return value, at + 1 if at >= 0 and text[at] == _QUOTE else -1
-
-
-@jit
-def _copy(text, spans, letters):
-    for row in range(len(spans)):
-        begin = spans[row, 0]
-        for place in range(spans[row, 1] - begin):
-            letters[row, place] = text[begin + place]
-
-
-@jit
-def _is_blank(code, delimiter):
-    return code in (_SPACE, _TAB) and code != delimiter
-
-
-@jit
-def _after_blanks(text, at, delimiter):
-    while _is_blank(text[at], delimiter):
-        at += 1
-    return at
-
-
-@jit
-def _line_end(text, at):
-    """Past a carriage return that is followed by a newline."""
-    return at + 1 if text[at] == _RETURN and text[at + 1] == _NEWLINE else at
+                state = _INDENTED if code == _SPACE else _PLAIN
+    return n_records, plain

@@ -6,32 +6,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.io.base import CHUNK_ROWS, BadRow, Chunk, Progress, check_flag, is_whole
+from aesvm.io.base import CHUNK_ROWS, BadLineError, BadRow, Chunk, Progress, check_flag, is_whole
 from aesvm.io.classes import TOO_LARGE, TOO_LARGE_BITS, too_large
 from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
-from aesvm.io.text import (
-    END,
-    ENTRIES,
-    FIRST_ROWS,
-    FULL,
-    GROW,
-    LINES,
-    POSITION,
-    ROWS,
-    UNUSUAL,
-    Table,
-    TextReader,
-    enlarged,
-)
+from aesvm.io.lines import line_blocks
+from aesvm.io.text import TextReader
 from aesvm.runtime.jit import jit
 
 _NEWLINE, _COLON, _HASH, _SPACE, _ZERO, _NINE, _Q, _I, _D = b"\n:# 09qid"
 _TAB, _RETURN = b"\t\r"
+
+#: Why ``_parse`` stopped: the block's end, a full chunk, arrays to enlarge, a line for Python.
+END, FULL, GROW, UNUSUAL = range(4)
+
+#: Where ``_Rows.state`` holds what: the next byte of the block, rows and entries of the chunk,
+#: and lines of the file that are done with.
+POSITION, ROWS, ENTRIES, LINES = range(4)
+
+#: Rows that arrays have room for to begin with.
+_FIRST_ROWS = 4096
 
 #: Indices of more digits than this are not read by compiled code.
 _MOST_DIGITS = 18
@@ -115,35 +114,72 @@ class LibsvmReader(TextReader):
     @property
     def n_features(self) -> int:
         if self._n_features is None:
-            table = _Rows(self.chunk_rows, None, self.zero_based)
-            # at least one column: rows may all be empty
-            self._n_features = max(
-                1, *(chunk.X.shape[1] for chunk in self._rows(table, Progress()))
-            )
+            widths = [chunk.X.shape[1] for chunk in self._rows_of_width(None, Progress())]
+            self._n_features = max([1, *widths])  # rows may all be empty
         return self._n_features
 
-    def _table(self) -> _Rows:
-        return _Rows(self.chunk_rows, self.n_features, self.zero_based)
+    def _rows(self, progress: Progress) -> Generator[Chunk, None, None]:
+        return self._rows_of_width(self.n_features, progress)
+
+    def _rows_of_width(
+        self, n_features: int | None, progress: Progress
+    ) -> Generator[Chunk, None, None]:
+        rows = _Rows(self.chunk_rows, n_features, self.zero_based)
+        state = rows.state
+        try:
+            for block in line_blocks(self.path, progress):
+                codes = np.frombuffer(block, dtype=np.uint8)
+                state[POSITION] = 0
+                while (stopped := rows.parse(codes)) != END:
+                    if stopped == FULL:
+                        yield rows.take()
+                    elif stopped == GROW:
+                        rows.grow()
+                    else:
+                        self._read_in_python(rows, block, progress)
+        except BadRow as reason:
+            raise BadLineError(self.path, int(state[LINES]) + 1, str(reason)) from None
+        if state[ROWS]:
+            yield rows.take()
+
+    def _read_in_python(self, rows: _Rows, block: bytes, progress: Progress) -> None:
+        """Read one line that compiled code does not, or skip it."""
+        begin = int(rows.state[POSITION])
+        end = block.index(b"\n", begin) + 1
+        try:
+            rows.add(block[begin:end])
+        except BadRow:
+            if self.on_bad == "raise":
+                raise
+            progress.n_skipped += 1
+        rows.state[POSITION] = end
+        rows.state[LINES] += 1
 
 
-class _Rows(Table):
-    """Rows in CSR. Without a number of features, chunks are as wide as their rows need."""
+class _Rows:
+    """The rows of the chunk being read in CSR, in arrays that grow and are used again.
+
+    Compiled code reads ordinary lines and stops before any other, which Python reads by ``add``:
+    errors are found in one place. Without a number of features, chunks are as wide as their rows
+    need.
+    """
 
     def __init__(self, chunk_rows: int, n_features: int | None, zero_based: bool) -> None:
-        super().__init__()
+        self.state = np.zeros(4, dtype=np.int64)
         self.chunk_rows = chunk_rows
         self.n_features = n_features
         self.first = 0 if zero_based else 1
         self.last = (2**62 if n_features is None else n_features) - 1 + self.first
         dtype: DTypeLike = np.int32 if self.last < 2**31 else np.int64
-        rows = min(FIRST_ROWS, chunk_rows)
+        rows = min(_FIRST_ROWS, chunk_rows)
         self.labels = np.empty(rows, dtype=np.uint64)  # the bits of doubles, as are values
         self.ends = np.empty(rows, dtype=np.int64)
         self.columns = np.empty(16 * rows, dtype=dtype)
         self.values = np.empty(16 * rows, dtype=np.uint64)
         self.keep_zeros = n_features is None  # their indices count as well
 
-    def parse(self, block: bytes, codes: NDArray[np.uint8]) -> int:
+    def parse(self, codes: NDArray[np.uint8]) -> int:
+        """Read ordinary lines of a block from where it was left; why it stopped."""
         return _parse(
             codes,
             self.state,
@@ -159,6 +195,7 @@ class _Rows(Table):
         )
 
     def add(self, line: bytes) -> None:
+        """Read any one line, or raise BadRow with what is wrong with it."""
         tokens = [token.decode(errors="replace") for token in line.split(b"#", 1)[0].split()]
         if not tokens:
             return
@@ -198,15 +235,17 @@ class _Rows(Table):
         return index, finite_float(value, f"the value of index {index}")
 
     def grow(self) -> None:
+        """Make room, as ``parse`` needs it."""
         rows = min(2 * len(self.labels), self.chunk_rows)
         if self.state[ROWS] == len(self.labels) and rows > len(self.labels):
-            self.labels = enlarged(self.labels, rows)
-            self.ends = enlarged(self.ends, rows)
+            self.labels = _enlarged(self.labels, rows)
+            self.ends = _enlarged(self.ends, rows)
         else:
-            self.columns = enlarged(self.columns, 2 * len(self.columns))
-            self.values = enlarged(self.values, 2 * len(self.values))
+            self.columns = _enlarged(self.columns, 2 * len(self.columns))
+            self.values = _enlarged(self.values, 2 * len(self.values))
 
     def take(self) -> Chunk:
+        """Hand the rows over, in arrays of their own, and begin anew."""
         rows, entries = int(self.state[ROWS]), int(self.state[ENTRIES])
         columns = self.columns[:entries].copy()
         width = self.n_features
@@ -218,6 +257,13 @@ class _Rows(Table):
         X = sp.csr_array((values, columns, starts), shape=(rows, width))
         self.state[ROWS] = self.state[ENTRIES] = 0
         return Chunk(X, self.labels[:rows].view(np.float64).copy(), None)
+
+
+def _enlarged(array: NDArray, rows: int) -> NDArray:
+    """The array with room for more rows, those that are there kept."""
+    larger = np.empty(rows, dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 def _check_query(token: str) -> None:

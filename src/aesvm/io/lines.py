@@ -27,7 +27,7 @@ COMPRESSED_BYTES = 1 << 16
 #: A line longer than this is taken for a file of another kind.
 LONGEST_LINE = 1 << 26
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
@@ -40,7 +40,7 @@ def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
     EOFError
         Where a file is cut short: a compressed one, or one that had more bytes when it was opened.
     BadRow
-        Where the line after the last block does not end.
+        Where the line after the last block does not end: nothing that follows can be told.
     """
     first = True
     held: list[bytes] = []  # a line that has not ended
@@ -50,7 +50,7 @@ def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
             end = text.rfind(b"\n") + 1
             if end:
                 block = b"".join([*held, text[:end]])
-                yield block.removeprefix(_BOM) if first else block
+                yield block.removeprefix(BOM) if first else block
                 first = False
                 held, held_bytes = [], 0
             held.append(text[end:])
@@ -59,7 +59,7 @@ def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
                 raise BadRow(f"it is longer than {LONGEST_LINE} bytes")
     last = b"".join(held)
     if first:
-        last = last.removeprefix(_BOM)
+        last = last.removeprefix(BOM)
     if last:
         yield last + b"\n"
 

@@ -1,22 +1,16 @@
-"""Arrays in NumPy's own files, read a few rows at a time.
-
-Files are read and not mapped into memory: to touch a map of a file that has been cut short since
-ends the process.
-"""
+"""Arrays in NumPy's own files, mapped into memory and copied a few rows at a time."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Generator
-from contextlib import ExitStack
-from io import FileIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, Progress, no_rows
+from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, Progress
 
 _MAGIC = b"\x93NUMPY"
 
@@ -85,103 +79,32 @@ class NpyReader(ChunkReader):
         super().__init__(paths, chunk_rows)
 
     def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
-        with ExitStack() as files:
-            X = files.enter_context(_Array(self.X_path, n_dims=2))
-            if len(X) == 0:
-                raise no_rows(self.X_path)
-            y, weights = (
-                None if path is None else files.enter_context(_Array(path, 1, strings))
-                for path, strings in ((self.y_path, True), (self.weight_path, False))
-            )
-            for column in (y, weights):
-                if column is not None and len(column) != len(X):
-                    raise ValueError(
-                        f"{column.path}: {len(column)} values for the {len(X)} rows of {X.path}."
-                    )
-            n_bytes = self.n_bytes
-            for start in range(0, len(X), self.chunk_rows):
-                stop = min(start + self.chunk_rows, len(X))
-                progress.position = n_bytes * stop // len(X)
-                yield Chunk(
-                    X.rows(start, stop),
-                    None if y is None else y.rows(start, stop),
-                    None if weights is None else weights.rows(start, stop),
+        X = _mapped(self.X_path, n_dims=2)
+        y = None if self.y_path is None else _mapped(self.y_path, n_dims=1, strings=True)
+        weights = None if self.weight_path is None else _mapped(self.weight_path, n_dims=1)
+        for path, column in ((self.y_path, y), (self.weight_path, weights)):
+            if column is not None and len(column) != len(X):
+                raise ValueError(
+                    f"{path}: {len(column)} values for the {len(X)} rows of {self.X_path}."
                 )
-
-
-class _Array:
-    """An array in a file that is open while it is used in ``with``."""
-
-    def __init__(self, path: Path, n_dims: int, strings: bool = False) -> None:
-        self.path = path
-        mapped = _mapped(path)
-        if mapped.dtype.kind not in ("biufUS" if strings else "biuf"):
-            needed = "numbers or strings are" if strings else "numbers are"
-            raise ValueError(f"{path}: values of type {mapped.dtype}, where {needed} needed.")
-        if mapped.ndim != n_dims:
-            raise ValueError(
-                f"{path}: an array of shape {mapped.shape}, where {n_dims}-D is needed."
+        n_bytes = self.n_bytes
+        for start in range(0, len(X), self.chunk_rows):
+            stop = min(start + self.chunk_rows, len(X))
+            progress.position = n_bytes * stop // len(X)
+            yield Chunk(
+                _rows(X, start, stop),
+                None if y is None else _text(_rows(y, start, stop), self.y_path, start),
+                None if weights is None else _rows(weights, start, stop),
             )
-        self.shape = mapped.shape
-        self.dtype = mapped.dtype
-        self.by_columns = n_dims == 2 and not mapped.flags.c_contiguous
-        self.offset = mapped.offset
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __enter__(self) -> _Array:
-        self.file = FileIO(self.path)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-    def rows(self, start: int, stop: int) -> NDArray:
-        if self.by_columns:
-            values = np.empty((self.shape[1], stop - start), dtype=self.dtype)
-            for column in range(self.shape[1]):
-                self._read(values[column], column * len(self) + start)
-            return values.T
-        values = np.empty((stop - start, *self.shape[1:]), dtype=self.dtype)
-        self._read(values, start * (values.size // len(values)))
-        if self.dtype.kind == "U":
-            self._check_text(values, start)
-        return self._decoded(values, start) if self.dtype.kind == "S" else values
-
-    def _read(self, values: NDArray, first: int) -> None:
-        """Fill an array, contiguous in memory, with values of the file from the ``first``."""
-        held = values.reshape(-1).view(np.uint8).data
-        self.file.seek(self.offset + first * self.dtype.itemsize)
-        while held:
-            n_read = self.file.readinto(held)
-            if not n_read:
-                raise ValueError(f"{self.path}: the file was cut short while it was read.")
-            held = held[n_read:]
-
-    def _check_text(self, values: NDArray, start: int) -> None:
-        """Refuse what is no character: Python does not look, and goes wrong later."""
-        codes = values.view(np.dtype(np.uint32).newbyteorder(self.dtype.byteorder))
-        if (codes > sys.maxunicode).any():
-            raise ValueError(f"{self.path}: damaged strings, in rows from {start} on.")
-
-    def _decoded(self, values: NDArray, start: int) -> NDArray:
-        try:
-            return np.char.decode(values, "utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{self.path}: classes of type {self.dtype} that are not UTF-8, in rows from "
-                f"{start} on ({error}): decode them, and save an array of str."
-            ) from error
 
 
-def _mapped(path: Path) -> np.memmap:
-    """The array as a map, whose values are not touched: what the file says of it is right."""
+def _mapped(path: Path, n_dims: int, strings: bool = False) -> np.memmap:
+    """The array of a file, mapped into memory."""
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise ValueError(f"{path}: this is not a .npy file.")
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # of any kind: the header is read as Python's text
         if "object" in str(error).lower():
             raise ValueError(
@@ -190,4 +113,35 @@ def _mapped(path: Path) -> np.memmap:
             ) from error
         raise ValueError(
             f"{path}: the array cannot be mapped; is the file cut short? ({error})"
+        ) from error
+    if mapped.dtype.kind not in ("biufUS" if strings else "biuf"):
+        needed = "numbers or strings are" if strings else "numbers are"
+        raise ValueError(f"{path}: values of type {mapped.dtype}, where {needed} needed.")
+    if mapped.ndim != n_dims:
+        raise ValueError(f"{path}: an array of shape {mapped.shape}, where {n_dims}-D is needed.")
+    return mapped
+
+
+def _rows(mapped: np.memmap, start: int, stop: int) -> NDArray:
+    """A copy of rows. To touch a map of a file that was cut short would end the process."""
+    path = Path(str(mapped.filename))
+    if path.stat().st_size < mapped.offset + mapped.nbytes:
+        raise ValueError(f"{path}: the file was cut short while it was read.")
+    return np.array(mapped[start:stop])
+
+
+def _text(values: NDArray, path: Path | None, start: int) -> NDArray:
+    """Classes, of which bytes are decoded and strings checked."""
+    if values.dtype.kind == "U":
+        codes = values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+        if (codes > sys.maxunicode).any():  # Python does not look, and goes wrong later
+            raise ValueError(f"{path}: damaged strings, in rows from {start} on.")
+    if values.dtype.kind != "S":
+        return values
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: classes of type {values.dtype} that are not UTF-8, in rows from {start} on "
+            f"({error}): decode them, and save an array of str."
         ) from error

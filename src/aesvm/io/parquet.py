@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, Progress, no_rows
+from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, Progress, needs_pyarrow, rechunked
 from aesvm.io.classes import fault_of
 from aesvm.io.columns import Column, Columns, Wanted
 
@@ -76,10 +75,10 @@ class ParquetReader(ChunkReader):
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> import pyarrow as pa  # doctest: +SKIP
-    >>> import pyarrow.parquet as pq  # doctest: +SKIP
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
     >>> from aesvm.io import ParquetReader
-    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+    >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "rows.parquet")
     ...     pq.write_table(pa.table({"a": [1.0, 2.0, 3.0], "kind": ["x", "y", "x"]}), path)
     ...     for X, y, _ in ParquetReader(path, target="kind", chunk_rows=2):
@@ -104,31 +103,18 @@ class ParquetReader(ChunkReader):
         self.wanted = Wanted(target, features, weight)
 
     def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
-        held: list[Chunk] = []
-        n_held = 0
+        return rechunked(self._all_parts(progress), self.chunk_rows)
+
+    def _all_parts(self, progress: Progress) -> Generator[Chunk, None, None]:
         before = 0
-        empty = True
         first, classes = self._first()
         for path in self.paths:
             size = path.stat().st_size
             for part, share in self._parts(path, first.by_name, classes):
                 progress.position = before + int(size * share)
-                held.append(part)
-                n_held += len(part.X)
-                while n_held >= self.chunk_rows:
-                    over = n_held - self.chunk_rows
-                    last = held[-1]
-                    held[-1] = _rows(last, slice(len(last.X) - over))
-                    yield _joined(held)
-                    empty = False
-                    held = [_rows(last, slice(len(last.X) - over, None))] if over else []
-                    n_held = over
+                yield part
             before += size
             progress.position = before
-        if held:
-            yield _joined(held)
-        elif empty:
-            raise no_rows(self.paths[0])
 
     @property
     def feature_names(self) -> list[str]:
@@ -189,13 +175,10 @@ class ParquetReader(ChunkReader):
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(
-            "ParquetReader needs pyarrow, which is not installed: pip install pyarrow"
-        ) from error
+    needs_pyarrow("ParquetReader")
+    import pyarrow
+    import pyarrow.parquet
+
     return pyarrow, pyarrow.parquet
 
 
@@ -259,11 +242,8 @@ def _found(wanted: Wanted, schema: Any, path: Path) -> Columns:
 def _index(schema: Any, path: Path) -> set[str]:
     """The columns that hold the index of a dataframe, as pandas says or names them."""
     unnamed = {name for name in schema.names if _INDEX_LEVEL.fullmatch(name)}
-    written = (schema.metadata or {}).get(b"pandas")
-    if written is None:
-        return unnamed
     try:
-        levels = json.loads(written).get("index_columns", [])
+        levels = (schema.pandas_metadata or {}).get("index_columns", [])
     except (ValueError, AttributeError) as error:
         raise ValueError(
             f"{path}: pandas' metadata on the columns is damaged ({error})."
@@ -346,18 +326,3 @@ def _classes(pa: Any, column: Any, kind: Any, name: str, path: Path) -> NDArray:
         if fault := fault_of(value):
             raise ValueError(f"{path}: column {name!r}: {fault}.")
     return values.astype(str)
-
-
-def _rows(chunk: Chunk, rows: slice) -> Chunk:
-    return Chunk(*(None if part is None else part[rows] for part in chunk))
-
-
-def _joined(chunks: list[Chunk]) -> Chunk:
-    if len(chunks) == 1:
-        return chunks[0]
-    return Chunk(
-        *(
-            None if parts[0] is None else np.concatenate(parts)
-            for parts in zip(*chunks, strict=True)
-        )
-    )
