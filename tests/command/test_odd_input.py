@@ -111,10 +111,6 @@ def heart(folder):
         ("train", "--memory 0"),
         ("train", "--hull-tol -1"),
         ("train", "--hull-tol nan"),
-        ("represent -o few", "--kernel foo"),
-        ("represent -o few", "-g -1"),
-        ("represent -o few", "--hull-tol -1"),
-        ("compress few", "--tol -1"),
         ("train", "-g -1"),
         ("train -s 1", "-n 2"),
         ("train -s 3", "-p -1"),
@@ -167,8 +163,8 @@ class TestMessages:
     def test_advice_names_flags_of_the_command(self, heart, capsys):
         (heart / "rows.csv").write_text("a,b,kind\n1,x,0\n2,y,1\n")
         ended = run(capsys, "convert", "rows.csv", "rows.parquet")
-        assert "--ignore" in ended.err
-        assert done(capsys, "info", "--json", "rows.csv", "--ignore", "b").json["features"] == 2
+        assert "--drop" in ended.err
+        assert done(capsys, "info", "--json", "rows.csv", "--drop", "b").json["features"] == 2
         ended = run(capsys, "train", "rows.csv", "--target", "kind", "--features", "f2")
         assert "--features f2: there is no such column" in ended.err
         ended = run(capsys, "train", "rows.csv", "--target", "sort")

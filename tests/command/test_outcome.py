@@ -35,7 +35,7 @@ def test_parameters_are_named_as_flags(error, line):
 def test_tables_that_cannot_be_read_say_what_would_do(end):
     line = line_of(ValueError(f"rows.csv, line 12: {end}"))
     assert line.startswith(f"rows.csv, line 12: {end.removesuffix('.')}: ")
-    assert "--ignore" in line
+    assert "--drop" in line
 
 
 def test_other_lines_stay_as_they_are():

@@ -66,9 +66,9 @@ def test_a_column_without_a_name_can_be_left_out_as_is_said(rows, capsys):
     (rows / "index.csv").write_text(text)
     for command in ("train index.csv m", "info index.csv"):
         said = refused(capsys, *command.split(), "--target", "kind")
-        assert "--ignore leaves it out, by its number from 0" in said
+        assert "--drop leaves it out, by its number from 0" in said
         assert "features" not in said
-    done(capsys, "train", "-q", "index.csv", "one", "--target", "kind", "--ignore", "0")
+    done(capsys, "train", "-q", "index.csv", "one", "--target", "kind", "--drop", "0")
     done(capsys, "train", "-q", "rows.csv", "two", "--target", "kind")
     assert (rows / "one").read_text() == (rows / "two").read_text()
 

@@ -93,7 +93,7 @@ class Format(NamedTuple):
     """What is known of a file before it is read."""
 
     kind: str  #: one of FORMATS
-    compressed: bool = False
+    compressed: str | None = None  #: how, by pandas' name
     delimiter: str = ","
     header: bool = False
     names: list[str] | None = None  #: of the columns of a table of text with a header
@@ -113,7 +113,7 @@ def format_of(
     ...     path = Path(folder, "rows")
     ...     _ = path.write_text("a;b\n1;2\n")
     ...     format_of(path)
-    Format(kind='csv', compressed=False, delimiter=';', header=True, names=['a', 'b'], n_columns=2)
+    Format(kind='csv', compressed=None, delimiter=';', header=True, names=['a', 'b'], n_columns=2)
     """
     if kind is not None and kind not in FORMATS:
         raise UsageError(f"--format {kind}: one of {', '.join(FORMATS)} is needed.")
@@ -132,7 +132,7 @@ def format_of(
     by_content = "parquet" if magic[:4] == b"PAR1" else None
     by_content = "npy" if magic == b"\x93NUMPY" else by_content
     suffixes = [one.lower() for one in path.suffixes]
-    compressed = magic[:2] in (b"\x1f\x8b", b"BZ", b"\xfd7")
+    compressed = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "xz"}.get(magic[:2])
     if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""

@@ -16,6 +16,7 @@ from aesvm.kernels import KernelSpec
 from aesvm.machines.plan import Exact, Facts, Rounds, Span, plan
 from aesvm.machines.training import SolverOptions
 from aesvm.out_of_core.merge_tree import bytes_of
+from aesvm.runtime.errors import ParameterError
 from aesvm.sets.derive import ReductionSettings
 
 #: Parameters that a model and its certificate depend on; an estimator has some of them.
@@ -78,15 +79,17 @@ def check_span(estimator: Any) -> None:
     if estimator.max_vectors is None:
         return
     if estimator.refine != "auto":
-        raise ValueError(
+        raise ParameterError(
+            "max_vectors",
             f"max_vectors={estimator.max_vectors} trains on all rows, and "
-            f'refine={estimator.refine!r} says how rows are represented: use refine="auto".'
+            f'refine={estimator.refine!r} says how rows are represented: use refine="auto".',
         )
     if not kernel_spec(estimator, 1.0).is_definite:
-        raise ValueError(
+        raise ParameterError(
+            "max_vectors",
             f"max_vectors={estimator.max_vectors} needs a positive semidefinite kernel, and "
             f"kernel={estimator.kernel!r} with coef0={estimator.coef0} is not: use another kernel, "
-            "or max_vectors=None."
+            "or max_vectors=None.",
         )
 
 

@@ -26,6 +26,7 @@ from aesvm.gpu.arrays import is_on_gpu
 from aesvm.kernels import KERNELS
 from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import Chunk, reader_of
+from aesvm.runtime.errors import ParameterError
 
 #: Constraints of the parameters of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, list] = {
@@ -293,9 +294,10 @@ def valid_weights(
     with np.errstate(over="ignore"):
         total = float(weights.sum())
     if not total < _LARGEST_WEIGHT:
-        raise ValueError(
+        raise ParameterError(
+            "sample_weight",
             f"sample_weight comes to {total:.3g} in all: weights must be finite, and come to less "
-            f"than {_LARGEST_WEIGHT:g}."
+            f"than {_LARGEST_WEIGHT:g}.",
         )
     return weights
 
