@@ -20,7 +20,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/coming_from_libsvm.md": (),
     "docs/coming_from_svc.md": (),
     "docs/coming_from_thundersvm.md": (),
-    "docs/files.md": ("skl2onnx", "onnxruntime", "skops"),
+    "docs/files.md": ("skl2onnx", "onnxruntime"),
     "docs/getting_started.md": (),
     "docs/how_close.md": (),
     "docs/index.md": (),

@@ -43,6 +43,7 @@ from aesvm.estimators.validation import (
     with_or_without_classes,
 )
 from aesvm.io.model_file import save
+from aesvm.io.state import plain_state, set_plain_state
 from aesvm.kernels import check_symmetric, resolve_gamma
 from aesvm.machines.represent import Represented, represent
 from aesvm.machines.training_kernel import TrainingKernel
@@ -376,6 +377,8 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         return self._rows_.columns()
 
     save = save
+    __getstate__ = plain_state
+    __setstate__ = set_plain_state
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "sample_indices_")

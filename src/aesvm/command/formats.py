@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io.base import BadLineError, BadRow, Progress
-from aesvm.io.container import is_container
 from aesvm.io.lines import line_blocks
+from aesvm.io.model_file import is_model_file
 
 FORMATS = ("libsvm", "csv", "parquet", "npy")
 
@@ -83,7 +83,7 @@ def format_of_model(path: str | Path) -> str | None:
     """
     if not Path(path).is_file():
         return None
-    if is_container(path) or suffix_of(path) == NATIVE:
+    if is_model_file(path) or suffix_of(path) == NATIVE:
         return "aesvm"
     with open(path, "rb") as file:
         return "libsvm" if file.read(len(_LIBSVM_MAGIC)) == _LIBSVM_MAGIC else None

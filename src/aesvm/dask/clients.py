@@ -14,6 +14,8 @@ from typing import Any
 from distributed import Client, get_client, get_worker, worker_client
 from sklearn.base import BaseEstimator
 
+from aesvm.io.state import plain_state
+
 #: Of an estimator with a client.
 CLIENT_CONSTRAINTS: dict[str, list] = {"client": [Client, None]}
 
@@ -42,7 +44,7 @@ def clone_with_client(estimator: Any) -> Any:
 
 def state_without_client(estimator: Any) -> dict[str, Any]:
     """What is pickled, and copied: the ``__getstate__`` of an estimator."""
-    return {**BaseEstimator.__getstate__(estimator), "client": None}
+    return {**plain_state(estimator), "client": None}
 
 
 def _check_can_wait(client: Client) -> None:

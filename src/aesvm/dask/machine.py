@@ -21,6 +21,7 @@ from aesvm.estimators.parameters import check_unchanged, plan_elsewhere
 from aesvm.estimators.prediction import ask
 from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
 from aesvm.io.model_file import save
+from aesvm.io.state import set_plain_state
 from aesvm.machines.plan import Rounds, Span
 from aesvm.machines.rounds import Policy
 from aesvm.out_of_core.stream import warn_if_looser
@@ -44,6 +45,7 @@ class DaskMachine:
 
     __sklearn_clone__ = clone_with_client
     __getstate__ = state_without_client
+    __setstate__ = set_plain_state
     certificate_ = property(certificate)
     save = save
     to_sklearn = to_sklearn

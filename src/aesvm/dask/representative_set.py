@@ -15,6 +15,7 @@ from aesvm.dask.fitting import CLUSTER_CONSTRAINTS, checked_partitions, cluster_
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.validation import with_or_without_classes
 from aesvm.io.model_file import save
+from aesvm.io.state import set_plain_state
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.representative_set import RepresentativeSet, set_rows
@@ -77,6 +78,7 @@ class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
     __init__ = initializer(RepresentativeSet)
     __sklearn_clone__ = clone_with_client
     __getstate__ = state_without_client
+    __setstate__ = set_plain_state
     save = save
 
     @fit_method

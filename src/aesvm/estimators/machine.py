@@ -38,6 +38,7 @@ from aesvm.estimators.trained import (
 )
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
 from aesvm.io.model_file import save
+from aesvm.io.state import plain_state, set_plain_state
 from aesvm.out_of_core.elsewhere import GatheredRows
 from aesvm.out_of_core.source import readable_again
 from aesvm.out_of_core.training import StreamedModel, check_not_exact
@@ -201,6 +202,8 @@ class KernelMachine:
 
     certificate_ = property(certificate)
     save = save
+    __getstate__ = plain_state
+    __setstate__ = set_plain_state
     to_sklearn = to_sklearn
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:

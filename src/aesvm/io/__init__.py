@@ -10,10 +10,8 @@ from aesvm.io.libsvm import LibsvmReader
 from aesvm.io.libsvm_model import load_libsvm_model, save_libsvm_model
 from aesvm.io.npy import NpyReader
 from aesvm.io.parquet import ParquetReader
-from aesvm.io.values import SKOPS_TYPES
 
 __all__ = [
-    "SKOPS_TYPES",
     "BadLineError",
     "CSVReader",
     "Chunk",

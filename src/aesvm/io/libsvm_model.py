@@ -28,10 +28,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+import aesvm
 from aesvm.io.atomic import written_whole
 from aesvm.io.base import BadLineError, is_whole
 from aesvm.io.model_file import check_model
-from aesvm.io.values import estimator_class
 from aesvm.machines.one_vs_one import as_array, pair_number
 from aesvm.runtime.warn import warn
 
@@ -384,7 +384,7 @@ def _estimator(
     given = {key: header[key] for key in _KERNEL_PARAMETERS.get(kernel, ())}
     if given.get("gamma") == 0.0:  # which gamma_ is then, and no parameter of ours can be
         del given["gamma"]
-    estimator = estimator_class(_ESTIMATORS[header["svm_type"]])(kernel=kernel, **given)
+    estimator = getattr(aesvm, _ESTIMATORS[header["svm_type"]])(kernel=kernel, **given)
     n_machines = len(machines.rho)
     dual = sign * np.ascontiguousarray(machines.coefs.T)
     attributes = {

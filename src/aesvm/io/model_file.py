@@ -1,80 +1,156 @@
-"""Models in files of their own: written whole, read without running anything they say."""
+"""Model files: skops' format, read without running anything that a file says.
+
+skops writes an estimator as names of types, numbers and arrays in a zip archive, and reads back
+types that are trusted, and no others. The lists below are what we add to those that it trusts by
+itself.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import os
-from typing import Any
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from functools import cache
+from types import ModuleType
+from typing import IO, Any
+from zipfile import ZipFile
 
 import numpy as np
 import scipy.sparse as sp
 import sklearn
 from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm import __version__
-from aesvm.io.container import BadFileError, read_container, write_container
-from aesvm.io.values import ESTIMATORS, Decoder, Encoder
+from aesvm.io.atomic import written_whole
+from aesvm.out_of_core.weighted_rows import WeightedRows
+
+#: Our types that a file may name: the public estimators.
+OURS = [
+    "aesvm.svc.AESVC",
+    "aesvm.nu_svc.AENuSVC",
+    "aesvm.svr.AESVR",
+    "aesvm.svr.AENuSVR",
+    "aesvm.one_class.AEOneClassSVM",
+    "aesvm.representative_set.RepresentativeSet",
+    "aesvm.dask.classifiers.DaskAESVC",
+    "aesvm.dask.classifiers.DaskAENuSVC",
+    "aesvm.dask.regressors.DaskAESVR",
+    "aesvm.dask.regressors.DaskAENuSVR",
+    "aesvm.dask.one_class.DaskAEOneClassSVM",
+    "aesvm.dask.representative_set.DaskRepresentativeSet",
+    "aesvm.model_selection.search.AEGridSearchCV",
+    "aesvm.model_selection.search.AEHalvingGridSearchCV",
+    "aesvm.model_selection.search.AERandomizedSearchCV",
+]
+
+#: Types of other packages that skops does not trust by itself: fitted pipelines, calibrated
+#: classifiers and searches hold them.
+_OTHERS = [
+    "numpy.dtype",
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.metrics._scorer._Scorer",
+    "sklearn.model_selection._split.GroupKFold",
+    "sklearn.model_selection._split.GroupShuffleSplit",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.PredefinedSplit",
+    "sklearn.model_selection._split.RepeatedKFold",
+    "sklearn.model_selection._split.RepeatedStratifiedKFold",
+    "sklearn.model_selection._split.ShuffleSplit",
+    "sklearn.model_selection._split.StratifiedGroupKFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.model_selection._split.StratifiedShuffleSplit",
+    "sklearn.model_selection._split.TimeSeriesSplit",
+    "sklearn.utils._bunch.Bunch",
+]
+
+#: How a zip archive begins.
+_MAGIC = b"PK\x03\x04"
+
+#: The member of an archive with the versions that wrote it.
+_VERSIONS = "aesvm.json"
 
 
 def save(estimator: Any, path: str | os.PathLike) -> None:
     """Write a fitted estimator to a file, from which :func:`aesvm.load` reads it.
 
-    The file has parameters and fitted attributes, as JSON and arrays, and checksums of all; it is
-    replaced as a whole. Models of a stream have what it takes to go on with it.
+    The file is replaced as a whole. It holds names of types, numbers and arrays, in the format of
+    skops. A model of a stream keeps what it takes to go on with ``partial_fit``.
 
     Parameters
     ----------
     estimator : object
-        Any estimator of this package, or a ``Pipeline`` of one with ``StandardScaler``,
-        ``MinMaxScaler``, ``MaxAbsScaler`` or ``RobustScaler``. One with a callable for its kernel
-        cannot be written.
+        An estimator of this package or of scikit-learn: a pipeline, a search or a calibrated
+        classifier with one of ours, say. It must hold no function but NumPy's ufuncs and
+        scikit-learn's metrics.
     path : str or path
         The file.
+
+    Raises
+    ------
+    ValueError
+        Where the estimator holds what a file cannot; it is named.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from sklearn.datasets import make_moons
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
     >>> import aesvm
     >>> X, y = make_moons(500, noise=0.1, random_state=0)
-    >>> model = aesvm.AESVC(gamma=1.0).fit(X, y)
+    >>> model = make_pipeline(StandardScaler(), aesvm.AESVC()).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(Path(folder, "moons.aesvm"))
+    ...     aesvm.save(model, Path(folder, "moons.aesvm"))
     ...     loaded = aesvm.load(Path(folder, "moons.aesvm"))
     >>> bool((loaded.decision_function(X) == model.decision_function(X)).all())
     True
     """
-    if hasattr(estimator, "best_estimator_"):
-        raise ValueError(
-            f"{type(estimator).__name__} is a search, and no model: save its best_estimator_."
-        )
-    if not _is_ours(estimator):
-        raise ValueError(
-            f"estimator={estimator!r:.80} is no estimator of aesvm, nor a pipeline of one: these "
-            "can be saved."
-        )
+    import skops.io  # which imports all of scikit-learn: a second that only files should cost
+    from skops.io.exceptions import UnsupportedTypeException
+
+    if not isinstance(estimator, BaseEstimator):
+        raise ValueError(f"estimator={estimator!r:.80} is no estimator: these can be saved.")
     check_is_fitted(estimator)
-    encoder = Encoder()
-    model = encoder.encode(estimator, type(estimator).__name__)
-    versions = {"aesvm": __version__, "scikit-learn": sklearn.__version__}
-    tree = {"model": model, "written_with": versions}
-    write_container(path, tree, encoder.arrays)
+    bare = _bare(estimator)
+    check_model(bare)
+    content = io.BytesIO()
+    try:
+        skops.io.dump(bare, content)
+    except UnsupportedTypeException as error:
+        raise ValueError(f"{estimator!r:.80} cannot be saved: {error}") from error
+    if unknown := _untrusted(content):
+        raise ValueError(
+            f"{estimator!r:.80} cannot be saved: it holds {unknown}. A model file holds estimators "
+            "of aesvm and scikit-learn, and no code; pickle can."
+        )
+    with ZipFile(content, "a") as archive:
+        versions = {"aesvm": __version__, "scikit-learn": sklearn.__version__}
+        archive.writestr(_VERSIONS, json.dumps(versions))
+    with written_whole(path) as file:
+        file.write(content.getbuffer())
 
 
-def load(path: str | os.PathLike, *, mmap_mode: str | None = None) -> Any:
-    """Read a fitted estimator from a file that its ``save`` has written.
+def load(path: str | os.PathLike) -> Any:
+    """Read a fitted estimator from a file that :func:`aesvm.save` has written.
 
-    Nothing is unpickled: the file can name the estimators of this package, the four scalers and
-    ``Pipeline`` that :func:`aesvm.save` writes, and the records listed in ``aesvm/io/values.py``.
-    Parameters that the file does not have, as they came later, have their defaults.
+    Nothing in the file is executed: it can name the estimators of this package and of
+    scikit-learn, and other types are refused.
 
     Parameters
     ----------
     path : str or path
         The file.
-    mmap_mode : {None, "r"}, default=None
-        "r" leaves the arrays in the file, from which processes share them; they are read-only then.
 
     Returns
     -------
@@ -84,7 +160,8 @@ def load(path: str | os.PathLike, *, mmap_mode: str | None = None) -> Any:
     Raises
     ------
     ValueError
-        Where the file is foreign, truncated, corrupt or of a newer version; it says which.
+        Where the file is no model file, is damaged, names a type that is not trusted, or was
+        written by a newer aesvm; it says which.
 
     Examples
     --------
@@ -100,51 +177,158 @@ def load(path: str | os.PathLike, *, mmap_mode: str | None = None) -> Any:
     >>> model.nu
     0.1
     """
-    if mmap_mode not in (None, "r"):
-        raise ValueError(f'mmap_mode={mmap_mode!r}: None or "r" is needed.')
+    import skops.io  # see save
+    from skops.io.exceptions import UntrustedTypesFoundException
+
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path={path!r}: the name of a file is needed.")
-    tree, arrays = read_container(path, mapped=mmap_mode == "r")
-    try:
-        estimator = Decoder(arrays).decode(tree["model"])
-        check_is_fitted(estimator)
-        check_model(estimator)
-    except (ImportError, MemoryError):
-        raise
-    except Exception as error:  # whatever a header can say that is not so
-        raise BadFileError(
-            f"{os.fspath(path)}: the file is corrupt, or of another aesvm: what it says does not "
-            f"fit together ({error}){_written_with(tree)}."
-        ) from error
+    name = os.fspath(path)
+    if not is_model_file(path):
+        raise ValueError(f"{name}: this is no model file of aesvm.")
+    with open(path, "rb") as file:
+        try:
+            with ZipFile(file) as archive:
+                versions = json.loads(archive.read(_VERSIONS))
+            newer = _release(versions["aesvm"]) > _release(__version__)
+        except Exception as error:  # whatever damaged bytes make of an archive, and of JSON
+            raise ValueError(
+                f"{name}: the file is truncated or damaged, or no model file of aesvm ({error})."
+            ) from error
+        written = ", ".join(f"{package} {version}" for package, version in versions.items())
+        if newer:
+            raise ValueError(
+                f"{name}: the file was written with {written}, which is newer than this aesvm, "
+                f"{__version__}: update aesvm to read it."
+            )
+        try:
+            estimator = skops.io.load(file, trusted=_trusted())
+            check_is_fitted(estimator)
+            check_model(estimator)
+        except UntrustedTypesFoundException as error:
+            raise ValueError(
+                f"{name}: the file names {_untrusted(file)}. A model file holds estimators of "
+                "aesvm and scikit-learn, and no code: it is refused."
+            ) from error
+        except (MemoryError, ImportError):
+            raise
+        except Exception as error:  # as above, and whatever a forged file says that is not so
+            raise ValueError(
+                f"{name}: the file is damaged: what it says does not fit together ({error}). It "
+                f"was written with {written}."
+            ) from error
     return estimator
 
 
-def _is_ours(estimator: Any) -> bool:
-    """Whether this is an estimator of this package, or a pipeline with one."""
-    if not isinstance(estimator, BaseEstimator):
-        return False
-    name = type(estimator).__name__
-    if name == "Pipeline":
-        return any(_is_ours(step) for _, step in estimator.steps)
-    return ESTIMATORS.get(name, "").startswith("aesvm.")
+def is_model_file(path: str | os.PathLike) -> bool:
+    """Whether a file begins as a model file does."""
+    with open(path, "rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
-def _written_with(tree: Any) -> str:
-    """The versions that a file was written with, where it says so."""
-    versions = tree.get("written_with") if isinstance(tree, dict) else None
-    if not isinstance(versions, dict):
-        return ""
-    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f" (written with {listed:.80})"
+@cache
+def _trusted() -> list[str]:
+    """All types that a file may name, beside those that skops trusts by itself."""
+    metrics = (get_scorer(name)._score_func for name in get_scorer_names())
+    return [*OURS, *_OTHERS, *{f"{one.__module__}.{one.__name__}" for one in metrics}]
+
+
+def _untrusted(file: IO[bytes]) -> str:
+    """The types that a file may not name; an empty string where there are none."""
+    import skops.io
+
+    return ", ".join(sorted({*skops.io.get_untrusted_types(file=file)} - {*_trusted()}))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The major and minor number of a version: files of others are read alike."""
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
 
 
 def check_model(estimator: Any) -> None:
-    """Refuse fitted attributes that do not fit each other, which predictions would fail of."""
-    if hasattr(estimator, "steps"):
-        for _, step in estimator.steps:
-            check_model(step)
-    if not hasattr(estimator, "support_"):
+    """Refuse what does not fit together in an estimator, or in others that it holds.
+
+    Compiled code would read beyond arrays, and predictions would fail.
+    """
+    for part in _parts(estimator):
+        if sp.issparse(part):
+            part.check_format(full_check=True)
+        elif isinstance(part, WeightedRows):
+            _check_rows(part)
+        elif isinstance(part, BaseEstimator):
+            _check_parameters(part)
+            if hasattr(part, "support_") and type(part).__module__.startswith("aesvm."):
+                _check_machines(part)
+
+
+def _bare(estimator: Any) -> Any:
+    """A copy without callbacks and metadata requests, which are no part of a model."""
+    arrays = (part for part in _parts(estimator) if sp.issparse(part) or _is_array(part))
+    bare = deepcopy(estimator, {id(array): array for array in arrays})
+    for part in _parts(bare):
+        for name in ("_skl_callbacks", "_metadata_request"):
+            _attributes(part).pop(name, None)
+    return bare
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype != object
+
+
+def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """A value, and all values that it holds, each of them once."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
         return
+    seen.add(id(value))
+    yield value
+    held: Iterable[Any] = ()
+    if isinstance(value, dict):
+        held = value.values()
+    elif isinstance(value, list | tuple | set):
+        held = value
+    elif isinstance(value, np.ndarray):
+        held = () if _is_array(value) else value.flat
+    else:
+        held = [*_attributes(value).values()]
+    for one in held:
+        yield from _parts(one, seen)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    is_object = not (sp.issparse(value) or isinstance(value, type | ModuleType))
+    return getattr(value, "__dict__", {}) if is_object else {}
+
+
+def _check_parameters(estimator: BaseEstimator) -> None:
+    """Refuse parameters that are not what they may be, and a folder of pickles."""
+    name = type(estimator).__name__
+    if type(estimator).__module__.startswith("aesvm."):
+        estimator._validate_params()
+        for key in vars(estimator):
+            method = getattr(type(estimator), key, None)
+            if callable(method) or isinstance(method, property):
+                raise ValueError(f"{key} of {name} is no value")
+    memory = getattr(estimator, "memory", None)
+    if memory is not None:
+        raise ValueError(
+            f"{name}'s memory is {memory!r:.80}, and what is kept there is pickled, which model "
+            "files do without: set it to None."
+        )
+
+
+def _check_rows(rows: WeightedRows) -> None:
+    """Refuse columns of different lengths."""
+    columns = [rows.targets, rows.groups, rows.weights, rows.indices]
+    columns += [] if rows.positions is None else [rows.positions]
+    if any(column.shape != (rows.X.shape[0],) for column in columns):
+        raise ValueError("columns of a set are not of one length")
+    if rows.X.dtype not in (np.float32, np.float64) or rows.weights.dtype != np.float64:
+        raise ValueError("rows of a set are no numbers")
+
+
+def _check_machines(estimator: Any) -> None:
+    """Refuse fitted attributes that do not fit each other."""
     support, vectors, dual = estimator.support_, estimator.support_vectors_, estimator.dual_coef_
     intercept, n_support = np.asarray(estimator.intercept_), np.asarray(estimator.n_support_)
     n_classes = len(estimator.classes_) if hasattr(estimator, "classes_") else 2
