@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -103,13 +103,9 @@ def tabular_pipeline(
     --------
     >>> import pandas as pd
     >>> from aesvm import tabular_pipeline
-    >>> table = pd.DataFrame(
-    ...     {
-    ...         "colour": ["red", "blue", "red", None] * 10,
-    ...         "size": [1.5, None, 2.5, 3.0] * 10,
-    ...         "ripe": [True, False, True, False] * 10,
-    ...     }
-    ... )
+    >>> colour, size = ["red", "blue"] * 20, [1.5, None, 2.5, 3.0, 0.5] * 8
+    >>> ripe = [one == "red" and other != 0.5 for one, other in zip(colour, size)]
+    >>> table = pd.DataFrame({"colour": colour, "size": size, "ripe": ripe})
     >>> pipeline = tabular_pipeline(table, "ripe", C=10.0)
     >>> X, y = table.drop(columns="ripe"), table["ripe"]
     >>> float(pipeline.fit(X, y).score(X, y))
@@ -208,7 +204,7 @@ def svm_for(y: Any, task: str = "auto", **parameters: Any) -> AESVC | AESVR:
     --------
     >>> from aesvm.tabular import svm_for
     >>> svm_for(["cat", "dog"]), svm_for([0.5, 2.5])
-    (AESVC(), AESVR(tol=0.001))
+    (AESVC(), AESVR())
     """
     y = np.asarray(y)
     if task_of(y, task) == "classification":
@@ -253,9 +249,11 @@ class DateParts(TransformerMixin, BaseEstimator):
     >>> import pandas as pd
     >>> from aesvm.tabular import DateParts
     >>> DateParts({"day": "%Y-%m-%d"}).fit_transform(pd.DataFrame({"day": ["2015-07-01", "?"]}))
-    array([[2015.,    7.,    2.],
-           [  nan,   nan,   nan]])
+    array([[2.015e+03, 7.000e+00, 2.000e+00],
+           [      nan,       nan,       nan]])
     """
+
+    _parameter_constraints: ClassVar[dict] = {"formats": [dict]}
 
     def __init__(self, formats: dict[str, str | None]) -> None:
         self.formats = formats
@@ -271,7 +269,7 @@ class DateParts(TransformerMixin, BaseEstimator):
         parts = []
         for name, form in self.formats.items():
             dates = _dates(X[name], form).dt
-            parts += [dates.year, dates.month, dates.dayofweek]
+            parts += [dates.year, dates.month, dates.day_of_week]
         return np.column_stack([np.asarray(one, dtype=np.float64) for one in parts])
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
@@ -288,9 +286,11 @@ class LevelNames(TransformerMixin, BaseEstimator):
     >>> import pandas as pd
     >>> from aesvm.tabular import LevelNames
     >>> LevelNames().fit_transform(pd.DataFrame({"a": [1.0, None], "b": [True, False]})).values
-    array([['1', nan],
-           ['True', 'False']], dtype=object)
+    array([['1', 'True'],
+           [nan, 'False']], dtype=object)
     """
+
+    _parameter_constraints: ClassVar[dict] = {}
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn nothing but the names of the columns."""

@@ -7,14 +7,16 @@ import re
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
 import aesvm
-from aesvm.command import fit, held_out
+from aesvm.command import fit
 from aesvm.command.data import DataOptions, opened
 from aesvm.command.libsvm_lines import Agreement
+from aesvm.command.scores import HeldOut
 from aesvm.io import load_libsvm_model
 from tests.command import files
 from tests.command.files import done, run
@@ -22,7 +24,7 @@ from tests.command.files import done, run
 
 class TestFit:
     def test_the_model_predicts_raw_rows_and_the_report_needs_nothing_else(self, table, capsys):
-        path, X, y = table
+        path, _, y = table
         found = done(capsys, "fit", "--json", path, "--target", "kind").json
         assert found["task"] == "classification"
         assert found["rows"] == {"train": 160, "test": 40}
@@ -31,11 +33,10 @@ class TestFit:
         model = aesvm.load("rows.aesvm")
         done(capsys, "predict", "-q", path, "rows.aesvm", "out")
         predicted = (path.parent / "out").read_text().split()
-        with pytest.warns(UserWarning, match="valid feature names"):
-            np.testing.assert_array_equal(predicted, model.predict(X))
+        np.testing.assert_array_equal(predicted, model.predict(pd.read_csv(path)))
         assert np.mean(np.array(predicted) == y) > 0.7
         page = (path.parent / "rows.html").read_text()
-        assert page.count("<svg") == 2
+        assert page.count("<svg") == 4
         assert not re.search(r"<(script|link|img|iframe)\b|url\(\s*http", page)
         for svg in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
             ElementTree.fromstring(svg)
@@ -109,7 +110,6 @@ class TestFit:
         import sys
 
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        monkeypatch.delitem(sys.modules, "aesvm.command.pictures", raising=False)
         path, *_ = table
         done(capsys, "fit", "-q", path, "--target", "kind")
         page = (path.parent / "rows.html").read_text()
@@ -287,7 +287,7 @@ def test_scores_do_not_depend_on_where_targets_begin(n_chunks):
     y = 1e9 + random.integers(-8, 9, 1000) / 4.0
     X = (y + random.integers(-1, 2, 1000) / 8.0)[:, None]
     chunks = [(X[at::n_chunks], y[at::n_chunks], None) for at in range(n_chunks)]
-    found = held_out.tested(Model(), chunks, "regression").found()
+    found = HeldOut.of(Model(), chunks).found()
     assert found["r2"] == pytest.approx(r2_score(y - 1e9, X[:, 0] - 1e9), rel=1e-9)
     agreement = Agreement(regression=True)
     for X_, y_, _ in chunks:
@@ -326,7 +326,8 @@ class TestModels:
         done(capsys, "convert", "rows.aesvm", "rows.onnx")
         done(capsys, "predict", "-q", path, "rows.aesvm", "out")
         session = runtime.InferenceSession(path.with_name("rows.onnx").read_bytes())
-        labels = session.run(None, {"X": X})[0]
+        columns = {f"f{at}": np.float32(column[:, None]) for at, column in enumerate(X.T)}
+        labels = session.run(None, columns)[0]
         np.testing.assert_array_equal(labels, path.with_name("out").read_text().split())
 
     def test_a_model_that_scales_cannot_be_libsvms(self, table, capsys):

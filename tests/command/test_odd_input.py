@@ -171,7 +171,6 @@ class TestMessages:
         assert "--target sort: there is no such column" in ended.err
         (heart / "zero").write_text("1 0:1 1:1\n-1 1:2\n")
         ended = run(capsys, "train", "zero")
-        assert "zero_based" not in ended.err
         assert "-t 4" in ended.err
 
     @pytest.mark.parametrize("kind", ["parquet", "npy"])
@@ -189,7 +188,7 @@ class TestMessages:
 
             table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "kind": y}
             pq.write_table(pa.table(table), "rows.parquet")
-        for command in ("train", "fit"):
+        for command in ("train", "fit") if kind == "npy" else ("train",):
             ended = run(capsys, command, f"rows.{kind}", *target)
             assert ended.code == 1
             assert f"rows.{kind}: {where}: nan is not a finite number" in ended.err

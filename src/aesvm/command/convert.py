@@ -78,9 +78,16 @@ def _write_onnx(model: Model, output: str) -> None:
 
     register_converters()  # which says what to install
     import skl2onnx
-    from skl2onnx.common.data_types import DoubleTensorType
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     rows = [("X", DoubleTensorType([None, model.n_features]))]
+    if model.columns is not None:
+        if set(model.columns) != {"numbers"}:
+            raise CommandError(
+                f"{output}: a model of columns that are all numbers can be a graph of ONNX, and "
+                f"this one has {', '.join(one for one in model.columns if one != 'numbers')}."
+            )
+        rows = [(name, FloatTensorType([None, 1])) for name in model.columns["numbers"]]
     graph = skl2onnx.to_onnx(model.estimator, initial_types=rows)
     with written_whole(output) as file:
         file.write(graph.SerializeToString())

@@ -163,14 +163,17 @@ def opened(name: str, columns: DataOptions, wanted: Wanted | None = None) -> Ite
     """A data file; "-" is standard input."""
     with as_file(name) as path:
         shown = "standard input" if name == "-" else name
+        file = None
         try:
-            yield _data_file(name, shown, path, columns, wanted or Wanted())
+            file = _data_file(name, shown, path, columns, wanted or Wanted())
+            yield file
         except BadLineError as error:
-            about = shown if str(error.path) == str(path) else error.path
+            if str(error.path) != str(path):
+                raise
             reason = error.reason
-            if path.suffix != "" and reason.startswith("column "):
-                reason += "; --drop leaves a column out, and aesvm fit takes text and gaps"
-            raise BadLineError(about, error.line, reason) from error
+            if file is not None and file.format.kind == "csv":
+                reason += " (--drop leaves a column out; aesvm fit takes text and missing values)"
+            raise BadLineError(shown, error.line, reason) from error
         except CommandError as error:
             raise type(error)(str(error).replace(str(path), shown)) from error
         except (ValueError, EOFError) as error:
@@ -307,11 +310,8 @@ def _table_reader(
             "it out, by its number from 0."
         )
     if found.kind == "parquet":
-        return (
-            ParquetReader(path, target=target, features=features, weight=weight),
-            feature_names,
-            roles,
-        )
+        parquet = ParquetReader(path, target=target, features=features, weight=weight)
+        return parquet, feature_names, roles
     reader = CSVReader(
         path,
         target=target,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
+import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io.base import BadLineError, BadRow, Progress
 from aesvm.io.lines import line_blocks
-from aesvm.io.model_file import is_model_file
 
 FORMATS = ("libsvm", "csv", "parquet", "npy")
 
@@ -83,8 +83,11 @@ def format_of_model(path: str | Path) -> str | None:
     """
     if not Path(path).is_file():
         return None
-    if is_model_file(path) or suffix_of(path) == NATIVE:
+    if suffix_of(path) == NATIVE:
         return "aesvm"
+    if zipfile.is_zipfile(path):  # as NumPy's archives are, too
+        with zipfile.ZipFile(path) as archive:
+            return "aesvm" if "schema.json" in archive.namelist() else None
     with open(path, "rb") as file:
         return "libsvm" if file.read(len(_LIBSVM_MAGIC)) == _LIBSVM_MAGIC else None
 

@@ -43,6 +43,11 @@ def check_outputs(outputs: Iterable[str | None], inputs: Iterable[str | None]) -
     for output in outputs:
         if output is None or output == "-":
             continue
+        path = Path(output)
+        if path.is_dir():
+            raise CommandError(f"{output} is a folder: the name of a file is needed.")
+        if not path.parent.is_dir():
+            raise CommandError(f"{output}: there is no folder {str(path.parent)!r}.")
         path = checked_output_path(output)
         for other in others:
             if _is_same(path, Path(str(other))):
