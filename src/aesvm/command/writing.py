@@ -129,22 +129,6 @@ def libsvm_row_lines(
         yield f"{label} {''.join(kept)}\n"
 
 
-def table_row_lines(values: NDArray, *columns: Sequence[str]) -> Iterator[str]:
-    """Rows between commas, with further columns after them; empty ones are left out."""
-    further = [column for column in columns if len(column)]
-    for at, row in enumerate(values.tolist()):
-        yield header_line([f"{value:.17g}" for value in row] + [one[at] for one in further])
-
-
-def header_line(fields: Iterable[str]) -> str:
-    """A line of fields between commas, in quotes where they need it."""
-    return ",".join(map(_quoted, fields)) + "\n"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
-
-
 def outputs_of(output: str | None, weighted: bool) -> list[str | None]:
     """The files that rows may be written to."""
     return [output, f"{output}{WEIGHTS_FILE}"] if output is not None and weighted else [output]
@@ -165,11 +149,9 @@ def write_rows(
     kind = output_format(path, file)
     counted, unlabelled = _Counted(chunks), False
     with written_to(path) as file_out:
-        if kind == "parquet":
-            _write_parquet(counted, file_out, file, features)
-        elif kind == "csv":
-            for line in _csv(counted, file, features):
-                file_out.write(line.encode())
+        if kind != "libsvm":
+            write = _write_parquet if kind == "parquet" else _write_csv
+            write(counted, file_out, file, features)
         else:
             numbers = None if features is None else features + 1
             for X, y, _ in counted:
@@ -234,20 +216,6 @@ def output_format(path: str | None, file: DataFile, weighted: bool = False) -> s
     return found
 
 
-def _csv(
-    chunks: Iterable[Chunk], file: DataFile, features: NDArray[np.intp] | None
-) -> Iterator[str]:
-    first = True
-    for block in dense_blocks(chunks):
-        X, y, weights = block
-        if first and (file.feature_names or file.format.kind != "csv" or weights is not None):
-            yield header_line(_header(file, features, block))
-        first = False
-        labels = [] if y is None else list(map(label_text, y.tolist()))
-        numbers = [] if weights is None else list(map(label_text, weights.tolist()))
-        yield "".join(table_row_lines(X, labels, numbers))
-
-
 def _header(file: DataFile, features: NDArray[np.intp] | None, block: Chunk) -> list[str]:
     """Names of columns, as a data file has them or else numbered, and those that are free."""
     known = file.feature_names
@@ -264,6 +232,33 @@ def _free(name: str, names: list[str]) -> str:
     while name in names:
         name += "_"
     return name
+
+
+def _write_csv(
+    chunks: Iterable[Chunk],
+    file_out: IO[bytes],
+    file: DataFile,
+    features: NDArray[np.intp] | None,
+) -> None:
+    """Write a table of text, with names where the data file has some or the format is another."""
+    import pandas as pd
+
+    header: bool | None = None
+    for block in dense_blocks(chunks):
+        if header is None:
+            names = _header(file, features, block)
+            named = file.feature_names or file.format.kind != "csv"
+            header = bool(named) or block.weights is not None
+        columns = [*block.X.T, *(one for one in block[1:] if one is not None)]
+        frame = pd.DataFrame(dict(enumerate(columns)))
+        text = frame.to_csv(
+            index=False,
+            header=names if header else False,
+            float_format="%.17g",
+            lineterminator="\n",
+        )
+        file_out.write(text.encode())
+        header = False
 
 
 def _write_parquet(
