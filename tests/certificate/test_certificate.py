@@ -202,13 +202,14 @@ def test_plain_values_have_the_gap_of_every_step():
 
 
 def test_a_file_of_a_model_needs_no_types_but_those_of_estimators():
-    skops = pytest.importorskip("skops.io")
+    import skops.io
+
     X, y = make_moons(2000, noise=0.2, random_state=0)
     model = AESVC(gamma=1.0, refine=1).fit(X, y)
-    file = skops.dumps(model)
-    types = skops.get_untrusted_types(data=file)
+    file = skops.io.dumps(model)
+    types = skops.io.get_untrusted_types(data=file)
     assert types == ["aesvm.representative_set.RepresentativeSet", "aesvm.svc.AESVC"]
-    loaded = skops.loads(file, trusted=types)
+    loaded = skops.io.loads(file, trusted=types)
     assert loaded.certificate_ == model.certificate_
     assert loaded.certify(X, y) == model.certify(X, y)
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from benchmarks import fuzz, fuzz_files, fuzz_models
+from benchmarks import fuzz, fuzz_files
 
 from aesvm.io import NpyReader
 
@@ -42,19 +42,6 @@ def test_damage_is_told_from_what_is_whole():
     made = [fuzz_files._damaged(rng, b"1 1:2\n2 2:3\n") for _ in range(50)]
     assert {each.whole for each in made} == {True, False}
     assert all(each.whole == (each.content == b"1 1:2\n2 2:3\n") for each in made)
-
-
-def test_trials_of_models_find_nothing(capsys):
-    assert fuzz.main(["--seconds", "3", "--seed", "3", "models"]) == 0
-    shown = capsys.readouterr().out
-    for outcome in ("damaged: refused", "forged: refused", "libsvm: refused"):
-        assert outcome in shown
-
-
-def test_a_damaged_model_that_is_read_is_a_fault(capsys):
-    with mock.patch("aesvm.load", return_value=fuzz_models._models()[0]):
-        assert fuzz.main(["--seconds", "1", "models"]) == 1
-    assert "a damaged file was read" in capsys.readouterr().err
 
 
 def test_an_unknown_kind_is_named(capsys):

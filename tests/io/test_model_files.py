@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import skops.io
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
@@ -235,9 +236,8 @@ def test_pipelines_of_tables_with_text_and_missing_values(path):
 
 def test_a_file_is_one_of_skops(path):
     """And names estimators alone, whatever a model keeps of its rows."""
-    skops = pytest.importorskip("skops.io")
     for name in [*MODELS, *SETS]:
-        found = skops.get_untrusted_types(file=_saved(path, name))
+        found = skops.io.get_untrusted_types(file=_saved(path, name))
         ours = {one for one in found if not one.startswith("scipy.sparse._csr.")}
         assert ours <= {
             f"{type(one).__module__}.{type(one).__name__}" for one in (model(name), model("set"))
@@ -292,6 +292,9 @@ def test_what_cannot_be_written_is_named(path):
     odd.odd_ = np.zeros(2, dtype="V4,O")
     with pytest.raises(ValueError, match="cannot be saved"):
         odd.save(path)
+    weights = {"class_weight": [{True: 2.0, False: 1.0}]}
+    with pytest.raises(ValueError, match=r"a dict with the key True"):
+        aesvm.save(GridSearchCV(AESVC(), weights, cv=2).fit(X, two > 0), path)
     stacked = StackingClassifier([("svm", AESVC())], RandomForestClassifier(2), cv=2)
     with pytest.raises(ValueError, match=r"it holds sklearn\.tree\._tree\.Tree"):
         aesvm.save(stacked.fit(X, two), path)

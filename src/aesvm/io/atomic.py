@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-#: Folders whose entries are the open files of a process.
-_DESCRIPTORS = re.compile(r"/dev/fd|/proc/([0-9]+)(/task/[0-9]+)?/fd")
-
-#: Links that lead to a file: where there are more, they lead in a circle.
-_MOST_LINKS = 40
+#: A file that this process has open, by its number.
+_DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]+)")
 
 
 @contextmanager
@@ -25,8 +21,8 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of ``path`` once all is written and on the disk.
 
     Where that fails, or is interrupted, the file that was there before is as it was, and nothing
-    else is left. The new file can be read and written by whom the old one could. A pipe, a device
-    or a file that is open already (``/dev/fd/3``) is written to as it is.
+    else is left. The new file has the permissions of the old one. A pipe, a device or a file that
+    is open already (``/dev/fd/3``) is written to as it is.
 
     Examples
     --------
@@ -40,39 +36,33 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     b'text'
     """
     target = checked_output_path(path)
-    with naming(path):
-        descriptor = _descriptor(target)
-    if descriptor is not None or (target.exists() and not target.is_file()):
-        with _opened(target if descriptor is None else descriptor, "w", path) as file:
+    is_open = _DESCRIPTOR.fullmatch(str(target))
+    if is_open or (target.exists() and not target.is_file()):
+        if is_open and sys.stdout is not None:
+            sys.stdout.flush()  # what was printed before comes first
+        with naming(path), open(os.dup(int(is_open[1])) if is_open else target, "wb") as file:
             yield file
         return
     partial = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        with _opened(partial, "x", path) as file:
+        with naming(path), open(partial, "xb") as file:
             if target.exists():
                 os.chmod(partial, stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
-            with naming(path):
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
         os.replace(partial, target)
     except BaseException:
-        with suppress(OSError):
-            partial.unlink()
+        partial.unlink(missing_ok=True)
         raise
-    _fsync_folder(target.parent)
 
 
 def checked_output_path(path: str | os.PathLike) -> Path:
-    """Where a file is to be written; a link is followed, but not that to a file that is open."""
+    """Where a file is to be written; links are followed, but not that to a file that is open."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path={path!r}: the name of a file is needed.")
-    target = Path(os.path.abspath(os.fspath(path)))
-    for _ in range(_MOST_LINKS):
-        target = Path(os.path.realpath(target.parent), target.name)
-        if _DESCRIPTORS.fullmatch(str(target.parent)) or not target.is_symlink():
-            break
-        target = target.parent / os.readlink(target)
+    given = os.fspath(path)
+    target = Path(given if _DESCRIPTOR.fullmatch(given) else os.path.realpath(given))
     if target.is_dir():
         raise IsADirectoryError(f"path={str(path)!r} is a folder: the name of a file is needed.")
     if not target.parent.is_dir():
@@ -102,49 +92,10 @@ def check_writable(path: str | os.PathLike) -> None:
 
 @contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Have errors of the system name the file as it was given."""
+    """Have errors of the system name the file as it was given, unless they name another."""
     try:
         yield
     except OSError as error:
-        if error.errno is None:
+        if error.errno is None or not str(error.filename or ".part").endswith(".part"):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-class _Named(io.FileIO):
-    """A file whose errors name it."""
-
-    def __init__(self, file: Any, mode: str, path: str | os.PathLike) -> None:
-        super().__init__(file, mode)
-        self.path = path
-
-    def write(self, data: Any, /) -> int:
-        with naming(self.path):
-            return super().write(data)
-
-
-def _opened(file: Path | int, mode: str, path: str | os.PathLike) -> io.BufferedWriter:
-    with naming(path):
-        return io.BufferedWriter(_Named(file, mode, path))
-
-
-def _descriptor(target: Path) -> int | None:
-    """A file that is open, again, at its place in it; None where a path names another."""
-    folder = _DESCRIPTORS.fullmatch(str(target.parent))
-    if folder is None or not target.name.isdecimal():
-        return None
-    if folder[1] not in (None, str(os.getpid())):  # of another process
-        return os.open(target, os.O_WRONLY | os.O_APPEND)
-    if sys.stdout is not None:
-        sys.stdout.flush()  # what was printed before comes first
-    return os.dup(int(target.name))
-
-
-def _fsync_folder(folder: Path) -> None:
-    """Have the new name on the disk as well, where the system can do that."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import cache
 from types import ModuleType
@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm import __version__
 from aesvm.io.atomic import written_whole
+from aesvm.io.state import set_plain_state
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
 #: Our types that a file may name: the public estimators.
@@ -125,7 +126,9 @@ def save(estimator: Any, path: str | os.PathLike) -> None:
         raise ValueError(f"estimator={estimator!r:.80} is no estimator: these can be saved.")
     check_is_fitted(estimator)
     bare = _bare(estimator)
-    check_model(bare)
+    for part in _parts(bare):
+        _check_parameters(part)
+    _check_keys(bare)
     content = io.BytesIO()
     try:
         skops.io.dump(bare, content)
@@ -257,10 +260,9 @@ def check_model(estimator: Any) -> None:
             part.check_format(full_check=True)
         elif isinstance(part, WeightedRows):
             _check_rows(part)
-        elif isinstance(part, BaseEstimator):
-            _check_parameters(part)
-            if hasattr(part, "support_") and type(part).__module__.startswith("aesvm."):
-                _check_machines(part)
+        _check_parameters(part)
+        if _is_ours(part) and hasattr(part, "support_"):
+            _check_machines(part)
 
 
 def _bare(estimator: Any) -> Any:
@@ -277,10 +279,28 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype != object
 
 
-def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+def _check_keys(estimator: Any) -> None:
+    """Refuse dicts whose keys skops would read as others: it makes True of False."""
+    for part in _parts(estimator, leave_out=_is_plain):
+        for key in part if isinstance(part, dict) else ():
+            if isinstance(key, bool) or not isinstance(key, str | int | float | np.number):
+                raise ValueError(
+                    f"{estimator!r:.80} cannot be saved: it holds a dict with the key {key!r:.80}, "
+                    "and keys in a model file are strings or numbers."
+                )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value's state has no such dicts, whatever itself has."""
+    return getattr(type(value), "__setstate__", None) is set_plain_state
+
+
+def _parts(
+    value: Any, seen: set[int] | None = None, leave_out: Callable[[Any], bool] | None = None
+) -> Iterator[Any]:
     """A value, and all values that it holds, each of them once."""
     seen = set() if seen is None else seen
-    if id(value) in seen:
+    if id(value) in seen or (leave_out is not None and leave_out(value)):
         return
     seen.add(id(value))
     yield value
@@ -294,7 +314,7 @@ def _parts(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
     else:
         held = [*_attributes(value).values()]
     for one in held:
-        yield from _parts(one, seen)
+        yield from _parts(one, seen, leave_out)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -302,17 +322,21 @@ def _attributes(value: Any) -> dict[str, Any]:
     return getattr(value, "__dict__", {}) if is_object else {}
 
 
-def _check_parameters(estimator: BaseEstimator) -> None:
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, BaseEstimator) and type(value).__module__.startswith("aesvm.")
+
+
+def _check_parameters(estimator: Any) -> None:
     """Refuse parameters that are not what they may be, and a folder of pickles."""
     name = type(estimator).__name__
-    if type(estimator).__module__.startswith("aesvm."):
+    if _is_ours(estimator):
         estimator._validate_params()
         for key in vars(estimator):
             method = getattr(type(estimator), key, None)
             if callable(method) or isinstance(method, property):
                 raise ValueError(f"{key} of {name} is no value")
     memory = getattr(estimator, "memory", None)
-    if memory is not None:
+    if isinstance(estimator, BaseEstimator) and memory is not None:
         raise ValueError(
             f"{name}'s memory is {memory!r:.80}, and what is kept there is pickled, which model "
             "files do without: set it to None."
