@@ -212,7 +212,7 @@ class TestExitCodes:
             (["train", "empty"], "empty"),
             (["predict", "heart", "heart"], "heart, line 1"),
             (["predict", "heart", "missing"], "there is no such file"),
-            (["info", "cut.aesvm"], "truncated"),
+            (["info", "cut.aesvm"], "no model file"),
             (["fit", "one"], "class"),
         ],
         ids=lambda one: " ".join(one) if isinstance(one, list) else "",
