@@ -9,7 +9,7 @@ PYTEST_ON_CORES := -m pytest -n auto --maxprocesses 4 --dist loadfile
 TARGET ?= generic
 BLAS ?= Prescott
 
-.PHONY: demo test quick test-gpu bench-gpu test-oldest other-target lint format docs bench paper dist test-dist clean
+.PHONY: demo test quick fuzz test-gpu bench-gpu test-oldest other-target lint format docs bench paper dist test-dist clean
 
 demo: .venv/.with-plot
 	$(BIN)/python examples/demo.py
@@ -20,6 +20,17 @@ test: .venv/.with-dev
 # All but the tests that start clusters, long fits and programs.
 quick: .venv/.with-dev
 	$(BIN)/python $(PYTEST_ON_CORES) -m "not slow"
+
+# Tests marked fuzz, again and again for some time: other examples each time, and many. The seed
+# that is printed makes them again. A damaged file must not make a library ask for 16 GB.
+FUZZ_SECONDS ?= 300
+fuzz: .venv/.with-dev
+	@ulimit -v 16777216; end=$$(($$(date +%s) + $(FUZZ_SECONDS))); \
+	while [ $$(date +%s) -lt $$end ]; do \
+		seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "--hypothesis-seed=$$seed"; \
+		$(BIN)/python $(PYTEST_ON_CORES) -m fuzz --hypothesis-profile=fuzz --hypothesis-seed=$$seed \
+			$(PYTEST) || exit 1; \
+	done
 
 # The numerical tests as they run on another processor, whose sums and exponentials have other last
 # digits: what NumPy has for newer processors alone is switched off, too.
@@ -50,8 +61,6 @@ test-gpu: .venv/.with-dev .venv/.with-gpu
 
 bench-gpu: .venv/.with-bench .venv/.with-gpu
 	$(BIN)/python -m benchmarks.gpu $(BENCH)
-	$(BIN)/python -m benchmarks.gpu_sets
-	$(BIN)/python -m benchmarks.gpu_bases
 
 lint: .venv/.with-dev
 	$(BIN)/ruff check .
@@ -62,11 +71,11 @@ format: .venv/.with-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The site, in docs/_build/html: every example of the gallery is run, and a warning is an error.
+# The site, in docs/_build/html: every example of the gallery is run, and a warning, as of a link
+# that leads nowhere, is an error.
 docs: .venv/.with-docs
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
-	$(BIN)/python docs/check_links.py docs/_build/html
 
 # What is published: an sdist and a wheel, in dist.
 dist: .venv/bin/python
@@ -86,7 +95,7 @@ bench: .venv/.with-bench
 
 # The paper's experiments, and a report in docs/paper; PAPER="--scale full ..." for more.
 paper: .venv/.with-bench
-	$(BIN)/python -m benchmarks.paper $(PAPER)
+	$(BIN)/python -m experiments.paper $(PAPER)
 
 .venv/.with-%: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"

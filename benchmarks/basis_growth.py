@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import process_tree, streams
+from benchmarks import processes, streams
 from benchmarks.bases import SEED, in_order
 from benchmarks.cluster import PARTITION, lazy
 from benchmarks.datasets import Dataset
@@ -152,7 +152,6 @@ WAYS = {
 
 def grow(report: Report, way: str, series: list[Series], n_jobs: int) -> None:
     """Every series of data with every program, larger and larger."""
-    process_tree.check()
     rows: list[list] = []
     for one in series:
         points: dict[str, list[tuple[int, float]]] = {program: [] for program in PROGRAMS}
@@ -224,7 +223,7 @@ def in_a_process(
     """What a fit finds, and its peak of anonymous memory."""
     arguments = json.dumps([way, folder, parameters, gamma, n_jobs])
     command = [sys.executable, "-W", "ignore", "-c", CHILD, arguments]
-    return process_tree.measured(command, limit, Path(__file__).parent.parent)
+    return processes.measured(command, limit, Path(__file__).parent.parent)
 
 
 def write(source: Source, folder: Path, way: str) -> None:
@@ -246,7 +245,7 @@ def write(source: Source, folder: Path, way: str) -> None:
 
 
 def fit(way: str, folder: str, parameters: dict[str, Any], gamma: float, n_jobs: int) -> None:
-    """One fit, for ``process_tree.measured``: a process that does nothing else."""
+    """One fit, for ``processes.measured``: a process that does nothing else."""
     ways = {"memory": fit_in_memory, "streams": fit_stream, "cluster": fit_on_cluster}
     ways[way](Path(folder), {"gamma": gamma, "n_jobs": n_jobs, **parameters})
 
@@ -295,7 +294,7 @@ def _measure(model: Any, train: Callable[[], object], folder: Path) -> None:
     train()
     found = {
         "seconds": time.perf_counter() - started,
-        "resident": process_tree.resident_peak(),
+        "resident": processes.resident_peak(),
         "vectors": len(model.support_),
         "estimated": model.certificate_.estimated_gap,
     }

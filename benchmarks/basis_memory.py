@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import basis_growth, process_tree
+from benchmarks import basis_growth
 from benchmarks.report import Report
 
 ROWS = 10_000_000
@@ -33,7 +33,6 @@ COLUMNS = [
 
 
 def run(report: Report, n_jobs: int, n_rows: int = ROWS) -> None:
-    process_tree.check()
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         basis_growth.write(basis_growth.generated(n_rows), Path(folder), "streams")

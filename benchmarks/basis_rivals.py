@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from aesvm.baselines import CPSP, NystroemSVM, RandomFeatureSVM, SubsampleSVM
 from benchmarks import other_datasets, rivals
 from benchmarks.bases import FLIGHTS, first_rows, warm_up
 from benchmarks.compression import n_vectors_of, random_rows
 from benchmarks.datasets import Dataset, load
 from benchmarks.limits import Fitted
 from benchmarks.report import Report, median_seconds
+from experiments.rivals import CPSP, NystroemSVM, RandomFeatureSVM, SubsampleSVM
 
 N_VECTORS = 1000
 

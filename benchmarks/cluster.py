@@ -20,10 +20,12 @@ from aesvm.out_of_core.weighted_rows import WeightedRows, joined
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads, one_blas_thread
 from aesvm.sets.derive import ReductionSettings
-from benchmarks import process_tree, streams
+from benchmarks import processes, streams
 from benchmarks.datasets import Dataset
 from benchmarks.report import Report, installed
-from benchmarks.whole import N_TRAIN
+
+#: Rows of covtype that are trained with.
+N_TRAIN = 464_810
 
 #: Rows of a partition.
 PARTITION = 50_000
@@ -50,7 +52,6 @@ COLUMNS = [
 
 
 def run(report: Report, data: Dataset, n_jobs: int) -> None:
-    process_tree.check()
     part = data.split(N_TRAIN)
     assert part.X_test is not None
     assert part.y_test is not None
@@ -62,7 +63,7 @@ def run(report: Report, data: Dataset, n_jobs: int) -> None:
             np.save(Path(folder, f"{key}.npy"), values.astype(kind))
         for n_workers, refine in RUNS:
             arguments = json.dumps([folder, n_workers, refine, n_jobs])
-            found, peak = process_tree.measured(
+            found, peak = processes.measured(
                 [sys.executable, "-W", "ignore", "-c", CHILD, arguments],
                 cwd=Path(__file__).parent.parent,
             )
@@ -166,7 +167,7 @@ class Clock:
 
 
 def fit(folder: str, n_workers: int, refine: int, n_jobs: int) -> None:
-    """One fit, for ``process_tree.measured``: a process that does nothing else."""
+    """One fit, for ``processes.measured``: a process that does nothing else."""
     (_here if n_workers == 0 else _on_cluster)(Path(folder), n_workers, refine, n_jobs)
 
 

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm import AESVR
-from aesvm.baselines import CPSP, SubsampleSVM
 from benchmarks import limits, other_datasets, rivals
 from benchmarks.datasets import Dataset, load
 from benchmarks.limits import Fitted
 from benchmarks.report import Report, median_seconds
+from experiments.rivals import CPSP, SubsampleSVM
 
 #: What is kept of the exact model's vectors.
 SHARES = (0.1, 0.05)

@@ -21,15 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import fuzz_files, fuzz_inputs, fuzz_streams
+from benchmarks import fuzz_files
 
 #: Makes one trial, and names what it was and how it went.
 Trial = Callable[[np.random.Generator, Path], str]
 
 KINDS: dict[str, Trial] = {
     "files": fuzz_files.trial,
-    "streams": fuzz_streams.trial,
-    "inputs": fuzz_inputs.trial,
 }
 
 #: Bytes that a damaged file may make a library ask for.

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import pandas as pd
+
 PACKAGES = ("aesvm", "numpy", "scipy", "scikit-learn", "numba")
 RIVALS = ("scikit-learn-intelex",)
 
@@ -35,12 +37,9 @@ class Report:
         """Print a table and write it down; ``replace``: in place of the last, if of that title."""
         if replace and self.tables and self.tables[-1]["title"] == title:
             self.tables.pop()
-        cells = [[_text(value) for value in row] for row in rows]
-        widths = [max(len(line[at]) for line in [columns, *cells]) for at in range(len(columns))]
+        cells = pd.DataFrame([[_text(value) for value in row] for row in rows], columns=columns)
         print(f"\n### {title}\n")
-        for line in [columns, ["-" * width for width in widths], *cells]:
-            padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            print(f"| {' | '.join(padded)} |")
+        print(cells.to_markdown(index=False, tablefmt="github", disable_numparse=True))
         if note:
             print(f"\n{note}")
         print(flush=True)
@@ -61,9 +60,17 @@ class Report:
             "tables": self.tables,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".partial")
-        partial.write_text(json.dumps(content, indent=1, default=float))
-        partial.replace(self.path)
+        replace_file(self.path, json.dumps(content, indent=1, default=float))
+
+
+def replace_file(path: Path, text: str) -> None:
+    """The file has the text, or what it had before."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def median_seconds(run: Callable[[], object], repeats: int) -> float:

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 from aesvm import AESVC
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV, paper_grid
-from benchmarks import process_tree, rivals
+from benchmarks import processes, rivals
 from benchmarks.datasets import Dataset, MissingError, folds, load
 from benchmarks.report import Report
 
@@ -202,11 +202,10 @@ def _beside(
 
 def _spent(work: Callable[[], object]) -> tuple[float, float]:
     """Seconds of processors, and those that passed."""
-    process_tree.check()
-    before, started = process_tree.processor_seconds(os.getpid()), time.perf_counter()
+    before, started = processes.processor_seconds(os.getpid()), time.perf_counter()
     work()
     wall = time.perf_counter() - started
-    return process_tree.processor_seconds(os.getpid()) - before, wall
+    return processes.processor_seconds(os.getpid()) - before, wall
 
 
 def _warm_up(data: Dataset, jobs: int) -> None:
@@ -310,8 +309,8 @@ def large(report: Report, covtype: Callable[[], Dataset], jobs: int) -> None:
     middle = folds(len(data.y), 3)[1:2]
     search = AEGridSearchCV(model, grid, cv=middle, n_jobs=jobs, refit=False)
     _warm_up(data, jobs)
-    before = process_tree.anonymous(os.getpid())
-    with process_tree.Watch(os.getpid()) as watch:
+    before = processes.memory(os.getpid())
+    with processes.Watch(os.getpid()) as watch:
         seconds, wall = _spent(lambda: search.fit(data.X, data.y))
     report.table(
         f"Search over {len(data.y):,} rows, refine=0, {jobs} processes",

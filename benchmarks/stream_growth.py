@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import process_tree, rivals
+from benchmarks import processes, rivals
 from benchmarks.datasets import MissingError
 from benchmarks.report import Report, installed
 
@@ -124,7 +124,6 @@ class Generated:
 
 def run(report: Report, n_jobs: int, repeats: int) -> None:
     """Streams of both kinds of data, then the rivals, each while they are within the limit."""
-    process_tree.check()
     rows: list[list] = []
     for program, noise in RUNS:
         if program == "intelex" and installed("scikit-learn-intelex") is None:
@@ -154,7 +153,7 @@ def _row(
     if awaited > LIMIT:
         return [*nothing, f"not started: some {awaited:,.0f} s expected"]
     arguments = json.dumps([program, noise, n, n_jobs, repeats])
-    found, peak = process_tree.measured(
+    found, peak = processes.measured(
         [sys.executable, "-W", "ignore", "-c", CHILD, arguments],
         LIMIT,
         Path(__file__).parent.parent,
@@ -199,7 +198,7 @@ def _power(points: list[tuple[int, float]]) -> float:
 
 
 def fit(program: str, noise: float, n: int, n_jobs: int, repeats: int) -> None:
-    """One program on n rows, for ``process_tree.measured``: a process that does nothing else."""
+    """One program on n rows, for ``processes.measured``: a process that does nothing else."""
     stream = Generated(noise, n)
     model = _model(program, n_jobs)
     if program in RIVALS:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import process_tree
+from benchmarks import processes
 from benchmarks.datasets import MissingError
 from benchmarks.report import Report
 
@@ -50,7 +50,6 @@ print(json.dumps({
 
 def run(report: Report, data_dir: Path | None, n_jobs: int) -> None:
     """KDD99, all 4,898,431 rows, from three kinds of files."""
-    process_tree.check()
     X, y = kdd99(data_dir)
     rows: list[list] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +58,7 @@ def run(report: Report, data_dir: Path | None, n_jobs: int) -> None:
             size = sum(f.stat().st_size for f in Path(folder).rglob(f"*{source.suffix or '.npy'}"))
             for refine in (0, 1):
                 command = [sys.executable, "-c", CHILD, kind, str(source), str(refine), str(n_jobs)]
-                found, peak = process_tree.measured(command)
+                found, peak = processes.measured(command)
                 assert found is not None
                 rows.append(
                     [

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import os
-import random
 from contextlib import suppress
 from pathlib import Path
 
-from tests.children import BLAS_THREADS
+from tests.children import BLAS_THREADS, LIMIT
 
 # BLAS on one thread: its threads spin while they wait, for minutes where others compute as well.
 # It reads this when NumPy is imported, here and in all processes that tests start.
@@ -24,6 +23,14 @@ for name in ("COLUMNS", "LINES", "FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "P
 # where other modules were imported before: newer versions of Hypothesis would draw the numbers
 # that they find in these.
 hypothesis.settings.register_profile("aesvm", deadline=None, derandomize=True, max_examples=150)
+#: Of `make fuzz`: other examples in every run, and many of them.
+hypothesis.settings.register_profile(
+    "fuzz",
+    deadline=None,
+    max_examples=500,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("aesvm")
 with suppress(ImportError):
     from hypothesis.internal.conjecture import providers
@@ -45,12 +52,6 @@ NUMERICAL = (
 assert all((HERE / name).exists() for name in SLOW + NUMERICAL)
 
 
-def pytest_addoption(parser):
-    parser.addoption(
-        "--shuffle", type=int, metavar="SEED", help="files, and the tests in each, in another order"
-    )
-
-
 def pytest_ignore_collect(collection_path, config):
     """Of `-m "numerical ..."` no other files are imported: that takes as long as some of them."""
     if not config.option.markexpr.startswith("numerical") or collection_path.is_dir():
@@ -58,15 +59,14 @@ def pytest_ignore_collect(collection_path, config):
     return True if not _is_in(collection_path, NUMERICAL) else None
 
 
-def pytest_collection_modifyitems(config, items):
-    seed = config.getoption("--shuffle")
-    if seed is not None:
-        draw = random.Random(seed)
-        draw.shuffle(items)
-        places = {path: draw.random() for path in sorted({item.path for item in items})}
-        items.sort(key=lambda item: places[item.path])
+def pytest_collection_modifyitems(items):
+    marked = (
+        (SLOW, pytest.mark.slow),
+        (NUMERICAL, pytest.mark.numerical),
+        (("dask",), pytest.mark.timeout(2 * LIMIT)),  # what is lost on a cluster never comes
+    )
     for item in items:
-        for names, marker in ((SLOW, pytest.mark.slow), (NUMERICAL, pytest.mark.numerical)):
+        for names, marker in marked:
             if _is_in(item.path, names):
                 item.add_marker(marker)
 

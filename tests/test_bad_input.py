@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, RepresentativeSet
-from aesvm.baselines import NystroemSVM, RandomFeatureSVM, SubsampleSVM
 from aesvm.io import CSVReader, LibsvmReader, ParquetReader
+from experiments.rivals import NystroemSVM, RandomFeatureSVM, SubsampleSVM
 
 X = np.random.default_rng(0).normal(size=(20, 2))
 Y = np.arange(20) % 2

@@ -26,7 +26,7 @@ LAYERS = [
     {"bases"},
     {"out_of_core", "io"},
     {"estimators", "representative_set"},
-    {*ESTIMATORS, "baselines", "callbacks"},
+    {*ESTIMATORS, "callbacks"},
     {"dask", "model_selection", "onnx", "plotting", "tabular", "__init__"},
     {"command", "__main__"},
 ]

@@ -35,7 +35,6 @@ PAGES: dict[str, tuple[str, ...]] = {
 #: Modules whose public names are in the API reference.
 PUBLIC = (
     "aesvm",
-    "aesvm.baselines",
     "aesvm.dask",
     "aesvm.io",
     "aesvm.model_selection",

@@ -7,6 +7,9 @@ import os
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_classification, make_moons
+
+from aesvm import AESVR
 from benchmarks import (
     bases,
     basis_growth,
@@ -16,16 +19,13 @@ from benchmarks import (
     compression,
     limits,
     other_datasets,
-    process_tree,
+    processes,
     rivals,
 )
 from benchmarks.basis_growth import Flipped
 from benchmarks.datasets import Dataset
 from benchmarks.limits import Fitted
 from benchmarks.report import Report
-from sklearn.datasets import make_classification, make_moons
-
-from aesvm import AESVR
 
 linux = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 
@@ -294,7 +294,7 @@ def pretended(monkeypatch):
         found = {"seconds": n / 1000, "resident": 2**30, "vectors": 7, "estimated": 0.01}
         return {**found, "accuracy": 0.9}, 2**29
 
-    monkeypatch.setattr(process_tree, "measured", measured)
+    monkeypatch.setattr(processes, "measured", measured)
     return started
 
 

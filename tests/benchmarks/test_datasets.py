@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from benchmarks import datasets, download
 from benchmarks.datasets import REGISTRY, ChecksumError, MissingError, by_paper, load
 

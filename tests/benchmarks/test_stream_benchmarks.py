@@ -8,12 +8,13 @@ import subprocess
 import time
 
 import numpy as np
+import psutil
 import pytest
-from benchmarks import pictures, process_tree, stream_growth
-from benchmarks.process_tree import Watch, measured
+
+from benchmarks import pictures, processes, stream_growth
+from benchmarks.processes import Watch, measured
 from benchmarks.report import Report
 from benchmarks.stream_growth import BLOCK, COLUMNS, NEAR, Generated, expected, expected_rows
-
 from tests import children
 
 MB = 2**20
@@ -49,8 +50,8 @@ def test_the_watch_counts_descendants():
     with children.started(children.code(FAMILY), **pipes) as process:
         with Watch(process.pid) as watch:
             assert children.line(process) == "held\n"
-            alone = process_tree._anonymous(process.pid)
-            assert len(process_tree.tree(process.pid)) == 2
+            alone = processes._own_memory(psutil.Process(process.pid))
+            assert len(processes.tree(process.pid)) == 2
         process.communicate("end\n", children.LIMIT)
     assert alone < 100 * MB
     assert 200 * MB <= watch.peak < 300 * MB
@@ -68,10 +69,10 @@ def test_the_watch_keeps_the_peak_and_ends_with_its_process():
                 time.sleep(0.01)
             print("release", file=process.stdin, flush=True)
             assert children.line(process) == "released\n"
-            assert process_tree.anonymous(process.pid) < 100 * MB
+            assert processes.memory(process.pid) < 100 * MB
         process.communicate("end\n", children.LIMIT)
     assert watch.peak >= 100 * MB
-    assert process_tree.anonymous(process.pid) == 0
+    assert processes.memory(process.pid) == 0
 
 
 @linux
@@ -146,7 +147,7 @@ def small(monkeypatch):
             return None, 0
         return {"seconds": seconds[n], "held": 7, "accuracy": 0.9, "bound": 1e-3}, 2**30
 
-    monkeypatch.setattr(process_tree, "measured", pretended)
+    monkeypatch.setattr(processes, "measured", pretended)
     monkeypatch.setattr(stream_growth, "ROWS", tuple(seconds))
     monkeypatch.setattr(stream_growth, "RUNS", (("AESVC", NEAR),))
     return seconds, started

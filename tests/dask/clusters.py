@@ -1,36 +1,14 @@
-"""Clusters, rows on them, and what happens in the midst of a fit; time limits of all that."""
+"""Clusters, rows on them, and what happens in the midst of a fit."""
 
 from __future__ import annotations
 
-import signal
 import time
-from contextlib import contextmanager
 
 import dask.array as da
 import distributed
-import pytest
 from sklearn.datasets import make_moons
 
 from tests import children
-
-#: Seconds between two interrupts where the first was swallowed, or what follows it hangs as well.
-_AGAIN = 60.0
-
-
-@contextmanager
-def time_limit(seconds=children.LIMIT):
-    """Fail what takes longer in this block, wherever it waits: what is lost never comes."""
-
-    def out_of_time(number, frame):
-        pytest.fail(f"nothing has come of it for {seconds:g} seconds")
-
-    handler = signal.signal(signal.SIGALRM, out_of_time)
-    before = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *before)
-        signal.signal(signal.SIGALRM, handler)
 
 
 def wait_until(holds, what, seconds=children.LIMIT / 2):

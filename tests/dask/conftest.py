@@ -1,11 +1,11 @@
-"""Tests of clusters end: each has a time limit, and so have its preparations and what follows."""
+"""Clusters that tests share."""
 
 from __future__ import annotations
 
 import distributed
 import pytest
 
-from tests.dask.clusters import cluster_of, time_limit
+from tests.dask.clusters import cluster_of
 
 
 @pytest.fixture(scope="package")
@@ -33,21 +33,3 @@ def mortal():
     """The client of a cluster whose workers are killed; others take their place."""
     with cluster_of(2) as cluster, distributed.Client(cluster, set_as_default=False) as mortal:
         yield mortal
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item):
-    with time_limit():
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item):
-    with time_limit():
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item):
-    with time_limit():
-        return (yield)

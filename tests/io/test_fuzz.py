@@ -7,9 +7,8 @@ import pytest
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from benchmarks import fuzz, fuzz_files
-
 from aesvm.io import NpyReader
+from benchmarks import fuzz, fuzz_files
 
 
 def test_some_trials_find_nothing(capsys):

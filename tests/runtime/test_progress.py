@@ -320,7 +320,7 @@ def test_an_interrupt_is_answered_within_a_second(problem, n_jobs):
 @pytest.mark.parametrize("rival", ["BVM", "CPSP", "CVM", "LASVM"])
 def test_the_rivals_answer_an_interrupt_within_a_second(rival):
     problem = f"""
-from aesvm.baselines import {rival}
+from experiments.rivals import {rival}
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40_000, 10))
 y = X[:, 0] + rng.normal(size=len(X)) > 0

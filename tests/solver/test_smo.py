@@ -420,3 +420,55 @@ def test_violators_are_taken_up_again_where_those_in_play_can_only_rise():
     assert dual.rejoin(1e-3)
     assert set(prepared.order[dual.variables]) >= {0, 1}
     assert dual.measure() == 1.0
+
+
+def many_free_variables(n=1200, seed=0):
+    """Labels are hard to learn, so that a quarter of the variables end between their bounds."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    signs = np.where(X[:, 0] + 1.5 * rng.normal(size=n) > 1.2, 1.0, -1.0)
+    arguments = (kernel_matrix(X, gamma=0.2), np.arange(n), signs, -np.ones(n), np.full(n, 1.0))
+    return arguments, oracles.kernel(X, gamma=0.2)
+
+
+@pytest.fixture(name="pools")
+def counted_pools(monkeypatch):
+    """Small working sets, nothing held; the sizes of all pools."""
+    monkeypatch.setattr(host, "WORKING_SET", 16)
+    monkeypatch.setattr(host, "_HELD", 0)
+    monkeypatch.setattr(host, "_ALWAYS_HELD", 1)
+    enter, sizes = host.HostDual._enter_pool, []
+
+    def counted(self, aim):
+        enter(self, aim)
+        if self.pool_aim:
+            sizes.append(len(self.variables))
+
+    monkeypatch.setattr(host.HostDual, "_enter_pool", counted)
+    return sizes
+
+
+def test_with_many_free_variables_pools_end_at_the_same_optimum(pools):
+    arguments, K = many_free_variables()
+    found = smo.minimize(*arguments, tol=1e-4)
+    assert len(pools) > 1
+    assert max(pools) < len(K) // 2 + 1
+    _, _, signs, linear, bounds = arguments
+    assert found.converged
+    assert violation_of(K, found, signs, linear, bounds) <= 1e-4 + 1e-6
+    assert_allclose(found.scores, K @ (signs * found.alpha), atol=1e-6)
+    exact = SVC(C=1.0, kernel="precomputed", tol=1e-5).fit(K, signs)
+    alpha = np.zeros(len(K))
+    alpha[exact.support_] = np.abs(exact.dual_coef_[0])
+    best = 0.5 * (signs * alpha) @ K @ (signs * alpha) - alpha.sum()
+    assert found.objective <= best + 1e-5 * abs(best)
+
+
+@pytest.mark.parametrize("max_iter", [300, 1000, 1500, 2000])
+def test_a_solve_that_ends_in_a_pool_has_all_scores(pools, max_iter):
+    arguments, K = many_free_variables()
+    found = smo.minimize(*arguments, tol=1e-6, max_iter=max_iter)
+    _, _, signs, linear, bounds = arguments
+    assert not found.converged
+    assert_allclose(found.scores, K @ (signs * found.alpha), atol=1e-6)
+    assert_allclose(found.violation, violation_of(K, found, signs, linear, bounds), atol=1e-5)

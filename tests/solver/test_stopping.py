@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from benchmarks.hard import random_problem
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -21,6 +20,7 @@ from aesvm.solver import host, smo
 from aesvm.solver.free_variables import newton_step
 from aesvm.solver.interior_point import solve_interior
 from aesvm.solver.stagnation import Stagnation
+from benchmarks.hard import random_problem
 from tests import oracles
 
 

@@ -1,0 +1,265 @@
+"""How each solver of the tables is run. All have the same threads, rows and hyper-parameters.
+
+LIBSVM is scikit-learn's SVC, which calls it. AESVM is the paper's method: a representative set,
+and the weighted SVM of it; seconds are counted apart, since a set serves every C.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from math import log, sqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.svm import SVC
+
+from aesvm import AESVC, RepresentativeSet
+from benchmarks import rivals
+from benchmarks.datasets import by_paper, folds, load
+from experiments.paper import published
+from experiments.paper.runs import SEED, WHOLE, Outcome, Run
+from experiments.rivals import BVM, CPSP, CVM, LASVM, NystroemSVM, RandomFeatureSVM, SubsampleSVM
+
+#: Megabytes for kernel rows: the paper's, for every solver that has such a cache.
+CACHE = 600
+
+#: Rows of each class to warm up with.
+_WARM_UP = 700
+
+#: Rows of the first of the subsamples that are to take a given time.
+_FIRST_SUBSAMPLE = 500
+
+
+class Part(NamedTuple):
+    """Rows to train and to test with."""
+
+    X: Any
+    y: NDArray
+    X_test: Any
+    y_test: NDArray
+
+
+class Conditions(NamedTuple):
+    """What a run is given beside its rows."""
+
+    threads: int
+    like: Outcome | None = None  #: of the run that it is measured against
+
+
+class Fitted(NamedTuple):
+    """A classifier, and what was measured while it was trained."""
+
+    model: Any
+    seconds: float
+    support_vectors: int | None = None
+    reduction_seconds: float | None = None
+    kept: int | None = None
+    reduced: bool | None = None
+
+
+@lru_cache(maxsize=1)
+def _dataset(paper: str, data_dir: Path | None) -> Any:
+    return load(by_paper(paper).name, data_dir)
+
+
+@lru_cache(maxsize=2)
+def _part(
+    dataset: str,
+    fold: int,
+    train_rows: int | None,
+    test_rows: int | None,
+    shuffled: int | None,
+    data_dir: Path | None,
+) -> Part:
+    data = _dataset(dataset, data_dir)
+    if data.X_test is None and fold == WHOLE:
+        X, y, X_test, y_test = data.X, data.y, data.X[:0], data.y[:0]
+    elif data.X_test is None:
+        train, test = folds(len(data.y))[fold]
+        X, y, X_test, y_test = data.X[train], data.y[train], data.X[test], data.y[test]
+    else:
+        X, y, X_test, y_test = data.X, data.y, data.X_test, data.y_test
+    if shuffled is not None:
+        order = np.random.default_rng(shuffled).permutation(len(y))
+        X, y = X[order], y[order]
+    fewer, fewer_test = _spaced(len(y), train_rows), _spaced(len(y_test), test_rows)
+    return Part(X[fewer], y[fewer], X_test[fewer_test], y_test[fewer_test])
+
+
+def _spaced(n: int, most: int | None) -> slice | NDArray[np.intp]:
+    if most is None or n <= most:
+        return slice(None)
+    return np.linspace(0, n - 1, most).astype(np.intp)
+
+
+def part_of(run: Run, data_dir: Path | None) -> Part:
+    """The rows of a run; folds are of consecutive rows, and fewer rows are evenly spaced."""
+    return _part(run.dataset, run.fold, run.train_rows, run.test_rows, run.shuffled, data_dir)
+
+
+def carry_out(
+    run: Run, rows: Part, conditions: Conditions, trained: Callable[[], None] = lambda: None
+) -> Outcome:
+    """Reduce, or train and test; ``trained`` is called in between."""
+    shape = {"rows": len(rows.y), "features": rows.X.shape[1]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of little to gain, which is recorded, and of scales
+        if run.solver == "DeriveRS":
+            chosen, seconds = _represented(run, rows, conditions.threads)
+            kept = len(chosen.sample_indices_)
+            return Outcome("ok", seconds, kept=kept, reduced=chosen.reduced_, **shape)
+        fitted = SOLVERS[run.solver](run, rows, conditions)
+        trained()
+        accuracy = float(np.mean(fitted.model.predict(rows.X_test) == rows.y_test))
+    return Outcome(
+        "ok",
+        fitted.seconds,
+        support_vectors=fitted.support_vectors,
+        accuracy=accuracy,
+        reduction_seconds=fitted.reduction_seconds,
+        kept=fitted.kept,
+        reduced=fitted.reduced,
+        **shape,
+    )
+
+
+def warm_up(run: Run, rows: Part, conditions: Conditions) -> None:
+    """The same with a few rows, so that what is compiled, or loaded, is so before time counts."""
+    few = np.concatenate([np.flatnonzero(rows.y == c)[:_WARM_UP] for c in np.unique(rows.y)])
+    small = Part(rows.X[few], rows.y[few], rows.X_test[:100], rows.y_test[:100])
+    run = replace(run, components=min(run.components, len(few)))
+    carry_out(run, small, conditions._replace(like=Outcome("ok", 1e-3, kept=len(few) // 2)))
+
+
+def _seconds_to_fit(model: Any, *data: Any, **others: Any) -> float:
+    started = time.perf_counter()
+    model.fit(*data, **others)
+    return time.perf_counter() - started
+
+
+def _kernel(run: Run) -> dict[str, Any]:
+    """The paper's: exp(-g |x - y|^2), or (1 + x.y)^d."""
+    if run.kernel == "rbf":
+        return {"gamma": run.gamma}
+    return {"kernel": run.kernel, "degree": run.degree, "gamma": 1.0, "coef0": 1.0}
+
+
+def _represented(run: Run, rows: Part, threads: int) -> tuple[RepresentativeSet, float]:
+    chosen = RepresentativeSet(
+        hull_tol=run.epsilon,
+        partition=run.partition,
+        partition_size=run.partition_size,
+        subset_size=run.subset_size,
+        n_jobs=threads,
+        **_kernel(run),
+    )
+    return chosen, _seconds_to_fit(chosen, rows.X, rows.y)
+
+
+def _fit(model: Any, rows: Part) -> Fitted:
+    seconds = _seconds_to_fit(model, rows.X, rows.y)
+    n_support = getattr(model, "n_support_", None)
+    return Fitted(model, seconds, None if n_support is None else int(np.sum(n_support)))
+
+
+def _libsvm(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    return _fit(SVC(C=run.C, cache_size=CACHE, **_kernel(run)), rows)
+
+
+def _intelex(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    model = rivals.intelex(run.C, run.gamma, conditions.threads)
+    return _fit(model.set_params(cache_size=CACHE, **_kernel(run)), rows)
+
+
+def _aesvm(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    chosen, reduction_seconds = _represented(run, rows, conditions.threads)
+    at = chosen.sample_indices_
+    model = AESVC(
+        C=run.C,
+        hull_tol=0.0,
+        refine=0,
+        cache_size=CACHE,
+        n_jobs=conditions.threads,
+        **_kernel(run),
+    )
+    seconds = _seconds_to_fit(model, rows.X[at], rows.y[at], sample_weight=chosen.weights_)
+    n_support = int(model.n_support_.sum())
+    return Fitted(model, seconds, n_support, reduction_seconds, len(at), chosen.reduced_)
+
+
+def _auto(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    return _fit(AESVC(C=run.C, n_jobs=conditions.threads, **_kernel(run)), rows)
+
+
+def _rival(kind: type, run: Run, rows: Part, conditions: Conditions, **others: Any) -> Fitted:
+    model = kind(C=run.C, random_state=SEED, n_jobs=conditions.threads, **_kernel(run), **others)
+    return _fit(model, rows)
+
+
+def _cpsp(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    fitted = _rival(CPSP, run, rows, conditions, n_basis=run.components)
+    return fitted._replace(support_vectors=int(fitted.model.n_basis_))
+
+
+def _random_features(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    model = RandomFeatureSVM(
+        C=run.C, gamma=run.gamma, n_components=run.components, random_state=SEED
+    )
+    return _fit(model, rows)
+
+
+def _nystroem(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    model = NystroemSVM(C=run.C, n_components=run.components, random_state=SEED, **_kernel(run))
+    return _fit(model, rows)._replace(support_vectors=run.components)
+
+
+def _as_many(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    """A random subsample of as many rows as the set of another run."""
+    assert conditions.like is not None
+    assert conditions.like.kept is not None
+    return _subsample(run, rows, conditions, conditions.like.kept)
+
+
+def _as_long(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    """A random subsample so large that it takes as long as another run.
+
+    Its size is found from two smaller ones, the second of which shows how seconds grow with rows.
+    """
+    assert conditions.like is not None
+    target, most = conditions.like.total_seconds, len(rows.y)
+    first = min(_FIRST_SUBSAMPLE, most)
+    before = _subsample(run, rows, conditions, first).seconds
+    second = int(np.clip(first * sqrt(0.5 * target / before), 2, most))
+    seconds = _subsample(run, rows, conditions, second).seconds
+    growth = 2.0
+    if second != first and seconds != before:
+        growth = float(np.clip(log(seconds / before) / log(second / first), 1.0, 3.0))
+    size = int(np.clip(second * (target / seconds) ** (1.0 / growth), 2, most))
+    return _subsample(run, rows, conditions, size)
+
+
+def _subsample(run: Run, rows: Part, conditions: Conditions, size: int) -> Fitted:
+    fitted = _rival(SubsampleSVM, run, rows, conditions, sample_size=size, cache_size=CACHE)
+    return fitted._replace(kept=size)
+
+
+SOLVERS: dict[str, Callable[[Run, Part, Conditions], Fitted]] = {
+    "LIBSVM": _libsvm,
+    **dict.fromkeys(published.AESVM.values(), _aesvm),
+    "CVM": partial(_rival, CVM),
+    "BVM": partial(_rival, BVM, cache_size=CACHE),
+    "LASVM": partial(_rival, LASVM),
+    "CPSP": _cpsp,
+    "RfeatSVM": _random_features,
+    "intelex": _intelex,
+    "AESVC auto": _auto,
+    "subsample, same M": _as_many,
+    "subsample, same time": _as_long,
+    "Nystroem": _nystroem,
+}

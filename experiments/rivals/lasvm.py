@@ -1,0 +1,161 @@
+"""LASVM: the exact SVM's dual, two variables at a time, while the rows are met one by one.
+
+Every row is met once: it enters the current set where it violates optimality, and one more step
+is made among the members (``online_set``). When all have been met, steps go on until no pair
+violates (Bordes, Ertekin, Weston and Bottou 2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from experiments.rivals.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
+from experiments.rivals.online_set import Candidates, CurrentSet
+
+#: Reports of progress in an epoch.
+_REPORTS = 20
+
+
+class LASVM(PairwiseSVM):
+    """The SVM trained online: each row is met once, and support vectors so far are kept.
+
+    Close to the exact SVM, and closer with more epochs.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Regularisation, as in SVC: the larger, the less.
+    kernel : {"rbf", "poly", "linear", "sigmoid", "precomputed"} or callable, default="rbf"
+    degree, gamma, coef0 : int, {"scale", "auto"} or float, float
+        Parameters of the kernel, as in SVC.
+    selection : {"random", "gradient", "active"}, default="random"
+        Which row is met next: any; or, of ``n_candidates`` random ones that have not been met,
+        the worst classified ("gradient") or the nearest to the decision boundary ("active").
+    n_candidates : int, default=50
+    epochs : int, default=1
+        How often each row is met.
+    tol : float, default=1e-3
+        Tolerance for stopping, with SVC's meaning, among the rows that are kept.
+    max_iter : int, default=-1
+        Most steps after the last row was met: 0 leaves the model as it is then, -1 stands for
+        ``max(10_000_000, 100 * n_rows)``.
+    random_state : int, RandomState instance or None, default=None
+        For the order of the rows, and the candidates.
+    n_jobs : int, default=None
+        Threads of prediction, and of the decision values of candidates.
+    verbose : int, default=0
+        1 prints a line per pair of classes.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_, fit_status_
+        As SVC's.
+    n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        Steps.
+
+    Notes
+    -----
+    Faithful to the paper in the problem solved, a few rows of each class (five) to begin with,
+    PROCESS, REPROCESS and finishing with pairs chosen by first order, and the removal of rows.
+    As in the authors' program, coefficients under a thousandth of the largest are dropped; only
+    where that moves no decision value in the set by more than ``tol``. It differs in that
+
+    - a row that violates with no member does not enter the set; in the paper it does, until the
+      next step of REPROCESS makes it leave;
+    - up to 64 rows, and a tenth of the set, are selected by one model: candidates of each
+      selection are drawn without repetition and ranked before the first of them is met;
+    - later epochs meet the rows that are outside the set when they begin.
+
+    On a9a, one epoch of "active" is less accurate than one of "random" (84 % and 85 %), two are
+    not: probably since rows far from the boundary are met last, and others that they would have
+    kept are gone by then. The authors' program was found to agree with "random" there.
+
+    The kernel matrix of the set is kept: four or eight bytes for each pair of support vectors,
+    and a third as much again for rows that have left; room for it grows by halves.
+
+    References
+    ----------
+    A. Bordes, S. Ertekin, J. Weston, L. Bottou, "Fast Kernel Classifiers with Online and Active
+    Learning", Journal of Machine Learning Research 6, 2005.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from experiments.rivals import LASVM
+    >>> X, y = make_moons(2000, noise=0.1, random_state=0)
+    >>> model = LASVM(gamma=1.0, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **PairwiseSVM._parameter_constraints,
+        "selection": [StrOptions({"random", "gradient", "active"})],
+        "n_candidates": [Interval(Integral, 1, None, closed="left")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": CACHE_CONSTRAINTS["max_iter"],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: str | float = "scale",
+        coef0: float = 0.0,
+        selection: str = "random",
+        n_candidates: int = 50,
+        epochs: int = 1,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.selection = selection
+        self.n_candidates = n_candidates
+        self.epochs = epochs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _train(self, pair: Pair) -> Expansion:
+        current = CurrentSet(pair, float(self.C), float(self.tol))
+        with pair.progress.task("process", self.epochs * _REPORTS) as progress:
+            for _ in range(self.epochs):
+                reported = 0
+                for part in current.meet_all(self._candidates(pair)):
+                    while reported < int(part * _REPORTS):
+                        progress.step("rows")
+                        reported += 1
+        online = current.n_steps
+        limit = max(10_000_000, 100 * len(pair.rows)) if self.max_iter < 0 else self.max_iter
+        with pair.progress.task("finish", None) as progress:
+            for _ in current.finish(limit):
+                progress.step("steps")
+        current.prune()
+        coefs = current.coefs()
+        pair.progress.say(
+            f"{len(pair.rows)} rows: {np.count_nonzero(coefs)} support vectors, {online} steps "
+            f"online, {current.n_steps - online} to finish, KKT violation {current.gap:.2g}"
+        )
+        return Expansion(coefs, current.offset, current.n_steps, current.gap <= self.tol)
+
+    def _candidates(self, pair: Pair) -> Candidates | None:
+        if self.selection == "random" or self.n_candidates == 1:
+            return None
+        return Candidates(pair, self.n_candidates, self.selection == "gradient")
