@@ -98,7 +98,7 @@ def written(arguments: list[str], folder: str) -> Iterator[bytes]:
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-m", "aesvm.command", *arguments],
+        [sys.executable, "-m", "aesvm", *arguments],
         stdin=its,
         stdout=its,
         stderr=its,

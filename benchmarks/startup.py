@@ -57,7 +57,7 @@ def _program(report: Report, repeats: int) -> None:
         f"{label} " + " ".join(f"{at}:{value:.4f}" for at, value in enumerate(row, 1))
         for label, row in zip(y, X, strict=True)
     ]
-    program = [sys.executable, "-m", "aesvm.command"]
+    program = [sys.executable, "-m", "aesvm"]
     paths = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "rows").write_text("\n".join(rows) + "\n")

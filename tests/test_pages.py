@@ -20,6 +20,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/coming_from_libsvm.md": (),
     "docs/coming_from_svc.md": (),
     "docs/coming_from_thundersvm.md": (),
+    "docs/command_line.md": ("pandas",),
     "docs/files.md": ("skl2onnx", "onnxruntime"),
     "docs/getting_started.md": (),
     "docs/how_close.md": (),
@@ -27,7 +28,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/laptop_to_cluster.md": ("distributed", "pandas", "pyarrow"),
     "docs/parameter_search.md": ("matplotlib", "pandas"),
     "docs/probabilities.md": (),
-    "docs/progress.md": (),
+    "docs/progress.md": ("rich",),
     "docs/rivals.md": (),
 }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aesvm.representative_set import RepresentativeSet
     from aesvm.svc import AESVC
     from aesvm.svr import AESVR, AENuSVR
+    from aesvm.tabular import tabular_pipeline
 
 del TYPE_CHECKING  # ``dir(aesvm)`` shows what there is to use
 
@@ -33,6 +34,7 @@ __all__ = [
     "TimeLimit",
     "load",
     "save",
+    "tabular_pipeline",
 ]
 
 #: The module that each name comes from.
@@ -48,6 +50,7 @@ _MODULES = {
     "TimeLimit": "aesvm.callbacks",
     "load": "aesvm.io.model_file",
     "save": "aesvm.io.model_file",
+    "tabular_pipeline": "aesvm.tabular",
 }
 
 

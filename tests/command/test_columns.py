@@ -31,7 +31,7 @@ def test_options_of_columns_are_those_that_data_files_know():
     for command in program().commands.values():
         for option in command.params:
             if getattr(option, "rich_help_panel", None) == "Columns of tables":
-                assert option.name in DataOptions._fields, command.name
+                assert option.name in (*DataOptions._fields, "group"), command.name
 
 
 class TestTarget:
@@ -57,7 +57,6 @@ class TestTarget:
         (rows / "rows.csv").write_text(files.csv_text(*files.heart_like(60), target="target"))
         for command in (
             "train rows.csv one.model",
-            "represent rows.csv -o few.csv",
             "convert rows.csv rows.svm",
             "fit rows.csv --search-rows 30 -o fit.aesvm",
         ):
@@ -76,7 +75,7 @@ class TestTarget:
         assert lines[1] == "-1,1"
         done(capsys, "scale", "rows.csv", "--target", "a", "-o", "another.csv")
         assert (rows / "another.csv").read_text().splitlines()[0] == "mass,b,target,a"
-        ended = done(capsys, "scale", "rows.csv", "--ignore", "target", "-o", "less.csv")
+        ended = done(capsys, "scale", "rows.csv", "--drop", "target", "-o", "less.csv")
         assert (rows / "less.csv").read_text().splitlines()[0] == "a,mass,b"
         assert "column" not in ended.err
 

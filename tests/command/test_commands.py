@@ -7,14 +7,16 @@ import re
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
 import aesvm
-from aesvm.command import fit, held_out
+from aesvm.command import fit
 from aesvm.command.data import DataOptions, opened
 from aesvm.command.libsvm_lines import Agreement
+from aesvm.command.scores import HeldOut
 from aesvm.io import load_libsvm_model
 from tests.command import files
 from tests.command.files import done, run
@@ -22,7 +24,7 @@ from tests.command.files import done, run
 
 class TestFit:
     def test_the_model_predicts_raw_rows_and_the_report_needs_nothing_else(self, table, capsys):
-        path, X, y = table
+        path, _, y = table
         found = done(capsys, "fit", "--json", path, "--target", "kind").json
         assert found["task"] == "classification"
         assert found["rows"] == {"train": 160, "test": 40}
@@ -31,11 +33,10 @@ class TestFit:
         model = aesvm.load("rows.aesvm")
         done(capsys, "predict", "-q", path, "rows.aesvm", "out")
         predicted = (path.parent / "out").read_text().split()
-        with pytest.warns(UserWarning, match="valid feature names"):
-            np.testing.assert_array_equal(predicted, model.predict(X))
+        np.testing.assert_array_equal(predicted, model.predict(pd.read_csv(path)))
         assert np.mean(np.array(predicted) == y) > 0.7
         page = (path.parent / "rows.html").read_text()
-        assert page.count("<svg") == 2
+        assert page.count("<svg") == 4
         assert not re.search(r"<(script|link|img|iframe)\b|url\(\s*http", page)
         for svg in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
             ElementTree.fromstring(svg)
@@ -109,7 +110,6 @@ class TestFit:
         import sys
 
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        monkeypatch.delitem(sys.modules, "aesvm.command.pictures", raising=False)
         path, *_ = table
         done(capsys, "fit", "-q", path, "--target", "kind")
         page = (path.parent / "rows.html").read_text()
@@ -287,7 +287,7 @@ def test_scores_do_not_depend_on_where_targets_begin(n_chunks):
     y = 1e9 + random.integers(-8, 9, 1000) / 4.0
     X = (y + random.integers(-1, 2, 1000) / 8.0)[:, None]
     chunks = [(X[at::n_chunks], y[at::n_chunks], None) for at in range(n_chunks)]
-    found = held_out.tested(Model(), chunks, "regression").found()
+    found = HeldOut.of(Model(), chunks).found()
     assert found["r2"] == pytest.approx(r2_score(y - 1e9, X[:, 0] - 1e9), rel=1e-9)
     agreement = Agreement(regression=True)
     for X_, y_, _ in chunks:
@@ -326,7 +326,8 @@ class TestModels:
         done(capsys, "convert", "rows.aesvm", "rows.onnx")
         done(capsys, "predict", "-q", path, "rows.aesvm", "out")
         session = runtime.InferenceSession(path.with_name("rows.onnx").read_bytes())
-        labels = session.run(None, {"X": X})[0]
+        columns = {f"f{at}": np.float32(column[:, None]) for at, column in enumerate(X.T)}
+        labels = session.run(None, columns)[0]
         np.testing.assert_array_equal(labels, path.with_name("out").read_text().split())
 
     def test_a_model_that_scales_cannot_be_libsvms(self, table, capsys):
@@ -335,43 +336,6 @@ class TestModels:
         ended = run(capsys, "convert", "rows.aesvm", "rows.model")
         assert ended.code == 1
         assert "scale" in ended.err
-
-    def test_certify_proves_what_training_estimated(self, heart, capsys):
-        path, *_ = heart
-        done(capsys, "train", "-q", "--native", "--refine", 0, path, "model.aesvm")
-        found = done(capsys, "certify", "--json", "model.aesvm", path, "-o", "proven.aesvm").json
-        assert found["objective"] >= found["dual_objective"]
-        assert aesvm.load("proven.aesvm").certificate_.proven
-        path.write_text(path.read_text() + "1 1:1\n")
-        ended = run(capsys, "certify", "model.aesvm", path)
-        assert ended.code == 1
-        assert "121 rows" in ended.err
-
-    def test_libsvms_models_cannot_be_certified(self, heart, capsys):
-        path, *_ = heart
-        done(capsys, "train", "-q", path, "model")
-        assert run(capsys, "certify", "model", path).code == 1
-
-    def test_compressed_models_are_smaller(self, heart, capsys):
-        path, X, _ = heart
-        done(capsys, "train", "-q", path, "model")
-        found = done(
-            capsys, "compress", "--json", "model", "small", "--vectors", 20, "--data", path
-        )
-        assert found.json["n_vectors"] == len(load_libsvm_model("small").support_) <= 20
-        before, after = (load_libsvm_model(one, n_features=6) for one in ("model", "small"))
-        change = np.abs(before.decision_function(X) - after.decision_function(X)).max()
-        assert found.json["largest_change"] == pytest.approx(change, rel=1e-6)
-        assert run(capsys, "compress", "model", "small").code == 2
-
-    def test_a_compressed_pipeline_still_scales(self, table, capsys):
-        path, *_ = table
-        done(capsys, "fit", "-q", path, "--target", "kind")
-        done(capsys, "compress", "rows.aesvm", "small.aesvm", "--tol", 0.01)
-        for name in ("rows", "small"):
-            done(capsys, "predict", "-q", path, f"{name}.aesvm", name)
-        one, other = (path.with_name(name).read_text().split() for name in ("rows", "small"))
-        assert np.mean(np.array(one) == np.array(other)) > 0.98
 
     def test_info_of_models_and_data(self, heart, table, capsys):
         path, X, _ = heart
@@ -389,38 +353,7 @@ class TestModels:
         assert re.search("rows +200", shown)
 
 
-class TestRepresent:
-    def test_representatives_carry_the_weight_of_all_rows(self, tmp_path, capsys, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        X, y = files.heart_like(3000)
-        X = X[:, 2:4]
-        (tmp_path / "many").write_text(files.libsvm_text(X, y))
-        found = done(capsys, "represent", "--json", "many", "-o", "few", "-g", 0.5).json
-        assert found["output"] == ["few", "few.weights"]
-        assert found["representatives"] < 1500
-        assert found["max_residual"] <= 1.01e-3
-        weights = np.loadtxt("few.weights")
-        assert weights.sum() == pytest.approx(3000)
-        done(capsys, "train", "-q", "-W", "few.weights", "few", "model")
-        ended = done(capsys, "predict", "many", "model", "out")
-        assert float(ended.out.split()[2].rstrip("%")) > 60
-
-    def test_a_table_gets_a_column(self, table, capsys):
-        path, *_ = table
-        done(capsys, "represent", path, "--target", "kind", "-o", "few.csv")
-        with opened("few.csv", DataOptions(target="kind", weight="weight")) as file:
-            rows = file.rows()
-        assert rows.weights.sum() == pytest.approx(200)
-        assert rows.X.shape[1] == 6
-
-
 class TestWhatModelsKnow:
-    def test_a_compressed_model_knows_its_target(self, table, capsys):
-        path, *_ = table
-        done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "kind")
-        done(capsys, "compress", "m.aesvm", "small.aesvm", "--vectors", 20)
-        assert aesvm.load("small.aesvm").target_name_ == "kind"
-
     def test_another_fit_forgets_the_target(self, table, capsys):
         path, X, y = table
         done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "kind")

@@ -76,7 +76,7 @@ class TestData:
         assert ended.code == 1
         assert "7 features" in ended.err
 
-    @pytest.mark.parametrize("option", ["--features", "--ignore", "--weight"])
+    @pytest.mark.parametrize("option", ["--features", "--drop", "--weight"])
     def test_arrays_have_no_columns_but_a_target(self, option, tmp_path, capsys, monkeypatch):
         monkeypatch.chdir(tmp_path)
         np.save("x.npy", np.column_stack(files.heart_like()))
@@ -86,9 +86,9 @@ class TestData:
 
     def test_columns_are_named_or_left_out_and_not_both(self, table, capsys):
         path, *_ = table
-        ended = run(capsys, "train", path, "--target", "kind", "--features", "f0", "--ignore", "f1")
+        ended = run(capsys, "train", path, "--target", "kind", "--features", "f0", "--drop", "f1")
         assert ended.code == 2
-        assert "--features and --ignore" in ended.err
+        assert "--features and --drop" in ended.err
 
     def test_columns_are_left_out_by_name_or_number(self, tmp_path, capsys, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -102,17 +102,17 @@ class TestData:
             [("named.csv", "f0,f1"), ("named.csv", "0,1"), ("bare.csv", "0,-6")]
         ):
             model = f"{number}.model"
-            done(capsys, "train", "-q", name, model, "--target", "6", "--ignore", ignored)
+            done(capsys, "train", "-q", name, model, "--target", "6", "--drop", ignored)
             assert (tmp_path / model).read_text() == (tmp_path / "expected").read_text()
         for name in ("named.csv", "bare.csv"):
-            ended = run(capsys, "train", name, "--target", "6", "--ignore", "7")
+            ended = run(capsys, "train", name, "--target", "6", "--drop", "7")
             assert ended.code == 2
-            assert "--ignore 7: there is no such column" in ended.err
+            assert "--drop 7: there is no such column" in ended.err
 
     def test_a_column_that_the_model_needs_cannot_be_left_out(self, table, capsys):
         path, *_ = table
         done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "kind")
-        ended = run(capsys, "predict", path, "m.aesvm", "--ignore", "f2")
+        ended = run(capsys, "predict", path, "m.aesvm", "--drop", "f2")
         assert ended.code == 2
         assert "trained on that column" in ended.err
 

@@ -56,7 +56,6 @@ def test_a_table_is_read_with_classes_of_the_kind_that_the_model_has(rows, tmp_p
     done(capsys, "train", "-q", "all.csv", "m.aesvm", "--target", "kind", "--classes", "strings")
     assert aesvm.load("m.aesvm").classes_.tolist() == ["01", "1"]
     assert accuracy(capsys, "all.csv", "m.aesvm") == 100.0
-    assert "exact" in done(capsys, "certify", "m.aesvm", "all.csv").out
 
 
 def test_weights_are_of_classes_of_text_too(rows, tmp_path, capsys):
@@ -81,7 +80,7 @@ def test_whole_numbers_keep_all_their_digits(dtype, rows, tmp_path, capsys):
     assert written == [str(one) for one in labels.tolist()]
     ended = run(capsys, "train", "-q", "rows.csv", "n.aesvm", "--target", "target")
     assert ended.code == 1
-    assert "--classes strings" in ended.err
+    assert 'classes="strings"' in ended.err
     read = ["rows.csv", "--target", "target", "--classes", "strings"]
     done(capsys, "train", "-q", *read, "n.aesvm")
     assert accuracy(capsys, "rows.csv", "n.aesvm") == 100.0
@@ -95,7 +94,7 @@ def test_classes_that_are_numbers_at_first_can_be_read_as_text(rows, tmp_path, c
     ended = run(capsys, "train", "-q", "rows.csv", "m.aesvm", "--target", "kind")
     assert ended.code == 1
     assert "rows.csv, line 41" in ended.err
-    assert "--classes strings" in ended.err
+    assert 'classes="strings"' in ended.err
     read = ["rows.csv", "--target", "kind", "--classes", "strings"]
     done(capsys, "train", "-q", *read, "m.aesvm")
     assert aesvm.load("m.aesvm").classes_.tolist() == ["1", "2", "unknown"]

@@ -25,8 +25,6 @@ def rows(folder, capsys):
         "convert rows.model {}",
         "train rows.svm {}",
         "fit rows.svm -o {}",
-        "compress rows.aesvm {} --vectors 3",
-        "certify rows.aesvm rows.svm -o {}",
     ],
 )
 def test_models_are_not_written_to_names_of_data(command, name, rows, capsys):
@@ -47,21 +45,11 @@ def test_rows_are_not_written_to_names_of_models(command, name, rows, capsys):
     assert not list(rows.glob("x.*"))
 
 
-@pytest.mark.parametrize("name", ["x.onnx", "x.model"])
-def test_representatives_are_rows_or_a_set(name, rows, capsys):
-    ended = run(capsys, "represent", "rows.svm", "-o", name)
-    assert ended.code == 2
-    assert f"{name}: rows are written" in ended.err
-    done(capsys, "represent", "rows.svm", "-o", "x.aesvm")
-
-
 @pytest.mark.parametrize(
     "command",
     [
         "train rows.svm x.onnx",
         "fit rows.svm -o x.onnx",
-        "compress rows.aesvm x.onnx --vectors 3",
-        "certify rows.aesvm rows.svm -o x.onnx",
         "convert rows.aesvm x.onnx --native",
     ],
 )
@@ -93,8 +81,7 @@ def test_models_may_have_any_other_name(rows, capsys):
         assert (rows / name).read_text() == (rows / "rows.model").read_text()
 
 
-@pytest.mark.parametrize("command", ["train rows.svm x.AESVM", "represent rows.svm -o x.AESVM"])
-def test_names_in_capitals_tell_the_same(command, rows, capsys):
-    done(capsys, *command.split())
+def test_names_in_capitals_tell_the_same(rows, capsys):
+    done(capsys, "train", "rows.svm", "x.AESVM")
     done(capsys, "info", "x.AESVM")
     assert (rows / "x.AESVM").read_bytes()[:2] == (rows / "rows.aesvm").read_bytes()[:2]

@@ -111,10 +111,6 @@ def heart(folder):
         ("train", "--memory 0"),
         ("train", "--hull-tol -1"),
         ("train", "--hull-tol nan"),
-        ("represent -o few", "--kernel foo"),
-        ("represent -o few", "-g -1"),
-        ("represent -o few", "--hull-tol -1"),
-        ("compress few", "--tol -1"),
         ("train", "-g -1"),
         ("train -s 1", "-n 2"),
         ("train -s 3", "-p -1"),
@@ -167,15 +163,14 @@ class TestMessages:
     def test_advice_names_flags_of_the_command(self, heart, capsys):
         (heart / "rows.csv").write_text("a,b,kind\n1,x,0\n2,y,1\n")
         ended = run(capsys, "convert", "rows.csv", "rows.parquet")
-        assert "--ignore" in ended.err
-        assert done(capsys, "info", "--json", "rows.csv", "--ignore", "b").json["features"] == 2
+        assert "--drop" in ended.err
+        assert done(capsys, "info", "--json", "rows.csv", "--drop", "b").json["features"] == 2
         ended = run(capsys, "train", "rows.csv", "--target", "kind", "--features", "f2")
         assert "--features f2: there is no such column" in ended.err
         ended = run(capsys, "train", "rows.csv", "--target", "sort")
         assert "--target sort: there is no such column" in ended.err
         (heart / "zero").write_text("1 0:1 1:1\n-1 1:2\n")
         ended = run(capsys, "train", "zero")
-        assert "zero_based" not in ended.err
         assert "-t 4" in ended.err
 
     @pytest.mark.parametrize("kind", ["parquet", "npy"])
@@ -193,7 +188,7 @@ class TestMessages:
 
             table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "kind": y}
             pq.write_table(pa.table(table), "rows.parquet")
-        for command in ("train", "fit"):
+        for command in ("train", "fit") if kind == "npy" else ("train",):
             ended = run(capsys, command, f"rows.{kind}", *target)
             assert ended.code == 1
             assert f"rows.{kind}: {where}: nan is not a finite number" in ended.err

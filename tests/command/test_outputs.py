@@ -50,13 +50,8 @@ def inputs(heart, capsys):
         "fit rows.csv --target kind -o rows.csv",
         "fit rows.csv --target kind --report rows.csv",
         "fit rows.html --target kind -o rows.aesvm",
-        "certify m.aesvm heart -o heart",
-        "compress --vectors 3 m m",
-        "compress --vectors 3 --data heart m heart",
         "convert heart heart",
         "convert m m",
-        "represent heart -o heart",
-        "represent heart -W few.weights -o few",
     ],
 )
 def test_no_command_writes_over_what_it_reads(arguments, inputs, capsys):

@@ -1,27 +1,28 @@
 """The commands and their options.
 
-A command returns what is to be done, and does not do it: typer has errors of its own to deal with,
-and not those of the work. What it takes is imported when it is asked for. Options of columns are
-parameters of every command that has them, because typer reads signatures; ``_columns`` takes their
-values from typer's context.
+A command is a signature, which typer reads. Its function has the same name, in the module of that
+name, and is imported when it is needed: ``train(options, columns, screen)``. typer calls none of
+them: it would catch errors of the work as well as its own.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from functools import cache, partial
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
 
 from aesvm import __version__
-from aesvm.command import options as o
 from aesvm.command.screen import Screen
 
 app = typer.Typer(
     name="aesvm",
     help="Kernel SVMs on large data: LIBSVM's command line, with a certificate. "
-    "A script that runs svm-train runs [bold]aesvm train[/bold].",
+    "[bold]aesvm fit table.csv --target column[/bold] makes a tested model of any table; "
+    "a script that runs svm-train runs [bold]aesvm train[/bold].",
     epilog="Exit codes: 0 done, 1 data or model cannot be used, 2 usage, 3 a fault of aesvm, "
     "4 a library is missing, 130 interrupted.",
     no_args_is_help=True,
@@ -30,20 +31,41 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-
 #: What a command is to do.
 Work = Callable[[], None]
 
 
-@cache
+@functools.cache
 def program() -> Any:
-    """The commands as one callable, which takes a while to put together."""
+    """All commands as one callable, which takes a while to put together."""
     whole: Any = typer.main.get_command(app)
     for command in (whole, *whole.commands.values()):
         for option in command.get_params(typer.Context(command)):
             if getattr(option, "is_flag", False):
                 option.metavar = ""  # a switch takes no value
     return whole
+
+
+def _command(signature: Callable) -> Callable:
+    """Register a command, which returns its work and does not do it."""
+    name = signature.__name__
+
+    @functools.wraps(signature)
+    def prepared(**options: Any) -> Work:
+        return functools.partial(_run, name, options)
+
+    return app.command()(prepared)
+
+
+def _run(name: str, options: dict[str, Any]) -> None:
+    function = getattr(import_module(f"aesvm.command.{name}"), name)
+    from aesvm.command.data import DataOptions
+
+    if options.get("output") in ("-", "/dev/stdout"):
+        options["output"] = None  # standard output
+    given = SimpleNamespace(**options)
+    screen = Screen(options["json"], options.get("quiet", False))
+    function(given, DataOptions.given(options), screen)
 
 
 def _say_version(asked: bool) -> None:
@@ -64,338 +86,290 @@ def before_any_command(
     """Before any command."""
 
 
-def _columns(context: typer.Context) -> Any:
-    """The options about the data file; a command need not have all of them."""
-    from aesvm.command.data import DataOptions
-
-    given = {name: context.params.get(name) for name in DataOptions._fields}
-    delimiter = given["delimiter"]
-    return DataOptions(
-        **given
-        | {
-            "features": o.listed(given["features"]),
-            "ignore": tuple(o.listed(given["ignore"]) or ()),
-            "delimiter": {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter),
-        }
-    )
+def _option(*names: str, help: str, panel: str | None = None, **others: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, **others)
 
 
-def _file(output: str | None) -> str | None:
-    """The file to write to; None: standard output, which "-" and "/dev/stdout" are too."""
-    return None if output in ("-", "/dev/stdout") else output
+_column = functools.partial(_option, panel="Columns of tables")
+_libsvm = functools.partial(_option, panel="LIBSVM's flags")
+_ours = functools.partial(_option, panel="How it is trained")
+_output = functools.partial(_option, panel="Output")
 
 
-@app.command()
-def train(
-    context: typer.Context,
-    data: o.Data,
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="The model file to write; else DATA.model (with --native, DATA.aesvm), here.",
-        ),
-    ] = None,
-    svm_type: o.SvmType = 0,
-    kernel_type: o.KernelType = 2,
-    degree: o.Degree = 3,
-    gamma: o.Gamma = 0.0,
-    coef0: o.Coef0 = 0.0,
-    cost: o.Cost = 1.0,
-    nu: o.Nu = 0.5,
-    epsilon: o.Epsilon = 0.1,
-    cache: o.Cache = 100.0,
-    tolerance: o.Tolerance = 0.001,
-    shrinking: o.Shrinking = 1,
-    probability: o.Probability = 0,
-    class_weight: o.ClassWeight = None,
-    folds: o.Folds = None,
-    quiet: o.Quiet = False,
-    refine: o.Refine = "auto",
-    hull_tol: o.HullTol = 1e-3,
-    max_vectors: o.MaxVectors = None,
-    jobs: o.Jobs = None,
-    native: o.Native = False,
-    target: o.Target = None,
-    features: o.Features = None,
-    ignore: o.Ignore = None,
-    weight: o.Weight = None,
-    weights_file: o.WeightsFile = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    classes: o.Classes = None,
-    format: o.FormatName = None,
-    memory: o.Memory = None,
-    json: o.Json = False,
-) -> Work:
-    """Train a model, as svm-train does, with its flags and their defaults."""
-    from aesvm.command.train import TrainOptions
-    from aesvm.command.train import train as run
-
-    options = TrainOptions(
-        svm_type=svm_type,
-        kernel_type=kernel_type,
-        degree=degree,
-        gamma=gamma,
-        coef0=coef0,
-        C=cost,
-        nu=nu,
-        epsilon=epsilon,
-        cache_size=cache,
-        tol=tolerance,
-        shrinking=shrinking,
-        probability=probability,
-        class_weight=tuple(class_weight or ()),
-        folds=folds,
-        refine=refine,
-        hull_tol=hull_tol,
-        max_vectors=max_vectors,
-        jobs=jobs,
-        native=native,
-    )
-    columns = _columns(context)
-    return partial(run, data, model, options, columns, Screen(json, quiet))
+def _at_least_0(number: float) -> float:
+    if not 0 <= number < float("inf"):
+        raise typer.BadParameter(f"{number:g}: a number of at least 0 is needed.")
+    return number
 
 
-@app.command()
-def predict(
-    context: typer.Context,
-    data: o.Data,
-    model: o.ModelFile,
-    output: Annotated[
-        str | None,
-        typer.Argument(metavar="OUTPUT", help="A prediction a line; else standard output."),
-    ] = None,
-    probability: o.Probability = 0,
-    quiet: o.Quiet = False,
-    target: o.Target = None,
-    features: o.Features = None,
-    ignore: o.Ignore = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    classes: o.Classes = None,
-    format: o.FormatName = None,
-    json: o.Json = False,
-) -> Work:
-    """Predict the rows of a file, as svm-predict does, in the memory of a few of them."""
-    from aesvm.command.predict import predict as run
-
-    columns = _columns(context)
-    return partial(run, data, model, _file(output), probability, columns, Screen(json, quiet))
+def _checked_jobs(jobs: int | None) -> int | None:
+    if jobs == 0:
+        raise typer.BadParameter("0: a number of threads, or -1, is needed.")
+    return jobs
 
 
-@app.command()
-def scale(
-    context: typer.Context,
-    data: o.Data,
-    lower: Annotated[float, typer.Option("-l", help="lower limit of features")] = -1.0,
-    upper: Annotated[float, typer.Option("-u", help="upper limit of features")] = 1.0,
-    targets: Annotated[
-        tuple[float, float] | None, typer.Option("-y", help="limits of targets; else as they are")
-    ] = None,
-    save: Annotated[str | None, typer.Option("-s", help="write ranges to this file")] = None,
-    restore: Annotated[str | None, typer.Option("-r", help="read ranges from this file")] = None,
-    output: o.Output = None,
-    target: o.Target = None,
-    features: o.Features = None,
-    ignore: o.Ignore = None,
-    weight: o.Weight = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    classes: o.Classes = None,
-    format: o.FormatName = None,
-    json: o.Json = False,
-) -> Work:
-    """Scale features to a range, as svm-scale does, to standard output or a file."""
-    from aesvm.command.scale import scale as run
+Text = str | None
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A data file: LIBSVM's text, CSV, Parquet or .npy, by what it holds and its name; "
+        "- is standard input.",
+    ),
+]
+Target = Annotated[
+    Text,
+    _column(
+        "--target",
+        help="The column to learn, by name or number from 0; else the one that is called target. "
+        "Of .npy, also a file of its own.",
+    ),
+]
+Features = Annotated[Text, _column("--features", help="Columns to learn from: a,b,c.")]
+Drop = Annotated[
+    list[str] | None, _column("--drop", help="Columns to leave out: a,b,c; may be repeated.")
+]
+Weight = Annotated[Text, _column("--weight", help="The column of weights.")]
+WeightsFile = Annotated[
+    Text, _option("-W", "--weights-file", help="A file with the weight of each row, one a line.")
+]
+Header = Annotated[
+    bool | None,
+    _column(
+        "--header/--no-header",
+        help="Whether the first line of a CSV names the columns; else it is looked at.",
+    ),
+]
+Delimiter = Annotated[Text, _column("--delimiter", help="What is between fields of a CSV.")]
+Classes = Annotated[
+    Text,
+    _column(
+        "--classes",
+        help="What the target of a CSV holds: numbers or strings; else its first row tells.",
+    ),
+]
+FormatName = Annotated[Text, _column("--format", help="libsvm, csv, parquet or npy.")]
+Memory = Annotated[
+    Text,
+    _option(
+        "--memory",
+        help='Memory that rows may take, as "2 GiB"; larger data is streamed. Else a quarter of '
+        "the machine's.",
+    ),
+]
+Probability = Annotated[int, _libsvm("-b", help="probabilities: 0, for there are none")]
+ClassWeight = Annotated[
+    list[str] | None,
+    _libsvm(
+        "--class-weight",
+        metavar="CLASS=WEIGHT",
+        help="-wi weight: C of class i is weight times C; or balanced",
+    ),
+]
+Jobs = Annotated[
+    int | None, _ours("--jobs", help="threads; -1: all processors", callback=_checked_jobs)
+]
+Native = Annotated[
+    bool, _output("--native", help="write aesvm's format, as names that end with .aesvm do")
+]
+Output = Annotated[Text, _output("-o", "--output", help="the file to write")]
+Json = Annotated[bool, _output("--json", help="print one JSON object, for programs")]
+Quiet = Annotated[
+    bool, _option("-q", "--quiet", help="print warnings, errors and what was asked for alone")
+]
 
-    columns = _columns(context)
-    limits, to = (lower, upper), _file(output)
-    return partial(run, data, columns, limits, targets, save, restore, to, Screen(json))
 
-
-@app.command()
+@_command
 def fit(
-    context: typer.Context,
-    data: o.Data,
-    target: o.Target = None,
-    task: Annotated[
-        str, typer.Option("--task", help="auto, classification or regression")
-    ] = "auto",
-    test: Annotated[float, typer.Option("--test", help="the share of rows held out")] = 0.2,
+    data: Data,
+    target: Target = None,
+    task: Annotated[str, _option("--task", help="auto, classification or regression")] = "auto",
+    scoring: Annotated[
+        Text, _option("--scoring", help="what the search is to maximise, by scikit-learn's name")
+    ] = None,
+    class_weight: ClassWeight = None,
+    group: Annotated[
+        Text, _column("--group", help="Rows equal in this column stay together in folds.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, _option("--time-limit", metavar="SECONDS", help="for search and training")
+    ] = None,
+    test: Annotated[float, _option("--test", help="the share of rows held out")] = 0.2,
     search_rows: Annotated[
         int,
-        typer.Option(
-            "--search-rows", min=10, help="the most rows to search on: fewer, and it is shorter"
-        ),
+        _option("--search-rows", min=10, help="the most rows to search on: fewer take less time"),
     ] = 5000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="of the rows held out")] = 0,
-    jobs: o.Jobs = -1,
+    seed: Annotated[int, _option("--seed", min=0, help="of the rows held out")] = 0,
+    jobs: Jobs = -1,
     output: Annotated[
-        str | None,
-        typer.Option(
+        Text,
+        _output(
             "-o",
             "--output",
             help="The model file to write; else DATA.aesvm, here, without .csv and the like.",
         ),
     ] = None,
     report: Annotated[
-        str | None, typer.Option("--report", help="The report to write; else as the model, .html.")
+        Text, _output("--report", help="The report to write; else as the model, .html.")
     ] = None,
-    features: o.Features = None,
-    ignore: o.Ignore = None,
-    weight: o.Weight = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    classes: o.Classes = None,
-    format: o.FormatName = None,
-    memory: o.Memory = None,
-    quiet: o.Quiet = False,
-    json: o.Json = False,
-) -> Work:
-    """From a table to a tested model: scaling, search, training, certificate, report."""
-    from aesvm.command.fit import FitOptions
-    from aesvm.command.fit import fit as run
-
-    options = FitOptions(
-        task=task,
-        test_share=test,
-        search_rows=search_rows,
-        seed=seed,
-        jobs=jobs,
-        model=output,
-        report=report,
-    )
-    columns = _columns(context)
-    return partial(run, data, options, columns, Screen(json, quiet))
+    features: Features = None,
+    drop: Drop = None,
+    weight: Weight = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    format: FormatName = None,
+    memory: Memory = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """From a table to a tested model: columns prepared, search, training, certificate, report."""
 
 
-@app.command()
-def info(
-    context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
-    target: o.Target = None,
-    ignore: o.Ignore = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    classes: o.Classes = None,
-    format: o.FormatName = None,
-    json: o.Json = False,
-) -> Work:
-    """Say what a model or data file holds."""
-    from aesvm.command.info import info as run
-
-    columns = _columns(context)
-    return partial(run, file, columns, Screen(json))
-
-
-@app.command()
-def certify(
-    context: typer.Context,
+@_command
+def train(
+    data: Data,
     model: Annotated[
-        str,
+        Text,
         typer.Argument(
             metavar="MODEL",
-            help="A model file of aesvm's format, as train --native and fit write it.",
+            help="The model file to write; else DATA.model (with --native, DATA.aesvm), here.",
         ),
-    ],
-    data: o.Data,
+    ] = None,
+    svm_type: Annotated[
+        int,
+        _libsvm(
+            "-s", metavar="TYPE", help="0 C-SVC, 1 nu-SVC, 2 one-class SVM, 3 epsilon-SVR, 4 nu-SVR"
+        ),
+    ] = 0,
+    kernel_type: Annotated[
+        int,
+        _libsvm(
+            "-t",
+            metavar="KERNEL",
+            help="0 linear u'v, 1 polynomial (gamma u'v + coef0)^degree, 2 RBF "
+            "exp(-gamma |u-v|^2), 3 sigmoid tanh(gamma u'v + coef0), 4 the kernel matrix in DATA",
+        ),
+    ] = 2,
+    degree: Annotated[int, _libsvm("-d", help="degree")] = 3,
+    gamma: Annotated[float, _libsvm("-g", help="gamma; 0: 1 / number of features")] = 0.0,
+    coef0: Annotated[float, _libsvm("-r", help="coef0")] = 0.0,
+    C: Annotated[float, _libsvm("-c", help="C of C-SVC and both SVR")] = 1.0,
+    nu: Annotated[float, _libsvm("-n", help="nu of nu-SVC, one-class SVM and nu-SVR")] = 0.5,
+    epsilon: Annotated[float, _libsvm("-p", help="epsilon of epsilon-SVR")] = 0.1,
+    cache_size: Annotated[float, _libsvm("-m", help="cache of kernel rows, in MB")] = 100.0,
+    tol: Annotated[float, _libsvm("-e", help="tolerance for stopping")] = 0.001,
+    shrinking: Annotated[int, _libsvm("-h", help="whether to shrink, 0 or 1")] = 1,
+    probability: Probability = 0,
+    class_weight: ClassWeight = None,
+    folds: Annotated[int | None, _libsvm("-v", metavar="N", help="N-fold cross-validation")] = None,
+    quiet: Quiet = False,
+    refine: Annotated[str, _ours("--refine", help="auto, exact or a number of rounds")] = "auto",
+    hull_tol: Annotated[
+        float,
+        _ours(
+            "--hull-tol",
+            help="how far representatives may be from what they stand for",
+            callback=_at_least_0,
+        ),
+    ] = 1e-3,
+    max_vectors: Annotated[
+        int | None, _ours("--max-vectors", min=1, help="the most support vectors")
+    ] = None,
+    jobs: Jobs = None,
+    native: Native = False,
+    target: Target = None,
+    features: Features = None,
+    drop: Drop = None,
+    weight: Weight = None,
+    weights_file: WeightsFile = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    classes: Classes = None,
+    format: FormatName = None,
+    memory: Memory = None,
+    json: Json = False,
+) -> None:
+    """Train a model, as svm-train does, with its flags and their defaults."""
+
+
+@_command
+def predict(
+    data: Data,
+    model: Annotated[
+        Text, typer.Argument(metavar="MODEL", help="A model file, LIBSVM's or .aesvm.")
+    ] = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", help="Write the certified model here.")
+        Text, typer.Argument(metavar="OUTPUT", help="A prediction a line; else standard output.")
     ] = None,
-    target: o.Target = None,
-    ignore: o.Ignore = None,
-    weight: o.Weight = None,
-    weights_file: o.WeightsFile = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    classes: o.Classes = None,
-    format: o.FormatName = None,
-    json: o.Json = False,
-) -> Work:
-    """Prove how close a model is to the exact SVM, from the rows that it was trained on."""
-    from aesvm.command.certify import certify as run
-
-    columns = _columns(context)
-    return partial(run, model, data, output, columns, Screen(json))
-
-
-@app.command()
-def compress(
-    context: typer.Context,
-    model: o.ModelFile,
-    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The model file to write.")],
-    vectors: Annotated[
-        int | None,
-        typer.Option("--vectors", "--max-vectors", min=1, help="the most support vectors to keep"),
+    model_option: Annotated[
+        Text, _option("-m", "--model", help="The model file, in place of the argument.")
     ] = None,
-    tol: o.Change = None,
-    data: Annotated[
-        str | None, typer.Option("--data", help="a data file to measure changes on")
+    probability: Probability = 0,
+    quiet: Quiet = False,
+    target: Target = None,
+    features: Features = None,
+    drop: Drop = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    classes: Classes = None,
+    format: FormatName = None,
+    json: Json = False,
+) -> None:
+    """Predict the rows of a file, as svm-predict does, in the memory of a few of them."""
+
+
+@_command
+def scale(
+    data: Data,
+    lower: Annotated[float, typer.Option("-l", help="lower limit of features")] = -1.0,
+    upper: Annotated[float, typer.Option("-u", help="upper limit of features")] = 1.0,
+    targets: Annotated[
+        tuple[float, float] | None, typer.Option("-y", help="limits of targets; else as they are")
     ] = None,
-    native: o.Native = False,
-    target: o.Target = None,
-    ignore: o.Ignore = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    classes: o.Classes = None,
-    format: o.FormatName = None,
-    json: o.Json = False,
-) -> Work:
-    """Write a model on fewer of its support vectors, and say what that changes."""
-    from aesvm.command.compress import compress as run
+    save: Annotated[Text, typer.Option("-s", help="write ranges to this file")] = None,
+    restore: Annotated[Text, typer.Option("-r", help="read ranges from this file")] = None,
+    output: Output = None,
+    target: Target = None,
+    features: Features = None,
+    drop: Drop = None,
+    weight: Weight = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    classes: Classes = None,
+    format: FormatName = None,
+    json: Json = False,
+) -> None:
+    """Scale features to a range, as svm-scale does, to standard output or a file."""
 
-    columns = _columns(context)
-    return partial(run, model, output, vectors, tol, data, native, columns, Screen(json))
 
-
-@app.command()
+@_command
 def convert(
-    context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],
-    native: o.Native = False,
-    target: o.Target = None,
-    features: o.Features = None,
-    ignore: o.Ignore = None,
-    weight: o.Weight = None,
-    weights_file: o.WeightsFile = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    classes: o.Classes = None,
-    format: o.FormatName = None,
-    json: o.Json = False,
-) -> Work:
+    native: Native = False,
+    target: Target = None,
+    features: Features = None,
+    drop: Drop = None,
+    weight: Weight = None,
+    weights_file: WeightsFile = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    classes: Classes = None,
+    format: FormatName = None,
+    json: Json = False,
+) -> None:
     """Write a model as LIBSVM's, .aesvm or ONNX, or a data file as LIBSVM's, CSV or Parquet."""
-    from aesvm.command.convert import convert as run
-
-    columns = _columns(context)
-    return partial(run, source, _file(output), native, columns, Screen(json))
 
 
-@app.command()
-def represent(
-    context: typer.Context,
-    data: o.Data,
-    output: o.Output = None,
-    kernel: Annotated[str, typer.Option("--kernel", help="rbf, linear, poly or sigmoid")] = "rbf",
-    gamma: o.Gamma = 0.0,
-    hull_tol: o.HullTol = 1e-3,
-    jobs: o.Jobs = None,
-    target: o.Target = None,
-    features: o.Features = None,
-    ignore: o.Ignore = None,
-    weight: o.Weight = None,
-    weights_file: o.WeightsFile = None,
-    header: o.Header = None,
-    delimiter: o.Delimiter = None,
-    classes: o.Classes = None,
-    format: o.FormatName = None,
-    memory: o.Memory = None,
-    json: o.Json = False,
-) -> Work:
-    """Write a weighted subset of the rows that stands for all of them in kernel space."""
-    from aesvm.command.represent import represent as run
-
-    columns = _columns(context)
-    return partial(run, data, _file(output), kernel, gamma, hull_tol, jobs, columns, Screen(json))
+@_command
+def info(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
+    target: Target = None,
+    drop: Drop = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    classes: Classes = None,
+    format: FormatName = None,
+    json: Json = False,
+) -> None:
+    """Say what a model or data file holds."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from aesvm.command.outcome import CommandError
-from aesvm.io.base import BadLineError, Chunk
+from aesvm.io import BadLineError, Chunk
 
 
 class Mapped:
@@ -90,6 +90,10 @@ class Weighted(Mapped):
 
 def checked_values(about: str, names: list[str] | None, chunk: Chunk, first: int) -> Chunk:
     """Refuse values that no SVM can learn from, with their place."""
+    if chunk.weights is not None and (chunk.weights < 0).any():
+        raise CommandError(f"{about}: a weight is negative.")
+    if sp.issparse(chunk.X):  # text has no other values
+        return chunk
     wrong = ~np.isfinite(chunk.X)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
@@ -108,4 +112,8 @@ def joined(parts: Iterable[Any]) -> Any:
         return None
     if len(parts) == 1:
         return parts[0]
+    if hasattr(parts[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(parts, ignore_index=True)
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)

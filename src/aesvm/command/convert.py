@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from aesvm.command.data import DataOptions, opened
+from typing import Any
+
+from aesvm.command.data import DataOptions, Wanted, opened
 from aesvm.command.formats import NATIVE, ONNX, format_of_model, suffix_of
 from aesvm.command.models import (
     Model,
@@ -13,15 +15,13 @@ from aesvm.command.models import (
 )
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.tables import output_format, outputs_of, write_rows
-from aesvm.command.writing import check_outputs
+from aesvm.command.writing import check_outputs, output_format, outputs_of, write_rows
 from aesvm.io.atomic import written_whole
 
 
-def convert(
-    source: str, output: str | None, native: bool, columns: DataOptions, screen: Screen
-) -> None:
+def convert(options: Any, columns: DataOptions, screen: Screen) -> None:
     """Write a model, or a data file, in another format."""
+    source, output, native = options.source, options.output, options.native
     if source != "-" and format_of_model(source):
         output = output or "-"
         _check_model_options(source, columns)
@@ -55,7 +55,7 @@ def convert(
     if native:
         raise UsageError(f"--native: {source} is no model file, and {NATIVE} files hold models.")
     check_outputs(outputs_of(output, columns.is_weighted), [source, *columns.files])
-    with opened(source, columns, needs_target=False) as file:
+    with opened(source, columns, Wanted(needs_target=False)) as file:
         output_format(output, file, columns.is_weighted)  # refused before rows are read
         file.note_target(columns, screen)
         n_rows, written = write_rows(file.reader, output, file)
@@ -78,9 +78,16 @@ def _write_onnx(model: Model, output: str) -> None:
 
     register_converters()  # which says what to install
     import skl2onnx
-    from skl2onnx.common.data_types import DoubleTensorType
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     rows = [("X", DoubleTensorType([None, model.n_features]))]
+    if model.columns is not None:
+        if set(model.columns) != {"numbers"}:
+            raise CommandError(
+                f"{output}: a model of columns that are all numbers can be a graph of ONNX, and "
+                f"this one has {', '.join(one for one in model.columns if one != 'numbers')}."
+            )
+        rows = [(name, FloatTensorType([None, 1])) for name in model.columns["numbers"]]
     graph = skl2onnx.to_onnx(model.estimator, initial_types=rows)
     with written_whole(output) as file:
         file.write(graph.SerializeToString())

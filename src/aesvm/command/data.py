@@ -1,6 +1,7 @@
 """Data files as chunks, or as rows in memory where they fit.
 
-A data file is a reader of ``aesvm.io``, and what the command line says of it. Standard input is
+A data file is a reader, and what the command line says of its columns. Tables are read as numbers
+(readers of ``aesvm.io``), or with all their types as pandas' frames (``frames``). Standard input is
 kept in a temporary file while it is used, for readers read more than once.
 """
 
@@ -26,16 +27,16 @@ from aesvm.command.chunks import Mapped, Weighted, checked_values, joined
 from aesvm.command.formats import Format, format_of
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader
+from aesvm.io import BadLineError, Chunk, CSVReader, LibsvmReader, NpyReader, ParquetReader
 from aesvm.io.atomic import naming
-from aesvm.io.base import BadLineError, Chunk
-from aesvm.io.columns import Column
-from aesvm.io.csv import CLASSES
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.runtime.machine import machine_memory
 
 #: The column to learn where no option names one: ``aesvm convert`` calls LIBSVM's labels so.
 TARGET = "target"
+
+#: How targets of a CSV are read.
+CLASSES = ("auto", "numbers", "strings")
 
 #: The share of the machine's memory that rows may take where --memory says nothing.
 _SHARE = 0.25
@@ -47,12 +48,15 @@ _TEXT, _COMPRESSED = 1.5, 9.0
 _OPTIONS = {
     "libsvm": (),
     "npy": ("target",),
-    "parquet": ("target", "features", "ignore", "weight"),
-    "csv": ("target", "features", "ignore", "weight", "header", "delimiter", "classes"),
+    "parquet": ("target", "features", "drop", "weight"),
+    "csv": ("target", "features", "drop", "weight", "header", "delimiter", "classes"),
 }
 
 #: Rows of LIBSVM's format are dense from this share of non-zero values on.
 _DENSE = 1 / 3
+
+#: A column by name, or by number where columns have no names.
+Column = str | int
 
 
 class DataOptions(NamedTuple):
@@ -60,7 +64,7 @@ class DataOptions(NamedTuple):
 
     target: str | None = None  #: a column, or of .npy the file of targets
     features: list[str] | None = None
-    ignore: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
     weight: str | None = None  #: a column
     weights_file: str | None = None  #: LIBSVM's: a weight a line
     header: bool | None = None
@@ -68,6 +72,16 @@ class DataOptions(NamedTuple):
     classes: str | None = None  #: how a column of targets is read, as CSVReader has it
     format: str | None = None
     memory: str | None = None
+
+    @classmethod
+    def given(cls, options: dict[str, Any]) -> DataOptions:
+        """Those among the options of a command."""
+        known: dict[str, Any] = {name: options.get(name) for name in cls._fields}
+        features, delimiter = known["features"], known["delimiter"]
+        known["features"] = None if features is None else _listed(features)
+        known["drop"] = tuple(name for one in known["drop"] or () for name in _listed(one))
+        known["delimiter"] = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)
+        return cls(**known)
 
     @property
     def files(self) -> list[str]:
@@ -81,12 +95,28 @@ class DataOptions(NamedTuple):
         return self.weight is not None or self.weights_file is not None
 
 
+def _listed(names: str) -> list[str]:
+    return [one.strip() for one in names.split(",") if one.strip()]
+
+
 class Rows(NamedTuple):
     """All rows of a data file."""
 
     X: Any
     y: NDArray | None
     weights: NDArray | None
+
+
+class Wanted(NamedTuple):
+    """What a command wants of a data file, or a model of its rows."""
+
+    features: list[str] | None = None  #: columns that a model was trained on
+    target: str | None = None  #: a column to learn, if it is there
+    n_features: int | None = None
+    classes: str = "auto"  #: how targets of a CSV are read where no option says
+    needs_target: bool = True
+    is_matrix: bool = False  #: rows are those of a kernel matrix
+    text: list[str] | None = None  #: columns that frames have as text; None: no frames
 
 
 @dataclass(frozen=True)
@@ -129,52 +159,28 @@ class DataFile:
 
 
 @contextmanager
-def opened(
-    name: str,
-    columns: DataOptions,
-    *,
-    wanted: list[str] | None = None,
-    target: str | None = None,
-    n_features: int | None = None,
-    classes: str = "auto",
-    needs_target: bool = True,
-    is_matrix: bool = False,
-) -> Iterator[DataFile]:
-    """A data file; "-" is standard input.
-
-    ``wanted``, ``target`` and ``n_features``: the columns that a model was trained on, where it
-    knows, and how many there were. A target of that name, or TARGET, need not be there.
-    ``classes``: how targets of a CSV are read where the command line does not say. ``is_matrix``:
-    rows are those of a kernel matrix.
-    """
+def opened(name: str, columns: DataOptions, wanted: Wanted | None = None) -> Iterator[DataFile]:
+    """A data file; "-" is standard input."""
     with as_file(name) as path:
+        shown = "standard input" if name == "-" else name
+        file = None
         try:
-            if is_matrix:
-                yield _kernel_matrix(name, path, columns, n_features)
-            else:
-                model = wanted, target, n_features, classes
-                yield _data_file(name, path, columns, *model, needs_target)
+            file = _data_file(name, shown, path, columns, wanted or Wanted())
+            yield file
         except BadLineError as error:
-            about = _shown(name, path) if str(error.path) == str(path) else error.path
-            raise BadLineError(about, error.line, error.reason) from error
+            if str(error.path) != str(path):
+                raise
+            reason = error.reason
+            if file is not None and file.format.kind == "csv":
+                reason += " (--drop leaves a column out; aesvm fit takes text and missing values)"
+            raise BadLineError(shown, error.line, reason) from error
         except CommandError as error:
-            raise type(error)(_message(error, name, path)) from error
+            raise type(error)(str(error).replace(str(path), shown)) from error
         except (ValueError, EOFError) as error:
-            told = _message(error, name, path)
-            about = "" if _shown(name, path) in told else f"{_shown(name, path)}: "
-            raise CommandError(about + told) from error
-
-
-def _message(error: Exception, name: str, path: Path) -> str:
-    """What an error says, of the file as it was given."""
-    return str(error).replace(str(path), _shown(name, path))
-
-
-def _shown(name: str, path: Path) -> str:
-    """What people know a file as, which may have been copied."""
-    if name == "-":
-        return "standard input"
-    return str(path) if path == Path(name) else name
+            said = str(error).replace(str(path), shown)
+            changed = CommandError(said if shown in said else f"{shown}: {said}")
+            changed.parameter = getattr(error, "parameter", None)  # type: ignore[attr-defined]
+            raise changed from error
 
 
 @contextmanager
@@ -199,55 +205,28 @@ def as_file(name: str) -> Iterator[Path]:
         yield path
 
 
-def _data_file(
-    name: str,
-    path: Path,
-    columns: DataOptions,
-    wanted: list[str] | None,
-    target: str | None,
-    n_features: int | None,
-    classes: str,
-    needs_target: bool,
-) -> DataFile:
-    limit = _limit(columns)
+def _data_file(name: str, shown: str, path: Path, columns: DataOptions, wanted: Wanted) -> DataFile:
     found = format_of(path, columns.format, columns.delimiter, columns.header)
+    if wanted.is_matrix and found.kind != "libsvm":
+        raise UsageError(f"-t 4: {name} is not in LIBSVM's format.")
     _check_options(columns, found.kind, name)
-    feature_names, weight, needed = None, None, float(os.path.getsize(path))
+    names, target, weight, needed = None, wanted.target, None, float(os.path.getsize(path))
     if found.kind == "libsvm":
-        width = LibsvmReader(path, n_features=None).n_features
-        width = max(width, n_features or 0)
-        reader: Any = LibsvmReader(path, n_features=width)
+        reader, width = _libsvm_reader(path, wanted)
         needed *= _COMPRESSED if found.compressed else _TEXT
     elif found.kind == "npy":
-        reader, width, needed = _array_file(path, columns, n_features, needs_target)
+        reader, width = _array_reader(path, columns.target, wanted.needs_target)
     else:
-        names = _names(path, found)
-        n_columns = len(names) if names else found.n_columns
-        about = _shown(name, path)
-        roles = _Roles.of(names, n_columns, columns, wanted, target, about, needs_target)
-        _check_distinct(names, roles, about)
-        options: dict[str, Any] = {
-            "target": roles.target,
-            "features": roles.features,
-            "weight": roles.weight,
-        }
-        if found.kind == "csv":
-            options |= {"header": found.header, "delimiter": found.delimiter}
-            reader = CSVReader(path, classes=columns.classes or classes, **options)
-            needed *= _COMPRESSED if found.compressed else 1.0
-        else:
-            reader = ParquetReader(path, **options)
-            needed = _bytes_of_parquet(reader)
-        width = _width(reader, names, roles)
-        feature_names = reader.feature_names if names else None
-        target, weight = (
-            one if isinstance(one, str) else None for one in (roles.target, roles.weight)
-        )
-    if found.kind in ("npy", "parquet"):  # text has no other values
-        reader = Mapped(reader, partial(checked_values, _shown(name, path), feature_names))
+        reader, names, roles = _table_reader(path, shown, found, columns, wanted)
+        needed *= _COMPRESSED if found.compressed else 1.0
+        needed = needed if found.kind == "csv" else _bytes_of_parquet(path)
+        width = len(names) if names else _width(reader)
+        target, weight = (one if isinstance(one, str) else None for one in (roles[0], roles[2]))
+    if wanted.text is None or found.kind == "npy":  # frames may have gaps
+        reader = Mapped(reader, partial(checked_values, shown, names))
     if columns.weights_file:
         reader = Weighted(reader, columns.weights_file)
-    return DataFile(name, found, reader, width, feature_names, target, weight, needed, limit)
+    return DataFile(name, found, reader, width, names, target, weight, needed, _limit(columns))
 
 
 def _check_options(columns: DataOptions, kind: str, name: str) -> None:
@@ -261,8 +240,8 @@ def _check_options(columns: DataOptions, kind: str, name: str) -> None:
         raise UsageError(f"--classes {columns.classes}: one of {', '.join(CLASSES)} is needed.")
     if columns.features == []:
         raise UsageError("--features: names of columns are needed, as a,b,c.")
-    if columns.features is not None and columns.ignore:
-        raise UsageError("--features and --ignore: columns are named, or left out, and not both.")
+    if columns.features is not None and columns.drop:
+        raise UsageError("--features and --drop: columns are named, or left out, and not both.")
     if columns.weight is not None and columns.weights_file is not None:
         raise UsageError("--weight and -W: weights are a column, or a file, and not both.")
 
@@ -280,171 +259,170 @@ def _limit(columns: DataOptions) -> float:
     return limit
 
 
-def _kernel_matrix(name: str, path: Path, columns: DataOptions, n_features: int | None) -> DataFile:
-    """LIBSVM's file of a kernel matrix: index 0 has the number of a row, the others its values.
+def _libsvm_reader(path: Path, wanted: Wanted) -> tuple[Any, int]:
+    """A reader of LIBSVM's text, and its number of features.
 
-    Where the model is to be trained, and ``n_features`` is not known, rows come in their order.
+    Of a kernel matrix, index 0 has the number of a row. Where a model is to be trained, and the
+    number of features is not known, rows come in their order.
     """
-    found = format_of(path, columns.format)
-    if found.kind != "libsvm":
-        raise UsageError(f"-t 4: {name} is not in LIBSVM's format.")
-    _check_options(columns, found.kind, name)
-    width = LibsvmReader(path, n_features=None, zero_based=True).n_features
-    width = max(width, (n_features or 1) + 1)
+    matrix, expected = wanted.is_matrix, wanted.n_features
+    width = LibsvmReader(path, n_features=None, zero_based=matrix).n_features
+    width = max(width, (expected or 1) + 1 if matrix else expected or 0)
+    reader = LibsvmReader(path, n_features=width, zero_based=matrix)
+    if not matrix:
+        return reader, width
 
     def values(chunk: Chunk, first: int) -> Chunk:
         dense = chunk.X.toarray()
-        expected = np.arange(first + 1, first + 1 + len(dense))
-        wrong = np.flatnonzero(dense[:, 0] != expected)
-        if n_features is None and len(wrong):
-            at = int(expected[wrong[0]])
+        numbers = np.arange(first + 1, first + 1 + len(dense))
+        wrong = np.flatnonzero(dense[:, 0] != numbers)
+        if expected is None and len(wrong):
+            at = int(numbers[wrong[0]])
             raise CommandError(f"{path}: row {at} of the kernel matrix does not begin with 0:{at}.")
         return Chunk(np.ascontiguousarray(dense[:, 1:]), chunk.y, None)
 
-    reader = Mapped(LibsvmReader(path, n_features=width, zero_based=True), values)
-    if columns.weights_file:
-        reader = Weighted(reader, columns.weights_file)
-    needed = _TEXT * os.path.getsize(path)
-    return DataFile(name, found, reader, width - 1, None, None, None, needed, _limit(columns))
+    return Mapped(reader, values), width - 1
 
 
-class _Roles(NamedTuple):
-    """Columns of a table as readers take them."""
-
-    target: Column | None
-    features: list[Column] | None
-    weight: Column | None
-
-    @classmethod
-    def of(
-        cls,
-        names: list[str] | None,
-        n_columns: int,
-        columns: DataOptions,
-        wanted: list[str] | None,
-        known_target: str | None,
-        name: str,
-        needs_target: bool,
-    ) -> _Roles:
-        target = None if columns.target is None else _column(columns.target, names)
-        weight = None if columns.weight is None else _column(columns.weight, names)
-        expected = known_target or TARGET
-        others = [_column(one, names) for one in (*(columns.features or ()), *columns.ignore)]
-        if expected in (names or ()) and expected not in (*others, *(wanted or ()), weight):
-            target = expected if target is None else target
-        if target is None and needs_target:
-            listed = " by its number, from 0"
-            if names:
-                more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
-                listed = f", of {', '.join(names[:20])}{more}"
-            raise UsageError(f"{name} is a table: --target says which column to learn{listed}.")
-        features: list[Column] | None = None
-        if columns.features is not None:
-            features = [_column(one, names) for one in columns.features]
-            if wanted is not None and names and sorted(map(str, features)) != sorted(wanted):
-                raise UsageError(
-                    f"--features: the model was trained on the columns {', '.join(wanted[:20])}."
-                )
-        every: list[Column] = list(names or range(n_columns))
-
-        def counted(column: Column) -> Column:
-            """A column without a name, counted from the first."""
-            below = isinstance(column, int) and -n_columns <= column < 0
-            return column + n_columns if below else column  # type: ignore[operator]
-
-        apart = [counted(_column(one, names)) for one in columns.ignore]
-        absent = [one for one in apart if one not in every]
-        if absent:
-            raise UsageError(f"--ignore {absent[0]}: there is no such column in {name}.")
-        if wanted is not None and names:  # in the order of the model
-            features = list(wanted)
-            needed = [one for one in apart if one in features]
-            if needed:
-                raise UsageError(f"--ignore {needed[0]}: the model was trained on that column.")
-        elif features is None and apart:
-            apart += [counted(one) for one in (target, weight) if one is not None]
-            features = [one for one in every if one not in apart]
-        return cls(target, features, weight)
-
-
-def _check_distinct(names: list[str] | None, roles: _Roles, about: str) -> None:
-    """Refuse names that two columns have, where they are read."""
-    if names is None:
-        return
-    used = [*(roles.features or names), roles.target, roles.weight]
-    twice = [one for one, n in Counter(names).items() if n > 1 and one in used]
+def _table_reader(
+    path: Path, shown: str, found: Format, columns: DataOptions, wanted: Wanted
+) -> tuple[Any, list[str] | None, tuple[Column | None, list[Column], Column | None]]:
+    """A reader of a table, the names of its features, and the columns that it reads."""
+    names = found.names
+    if found.kind == "parquet":
+        names = ParquetReader(path, target=None).feature_names
+    if names is None and wanted.text is not None:
+        names = list(map(str, range(found.n_columns)))
+    target, features, weight = roles = _roles(names, found.n_columns, columns, wanted, shown)
+    used = [*features, target, weight]
+    twice = [one for one, n in Counter(names or ()).items() if n > 1 and one in used]
     if twice:
-        raise CommandError(f"{about}: two columns have the name {twice[0]!r}: give them others.")
+        raise CommandError(f"{shown}: two columns have the name {twice[0]!r}: give them others.")
+    feature_names = [str(one) for one in features] if names else None
+    if wanted.text is not None:
+        from aesvm.command.frames import FrameReader
+
+        found = found._replace(names=names)
+        return FrameReader(path, found, *roles, text=wanted.text), feature_names, roles
+    if "" in features:
+        raise CommandError(
+            f"{shown}: a column has no name, as an index that pandas wrote has none: --drop leaves "
+            "it out, by its number from 0."
+        )
+    if found.kind == "parquet":
+        parquet = ParquetReader(path, target=target, features=features, weight=weight)
+        return parquet, feature_names, roles
+    reader = CSVReader(
+        path,
+        target=target,
+        features=features,
+        weight=weight,
+        header=found.header,
+        delimiter=found.delimiter,
+        classes=columns.classes or wanted.classes,
+    )
+    return reader, feature_names, roles
 
 
-def _column(given: str, names: list[str] | None) -> Column:
-    """A column by its name, or else by its number, of which the name is returned if it has one."""
-    if names and given in names:
-        return given
-    try:
-        number = int(given)
-    except ValueError:
-        return given
-    return names[number] if names and -len(names) <= number < len(names) else number
+def _roles(
+    names: list[str] | None, n_columns: int, columns: DataOptions, wanted: Wanted, about: str
+) -> tuple[Column | None, list[Column], Column | None]:
+    """The target, the features and the weights among the columns of a table."""
+    every: list[Column] = list(names) if names else list(range(n_columns))
+
+    def found(option: str, given: str) -> Column:
+        """A column by its name, or else by its number."""
+        if given in every:
+            return given
+        number = int(given) if given.removeprefix("-").isdecimal() else n_columns
+        if not -len(every) <= number < len(every):
+            raise UsageError(f"--{option} {given}: there is no such column in {about}.")
+        return every[number]
+
+    target = None if columns.target is None else found("target", columns.target)
+    weight = None if columns.weight is None else found("weight", columns.weight)
+    dropped = [found("drop", one) for one in columns.drop]
+    named = None
+    if columns.features is not None:
+        named = [found("features", one) for one in columns.features]
+    expected = wanted.target or TARGET
+    if target is None and expected in every:
+        apart = (*(named or ()), *dropped, *(wanted.features or ()), weight)
+        target = None if expected in apart else expected
+    if target is None and wanted.needs_target:
+        listed = " by its number, from 0"
+        if names:
+            more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+            listed = f", of {', '.join(names[:20])}{more}"
+        raise UsageError(f"{about} is a table: --target says which column to learn{listed}.")
+    if target is not None and target == weight:
+        raise UsageError("--target and --weight are one column.")
+    for one in named or ():
+        if one in (target, weight):
+            role = "target" if one == target else "weight"
+            raise UsageError(f"--features: {one!r} is the {role}.")
+        if (named or ()).count(one) > 1:
+            raise UsageError(f"--features: {one!r} is there twice.")
+    if wanted.features is not None and names:  # in the order of the model
+        _check_model_columns(wanted.features, names, named, dropped, about)
+        return target, list(wanted.features), weight
+    features = [one for one in every if one not in (target, weight, *dropped)]
+    return target, features if named is None else named, weight
 
 
-def _names(path: Path, found: Format) -> list[str] | None:
-    """All columns of a table that has names."""
-    if found.kind == "csv":
-        return found.names
-    return ParquetReader(path, target=None).feature_names
+def _check_model_columns(
+    trained_on: list[str], names: list[str], named: Any, dropped: list[Column], about: str
+) -> None:
+    if named is not None and sorted(named) != sorted(trained_on):
+        listed = ", ".join(trained_on[:20])
+        raise UsageError(f"--features: the model was trained on the columns {listed}.")
+    for one in dropped:
+        if one in trained_on:
+            raise UsageError(f"--drop {one}: the model was trained on that column.")
+    missing = [one for one in trained_on if one not in names]
+    if missing:
+        listed, more = ", ".join(map(repr, missing[:5])), ", ..." * (len(missing) > 5)
+        others = [one for one in names if one not in trained_on][:20]
+        has = f" It has {', '.join(map(repr, others))} besides." if others else ""
+        raise CommandError(
+            f"{about} has no column {listed}{more}, which the model was trained on.{has}"
+        )
 
 
-def _width(reader: Any, names: list[str] | None, roles: _Roles) -> int:
-    if names or roles.features is not None:
-        return len(roles.features or reader.feature_names)
-    for chunk in CSVReader(
-        reader.path,
-        target=roles.target,
-        weight=roles.weight,
-        header=False,
-        delimiter=reader.delimiter,
-        chunk_rows=1,
-    ):
+def _width(reader: Any) -> int:
+    """The number of features of a table without names."""
+    for chunk in reader:
         return chunk.X.shape[1]
     raise CommandError(f"{reader.path}: there are no rows in the file.")
 
 
-def _bytes_of_parquet(reader: ParquetReader) -> float:
-    import pyarrow.parquet as pq
+def _bytes_of_parquet(path: Path) -> float:
+    import pyarrow.dataset as ds
 
-    n_rows = sum(pq.read_metadata(path).num_rows for path in reader.paths)
-    return 8.0 * n_rows * len(reader.feature_names)
+    whole = ds.dataset(path, format="parquet")
+    return 8.0 * whole.count_rows() * len(whole.schema)
 
 
-def _array_file(
-    path: Path, columns: DataOptions, n_features: int | None, needs_target: bool
-) -> tuple[Any, int, float]:
-    """A reader of an array, its number of features and the bytes that it takes."""
-    given = columns.target
-    if given is not None and Path(given).suffix == ".npy":
-        reader: Any = NpyReader(path, given)
-        width = next(iter(NpyReader(path, chunk_rows=1))).X.shape[1]
-        return reader, width, float(os.path.getsize(path))
-    reader = NpyReader(path)
+def _array_reader(path: Path, target: str | None, needs_target: bool) -> tuple[Any, int]:
+    """A reader of an array, and its number of features."""
+    is_file = target is not None and Path(target).suffix == ".npy"
+    reader: Any = NpyReader(path, target if is_file else None)
     width = next(iter(NpyReader(path, chunk_rows=1))).X.shape[1]
-    if given is None:
-        if needs_target:
-            raise UsageError(
-                f"{path} is an array: --target is the number of a column, or a .npy file."
-            )
-        return reader, width, float(os.path.getsize(path))
+    if target is None and needs_target:
+        raise UsageError(f"{path} is an array: --target is the number of a column, or a .npy file.")
+    if target is None or is_file:
+        return reader, width
     try:
-        at = range(width)[int(given)]
+        at = range(width)[int(target)]
     except (ValueError, IndexError) as error:
         raise UsageError(
-            f"--target {given}: a column from 0 to {width - 1}, or a .npy file, is needed."
+            f"--target {target}: a column from 0 to {width - 1}, or a .npy file, is needed."
         ) from error
 
     def split(chunk: Chunk, _: int) -> Chunk:
         return Chunk(np.delete(chunk.X, at, axis=1), chunk.X[:, at], None)
 
-    return Mapped(reader, split), width - 1, float(os.path.getsize(path))
+    return Mapped(reader, split), width - 1
 
 
 def _size(n_bytes: float) -> str:

@@ -1,8 +1,8 @@
 """``aesvm fit``: from a table to a model, with what a careful person would do on the way.
 
-Some rows are held out. On the others features are scaled, and C and gamma searched for by
-cross-validation, the scaling within its folds; the model of the best is trained on all of them, and
-certified. It is then tested on the rows held out, which nothing before has seen.
+Some rows are held out. On the others columns are prepared by their types, and C and gamma searched
+for by cross-validation, the preparation within its folds; the model of the best is trained on all
+of them, and certified. It is then tested on the rows held out, which nothing before has seen.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,56 +19,50 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    StratifiedKFold,
+    cross_val_predict,
+    train_test_split,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from aesvm import AESVC, AESVR
 from aesvm.command.chunks import Mapped, joined
-from aesvm.command.data import DataFile, DataOptions, Rows, opened
+from aesvm.command.data import DataFile, DataOptions, Rows, Wanted, opened
 from aesvm.command.formats import NATIVE, stem_of
-from aesvm.command.held_out import HeldOutScores, tested
-from aesvm.command.models import STEPS, check_model_path, note_columns
+from aesvm.command.frames import FrameReader, as_numbers
+from aesvm.command.models import check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.report import write_report
+from aesvm.command.scores import HeldOut
 from aesvm.command.screen import Screen
+from aesvm.command.train import class_weights, leave_out_unknown
 from aesvm.command.writing import check_outputs
-from aesvm.io.base import Chunk
+from aesvm.io import Chunk
 from aesvm.io.model_file import save
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV
 from aesvm.runtime.warn import warn
-
-#: Whole numbers are classes where there are no more different ones.
-_MOST_CLASSES = 20
-
-#: epsilon and tol of a regression, as shares of its targets' standard deviation: the model does not
-#: depend on the unit that targets are in.
-_TUBE, _TOL = 0.1, 1e-3
+from aesvm.tabular import Column, describe_columns, pipeline_of, svm_for, task_of, warnings_of
 
 #: Rows up to which every candidate is tried on all of them.
 _HALVING = 3000
 
 _FOLDS = 5
 
-
-@dataclass(frozen=True)
-class FitOptions:
-    """What the command line asks of a fit."""
-
-    task: str
-    test_share: float
-    search_rows: int
-    seed: int
-    jobs: int | None
-    model: str | None
-    report: str | None
+#: The share of --time-limit that the search may take.
+_SEARCH_SHARE = 0.6
 
 
 class Parts(NamedTuple):
     """Rows to learn from and to search on, and rows held out."""
 
-    search: Any  #: Rows with targets
-    train: Rows | Mapped  #: in memory, or a source
+    search: Rows
+    groups: NDArray | None  #: of the rows to search on
+    train: Any  #: Rows in memory, or a source of chunks
     test: Any  #: chunks
     n_train: int
     n_test: int
@@ -81,26 +76,27 @@ class FitResult:
     task: str
     target: str
     parts: Parts
-    n_features: int
-    feature_names: list[str] | None
+    columns: list[Column]  #: of a table
+    scoring: str | None
     search: Any
     model: Pipeline
     certificate: Any
-    test: HeldOutScores
+    test: HeldOut
+    folded: tuple[NDArray, NDArray] | None  #: targets, decision values out of fold, of two classes
     edges: str  #: what is said where the best candidate is at the edge of the grid
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str]
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def fit(data: str, options: FitOptions, columns: DataOptions, screen: Screen) -> None:
+def fit(options: Any, columns: DataOptions, screen: Screen) -> None:
     """Fit a model to a table, and write it and a report."""
-    if not 0 < options.test_share < 1:
-        raise UsageError(f"--test {options.test_share:g}: a share between 0 and 1 is needed.")
-    model = options.model or ("model" if data == "-" else stem_of(data)) + NATIVE
+    _check(options)
+    data = options.data
+    model = options.output or ("model" if data == "-" else stem_of(data)) + NATIVE
     files = {"model": model, "report": options.report or str(Path(model).with_suffix(".html"))}
     check_model_path(model, [data, *columns.files])
     check_outputs([files["report"]], [data, model, *columns.files])
-    with opened(data, columns) as file:
+    with opened(data, columns, Wanted(text=[])) as file:
         file.note_target(columns, screen)
         found = _fitted(file, options, files, screen)
     save(found.model, files["model"])
@@ -108,123 +104,144 @@ def fit(data: str, options: FitOptions, columns: DataOptions, screen: Screen) ->
     _show(found, screen)
 
 
-def _fitted(
-    file: DataFile, options: FitOptions, files: dict[str, str], screen: Screen
-) -> FitResult:
+def _check(options: Any) -> None:
+    if not 0 < options.test < 1:
+        raise UsageError(f"--test {options.test:g}: a share between 0 and 1 is needed.")
+    if options.task not in ("auto", "classification", "regression"):
+        raise UsageError(f"--task {options.task}: auto, classification or regression is needed.")
+    if options.time_limit is not None and not 0 < options.time_limit < np.inf:
+        raise UsageError(f"--time-limit {options.time_limit:g}: seconds above 0 are needed.")
+    class_weights(options.class_weight)
+    try:
+        get_scorer(options.scoring or "accuracy")
+    except ValueError as error:
+        listed = ", ".join(get_scorer_names())
+        raise UsageError(f"--scoring {options.scoring}: one of {listed} is needed.") from error
+
+
+def _fitted(file: DataFile, options: Any, files: dict[str, str], screen: Screen) -> FitResult:
     seconds: dict[str, float] = {}
+    began = time.monotonic()
     with _timed(seconds, "read"):
         if file.is_large:
             screen.note(file.why_streamed())
-            task, parts = _large_parts(file, options)
+            parts = _large_parts(file, options)
         else:
-            task, parts = _parts(file.rows(), options)
+            parts = _parts(file, options)
     y = parts.search.y
-    if task == "classification" and len(np.unique(y)) < 2:
-        raise CommandError(f"{file.name}: the target has one class, {y[0]!s:.40}: two are needed.")
-    if task == "classification" and len(np.unique(y)) == len(y):
-        raise CommandError(
-            f"{file.name}: every row has a class of its own, as {y[0]!s:.40}: name a column "
-            "of classes with --target, not one that identifies rows."
-        )
+    assert y is not None
+    task = task_of(y, options.task)
+    if task == "classification":
+        _check_classes(y, file.name)
     n_rows, test_rows = parts.n_train + parts.n_test, f"{parts.n_test:,} held out"
-    screen.note(f"{n_rows:,} rows, {file.n_features} features, {test_rows}; {task}")
-    pipeline = _pipeline(task, parts.search, options.jobs)
+    screen.note(f"{n_rows:,} rows, {parts.search.X.shape[1]} columns, {test_rows}; {task}")
+    known = parts.train if isinstance(parts.train, Rows) else parts.search
+    described, pipeline = _pipeline(known, options)
+    for message in warnings_of(described):
+        warn(message)
+    leave_out_unknown(y, pipeline[-1])
     with _timed(seconds, "search"):
-        search = _searched(pipeline, parts.search, task, options, screen)
+        search = _searched(pipeline, parts, task, options, screen, began)
     best = {name.removeprefix("svm__"): value for name, value in search.best_params_.items()}
-    listed = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
-    screen.note(f"best of the candidates: {listed}")
+    screen.note("best: " + ", ".join(f"{name} {value:.4g}" for name, value in best.items()))
     edges = at_edge(search)
     if edges:
         screen.note(edges)
+    model = clone(pipeline).set_params(**search.best_params_)
     with _timed(seconds, "train"):
-        model = clone(pipeline).set_params(**search.best_params_)
-        certificate = _trained(model, parts, file, screen)
+        certificate = _trained(model, parts, file, screen, _deadline(options, began))
     with _timed(seconds, "test"):
-        result = tested(model, parts.test, task)
+        result = HeldOut.of(model[-1], (_prepared(model, Chunk(*one)) for one in parts.test))
+        folded = _out_of_fold(clone(model), parts, result, search.cv)
     if task == "regression" and result.found()["r2"] < 0:
         warn("the model predicts the rows held out worse than the mean of their targets does")
-    first = model.steps[0][1]
-    note_columns(model.steps[-1][1], first, file.feature_names, file.target)
+    note_columns(model[-1], model[0], file.feature_names, file.target)
     return FitResult(
         data=file.name,
         task=task,
         target=file.target or "target",
         parts=parts,
-        n_features=file.n_features,
-        feature_names=file.feature_names,
+        columns=described,
+        scoring=options.scoring,
         search=search,
         model=model,
         certificate=certificate,
         test=result,
+        folded=folded,
         edges=edges,
         files=files,
         seconds=seconds,
     )
 
 
-def task_of(y: NDArray, asked: str) -> str:
-    """Whether classes or values are to be learned.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.command.fit import task_of
-    >>> task_of(np.array(["cat", "dog"]), "auto"), task_of(np.array([0.5, 1.25]), "auto")
-    ('classification', 'regression')
-    """
-    if asked != "auto":
-        if asked not in ("classification", "regression"):
-            raise UsageError(f"--task {asked}: auto, classification or regression is needed.")
-        if asked == "regression" and y.dtype.kind not in "biuf":
-            raise CommandError(f"--task regression: the target is {y[0]!s:.40}, and no number.")
-        return asked
-    if y.dtype.kind not in "iuf":
-        return "classification"
-    whole = bool(np.isfinite(y).all()) and np.array_equal(y, np.trunc(y))
-    return "classification" if whole and len(np.unique(y)) <= _MOST_CLASSES else "regression"
-
-
-def _parts(rows: Rows, options: FitOptions) -> tuple[str, Parts]:
-    """Rows in memory, split by chance; each class in its share."""
-    y = rows.y
-    assert y is not None
-    task = task_of(y, options.task)
-    counts = np.unique(y, return_counts=True)[1]
-    stratify = y if task == "classification" and counts.min() >= 2 else None
-    try:
-        train, test = train_test_split(
-            np.arange(len(y)),
-            test_size=options.test_share,
-            random_state=options.seed,
-            stratify=stratify,
+def _check_classes(y: NDArray, name: str) -> None:
+    n_classes = len(np.unique(y))
+    if n_classes < 2:
+        raise CommandError(f"{name}: the target has one class, {y[0]!s:.40}: two are needed.")
+    if n_classes == len(y):
+        raise CommandError(
+            f"{name}: every row has a class of its own, as {y[0]!s:.40}: name a column of classes "
+            "with --target, not one that identifies rows."
         )
+
+
+def _parts(file: DataFile, options: Any) -> Parts:
+    """Rows in memory, split at random; each class in its share, and each group as a whole."""
+    whole = file.reader.whole() if isinstance(file.reader, FrameReader) else file.rows()
+    groups = None
+    if options.group is not None:
+        whole, groups = _without_group(whole, options.group, file)
+    y, every = np.asarray(whole.y), np.arange(whole.X.shape[0])
+    split = {"test_size": options.test, "random_state": options.seed}
+    is_classes = task_of(y, options.task) == "classification"
+    stratify = is_classes and np.unique(y, return_counts=True)[1].min() >= 2
+    try:
+        if groups is not None:
+            train, test = next(GroupShuffleSplit(1, **split).split(every, groups=groups))
+        else:
+            train, test = train_test_split(every, stratify=y if stratify else None, **split)
     except ValueError as error:
         raise CommandError(f"there are too few rows to hold some out: {error}") from error
     search = train
     if len(train) > options.search_rows:
-        kept = None if stratify is None else y[train]
+        kept = y[train] if stratify and groups is None else None
         search = train_test_split(
             train, train_size=options.search_rows, random_state=options.seed, stratify=kept
         )[0]
-    held_out = _taken(rows, test)
-    return task, Parts(
-        _taken(rows, search), _taken(rows, train), [Chunk(*held_out)], len(train), len(test)
+    return Parts(
+        _taken(whole, search),
+        None if groups is None else groups[search],
+        _taken(whole, train),
+        [_taken(whole, test)],
+        len(train),
+        len(test),
     )
 
 
-def _taken(rows: Rows, which: NDArray) -> Rows:
-    return Rows(*(None if one is None else one[which] for one in rows))
+def _without_group(whole: Any, group: str, file: DataFile) -> tuple[Rows, NDArray]:
+    if not hasattr(whole.X, "columns") or group not in whole.X.columns:
+        raise UsageError(f"--group {group}: there is no such column in {file.name}.")
+    groups = whole.X[group].factorize()[0]
+    return Rows(whole.X.drop(columns=group), whole.y, whole.weights), groups
 
 
-def _large_parts(file: DataFile, options: FitOptions) -> tuple[str, Parts]:
-    """Rows of a source, split by chance, and a sample of those to learn from."""
+def _taken(rows: Any, which: NDArray) -> Rows:
+    return Rows(*(None if one is None else _rows_of(one, which) for one in rows))
+
+
+def _rows_of(values: Any, which: NDArray) -> Any:
+    return values.iloc[which] if hasattr(values, "iloc") else values[which]
+
+
+def _large_parts(file: DataFile, options: Any) -> Parts:
+    """Rows of a source, split at random, and a sample of those to learn from."""
+    if options.group is not None:
+        raise UsageError(f"--group needs all rows in memory, and {file.why_streamed()}.")
 
     def part(held_out: bool) -> Mapped:
         def taken(chunk: Chunk, first: int) -> Chunk:
             draws = np.random.default_rng([options.seed, first]).random(chunk.X.shape[0])
-            kept = np.flatnonzero((draws < options.test_share) == held_out)
-            return Chunk(*(None if one is None else one[kept] for one in chunk))
+            return Chunk(*_taken(chunk, np.flatnonzero((draws < options.test) == held_out)))
 
         return Mapped(file.reader, taken)
 
@@ -239,40 +256,73 @@ def _large_parts(file: DataFile, options: FitOptions) -> tuple[str, Parts]:
     n_test = sum(chunk.X.shape[0] for chunk in part(True))
     if not n_train or not n_test or held.y is None:
         raise CommandError(f"{file.name}: there are too few rows to hold some out.")
-    return task_of(held.y, options.task), Parts(held, part(False), part(True), n_train, n_test)
+    if isinstance(file.reader, FrameReader):  # a column has one type in all chunks from here on
+        file.reader.text = [name for name, kind in held.X.dtypes.items() if kind.kind not in "iuf"]
+        texts = held.X[file.reader.text].astype(object).map(str, na_action="ignore")
+        held = held._replace(X=held.X.assign(**texts))
+    return Parts(held, None, part(False), part(True), n_train, n_test)
 
 
-def _pipeline(task: str, rows: Rows, jobs: int | None) -> Pipeline:
-    scaler = MaxAbsScaler() if sp.issparse(rows.X) else StandardScaler()
+def _pipeline(rows: Rows, options: Any) -> tuple[list[Column], Pipeline]:
+    """What becomes of the columns of a table, and the pipeline; other rows are scaled."""
+    X, y = rows.X, rows.y
+    parameters: dict[str, Any] = {"n_jobs": options.jobs}
+    if task_of(y, options.task) == "classification":
+        parameters["class_weight"] = class_weights(options.class_weight)
+    elif options.class_weight:
+        raise UsageError("--class-weight: the target has values, and no classes.")
+    if not hasattr(X, "columns"):
+        scaler = MaxAbsScaler() if sp.issparse(X) else StandardScaler()
+        return [], Pipeline([("scale", scaler), ("svm", svm_for(y, options.task, **parameters))])
+    name = "target"
+    while name in X.columns:
+        name += "_"
+    described = describe_columns(X.assign(**{name: y}), name)
+    return described, pipeline_of(described, y, options.task, **parameters)
+
+
+def _folds(y: NDArray, task: str, groups: NDArray | None, seed: int) -> Any:
+    if groups is not None:
+        n_groups = len(np.unique(groups))
+        if n_groups < 2:
+            raise CommandError("--group: two groups are needed at least, besides those held out.")
+        return GroupKFold(min(_FOLDS, n_groups))
+    n_folds = min(_FOLDS, len(y))
     if task == "classification":
-        svm: Any = AESVC(n_jobs=jobs)
-    else:
-        assert rows.y is not None
-        spread = float(np.std(rows.y, dtype=np.float64)) or 1.0
-        svm = AESVR(epsilon=_TUBE * spread, tol=_TOL * spread, n_jobs=jobs)
-    return Pipeline(list(zip(STEPS, (scaler, svm), strict=True)))
+        least = int(np.unique(y, return_counts=True)[1].min())
+        if least >= 2:
+            return StratifiedKFold(min(_FOLDS, least), shuffle=True, random_state=seed)
+    return KFold(n_folds, shuffle=True, random_state=seed)
 
 
 def _searched(
-    pipeline: Pipeline, rows: Rows, task: str, options: FitOptions, screen: Screen
+    pipeline: Pipeline, parts: Parts, task: str, options: Any, screen: Screen, began: float
 ) -> Any:
-    y = rows.y
+    X, y, _ = parts.search
     assert y is not None
-    folds: Any = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=options.seed)
-    if task == "classification":
-        counts = np.unique(y, return_counts=True)[1]
-        if counts.min() >= 2:
-            n_folds = min(_FOLDS, int(counts.min()))
-            folds = StratifiedKFold(n_folds, shuffle=True, random_state=options.seed)
+    limited = clone(pipeline)
+    deadline = _deadline(options, began, _SEARCH_SHARE)
+    if deadline is not None:
+        limited[-1].set_callbacks(deadline)
+    given: dict[str, Any] = {
+        "cv": _folds(y, task, parts.groups, options.seed),
+        "scoring": options.scoring,
+        "refit": False,
+    }
     if len(y) > _HALVING:
-        search: Any = AEHalvingGridSearchCV(
-            pipeline, "svm", cv=folds, refit=False, random_state=options.seed
-        )
+        given["random_state"] = options.seed
+        search: Any = AEHalvingGridSearchCV(limited, "svm", **given)
     else:
-        search = AEGridSearchCV(pipeline, "svm", cv=folds, refit=False)
+        search = AEGridSearchCV(limited, "svm", **given)
     with screen.progress(search), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of candidates that are not chosen
-        search.fit(rows.X, y)
+        search.fit(X, y, **({} if parts.groups is None else {"groups": parts.groups}))
+    if np.isnan(search.best_score_):
+        raise CommandError(
+            f"--scoring {options.scoring}: it could not be computed for any candidate."
+        )
+    if deadline is not None and deadline.was_over:
+        screen.note("the time limit has cut the search short: candidates late in it count less")
     return search
 
 
@@ -287,68 +337,117 @@ def at_edge(search: Any) -> str:
     return f"{' and '.join(found)}: others beyond it may do better" if found else ""
 
 
-def _trained(model: Pipeline, parts: Parts, file: DataFile, screen: Screen) -> Any:
+def _trained(
+    model: Pipeline, parts: Parts, file: DataFile, screen: Screen, deadline: Deadline | None
+) -> Any:
     """Train a pipeline on all rows to learn from; the certificate."""
-    scaler, svm = (step for _, step in model.steps)
-    with screen.progress(svm):
-        if isinstance(parts.train, Rows):
-            X = scaler.fit_transform(parts.train.X)
-            svm.fit(X, parts.train.y, parts.train.weights)
-            return svm.certify(X, parts.train.y, parts.train.weights)
-        for chunk in parts.train:
-            scaler.partial_fit(chunk.X)
-        svm.set_params(memory_budget=int(file.limit), on_overflow="loosen")
-        scaled = Mapped(parts.train, lambda chunk, _: Chunk(scaler.transform(chunk.X), *chunk[1:]))
-        svm.fit_stream(scaled)
-        return svm.certify_stream(scaled)
+    svm = model[-1]
+    if deadline is not None:
+        svm.set_callbacks(deadline)
+    try:
+        with screen.progress(svm):
+            if isinstance(parts.train, Rows):
+                X, y, weights = parts.train
+                X = model[:-1].fit_transform(X)
+                svm.fit(X, y, weights)
+                return svm.certify(X, y, weights)
+            model[:-1].fit(parts.search.X)
+            svm.set_params(memory_budget=int(file.limit), on_overflow="loosen")
+            prepared = Mapped(parts.train, lambda chunk, _: _prepared(model, chunk))
+            svm.fit_stream(prepared)
+            return svm.certify_stream(prepared)
+    finally:
+        svm.set_callbacks()
 
 
-class _timed:  # noqa: N801 (a statement)
+def _prepared(model: Pipeline, chunk: Chunk) -> Chunk:
+    X = chunk.X
+    if hasattr(X, "columns"):
+        numbers = [one for kind, _, one in model[0].transformers_ if kind == "numbers"]
+        X = X.assign(**as_numbers(X[numbers[0]])) if numbers else X
+    return Chunk(model[:-1].transform(X), chunk.y, chunk.weights)
+
+
+def _out_of_fold(
+    model: Pipeline, parts: Parts, test: HeldOut, folds: Any
+) -> tuple[NDArray, NDArray] | None:
+    """Targets and decision values of rows that the model which gives them has not seen."""
+    X, y, _ = parts.search
+    if test.values is None or isinstance(folds, KFold):  # classes too rare for every fold
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        values = cross_val_predict(
+            model, X, y, cv=folds, groups=parts.groups, method="decision_function"
+        )
+    assert test.classes is not None
+    return y == test.classes[1], values
+
+
+class Deadline:
+    """A callback that ends fits of our estimators at a time."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self.was_over = False
+
+    def __deepcopy__(self, memo: dict) -> Deadline:
+        return self
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing: the time is the same for all fits."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Nothing: a task that has begun is asked about by ``is_over``."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
+        """Whether the work that the task is a part of is to end."""
+        return self.is_over(context)
+
+    def is_over(self, context: Any) -> bool:
+        """Whether it is time."""
+        self.was_over = self.was_over or time.monotonic() >= self.at
+        return self.was_over
+
+
+def _deadline(options: Any, began: float, share: float = 1.0) -> Deadline | None:
+    limit = options.time_limit
+    return None if limit is None else Deadline(began + share * limit)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
     """Note the seconds that a block takes."""
-
-    def __init__(self, seconds: dict[str, float], name: str) -> None:
-        self.seconds, self.name = seconds, name
-
-    def __enter__(self) -> None:
-        self.began = time.perf_counter()
-
-    def __exit__(self, *_: Any) -> None:
-        self.seconds[self.name] = time.perf_counter() - self.began
+    began = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - began
 
 
 def _lines(found: FitResult) -> Iterator[tuple[str, str]]:
     """What is shown at the end, by name."""
-    for name, value in found.test.lines():
-        yield name, value
-    svm = found.model.steps[-1][1]
-    yield "support vectors", f"{len(svm.support_):,} of {found.parts.n_train:,} rows"
+    yield from found.test.lines()
+    yield "support vectors", f"{len(found.model[-1].support_):,} of {found.parts.n_train:,} rows"
     yield "certificate", found.certificate.verdict()
     yield "seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items())
-    for name, path in found.files.items():
-        yield name, path
+    yield from found.files.items()
 
 
 def _show(found: FitResult, screen: Screen) -> None:
-    if not screen.as_json:
-        from rich.panel import Panel
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(show_header=False, box=None)
-        for name, value in _lines(found):
-            table.add_row(Text(name, style="cyan"), Text(value))
-        title = Text(f"{found.target} of {found.data}")
-        screen.show(Panel(table, title=title, expand=False))
+    screen.table(_lines(found), f"{found.target} of {found.data}")
     screen.result(
         {
             "task": found.task,
             "rows": {"train": found.parts.n_train, "test": found.parts.n_test},
+            "columns": {one.name: one.treatment for one in found.columns},
             "parameters": found.search.best_params_,
             "cross_validation_score": float(found.search.best_score_),
             "test": found.test.found(),
             "exact": found.certificate.exact,
             "relative_gap": found.certificate.relative_gap,
-            "support_vectors": len(found.model.steps[-1][1].support_),
+            "support_vectors": len(found.model[-1].support_),
             "seconds": found.seconds,
             **found.files,
         }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
+import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io.base import BadLineError, BadRow, Progress
 from aesvm.io.lines import line_blocks
-from aesvm.io.model_file import is_model_file
 
 FORMATS = ("libsvm", "csv", "parquet", "npy")
 
@@ -83,8 +83,11 @@ def format_of_model(path: str | Path) -> str | None:
     """
     if not Path(path).is_file():
         return None
-    if is_model_file(path) or suffix_of(path) == NATIVE:
+    if suffix_of(path) == NATIVE:
         return "aesvm"
+    if zipfile.is_zipfile(path):  # as NumPy's archives are, too
+        with zipfile.ZipFile(path) as archive:
+            return "aesvm" if "schema.json" in archive.namelist() else None
     with open(path, "rb") as file:
         return "libsvm" if file.read(len(_LIBSVM_MAGIC)) == _LIBSVM_MAGIC else None
 
@@ -93,7 +96,7 @@ class Format(NamedTuple):
     """What is known of a file before it is read."""
 
     kind: str  #: one of FORMATS
-    compressed: bool = False
+    compressed: str | None = None  #: how, by pandas' name
     delimiter: str = ","
     header: bool = False
     names: list[str] | None = None  #: of the columns of a table of text with a header
@@ -113,7 +116,7 @@ def format_of(
     ...     path = Path(folder, "rows")
     ...     _ = path.write_text("a;b\n1;2\n")
     ...     format_of(path)
-    Format(kind='csv', compressed=False, delimiter=';', header=True, names=['a', 'b'], n_columns=2)
+    Format(kind='csv', compressed=None, delimiter=';', header=True, names=['a', 'b'], n_columns=2)
     """
     if kind is not None and kind not in FORMATS:
         raise UsageError(f"--format {kind}: one of {', '.join(FORMATS)} is needed.")
@@ -132,7 +135,7 @@ def format_of(
     by_content = "parquet" if magic[:4] == b"PAR1" else None
     by_content = "npy" if magic == b"\x93NUMPY" else by_content
     suffixes = [one.lower() for one in path.suffixes]
-    compressed = magic[:2] in (b"\x1f\x8b", b"BZ", b"\xfd7")
+    compressed = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\xfd7": "xz"}.get(magic[:2])
     if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""

@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aesvm.command.data import DataOptions, opened
+from aesvm.command.data import DataOptions, Wanted, opened
 from aesvm.command.formats import ONNX, format_of_model, suffix_of
 from aesvm.command.labels import label_text
 from aesvm.command.models import Model, certificate_of, load_model
-from aesvm.command.outcome import CommandError, as_flags
+from aesvm.command.outcome import CommandError
 from aesvm.command.screen import Screen
-from aesvm.io.base import BadLineError
 from aesvm.io.libsvm_model import LIBSVM_TYPES
 
-#: Classes that are listed.
+#: Classes and columns that are listed.
 _LISTED = 20
-
-#: What is said of a column that cannot be a feature.
-_WRONG = re.compile(
-    r"column '?(?P<name>.+?)'?:? (?P<what>is empty|has missing values|"
-    r"('.*' )?is not a( finite)? number|is of type .* where numbers are needed)"
-)
-
-_LACKING = ("is empty", "has missing values")
 
 _PARAMETERS = ("C", "nu", "epsilon", "kernel", "degree", "coef0", "hull_tol", "refine")
 
 
-def info(path: str, columns: DataOptions, screen: Screen) -> None:
+def info(options: Any, columns: DataOptions, screen: Screen) -> None:
     """Say what a model or data file holds."""
+    path, certificate = options.file, None
     if path != "-" and format_of_model(path):
         model = load_model(path)
         found = _of_set(model) if hasattr(model.svm, "weights_") else _of_model(model)
         certificate = certificate_of(model.svm)
     elif suffix_of(path) == ONNX and columns.format is None:
-        found, certificate = _of_graph(path), None
+        found = _of_graph(path)
     else:
-        found, certificate = _of_table(path, columns), None
-    _show({"file": path, **found}, screen)
+        found = _of_data(path, columns)
+    screen.table(_lines({"file": path, **found}))
     if certificate is not None:
-        screen.answer(as_flags(str(certificate)))
+        screen.answer(str(certificate))
         found["certificate"] = certificate.as_dict()
     screen.result({"file": path, **found})
 
@@ -64,9 +57,11 @@ def _of_model(model: Model) -> dict[str, Any]:
     if hasattr(svm, "classes_"):
         found["classes"] = svm.classes_.tolist()
         found["vectors_by_class"] = svm.n_support_.tolist()
-    if model.scalings:
+    if model.columns is not None:
+        found |= model.columns
+    elif model.scalings:
         found["scaling"] = ", ".join(type(one).__name__ for one in model.scalings)
-    if model.feature_names:
+    if model.feature_names and model.columns is None:
         found["feature_names"] = model.feature_names
     if model.target:
         found["target"] = model.target
@@ -105,59 +100,43 @@ def _of_graph(path: str) -> dict[str, Any]:
     }
 
 
-def _of_table(path: str, columns: DataOptions) -> dict[str, Any]:
-    """A data file; columns of a table that cannot be features are named, and left out."""
-    text: list[str] = []
-    incomplete: list[str] = []
-    while True:
-        left_out = (*columns.ignore, *text, *incomplete)
-        try:
-            found = _of_data(path, columns._replace(ignore=left_out))
-            break
-        except (BadLineError, CommandError) as error:
-            wrong = _WRONG.search(str(error))
-            if path == "-" or wrong is None or wrong["name"] in (*left_out, columns.target):
-                raise  # what is not a matter of one column, or of one that is to be learned
-            (incomplete if wrong["what"] in _LACKING else text).append(wrong["name"])
-    if text:
-        found["columns_of_text"] = text
-    if incomplete:
-        found["columns_that_lack_values"] = incomplete
-    return found
-
-
 def _of_data(path: str, columns: DataOptions) -> dict[str, Any]:
     n_rows = n_values = 0
-    counts: dict[Any, int] = {}
-    with opened(path, columns, needs_target=False) as file:
+    counts: Counter = Counter()
+    text: dict[str, None] = {}  # columns, in their order
+    incomplete: dict[str, None] = {}
+    with opened(path, columns, Wanted(needs_target=False, text=[])) as file:
         for X, y, _ in file.reader:
             n_rows += X.shape[0]
+            if hasattr(X, "select_dtypes"):
+                numbers = X.select_dtypes("number")
+                text |= dict.fromkeys(name for name in X if name not in numbers)
+                incomplete |= dict.fromkeys(name for name in numbers if X[name].isna().any())
+                X = numbers.fillna(0.0).to_numpy()
             n_values += int(X.count_nonzero() if hasattr(X, "nnz") else np.count_nonzero(X))
             if y is not None and len(counts) <= _LISTED:
-                values, times = np.unique(y, return_counts=True)
-                for value, n in zip(values.tolist(), times.tolist(), strict=True):
-                    counts[value] = counts.get(value, 0) + n
+                counts.update(y.tolist())
+        used = file.n_features - len({*text, *incomplete})
         found: dict[str, Any] = {
             "format": file.format.kind,
             "rows": n_rows,
-            "features": file.n_features,
-            "not_zero": n_values / max(1, n_rows * file.n_features),
+            "features": used,
+            "not_zero": n_values / max(1, n_rows * (file.n_features - len(text))),
             "streamed": file.is_large,
         }
         if file.feature_names:
-            found["feature_names"] = file.feature_names
+            out = {*text, *incomplete}
+            found["feature_names"] = [one for one in file.feature_names if one not in out]
+    if text:
+        found["columns_of_text"] = list(text)
+    if incomplete:
+        found["columns_with_missing_values"] = [one for one in incomplete if one not in text]
     if counts and len(counts) <= _LISTED:
-        found["classes"] = {label_text(value): n for value, n in counts.items()}
+        found["classes"] = {label_text(value): counts[value] for value in sorted(counts)}
     return found
 
 
-def _show(found: dict[str, Any], screen: Screen) -> None:
-    if screen.as_json:
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(show_header=False, box=None)
+def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in found.items():
         if name == "not_zero":
             name, value = "values that are not zero", f"{value:.1%}"
@@ -172,5 +151,4 @@ def _show(found: dict[str, Any], screen: Screen) -> None:
             value = ", ".join(f"{key}: {n:,}" for key, n in value.items())
         elif isinstance(value, float):
             value = f"{value:.6g}"
-        table.add_row(name.replace("_", " "), Text(str(value)))
-    screen.show(table)
+        yield name.replace("_", " "), str(value)

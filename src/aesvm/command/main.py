@@ -6,6 +6,7 @@ It imports nothing that is not needed to say how the program is used.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import warnings
@@ -13,16 +14,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from aesvm.command.arguments import translated
 from aesvm.command.outcome import (
     BROKEN_PIPE,
     DONE,
     INTERRUPTED,
     Terminated,
-    as_flags,
     code_of,
     line_of,
 )
+
+#: LIBSVM's flag for the weight of a class.
+_CLASS_WEIGHT = re.compile(r"-w([-+]?[0-9]+)")
 
 
 def start() -> NoReturn:
@@ -85,7 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         with warnings.catch_warnings():
             warnings.simplefilter("once")
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            for expected in ("X does not have valid feature names", "Found unknown categories"):
+                warnings.filterwarnings("ignore", message=expected)
             warnings.showwarning = _show_warning
             work = program()(args=wanted, prog_name="aesvm", standalone_mode=False)
             if isinstance(work, int):  # help was shown, or Ctrl-C came early
@@ -100,6 +103,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _report_error(error, as_json)
+
+
+def translated(arguments: Sequence[str]) -> list[str]:
+    """Arguments with LIBSVM's ``-wi weight`` written as ``--class-weight i=weight``.
+
+    Examples
+    --------
+    >>> from aesvm.command.main import translated
+    >>> translated(["train", "-w-1", "5", "-c", "10", "heart"])
+    ['train', '--class-weight', '-1=5', '-c', '10', 'heart']
+    """
+    if not arguments or arguments[0] != "train":
+        return list(arguments)
+    found, rest = [], list(arguments)
+    while rest:
+        one = rest.pop(0)
+        match = _CLASS_WEIGHT.fullmatch(one)
+        if match and rest:
+            found += ["--class-weight", f"{match[1]}={rest.pop(0)}"]
+        else:
+            found.append(one)
+    return found
 
 
 def _report_error(error: BaseException, as_json: bool) -> int:
@@ -143,5 +168,5 @@ def _print_json(error: BaseException, code: int, line: str) -> None:
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    text = as_flags(" ".join(str(message).split()))
+    text = " ".join(str(message).split())
     print(f"aesvm: warning: {text}", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """Model files of either kind, and what a model needs to know of its rows.
 
-A model of ``aesvm fit`` is a pipeline: how features are scaled, then the SVM. Names of columns
+A model of ``aesvm fit`` is a pipeline: how columns are prepared, then the SVM. Names of columns
 are fitted attributes: ``feature_names_in_`` of its first step, ``target_name_`` of its last.
 """
 
@@ -16,8 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
+from sklearn.compose import ColumnTransformer
 
-from aesvm.command.data import DataFile, DataOptions, as_file, opened
+from aesvm.command.data import DataFile, DataOptions, Wanted, as_file, opened
 from aesvm.command.formats import (
     COMPRESSED,
     NATIVE,
@@ -34,9 +35,6 @@ from aesvm.io.model_file import load, save
 
 #: What names of data files end with; those of LIBSVM's text may be of a model in text as well.
 _OF_DATA = (*COMPRESSED, *(suffix for suffix, kind in SUFFIXES.items() if kind != "libsvm"))
-
-#: The steps of a model of ``aesvm fit``.
-STEPS = ("scale", "svm")
 
 
 class Model(NamedTuple):
@@ -58,7 +56,17 @@ class Model(NamedTuple):
         return [step for step in before if step is not None and step != "passthrough"]
 
     @property
+    def columns(self) -> dict[str, list[str]] | None:
+        """The columns of a table that takes any types, by the kind of column."""
+        first = self.scalings[0] if self.scalings else None
+        if not isinstance(first, ColumnTransformer):
+            return None
+        return {kind: list(names) for kind, part, names in first.transformers_ if part != "drop"}
+
+    @property
     def feature_names(self) -> list[str] | None:
+        if self.columns is not None:
+            return [name for names in self.columns.values() for name in names]
         first = self.scalings[0] if self.scalings else self.svm
         names = getattr(first, "feature_names_in_", None)
         return None if names is None else [str(one) for one in names]
@@ -69,7 +77,8 @@ class Model(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        return int(self.svm.n_features_in_)
+        columns = self.feature_names if self.columns is not None else None
+        return int(self.svm.n_features_in_) if columns is None else len(columns)
 
     @property
     def is_regression(self) -> bool:
@@ -86,6 +95,11 @@ class Model(NamedTuple):
 
     def prepared(self, X: Any) -> Any:
         """Rows as the SVM takes them."""
+        if self.columns is not None:
+            from aesvm.command.frames import as_numbers
+
+            numbers = self.columns.get("numbers", [])
+            return self.estimator[:-1].transform(X.assign(**as_numbers(X[numbers])))
         sparse = sp.issparse(self.svm.support_vectors_)
         if sp.issparse(X) != sparse:
             X = sp.csr_array(X) if sparse else X.toarray()
@@ -113,20 +127,21 @@ class Model(NamedTuple):
         return self._replace(estimator=svm)
 
 
-def opened_for(
-    model: Model, data: str, columns: DataOptions, needs_target: bool = False
-) -> AbstractContextManager[DataFile]:
+def opened_for(model: Model, data: str, columns: DataOptions) -> AbstractContextManager[DataFile]:
     """A data file, of which the columns are read that a model was trained on."""
-    return opened(
-        data,
-        columns,
-        wanted=model.feature_names,
+    text = None
+    if model.columns is not None:
+        text = [name for kind in ("categories", "dates") for name in model.columns.get(kind, [])]
+    wanted = Wanted(
+        features=model.feature_names,
         target=model.target,
         n_features=model.n_features,
         classes="strings" if model.has_text_classes else "auto",
-        needs_target=needs_target,
+        needs_target=False,
         is_matrix=model.is_of_matrix,
+        text=text,
     )
+    return opened(data, columns, wanted)
 
 
 def load_model(path: str) -> Model:
@@ -188,11 +203,6 @@ def is_native(path: str | None, native: bool) -> bool:
 def certificate_of(svm: Any) -> Any:
     """What proves how close an SVM is to the exact one; None where its file did not have it."""
     return svm.certificate_ if hasattr(svm, "_trained_on_") else None
-
-
-def is_of_fit(model: Model) -> bool:
-    """Whether a model is one of ``aesvm fit``, by the names of its steps."""
-    return [name for name, _ in getattr(model.estimator, "steps", [])] == list(STEPS)
 
 
 def note_columns(svm: Any, first: Any, names: list[str] | None, target: str | None) -> None:

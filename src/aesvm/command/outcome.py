@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import re
 
 DONE = 0
 BAD_DATA = 1
@@ -20,85 +19,23 @@ _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _INSTALLED_BY = {
     "skl2onnx": "aesvm[onnx]",
     "onnx": "aesvm[onnx]",
-    "matplotlib": "aesvm[plot]",
+    "matplotlib": "aesvm[cli]",
+    "pandas": "aesvm[cli]",
+    "pyarrow": "aesvm[cli]",
     "rich": "aesvm[cli]",
     "typer": "aesvm[cli]",
 }
 
-
-#: Words of the package, and what they are on the command line.
+#: Parameters of the package that errors carry, and what they are on the command line.
 _FLAGS = {
-    r"a larger hull_tol, a larger subset_size or a smaller gamma": (
-        "a larger --hull-tol or a smaller -g"
-    ),
-    r"scale X, for instance with sklearn\.preprocessing\.StandardScaler": (
-        "scale them, for instance with aesvm scale"
-    ),
-    r"call certify(_stream)?\([^)]*\), (with what fit was given|or with Dask certify\(X, y\))": (
-        "aesvm certify computes them, from the rows of training"
-    ),
-    r"a smaller tol goes further": "a smaller -e goes further",
-    r"scale y, for instance with sklearn\.compose\.\w+\([^)]*\)\)": "scale the targets",
-    r"tol=": "-e ",
-    r"(raise|smaller|what) tol\b": r"\1 -e",
-    r"nu=": "-n ",
-    r"([Rr]aise) nu\b": r"\1 -n",
-    r"lower C\b": "lower -c",
-    r"max_vectors=": "--max-vectors ",
-    r"max_vectors\b": "--max-vectors",
-    r"target='([^']*)'": r"--target \1",
-    r"Name the columns to read in features": "--ignore leaves a column out",
-    r'refine="?(exact|auto|[0-9]+)"?': r"--refine \1",
-    r"memory_budget=": "--memory ",
-    r"memory_budget\b": "--memory",
-    r"hull_tol=": "--hull-tol ",
-    r"hull_tol\b": "--hull-tol",
-    r'classes="strings"': "--classes strings",
-    r"(target|features|weight)='([^']*)':": r"--\1 \2:",
-    r"(target|features|weight)=(-?[0-9]+):": r"--\1 \2:",
-    r"features: '": "--features: '",
-    r"target and weight are": "--target and --weight are",
-    r"leave it out \(index=False\), or list the columns of X in features": (
-        "--ignore leaves it out, by its number from 0"
-    ),
-    r"Negative values in data passed to `sample_weight`": "a weight is negative",
-    r"sample_weight": "weight",
-    r"path=('[^']*')": r"\1",
-    r"unless zero_based=True": "but in kernel matrices (-t 4)",
-    r"certify(_stream)?\([^)]*\)": "aesvm certify",
+    "max_vectors": "--max-vectors",
+    "memory_budget": "--memory",
+    "nu": "-n",
+    "sample_weight": "--weight or -W",
+    "scoring": "--scoring",
+    "target": "--target",
+    "task": "--task",
 }
-
-#: A word of the package, where it is not part of the name of a file.
-_WORD = r"(?<![\w/\\]){}(?!\.\w|\S*[/\\])"
-
-#: What would do about a table that cannot be read, by how the error ends.
-_REMEDIES = {
-    r"column '[^']*'.* is not a number\.?$": (
-        "--ignore leaves a column out; rows that lack a value are to be removed or filled in"
-    ),
-    r"column '[^']*' is empty\.?$": (
-        "remove or fill in the rows that lack a value, or leave the column out with --ignore"
-    ),
-}
-
-
-def as_flags(text: str) -> str:
-    """A message of the package, in the words of the command line.
-
-    Examples
-    --------
-    >>> from aesvm.command.outcome import as_flags
-    >>> as_flags('nearer to it are a smaller hull_tol or refine="exact"')
-    'nearer to it are a smaller --hull-tol or --refine exact'
-    >>> as_flags("runs/hull_tol=0.1/rows.csv: there is no such file.")
-    'runs/hull_tol=0.1/rows.csv: there is no such file.'
-    """
-    for pattern, flag in _FLAGS.items():
-        text = re.sub(_WORD.format(pattern), flag, text)
-    for pattern, remedy in _REMEDIES.items():
-        if re.search(pattern, text):
-            return f"{text.removesuffix('.')}: {remedy}."
-    return text
 
 
 class Terminated(BaseException):
@@ -137,14 +74,25 @@ def code_of(error: BaseException) -> int:
 
 
 def line_of(error: BaseException) -> str:
-    """What is wrong, in one line."""
+    """What is wrong, in one line; a parameter that the error carries is named by its flag too.
+
+    Examples
+    --------
+    >>> from aesvm.command.outcome import line_of
+    >>> from aesvm.runtime.errors import ParameterError
+    >>> line_of(ParameterError("nu", "nu=0.9 is infeasible."))
+    'nu=0.9 is infeasible. (nu is -n)'
+    """
     if isinstance(error, Terminated | KeyboardInterrupt):
         return "terminated" if isinstance(error, Terminated) else "interrupted"
     if isinstance(error, MemoryError):
         return (
             f"there is not enough memory ({error})" if str(error) else "there is not enough memory"
         )
-    text = as_flags(" ".join(str(error).split()))
+    text = " ".join(str(error).split())
+    parameter = getattr(error, "parameter", None)
+    if parameter in _FLAGS:
+        text = f"{text} ({parameter} is {_FLAGS[parameter]})"
     if isinstance(error, OSError) and error.strerror:
         # of what is full, only standard output has no name
         name = error.filename or ("standard output" if error.errno in _FULL else None)

@@ -15,24 +15,26 @@ from aesvm.command.screen import Screen
 from aesvm.command.writing import check_outputs, written_to
 
 
-def predict(
-    data: str,
-    model: str,
-    output: str | None,
-    probability: int,
-    columns: DataOptions,
-    screen: Screen,
-) -> None:
+def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
     """Predict the rows of a file chunk by chunk, and count how many are right."""
-    if probability:
+    data, model, output = options.data, options.model, options.output
+    if options.model_option is not None:  # the second argument is the output then
+        if output is not None:
+            raise UsageError(f"-m and {model}: one model is needed.")
+        model, output = options.model_option, None if model == "-" else model
+    if model is None:
+        raise UsageError("MODEL: the name of a model file is needed, or -m.")
+    if options.probability:
         raise UsageError("-b 1: the models have no probabilities.")
     check_outputs([output], [data, model, *columns.files])
     found = load_svm(model)
     with opened_for(found, data, columns) as file:
+        if found.columns is not None and file.format.kind not in ("csv", "parquet"):
+            raise CommandError(f"{file.name}: {model} was trained on a table: CSV or Parquet.")
         if file.n_features != found.n_features and file.format.kind != "libsvm":
             raise CommandError(
                 f"{file.name} has {file.n_features} features, and {model} was trained on "
-                f"{found.n_features}: --target and --ignore leave columns out."
+                f"{found.n_features}: --target and --drop leave columns out."
             )
         found = found.widened(file.n_features)
         agreement = Agreement(found.is_regression, getattr(found.svm, "classes_", OUTLIER_OR_NOT))

@@ -2,76 +2,96 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from html import escape
+from importlib.resources import files
 from math import prod
-from typing import Any
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from aesvm import __version__
-from aesvm.command.outcome import as_flags
 from aesvm.io.atomic import written_whole
 from aesvm.plotting.search import with_most_resources
 
-_STYLE = """
-:root { color-scheme: light dark }
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto;
-  padding: 0 1rem }
-h1 { font-size: 1.6rem; margin-bottom: 0 } h2 { font-size: 1.15rem; margin-top: 2rem }
-p.when { color: #666; margin-top: 0 } table { border-collapse: collapse }
-td, th { padding: .2rem 1rem .2rem 0; text-align: left; vertical-align: top }
-td:first-child { color: #555 } pre { background: #f5f5f5; padding: 1rem; overflow-x: auto;
-  font-size: .85rem } figure { display: inline-block; margin: 0 1rem 1rem 0 }
-figcaption { color: #555; font-size: .9rem } svg { max-width: 100%; height: auto }
-@media (prefers-color-scheme: dark) {
-  body { color: #ddd; background: #181a1b } p.when, td:first-child, figcaption { color: #aaa }
-  pre { background: #26292b } svg { background: #fff }
-}
-"""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Classes whose names stand at a confusion matrix.
+_NAMED = 20
+
+#: Bins of a calibration curve.
+_BINS = 10
 
 
 def write_report(found: Any, path: str) -> None:
     """Write the report of a fit."""
+    template = Template(files("aesvm.command").joinpath("report.html").read_text("utf-8"))
+    page = template.substitute(
+        title=escape(f"{found.target} of {found.data}"),
+        version=__version__,
+        when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        scores=_table(found.test.lines()),
+        classes=_classes(found.test),
+        pictures=_pictures(found),
+        steps=_table(_steps(found)),
+        columns=_columns(found.columns),
+        candidates=_candidates(found.search),
+        certificate=escape(str(found.certificate)),
+        python=escape(_python(found)),
+    )
     with written_whole(path) as file:
-        file.write("".join(_page(found)).encode())
+        file.write(page.encode())
 
 
-def _page(found: Any) -> Iterator[str]:
-    title = escape(f"{found.target} of {found.data}")
-    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    yield f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{title}</title>"
-    yield f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
-    yield f"<p class='when'>aesvm {__version__}, {when}</p>"
-    yield _section("On rows that were held out", _table(found.test.lines()))
-    yield _pictures(found)
-    yield _section("What was done", _table(_steps(found)))
-    yield _section("The best candidates", _candidates(found.search))
-    yield _section("Certificate", f"<pre>{escape(as_flags(str(found.certificate)))}</pre>")
-    features = ", ".join(found.feature_names or [])
-    if features:
-        yield _section("Features", f"<p>{escape(features)}</p>")
-    yield "</body></html>\n"
+def _classes(test: Any) -> str:
+    """Precision and recall of each class."""
+    if test.classes is None:
+        return ""
+    rows = [
+        (label, f"{one['precision']:.1%}", f"{one['recall']:.1%}", f"{one['rows']:,}")
+        for label, one in test.found()["classes"].items()
+    ]
+    return _table(rows, ("class", "precision", "recall", "rows"))
 
 
 def _steps(found: Any) -> Iterator[tuple[str, str]]:
-    parts, svm = found.parts, found.model.steps[-1][1]
-    scaler = type(found.model.steps[0][1]).__name__
-    yield "rows", f"{parts.n_train:,} to learn from, {parts.n_test:,} held out, by chance"
-    yield "features", f"{found.n_features}, scaled by {scaler}"
-    grid, n_folds = found.search.param_grid_, found.search.n_splits_
-    n_candidates = prod(len(values) for values in grid.values())
+    parts, svm = found.parts, found.model[-1]
+    yield "rows", f"{parts.n_train:,} to learn from, {parts.n_test:,} held out at random"
+    if not found.columns:
+        scaler = type(found.model[0]).__name__
+        yield "features", f"{svm.n_features_in_}, scaled by {scaler}"
+    n_candidates = prod(len(values) for values in found.search.param_grid_.values())
+    together = ", groups kept together" if parts.groups is not None else ""
     yield (
         "search",
-        f"{n_candidates} candidates for C and gamma, {n_folds}-fold cross-validation on "
-        f"{parts.search.X.shape[0]:,} rows, score {found.search.best_score_:.4g}",
+        f"{n_candidates} candidates for C and gamma, {found.search.n_splits_}-fold "
+        f"cross-validation{together} on {parts.search.X.shape[0]:,} rows, "
+        f"{found.scoring or 'score'} {found.search.best_score_:.4g}",
     )
     if found.edges:
         yield "", found.edges
     tube = f", epsilon {svm.epsilon:.4g}" if hasattr(svm, "epsilon") else ""
-    yield "model", f"{type(svm).__name__}, C {svm.C:.4g}, gamma {svm.gamma_:.4g}{tube}"
+    weights = getattr(svm, "class_weight", None)
+    weighted = f", class weights {weights}" if weights else ""
+    yield "model", f"{type(svm).__name__}, C {svm.C:.4g}, gamma {svm.gamma_:.4g}{tube}{weighted}"
     yield "support vectors", f"{len(svm.support_):,}"
     yield "seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items())
     yield "model file", found.files["model"]
+
+
+def _columns(columns: list[Any]) -> str:
+    """What became of each column of a table."""
+    if not columns:
+        return ""
+    rows = []
+    for one in columns:
+        doubt = f"; it {one.doubt}" if one.doubt else ""
+        rows.append((one.name, one.kind, one.treatment + doubt))
+    return "<h2>Columns</h2>" + _table(rows, ("column", "holds", "treatment"))
 
 
 def _candidates(search: Any) -> str:
@@ -80,11 +100,9 @@ def _candidates(search: Any) -> str:
     order = sorted(finalists.nonzero()[0], key=lambda at: results["rank_test_score"][at])
     rows = []
     for at in order[:5]:
-        named = results["params"][at].items()
         listed = ", ".join(
             f"{name.removeprefix('svm__')} {value:.4g}"
-            for name, value in named
-            if name.startswith("svm__") and isinstance(value, float)
+            for name, value in results["params"][at].items()
         )
         score, spread = results["mean_test_score"][at], results["std_test_score"][at]
         rows.append((listed, f"{score:.4f} ± {spread:.4f}"))
@@ -98,24 +116,133 @@ def _candidates(search: Any) -> str:
     return _table(rows) + note
 
 
+def _python(found: Any) -> str:
+    """Three lines that use the model."""
+    if found.columns:
+        lines = "import aesvm, pandas", 'new = pandas.read_csv("new.csv")', "model.predict(new)"
+    else:
+        lines = "import aesvm", "", "model.predict(X)  # rows as arrays, as the file had them"
+    return f"{lines[0]}\nmodel = aesvm.load({found.files['model']!r})\n" + "\n".join(
+        line for line in lines[1:] if line
+    )
+
+
+def _table(rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> str:
+    head = "".join(f"<th>{escape(one)}</th>" for one in header)
+    lines = [f"<tr>{head}</tr>"] if header else []
+    for row in rows:
+        style = ' class="out"' if row[-1] == "left out" else ""
+        lines.append(f"<tr{style}>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>")
+    return f"<table>{''.join(lines)}</table>"
+
+
 def _pictures(found: Any) -> str:
     try:
-        from aesvm.command.pictures import pictures
+        import matplotlib as mpl
     except ImportError:
-        return _section(
-            "Pictures", "<p>There are none: they need matplotlib, pip install 'aesvm[plot]'.</p>"
-        )
-    figures = (
-        f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
-        for caption, svg in pictures(found)
+        return "<p>There are none: they need matplotlib, pip install 'aesvm[plot]'.</p>"
+    figures = []
+    with mpl.rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9}):
+        for caption, draw, *arguments in _drawn(found):
+            figure = _figure()
+            draw(figure.subplots(), *arguments)
+            figures.append(f"<figure>{_svg(figure)}<figcaption>{caption}</figcaption></figure>")
+    return f"<div class='pictures'>{''.join(figures)}</div>"
+
+
+def _drawn(found: Any) -> Iterator[tuple]:
+    """Captions, and functions that draw."""
+    test = found.test
+    yield "Scores of the search, by C and gamma", _draw_search, found.search
+    if test.classes is None:
+        yield "Rows held out: values and predictions", _draw_values, test, "actual_vs_predicted"
+        yield "Residuals: value less prediction", _draw_values, test, "residual_vs_predicted"
+        return
+    yield "Rows held out: their classes, and predictions", _draw_confusion, test
+    if "roc_auc" in test.found():
+        yield f"ROC of rows held out; positive is {escape(str(test.classes[1]))}", _draw_roc, test
+        if found.folded is not None:
+            yield (
+                f"Calibration on rows held out. The model itself has no probabilities: these are a "
+                f"sigmoid of its decision values, fitted by cross-validation to "
+                f"{len(found.folded[0]):,} rows of training. scikit-learn's CalibratedClassifierCV "
+                "makes such a model",
+                _draw_calibration,
+                test,
+                found.folded,
+            )
+
+
+def _figure() -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(4.8, 3.8), layout="constrained")
+
+
+def _svg(figure: Figure) -> str:
+    """The drawing without what belongs to a file of its own."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    whole = text.getvalue()
+    return whole[whole.index("<svg") :]
+
+
+def _draw_search(axes: Any, search: Any) -> None:
+    from aesvm.plotting import SearchDisplay
+
+    SearchDisplay.from_search(search, ax=axes)
+    axes.set(xlabel="C", ylabel="gamma")
+
+
+def _draw_confusion(axes: Any, test: Any) -> None:
+    from sklearn.metrics import ConfusionMatrixDisplay
+
+    few = len(np.unique(test.y)) <= _NAMED
+    ConfusionMatrixDisplay.from_predictions(
+        test.y,
+        test.predicted,
+        ax=axes,
+        cmap="Blues",
+        include_values=few,
+        xticks_rotation=45,
+        values_format=",d",
     )
-    return _section("Pictures", "".join(figures))
+    axes.set(xlabel="prediction", ylabel="class")
+    if not few:
+        axes.set(xticks=[], yticks=[])
 
 
-def _section(title: str, content: str) -> str:
-    return f"<h2>{escape(title)}</h2>{content}"
+def _draw_roc(axes: Any, test: Any) -> None:
+    from sklearn.metrics import RocCurveDisplay
+
+    known = test.is_known
+    RocCurveDisplay.from_predictions(
+        test.y[known] == test.classes[1], test.values[known], ax=axes, plot_chance_level=True
+    )
+    axes.set(xlabel="false positives", ylabel="true positives")
 
 
-def _table(rows: Iterable[tuple[str, str]]) -> str:
-    lines = (f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows)
-    return f"<table>{''.join(lines)}</table>"
+def _draw_calibration(axes: Any, test: Any, folded: tuple) -> None:
+    from sklearn.calibration import CalibrationDisplay
+    from sklearn.linear_model import LogisticRegression
+
+    targets, values = folded
+    sigmoid = LogisticRegression(C=np.inf).fit(values[:, None], targets)
+    known = test.is_known
+    CalibrationDisplay.from_predictions(
+        test.y[known] == test.classes[1],
+        sigmoid.predict_proba(test.values[known][:, None])[:, 1],
+        n_bins=_BINS,
+        strategy="quantile",
+        ax=axes,
+        name="sigmoid of decision values",
+    )
+    axes.set(xlabel="predicted probability", ylabel="share of positives")
+
+
+def _draw_values(axes: Any, test: Any, kind: str) -> None:
+    from sklearn.metrics import PredictionErrorDisplay
+
+    PredictionErrorDisplay.from_predictions(
+        test.y, test.predicted, kind=kind, ax=axes, random_state=0, scatter_kwargs={"s": 8}
+    )

@@ -17,14 +17,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.command.data import DataFile, DataOptions, opened
+from aesvm.command.data import DataFile, DataOptions, Wanted, opened
 from aesvm.command.labels import is_numeric
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
-from aesvm.command.tables import output_format, outputs_of, write_rows
-from aesvm.command.writing import check_outputs, row_blocks
+from aesvm.command.writing import (
+    check_outputs,
+    output_format,
+    outputs_of,
+    row_blocks,
+    write_rows,
+)
+from aesvm.io import BadLineError, Chunk
 from aesvm.io.atomic import written_whole
-from aesvm.io.base import BadLineError, Chunk
 from aesvm.kernels.csr import narrowed, restricted
 from aesvm.runtime.warn import warn
 
@@ -81,17 +86,10 @@ class Ranges:
         return "\n".join(lines) + "\n"
 
 
-def scale(
-    data: str,
-    columns: DataOptions,
-    limits: tuple[float, float],
-    target_limits: tuple[float, float] | None,
-    save: str | None,
-    restore: str | None,
-    output: str | None,
-    screen: Screen,
-) -> None:
+def scale(options: Any, columns: DataOptions, screen: Screen) -> None:
     """Scale a data file, to a file or standard output."""
+    data, output, save, restore = options.data, options.output, options.save, options.restore
+    limits, target_limits = (options.lower, options.upper), options.targets
     for low, high in filter(None, (limits, target_limits)):
         if not (low < high and np.isfinite([low, high]).all()):
             raise UsageError(f"{low:g} {high:g}: two numbers are needed, the smaller one first.")
@@ -105,7 +103,7 @@ def scale(
     check_outputs([*outputs, save], [data, restore, *columns.files])
     kept = None if restore is None else read_ranges(restore)
     width = None if kept is None else int(kept.numbers.max(initial=-1)) + 1
-    with opened(data, columns, n_features=width, needs_target=False) as file:
+    with opened(data, columns, Wanted(n_features=width, needs_target=False)) as file:
         output_format(output, file)  # refused before anything is written
         file.note_target(columns, screen)
         found = _ranges(file, limits, target_limits).varying()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
@@ -50,17 +50,24 @@ class Screen:
         if self.as_json:
             print(json.dumps(_plain(found), allow_nan=False))
 
-    def show(self, renderable: Any) -> None:
-        """A table or panel of rich, for people."""
+    def table(self, lines: Iterable[tuple[str, str]], title: str | None = None) -> None:
+        """Names and values, for people."""
         if self.as_json or self.quiet:
             return
         from rich.console import Console
+        from rich.panel import Panel
+        from rich.table import Table
+        from rich.text import Text
 
-        Console(highlight=False).print(renderable)
+        table = Table(show_header=False, box=None)
+        for name, value in lines:
+            table.add_row(Text(name, style="cyan"), Text(value))
+        framed = table if title is None else Panel(table, title=Text(title), expand=False)
+        Console(highlight=False).print(framed)
 
     @contextmanager
-    def progress(self, *estimators: Any) -> Iterator[None]:
-        """Bars for what estimators do, where somebody watches."""
+    def progress(self, estimator: Any) -> Iterator[None]:
+        """Bars for what an estimator does, where somebody watches."""
         if not self.interactive:
             yield
             return
@@ -74,13 +81,12 @@ class Screen:
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-            for estimator in estimators:
-                estimator.set_callbacks(Bars(bars))
+            before = getattr(estimator, "_skl_callbacks", [])
+            estimator.set_callbacks(*before, Bars(bars))
             try:
                 yield
             finally:
-                for estimator in estimators:
-                    estimator.set_callbacks()
+                estimator.set_callbacks(*before)
 
 
 class Bars:

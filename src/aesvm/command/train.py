@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.command.data import DataFile, DataOptions, Rows, opened
+from aesvm.command.data import DataFile, DataOptions, Rows, Wanted, opened
 from aesvm.command.formats import NATIVE
 from aesvm.command.labels import meaning
 from aesvm.command.libsvm_lines import (
@@ -39,41 +39,20 @@ _OF_FLAGS: dict[str, tuple[Container[int], Container[int]]] = {
 }
 
 
-class TrainOptions(NamedTuple):
-    """LIBSVM's flags, by their letters' meaning, and ours."""
+def train(options: Any, columns: DataOptions, screen: Screen) -> None:
+    """Train a model on a data file, and write it; with ``folds``, cross-validate instead.
 
-    svm_type: int
-    kernel_type: int
-    degree: int
-    gamma: float
-    coef0: float
-    C: float
-    nu: float
-    epsilon: float
-    cache_size: float
-    tol: float
-    shrinking: int
-    probability: int
-    class_weight: tuple[str, ...]
-    folds: int | None
-    refine: str
-    hull_tol: float
-    max_vectors: int | None
-    jobs: int | None
-    native: bool
-
-
-def train(
-    data: str, model: str | None, options: TrainOptions, columns: DataOptions, screen: Screen
-) -> None:
-    """Train a model on a data file, and write it; with ``folds``, cross-validate instead."""
+    ``options``: LIBSVM's flags by their meaning, and ours, as ``app.train`` declares them.
+    """
+    data, model = options.data, options.model
     _check(options)
     native = is_native(model, options.native)
     model_path = model or _default_name(data, native)
     if options.folds is None:
         check_model_path(model_path, [data, *columns.files])
     is_matrix = options.kernel_type == 4
-    with opened(data, columns, needs_target=options.svm_type != 2, is_matrix=is_matrix) as file:
+    wanted = Wanted(needs_target=options.svm_type != 2, is_matrix=is_matrix)
+    with opened(data, columns, wanted) as file:
         file.note_target(columns, screen)
         estimator = estimator_of(options, file.n_features)
         if file.is_large:
@@ -82,7 +61,7 @@ def train(
                 raise UsageError(f"{flag} needs all rows in memory, and {file.why_streamed()}.")
             labels = _labels(file, estimator)
             _check_labels(labels, estimator, file, native)
-            _leave_out_unknown(labels, estimator)
+            leave_out_unknown(labels, estimator)
             screen.note(file.why_streamed())
             estimator.set_params(memory_budget=int(file.limit), on_overflow="loosen")
             with screen.progress(estimator):
@@ -92,7 +71,7 @@ def train(
         else:
             rows = file.rows()
             _check_labels(rows.y, estimator, file, native or options.folds is not None)
-            _leave_out_unknown(rows.y, estimator)
+            leave_out_unknown(rows.y, estimator)
             if options.folds is not None:
                 _cross_validate(estimator, rows, file.name, options, screen)
                 return
@@ -112,7 +91,7 @@ def _settle_ties(estimator: Any, y: Any) -> None:
         estimator.tie_order_ = np.array(libsvm_order(estimator.classes_, y))
 
 
-def estimator_of(options: TrainOptions, n_features: int) -> Any:
+def estimator_of(options: Any, n_features: int) -> Any:
     """The estimator that LIBSVM's flags ask for."""
     parameters: dict[str, Any] = {
         "kernel": _KERNELS[options.kernel_type],
@@ -129,7 +108,7 @@ def estimator_of(options: TrainOptions, n_features: int) -> Any:
         parameters["degree"] = options.degree
     if _applies("-g", options):
         parameters["gamma"] = options.gamma or 1.0 / n_features
-    weights = _class_weights(options.class_weight) or None
+    weights = class_weights(options.class_weight)
     if options.svm_type == 0:
         return AESVC(C=options.C, class_weight=weights, **parameters)
     if options.svm_type == 1:
@@ -141,7 +120,7 @@ def estimator_of(options: TrainOptions, n_features: int) -> Any:
     return AENuSVR(C=options.C, nu=options.nu, **parameters)
 
 
-def _check(options: TrainOptions) -> None:
+def _check(options: Any) -> None:
     for name, value, allowed in (
         ("-s", options.svm_type, range(5)),
         ("-t", options.kernel_type, range(5)),
@@ -165,21 +144,23 @@ def _check(options: TrainOptions) -> None:
         raise UsageError(f"-n {options.nu:g}: a number above 0, and at most 1, is needed.")
     if options.folds is not None and options.folds < 2:
         raise UsageError(f"-v {options.folds}: at least 2 folds are needed.")
-    _class_weights(options.class_weight)
+    class_weights(options.class_weight)
     if not (options.refine in ("auto", "exact") or options.refine.isdecimal()):
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
 
 
-def _applies(flag: str, options: TrainOptions) -> bool:
+def _applies(flag: str, options: Any) -> bool:
     """Whether a flag means something; LIBSVM passes by what is said with one that does not."""
     svms, kernels = _OF_FLAGS.get(flag, (range(5), range(5)))
     return options.svm_type in svms and options.kernel_type in kernels
 
 
-def _class_weights(given: tuple[str, ...]) -> dict[Any, float]:
-    """``1=5`` as LIBSVM's ``-w1 5``; classes of text by their names."""
+def class_weights(given: list[str] | None) -> dict[Any, float] | str | None:
+    """``1=5`` as LIBSVM's ``-w1 5``, classes of text by their names; or "balanced"."""
+    if given == ["balanced"]:
+        return "balanced"
     weights: dict[Any, float] = {}
-    for one in given:
+    for one in given or ():
         name, _, value = one.rpartition("=")
         label = meaning(name)
         try:
@@ -189,7 +170,7 @@ def _class_weights(given: tuple[str, ...]) -> dict[Any, float]:
         if not (name and 0 < weight < np.inf):
             raise UsageError(f"--class-weight {one}: CLASS=WEIGHT is needed, a weight above 0.")
         weights[label] = weights.get(label, 1.0) * weight  # as LIBSVM has it
-    return weights
+    return weights or None
 
 
 def _default_name(data: str, native: bool) -> str:
@@ -222,10 +203,10 @@ def _labels(file: DataFile, estimator: Any) -> Any:
     return np.array(list(found))
 
 
-def _leave_out_unknown(y: Any, estimator: Any) -> None:
+def leave_out_unknown(y: Any, estimator: Any) -> None:
     """Weights of classes that do not occur are warned of, as LIBSVM does, and not used."""
     weights = getattr(estimator, "class_weight", None)
-    if not weights:
+    if not isinstance(weights, dict):
         return
     classes = {meaning(one): one for one in np.unique(y).tolist()}
     known = {classes[one]: weights[one] for one in weights if one in classes}
@@ -234,9 +215,7 @@ def _leave_out_unknown(y: Any, estimator: Any) -> None:
     estimator.set_params(class_weight=known or None)
 
 
-def _cross_validate(
-    estimator: Any, rows: Rows, name: str, options: TrainOptions, screen: Screen
-) -> None:
+def _cross_validate(estimator: Any, rows: Rows, name: str, options: Any, screen: Screen) -> None:
     """Predict every row by a model that was trained without it."""
     from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 

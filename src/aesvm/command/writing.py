@@ -1,11 +1,11 @@
-"""Where results go, a file that is written whole or standard output, and how rows are written."""
+"""Where results go: a file that is written whole, or standard output; rows in any format."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,12 +13,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.command.outcome import UsageError
+from aesvm.command.data import TARGET, DataFile
+from aesvm.command.formats import COMPRESSED, MODEL_SUFFIXES, SUFFIXES, suffix_of
+from aesvm.command.labels import is_numeric, label_text
+from aesvm.command.outcome import CommandError, UsageError
+from aesvm.io import Chunk
 from aesvm.io.atomic import checked_output_path, naming, written_whole
-from aesvm.io.base import Chunk
+from aesvm.runtime.warn import warn
 
 #: Values that are written at a time.
 _BLOCK = 1_000_000
+
+#: The column of weights that is added to tables, and what the name of a file of LIBSVM's weights
+#: adds to that of its rows.
+WEIGHT, WEIGHTS_FILE = "weight", ".weights"
 
 
 def written_to(path: str | None) -> AbstractContextManager[IO[bytes]]:
@@ -35,6 +43,11 @@ def check_outputs(outputs: Iterable[str | None], inputs: Iterable[str | None]) -
     for output in outputs:
         if output is None or output == "-":
             continue
+        path = Path(output)
+        if path.is_dir():
+            raise CommandError(f"{output} is a folder: the name of a file is needed.")
+        if not path.parent.is_dir():
+            raise CommandError(f"{output}: there is no folder {str(path.parent)!r}.")
         path = checked_output_path(output)
         for other in others:
             if _is_same(path, Path(str(other))):
@@ -116,17 +129,152 @@ def libsvm_row_lines(
         yield f"{label} {''.join(kept)}\n"
 
 
-def table_row_lines(values: NDArray, *columns: Sequence[str]) -> Iterator[str]:
-    """Rows between commas, with further columns after them; empty ones are left out."""
-    further = [column for column in columns if len(column)]
-    for at, row in enumerate(values.tolist()):
-        yield header_line([f"{value:.17g}" for value in row] + [one[at] for one in further])
+def outputs_of(output: str | None, weighted: bool) -> list[str | None]:
+    """The files that rows may be written to."""
+    return [output, f"{output}{WEIGHTS_FILE}"] if output is not None and weighted else [output]
 
 
-def header_line(fields: Iterable[str]) -> str:
-    """A line of fields between commas, in quotes where they need it."""
-    return ",".join(map(_quoted, fields)) + "\n"
+def write_rows(
+    chunks: Iterable[Chunk],
+    path: str | None,
+    file: DataFile,
+    features: NDArray[np.intp] | None = None,
+    libsvm_digits: str = ".17g",
+) -> tuple[int, list[str]]:
+    """Write rows as they come; how many there were, and the files that were written.
+
+    Weights of LIBSVM's rows go to a file of their own. ``features``: of the data file, those that
+    the chunks have; None: all.
+    """
+    kind = output_format(path, file)
+    counted, unlabelled = _Counted(chunks), False
+    with written_to(path) as file_out:
+        if kind != "libsvm":
+            write = _write_parquet if kind == "parquet" else _write_csv
+            write(counted, file_out, file, features)
+        else:
+            numbers = None if features is None else features + 1
+            for X, y, _ in counted:
+                if y is None and not unlabelled:
+                    unlabelled = True
+                    warn("there is no --target: every label is 0, and all columns are features.")
+                labels = ["0"] * X.shape[0] if y is None else _numbers(y, file)
+                for line in libsvm_row_lines(X, labels, numbers, libsvm_digits):
+                    file_out.write(line.encode())
+            file_out.flush()  # a full disk is noticed before weights are written
+            if counted.weights and path is not None:
+                _write_weights(counted.weights, f"{path}{WEIGHTS_FILE}")
+    weighted = kind == "libsvm" and bool(counted.weights)
+    return counted.n_rows, [one for one in outputs_of(path, weighted) if one is not None]
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
+def _write_weights(parts: Iterable[NDArray], path: str) -> None:
+    with written_to(path) as file_out:
+        for weights in parts:
+            file_out.write("".join(f"{one:.17g}\n" for one in weights.tolist()).encode())
+
+
+def _numbers(y: NDArray, file: DataFile) -> list[str]:
+    """Targets of LIBSVM's text."""
+    if not is_numeric(y):
+        raise CommandError(
+            f"{file.name}: the target is {y[0]!s:.40}, and LIBSVM's text has numbers: .csv and "
+            ".parquet can have text."
+        )
+    return list(map(label_text, y.tolist()))
+
+
+class _Counted:
+    """Chunks that are counted as they are read, and whose weights are kept."""
+
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self.chunks = chunks
+        self.n_rows = 0
+        self.weights: list[Any] = []
+
+    def __iter__(self) -> Iterator[Chunk]:
+        for chunk in self.chunks:
+            self.n_rows += chunk[0].shape[0]
+            if chunk[2] is not None:
+                self.weights.append(chunk[2])
+            yield chunk
+
+
+def output_format(path: str | None, file: DataFile, weighted: bool = False) -> str:
+    """The format that the name of an output asks for, or else that goes with the data file."""
+    suffix = "" if path is None else suffix_of(path)
+    if suffix in (".npy", *COMPRESSED, *MODEL_SUFFIXES):
+        raise UsageError(
+            f"{path}: rows are written as .csv, .parquet or LIBSVM's text (.svm), not {suffix}."
+        )
+    found = SUFFIXES.get(suffix, "libsvm" if file.format.kind == "libsvm" else "csv")
+    if weighted and path is None and found == "libsvm":
+        raise UsageError(
+            "weights of LIBSVM's rows are written to a file beside them, and not to standard "
+            "output: the name of a file is needed."
+        )
+    return found
+
+
+def _header(file: DataFile, features: NDArray[np.intp] | None, block: Chunk) -> list[str]:
+    """Names of columns, as a data file has them or else numbered, and those that are free."""
+    known = file.feature_names
+    features = np.arange(file.n_features) if features is None else features
+    names = [known[at] if known else f"x{at + 1}" for at in features.tolist()]
+    if block.y is not None:
+        names.append(file.target or _free(TARGET, names))
+    if block.weights is not None:
+        names.append(file.weight or _free(WEIGHT, names))
+    return names
+
+
+def _free(name: str, names: list[str]) -> str:
+    while name in names:
+        name += "_"
+    return name
+
+
+def _write_csv(
+    chunks: Iterable[Chunk],
+    file_out: IO[bytes],
+    file: DataFile,
+    features: NDArray[np.intp] | None,
+) -> None:
+    """Write a table of text, with names where the data file has some or the format is another."""
+    import pandas as pd
+
+    header: bool | None = None
+    for block in dense_blocks(chunks):
+        if header is None:
+            names = _header(file, features, block)
+            named = file.feature_names or file.format.kind != "csv"
+            header = bool(named) or block.weights is not None
+        columns = [*block.X.T, *(one for one in block[1:] if one is not None)]
+        frame = pd.DataFrame(dict(enumerate(columns)))
+        text = frame.to_csv(
+            index=False,
+            header=names if header else False,
+            float_format="%.17g",
+            lineterminator="\n",
+        )
+        file_out.write(text.encode())
+        header = False
+
+
+def _write_parquet(
+    chunks: Iterable[Chunk],
+    file_out: IO[bytes],
+    file: DataFile,
+    features: NDArray[np.intp] | None,
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with ExitStack() as stack:
+        writer = None
+        for block in dense_blocks(chunks):
+            columns = [*block.X.T, *(one for one in block[1:] if one is not None)]
+            table = pa.table(columns, names=_header(file, features, block))
+            if writer is None:
+                writer = stack.enter_context(pq.ParquetWriter(file_out, table.schema))
+            writer.write_table(table)

@@ -57,6 +57,8 @@ class Learner:
 class InfeasibleError(ValueError):
     """Parameters that are impossible with the rows so far; with more rows they may be possible."""
 
+    parameter = "nu"
+
 
 @dataclass(frozen=True)
 class Classes:

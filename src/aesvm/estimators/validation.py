@@ -27,6 +27,7 @@ from aesvm.kernels import KERNELS
 from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import reader_of
 from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.runtime.errors import ParameterError
 
 #: Constraints of the parameters of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, list] = {
@@ -294,9 +295,10 @@ def valid_weights(
     with np.errstate(over="ignore"):
         total = float(weights.sum())
     if not total < _LARGEST_WEIGHT:
-        raise ValueError(
+        raise ParameterError(
+            "sample_weight",
             f"sample_weight adds up to {total:.3g}: weights must be finite, with a sum of less "
-            f"than {_LARGEST_WEIGHT:g}."
+            f"than {_LARGEST_WEIGHT:g}.",
         )
     return weights
 

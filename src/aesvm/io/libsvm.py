@@ -229,7 +229,7 @@ class _Rows:
             raise BadRow(f"{token[:40]!r} is not index:value")
         index = int(name) if len(name) < 100 else 2**62
         if index < self.first:
-            raise BadRow("index 0, where the first is 1 unless zero_based=True")
+            raise BadRow("index 0: the first is 1, but in kernel matrices (zero_based=True, -t 4)")
         if index > self.last:
             raise BadRow(f"index {name[:40]} is above {self.last}, the last of n_features")
         return index, finite_float(value, f"the value of index {index}")

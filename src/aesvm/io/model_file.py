@@ -46,6 +46,8 @@ OURS = [
     "aesvm.model_selection.search.AEGridSearchCV",
     "aesvm.model_selection.search.AEHalvingGridSearchCV",
     "aesvm.model_selection.search.AERandomizedSearchCV",
+    "aesvm.tabular.DateParts",
+    "aesvm.tabular.LevelNames",
 ]
 
 #: Types of other packages that skops does not trust by itself: fitted pipelines, calibrated

@@ -29,6 +29,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from aesvm.certificate.text import EXACT_GAP
+from aesvm.runtime.errors import ParameterError
 from aesvm.sets.derive import ReductionSettings
 
 #: How much coarser than ``hull_tol`` rows are represented before a position is known, and later
@@ -338,24 +339,27 @@ def check(facts: Facts) -> None:
     >>> check(Facts(n_rows=0, in_memory=False, refine="exact"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: refine="exact" needs all rows in one place: ...
+    aesvm.runtime.errors.ParameterError: refine="exact" needs all rows in one place: ...
     """
     if facts.refine == "exact" and not facts.in_memory:
-        raise ValueError(
+        raise ParameterError(
+            "refine",
             'refine="exact" needs all rows in one place: use fit with rows in memory, or '
-            'refine="auto", or a number of rounds.'
+            'refine="auto", or a number of rounds.',
         )
     if facts.max_vectors is None:
         return
     if facts.refine != "auto":
-        raise ValueError(
+        raise ParameterError(
+            "max_vectors",
             f"max_vectors={facts.max_vectors} trains on all rows, and "
-            f'refine={facts.refine!r} says how rows are represented: use refine="auto".'
+            f'refine={facts.refine!r} says how rows are represented: use refine="auto".',
         )
     if not facts.definite:
-        raise ValueError(
+        raise ParameterError(
+            "max_vectors",
             f"max_vectors={facts.max_vectors} needs a positive semidefinite kernel, and "
-            f"{facts.kernel} is not: use another kernel, or max_vectors=None."
+            f"{facts.kernel} is not: use another kernel, or max_vectors=None.",
         )
 
 

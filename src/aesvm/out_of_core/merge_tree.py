@@ -32,6 +32,7 @@ import numpy as np
 
 from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined
+from aesvm.runtime.errors import ParameterError
 
 T = TypeVar("T")
 
@@ -277,11 +278,12 @@ class MergeTree(NamedTuple):
     def _check_may_loosen(self) -> None:
         """Refuse to hold less than was asked for, unless that is allowed."""
         if not self.loosen:
-            raise ValueError(
+            raise ParameterError(
+                "memory_budget",
                 f"memory_budget={self.budget:,.0f} bytes cannot hold the set of the "
                 f"{self.n_rows:,} rows so far, {self.n_bytes:,} bytes at "
                 f"hull_tol={self.hull_tol:g}: raise either, or let "
-                'on_overflow="loosen" raise hull_tol.'
+                'on_overflow="loosen" raise hull_tol.',
             )
 
     @property
@@ -297,9 +299,10 @@ class MergeTree(NamedTuple):
         few = sample(rows, n_drawn, seed=self.n_rows)
         tree = self._replace(levels=(few,), buffer=())
         if tree.n_bytes > tree.budget:
-            raise ValueError(
+            raise ParameterError(
+                "memory_budget",
                 f"memory_budget={tree.budget:,.0f} bytes cannot hold one row of each class, "
-                f"{tree.n_bytes:,} bytes: raise it."
+                f"{tree.n_bytes:,} bytes: raise it.",
             )
         return tree
 

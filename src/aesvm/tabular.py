@@ -1,0 +1,400 @@
+"""Pipelines for tables of mixed columns: text, numbers with gaps, dates.
+
+``describe_columns`` decides what becomes of each column; ``tabular_pipeline`` builds the pipeline:
+
+- numbers: missing values become the median, with an indicator; then standardised;
+- categories (text, booleans): one-hot, with rare levels joined and unknown ones allowed;
+- dates: year, month and weekday, standardised;
+- constants, copies of the target and text that differs in every row are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from aesvm.runtime.warn import warn
+from aesvm.svc import AESVC
+from aesvm.svr import AESVR
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Whole numbers are classes if there are at most this many distinct ones.
+MOST_CLASSES = 20
+
+#: The share of texts that must parse for a column to hold dates.
+_MOST_PARSE = 0.95
+
+#: A text column with at least this share of distinct values looks like an identifier.
+_NEARLY_UNIQUE = 0.9
+
+#: Rarer levels of a category are joined: below this many rows, or beyond this many levels.
+_LEAST_ROWS, _MOST_LEVELS = 10, 40
+
+#: epsilon and tol of a regression, as shares of the target's standard deviation.
+_TUBE, _TOL = 0.1, 1e-3
+
+_TREATMENT = {
+    "number": "standardised",
+    "number with gaps": "median for missing values, with an indicator; standardised",
+    "category": "one-hot, rare levels joined",
+    "date": "year, month, weekday; standardised",
+}
+
+
+class Column(NamedTuple):
+    """What a column holds, and what becomes of it.
+
+    Examples
+    --------
+    >>> from aesvm.tabular import Column
+    >>> Column("age", "number", "standardised").used
+    True
+    """
+
+    name: str
+    kind: str  #: "number", "category", "date", or why it is left out
+    treatment: str
+    doubt: str = ""  #: what looks odd about it
+    date_format: str | None = None
+
+    @property
+    def used(self) -> bool:
+        """Whether the model sees the column."""
+        return self.treatment != "left out"
+
+
+def tabular_pipeline(
+    table: pd.DataFrame, target: str, *, task: str = "auto", **svm_parameters: Any
+) -> Pipeline:
+    """Build an unfitted pipeline for a table: columns prepared by type, then an SVM.
+
+    Columns are found by name: a table to predict may have them in any order, and others too.
+    A warning names columns that are left out, and those that look odd.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The rows to learn from, with the target.
+    target : str
+        The column to learn.
+    task : {"auto", "classification", "regression"}, default="auto"
+        "auto" learns classes if the target is text, boolean or a few whole numbers.
+    **svm_parameters : dict
+        Parameters of the SVM, :class:`AESVC` or :class:`AESVR`.
+
+    Returns
+    -------
+    pipeline : sklearn.pipeline.Pipeline
+        Steps "columns" (a ``ColumnTransformer``) and "svm".
+
+    See Also
+    --------
+    aesvm.tabular.describe_columns : What becomes of each column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from aesvm import tabular_pipeline
+    >>> colour, size = ["red", "blue"] * 20, [1.5, None, 2.5, 3.0, 0.5] * 8
+    >>> ripe = [one == "red" and other != 0.5 for one, other in zip(colour, size)]
+    >>> table = pd.DataFrame({"colour": colour, "size": size, "ripe": ripe})
+    >>> pipeline = tabular_pipeline(table, "ripe", C=10.0)
+    >>> X, y = table.drop(columns="ripe"), table["ripe"]
+    >>> float(pipeline.fit(X, y).score(X, y))
+    1.0
+    """
+    columns = describe_columns(table, target)
+    for message in warnings_of(columns):
+        warn(message)
+    return pipeline_of(columns, table[target], task, **svm_parameters)
+
+
+def describe_columns(table: pd.DataFrame, target: str) -> list[Column]:
+    """Decide what becomes of each column of a table but its target.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+    target : str
+        The column to learn.
+
+    Returns
+    -------
+    columns : list of Column
+        In the table's order.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from aesvm.tabular import describe_columns
+    >>> table = pd.DataFrame({"a": [1, 2, 3, 5], "b": ["x", "x", "y", "y"], "y": [0, 1, 1, 0]})
+    >>> [(column.name, column.kind) for column in describe_columns(table, "y")]
+    [('a', 'number'), ('b', 'category')]
+    """
+    if target not in table.columns:
+        known = ", ".join(map(str, table.columns[:20]))
+        raise ValueError(f"target={target!r}: a column of the table is needed, one of {known}.")
+    y = table[target]
+    return [_described(str(name), table[name], y) for name in table.columns if name != target]
+
+
+def warnings_of(columns: list[Column]) -> list[str]:
+    """What to say about columns: those left out and those that look odd.
+
+    Examples
+    --------
+    >>> from aesvm.tabular import Column, warnings_of
+    >>> warnings_of([Column("id", "text that differs in every row", "left out")])
+    ["column 'id' is left out: text that differs in every row"]
+    """
+    left_out = [f"column {one.name!r} is left out: {one.kind}" for one in columns if not one.used]
+    return left_out + [f"column {one.name!r} {one.doubt}" for one in columns if one.doubt]
+
+
+def pipeline_of(
+    columns: list[Column], y: pd.Series, task: str = "auto", **svm_parameters: Any
+) -> Pipeline:
+    """Build the pipeline for described columns and a target.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from aesvm.tabular import describe_columns, pipeline_of
+    >>> table = pd.DataFrame({"a": [1, 2, 3, 5], "y": [0, 1, 1, 0]})
+    >>> list(pipeline_of(describe_columns(table, "y"), table["y"]).named_steps)
+    ['columns', 'svm']
+    """
+    used = [one for one in columns if one.used]
+    if not used:
+        raise ValueError("table: no column is left to learn from.")
+    numbers = make_pipeline(StandardScaler(), SimpleImputer(strategy="median", add_indicator=True))
+    levels = make_pipeline(
+        LevelNames(),
+        OneHotEncoder(
+            drop="if_binary",
+            min_frequency=max(1, min(_LEAST_ROWS, len(y) // 100)),
+            max_categories=_MOST_LEVELS,
+            handle_unknown="infrequent_if_exist",
+            sparse_output=False,
+        ),
+    )
+    formats = {one.name: one.date_format for one in used if one.kind == "date"}
+    dates = make_pipeline(DateParts(formats), StandardScaler(), SimpleImputer(strategy="median"))
+    parts = [
+        ("numbers", numbers, [one.name for one in used if one.kind.startswith("number")]),
+        ("categories", levels, [one.name for one in used if one.kind == "category"]),
+        ("dates", dates, list(formats)),
+    ]
+    prepared = ColumnTransformer([one for one in parts if one[2]], sparse_threshold=0.0)
+    return Pipeline([("columns", prepared), ("svm", svm_for(y, task, **svm_parameters))])
+
+
+def svm_for(y: Any, task: str = "auto", **parameters: Any) -> AESVC | AESVR:
+    """Build an unfitted SVM for a target; epsilon and tol of a regression follow its spread.
+
+    Examples
+    --------
+    >>> from aesvm.tabular import svm_for
+    >>> svm_for(["cat", "dog"]), svm_for([0.5, 2.5])
+    (AESVC(), AESVR())
+    """
+    y = np.asarray(y)
+    if task_of(y, task) == "classification":
+        return AESVC(**parameters)
+    spread = float(np.std(y.astype(np.float64))) or 1.0
+    return AESVR(**{"epsilon": _TUBE * spread, "tol": _TOL * spread, **parameters})
+
+
+def task_of(y: Any, task: str = "auto") -> str:
+    """Whether a target holds classes or values: "classification" or "regression".
+
+    Examples
+    --------
+    >>> from aesvm.tabular import task_of
+    >>> task_of(["cat", "dog"]), task_of([0.5, 1.25]), task_of([1, 2, 3])
+    ('classification', 'regression', 'classification')
+    """
+    y = np.asarray(y)
+    if task not in ("auto", "classification", "regression"):
+        raise ValueError(f"task={task!r}: auto, classification or regression is needed.")
+    if task == "regression" and y.dtype.kind not in "biuf":
+        raise ValueError(f"task='regression': the target is {y[0]!s:.40}, and no number.")
+    if task != "auto":
+        return task
+    if y.dtype.kind not in "iuf":
+        return "classification"
+    whole = bool(np.isfinite(y).all()) and np.array_equal(y, np.trunc(y))
+    few = whole and len(np.unique(y)) <= MOST_CLASSES
+    return "classification" if few else "regression"
+
+
+class DateParts(TransformerMixin, BaseEstimator):
+    """Year, month and weekday of columns of dates; what does not parse is missing.
+
+    Parameters
+    ----------
+    formats : dict
+        The format of each column, as ``strptime`` has it; None: pandas dates, or any format.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from aesvm.tabular import DateParts
+    >>> DateParts({"day": "%Y-%m-%d"}).fit_transform(pd.DataFrame({"day": ["2015-07-01", "?"]}))
+    array([[2.015e+03, 7.000e+00, 2.000e+00],
+           [      nan,       nan,       nan]])
+    """
+
+    _parameter_constraints: ClassVar[dict] = {"formats": [dict]}
+
+    def __init__(self, formats: dict[str, str | None]) -> None:
+        self.formats = formats
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn nothing but the names of the columns."""
+        self.feature_names_in_ = np.array(list(self.formats), dtype=object)
+        self.n_features_in_ = len(self.formats)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Three numbers for each date."""
+        parts = []
+        for name, form in self.formats.items():
+            dates = _dates(X[name], form).dt
+            parts += [dates.year, dates.month, dates.day_of_week]
+        return np.column_stack([np.asarray(one, dtype=np.float64) for one in parts])
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names such as ``day_year``."""
+        parts = ("year", "month", "weekday")
+        return np.array([f"{name}_{part}" for name in self.formats for part in parts], dtype=object)
+
+
+class LevelNames(TransformerMixin, BaseEstimator):
+    """Levels of categories as text, so that ``True``, "True", 1 and 1.0 need no care.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from aesvm.tabular import LevelNames
+    >>> LevelNames().fit_transform(pd.DataFrame({"a": [1.0, None], "b": [True, False]})).values
+    array([['1', 'True'],
+           [nan, 'False']], dtype=object)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {}
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn nothing but the names of the columns."""
+        self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """A frame of texts; missing values are nan."""
+        return X.astype(object).map(_level_name).astype(object)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the columns."""
+        return self.feature_names_in_
+
+
+def _level_name(value: Any) -> Any:
+    import pandas as pd
+
+    if pd.isna(value):
+        return np.nan
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _described(name: str, values: pd.Series, y: pd.Series) -> Column:
+    from pandas.api import types
+
+    known = values.dropna()
+    n_levels, n_known = known.nunique(), len(known)
+    if n_levels <= 1 and (n_known == len(values) or not n_known):
+        return Column(name, "a constant" if n_known else "empty", "left out")
+    if _is_copy(values, y):
+        return Column(name, "a copy of the target", "left out")
+    doubt = "predicts the target perfectly: does it come from it?" * _decides(values, y)
+    is_bool = types.is_bool_dtype(values)
+    if types.is_datetime64_any_dtype(values):
+        return Column(name, "date", _TREATMENT["date"], doubt)
+    if types.is_numeric_dtype(values) and not is_bool:
+        if _is_sequence(known, len(values)):
+            doubt = "counts the rows: is it an identifier?"
+        kind = "number" if n_known == len(values) else "number with gaps"
+        return Column(name, kind, _TREATMENT[kind], doubt)
+    form = None if is_bool else _date_format(known)
+    if form is not None:
+        return Column(name, "date", _TREATMENT["date"], doubt, form)
+    if n_levels == len(values):
+        return Column(name, "text that differs in every row", "left out")
+    if n_levels >= _NEARLY_UNIQUE * n_known and n_levels > MOST_CLASSES:
+        doubt = "differs in nearly every row: is it an identifier?"
+    return Column(name, "category", _TREATMENT["category"], doubt)
+
+
+def _is_copy(values: pd.Series, y: pd.Series) -> bool:
+    """Whether each value goes with one target, and each target with one value.
+
+    Values that hardly repeat would do so by chance: they must be a linear function of it.
+    """
+    n_values, n_targets = values.nunique(dropna=False), y.nunique(dropna=False)
+    if n_values != n_targets:
+        return False
+    if n_values <= len(y) / 2:
+        return _n_pairs(values, y) == n_values
+    if values.dtype.kind not in "iuf" or y.dtype.kind not in "iuf" or n_values < 3:
+        return False
+    both = values.notna() & y.notna()
+    x, t = (np.asarray(one[both], dtype=np.float64) for one in (values, y))
+    slope, offset = np.polyfit(x - x.mean(), t, 1)
+    return bool(np.allclose(slope * (x - x.mean()) + offset, t, rtol=1e-9, atol=1e-9 * t.std()))
+
+
+def _decides(values: pd.Series, y: pd.Series) -> bool:
+    """Whether the value of a column that repeats itself tells the target."""
+    n_values = values.nunique(dropna=False)
+    return n_values <= len(y) / 10 and _n_pairs(values, y) == n_values
+
+
+def _n_pairs(values: pd.Series, y: pd.Series) -> int:
+    """How many distinct pairs of value and target there are."""
+    return len(set(zip(values.factorize()[0].tolist(), y.factorize()[0].tolist(), strict=True)))
+
+
+def _is_sequence(known: pd.Series, n_rows: int) -> bool:
+    """Whether whole numbers count the rows, in any order."""
+    if len(known) < n_rows or n_rows <= MOST_CLASSES or not known.is_unique:
+        return False
+    low, high = float(known.min()), float(known.max())
+    return high - low == n_rows - 1 and low.is_integer()
+
+
+def _date_format(known: pd.Series) -> str | None:
+    """The format by which nearly all texts are dates."""
+    from pandas.tseries.api import guess_datetime_format
+
+    first = known.iloc[0]
+    if not isinstance(first, str) or sum(one.isdigit() for one in first) < 4:
+        return None
+    for day_first in (False, True):
+        form = guess_datetime_format(first, dayfirst=day_first)
+        if form and _dates(known, form).notna().mean() >= _MOST_PARSE:
+            return form
+    return None
+
+
+def _dates(values: pd.Series, form: str | None) -> pd.Series:
+    import pandas as pd
+
+    return pd.to_datetime(values, format=form, errors="coerce")

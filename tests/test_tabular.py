@@ -1,0 +1,127 @@
+"""Pipelines for tables: what is decided of each column, and what the pipeline does with it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import aesvm
+from aesvm.tabular import describe_columns, task_of, warnings_of
+
+pd = pytest.importorskip("pandas")
+
+N = 60
+
+
+def described(**columns):
+    """What is decided of columns beside a target of two classes."""
+    table = pd.DataFrame({**columns, "y": np.arange(N) % 3 == 0})
+    return {one.name: one for one in describe_columns(table, "y")}
+
+
+class TestDates:
+    @pytest.mark.parametrize("form", ["%Y-%m-%d", "%m/%d/%Y", "%d/%m/%Y", "%Y-%m-%d %H:%M:%S"])
+    def test_texts_that_parse_are_dates(self, form):
+        days = pd.date_range("2015-07-01", periods=N)
+        found = described(day=days.strftime(form))["day"]
+        assert (found.kind, found.date_format) == ("date", form)
+        assert described(day=days)["day"].kind == "date"
+
+    def test_texts_that_mostly_do_not_are_categories(self):
+        days = pd.Series(pd.date_range("2015-07-01", periods=N).strftime("%Y-%m-%d"))
+        days[::4] = "unknown"
+        assert described(day=days)["day"].kind == "category"
+        assert described(month=["May", "June"] * (N // 2))["month"].kind == "category"
+        assert described(version=["1.10", "1.12"] * (N // 2))["version"].kind == "category"
+
+
+class TestOddColumns:
+    def test_those_that_are_certain_are_left_out(self):
+        y = np.arange(N) % 3 == 0
+        found = described(
+            one=["x"] * N,
+            none=[None] * N,
+            copy=np.where(y, "in", "out"),
+            key=[f"k{at}" for at in range(N)],
+        )
+        assert not any(one.used for one in found.values())
+
+    def test_others_are_named_and_stay(self):
+        y = np.arange(N) % 3 == 0
+        name = [f"k{at}" for at in range(N)]
+        found = described(
+            number=np.random.default_rng(0).permutation(N) + 1000,
+            name=[*name[:-1], name[0]],
+            status=np.where(y, "done", np.array(["open", "lost"])[np.arange(N) % 2]),
+        )
+        assert all(one.used and one.doubt for one in found.values())
+        said = " ".join(warnings_of(list(found.values())))
+        assert "'number' counts the rows" in said
+        assert "'name' differs in nearly every row" in said
+        assert "'status' predicts the target perfectly" in said
+
+    def test_a_linear_function_of_values_is_a_copy_and_a_noisy_one_is_not(self):
+        random = np.random.default_rng(0)
+        y = random.normal(size=N)
+        table = pd.DataFrame({"f": 1.8 * y + 32.0, "near": y + 0.01 * random.normal(size=N)})
+        kinds = {one.name: one.used for one in describe_columns(table.assign(y=y), "y")}
+        assert kinds == {"f": False, "near": True}
+
+    def test_constants_with_gaps_are_kept(self):
+        assert described(flag=[1.0, None] * (N // 2))["flag"].used
+
+
+def test_columns_that_are_left_out_are_warned_of_and_a_table_of_none_is_refused():
+    table = pd.DataFrame({"one": [1] * N, "y": ["a", "b"] * (N // 2)})
+    with (
+        pytest.warns(UserWarning, match="'one' is left out: a constant"),
+        pytest.raises(ValueError, match="no column is left"),
+    ):
+        aesvm.tabular_pipeline(table, "y")
+    with pytest.raises(ValueError, match="target='z'"):
+        aesvm.tabular_pipeline(table, "z")
+
+
+@pytest.mark.parametrize("task", ["guess", "regression"])
+def test_a_task_that_does_not_go_with_the_target_is_refused(task):
+    with pytest.raises(ValueError, match="task="):
+        task_of(["a", "b"], task)
+
+
+def test_levels_are_equal_as_booleans_texts_and_numbers(tmp_path):
+    random = np.random.default_rng(0)
+    member, code = random.random(N) < 0.5, random.integers(1, 4, N).astype(str)
+    table = pd.DataFrame({"member": member, "code": code, "x": random.normal(size=N)})
+    table["y"] = np.where(member ^ (code == "1"), "in", "out")
+    pipeline = aesvm.tabular_pipeline(table, "y", C=10.0).fit(table, table["y"])
+    assert pipeline.score(table, table["y"]) == 1.0
+    as_text = table.assign(member=table["member"].astype(str), code=table["code"].astype(float))
+    np.testing.assert_array_equal(
+        pipeline.decision_function(as_text), pipeline.decision_function(table)
+    )
+    aesvm.save(pipeline, tmp_path / "model.aesvm")
+    loaded = aesvm.load(tmp_path / "model.aesvm")
+    np.testing.assert_array_equal(
+        loaded.decision_function(table), pipeline.decision_function(table)
+    )
+
+
+def test_gaps_and_unknown_levels_are_predicted():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "x": np.where(random.random(N) < 0.2, np.nan, random.normal(size=N)),
+            "level": random.choice(["a", "b", None], N),
+            "day": pd.date_range("2020-01-01", periods=N),
+            "y": random.normal(size=N),
+        }
+    )
+    pipeline = aesvm.tabular_pipeline(table, "y").fit(table, table["y"])
+    new = pd.DataFrame({"day": [None, None], "level": ["z", None], "x": [np.nan, 1.0]})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Found unknown categories")
+        assert np.isfinite(pipeline.predict(new)).all()
+    with pytest.raises(ValueError, match="level"):
+        pipeline.predict(new.drop(columns="level"))
