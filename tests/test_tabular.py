@@ -9,10 +9,13 @@ import pytest
 
 import aesvm
 from aesvm.tabular import describe_columns, task_of, warnings_of
+from tests import children
 
 pd = pytest.importorskip("pandas")
 
 N = 60
+
+DAY = pd.Timedelta(days=1)
 
 
 def described(**columns):
@@ -35,6 +38,33 @@ class TestDates:
         assert described(day=days)["day"].kind == "category"
         assert described(month=["May", "June"] * (N // 2))["month"].kind == "category"
         assert described(version=["1.10", "1.12"] * (N // 2))["version"].kind == "category"
+
+    def test_a_few_texts_that_do_not_count_as_missing_and_are_named(self):
+        days = pd.Series(pd.date_range("2015-07-01", periods=N).strftime("%d/%m/%Y"))
+        days[5] = "soon"
+        found = described(day=days)["day"]
+        assert (found.kind, found.date_format, found.no_dates) == (
+            "date with gaps",
+            "%d/%m/%Y",
+            ("soon",),
+        )
+        assert "'soon'" in found.doubt
+
+    def test_the_format_is_the_one_that_reads_most(self):
+        days = ["01/02/2015", *["02/03/2015"] * (N - 2), "13/02/2015"]
+        assert described(day=days)["day"].date_format == "%d/%m/%Y"
+
+    @pytest.mark.parametrize("form", [None, "%d/%m/%Y", "%Y-%m-%d"])
+    def test_a_text_that_is_no_date_is_an_error_and_a_gap_is_none(self, form, recwarn):
+        days = pd.Series(pd.date_range("2015-07-13", periods=N))
+        days[::7] = None
+        y = np.where(days.isna(), "lost", "found")
+        table = pd.DataFrame({"day": days if form is None else days.dt.strftime(form), "y": y})
+        pipeline = aesvm.tabular_pipeline(table, "y", C=10.0).fit(table, table["y"])
+        assert not [one for one in recwarn if "dayfirst" in str(one.message)]
+        assert pipeline.score(table, table["y"]) == 1.0  # by the indicator
+        with pytest.raises(ValueError, match="column 'day': 'soon' is not a date"):
+            pipeline.predict(pd.DataFrame({"day": [None, "soon", "later"]}))
 
 
 class TestOddColumns:
@@ -62,6 +92,31 @@ class TestOddColumns:
         assert "'name' differs in nearly every row" in said
         assert "'status' predicts the target perfectly" in said
 
+    def test_numbers_of_rows_are_doubted_in_a_sample_of_them(self):
+        random = np.random.default_rng(0)
+        table = pd.DataFrame({"row": np.arange(300), "y": random.choice(["a", "b"], 300)})
+        table["key"] = random.choice(10**9, 300, replace=False)
+        table["level"], table["weight"] = table["row"] // 2, table["row"] / 7
+        sample = table.sample(frac=0.8, random_state=0)
+        doubts = {one.name: one.doubt for one in describe_columns(sample, "y")}
+        assert "counts the rows" in doubts["row"]
+        assert "differs in nearly every row" in doubts["key"]
+        assert doubts["level"] == doubts["weight"] == ""
+
+    def test_a_number_that_separates_two_classes_predicts_them_perfectly(self):
+        random = np.random.default_rng(0)
+        y = random.random(N) < 0.3
+        amount = random.random(N) - 2.0 * y
+        table = pd.DataFrame({"paid": amount, "day": pd.Timestamp("2020") + amount * 9 * DAY})
+        table["nearly"] = np.where(np.arange(N) == np.flatnonzero(y)[0], 0.5, amount)
+        table["three"] = np.where(y, "a", random.choice(["b", "c"], N))
+        doubts = {one.name: one.doubt for one in describe_columns(table.assign(y=y), "y")}
+        assert "predicts the target perfectly" in doubts["paid"]
+        assert "predicts the target perfectly" in doubts["day"]
+        assert doubts["nearly"] == ""
+        of_three = {one.name: one.doubt for one in describe_columns(table, "three")}
+        assert of_three["paid"] == ""
+
     def test_a_linear_function_of_values_is_a_copy_and_a_noisy_one_is_not(self):
         random = np.random.default_rng(0)
         y = random.normal(size=N)
@@ -82,6 +137,73 @@ def test_columns_that_are_left_out_are_warned_of_and_a_table_of_none_is_refused(
         aesvm.tabular_pipeline(table, "y")
     with pytest.raises(ValueError, match="target='z'"):
         aesvm.tabular_pipeline(table, "z")
+
+
+@pytest.mark.parametrize(
+    ("table", "target", "said"),
+    [
+        (np.zeros((4, 2)), 0, "table: a pandas DataFrame is needed, got ndarray"),
+        (pd.DataFrame(np.zeros((4, 2))), 0, "names of columns must be text, got 1"),
+        (pd.DataFrame(np.zeros((4, 3)), columns=["a", "a", "y"]), "y", "two are 'a'"),
+    ],
+)
+def test_what_is_no_table_with_named_columns_is_refused(table, target, said):
+    with pytest.raises(ValueError, match=said):
+        aesvm.tabular_pipeline(table, target)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_regression_learns_in_any_unit_of_its_target(unit, tmp_path):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(200, 2)), columns=["a", "b"])
+    table["amount"] = unit * (5.0 + np.sin(table["a"]) + table["b"])
+    pipeline = aesvm.tabular_pipeline(table, "amount").fit(table, table["amount"])
+    assert pipeline.score(table, table["amount"]) > 0.95
+    aesvm.save(pipeline, tmp_path / "model.aesvm")
+    loaded = aesvm.load(tmp_path / "model.aesvm")
+    np.testing.assert_array_equal(loaded.predict(table), pipeline.predict(table))
+    assert aesvm.tabular_pipeline(table, "amount", C=3.0)[-1].C == 3.0
+
+
+def test_a_loaded_pipeline_names_the_column_that_is_wrong(tmp_path):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(N, 2)), columns=["a", "b"])
+    table["c"], table["y"] = random.choice(["u", "v"], (2, N))
+    aesvm.save(aesvm.tabular_pipeline(table, "y").fit(table, table["y"]), tmp_path / "one.aesvm")
+    loaded = aesvm.load(tmp_path / "one.aesvm")
+    with pytest.raises(ValueError, match="columns are missing: 'b', 'c'"):
+        loaded.predict(table[["a"]])
+    with pytest.raises(ValueError, match="column 'b': 'many' is not a number"):
+        loaded.predict(table.assign(b=["1.5", None, "many", *["few"] * (N - 3)]))
+    with pytest.raises(ValueError, match="a pandas DataFrame is needed, got ndarray"):
+        loaded.predict(table.to_numpy())
+    as_text = table.assign(a=table["a"].map(repr))
+    np.testing.assert_array_equal(loaded.predict(as_text), loaded.predict(table))
+
+
+def test_a_search_over_a_pipeline_gives_one_that_is_saved(tmp_path):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(N, 2)), columns=["a", "b"])
+    table["y"] = 1000.0 * table["a"] * table["b"]
+    pipeline = aesvm.tabular_pipeline(table, "y")
+    search = aesvm.model_selection.AEGridSearchCV(pipeline, "svm", cv=3).fit(table, table["y"])
+    aesvm.save(search.best_estimator_, tmp_path / "best.aesvm")
+    loaded = aesvm.load(tmp_path / "best.aesvm")
+    np.testing.assert_array_equal(loaded.predict(table), search.predict(table))
+
+
+@pytest.mark.parametrize("name", ["dask", "io", "model_selection", "onnx", "plotting", "tabular"])
+def test_submodules_are_imported_when_they_are_asked_for(name):
+    code = (
+        "import sys, aesvm\n"
+        f"before = 'aesvm.{name}' in sys.modules or 'numpy' in sys.modules\n"
+        "try:\n"
+        f"    print(before, aesvm.{name}.__name__)\n"
+        f"except ImportError as error:\n"
+        f"    print(before, 'aesvm.{name}' if 'aesvm[' in str(error) else error)\n"
+    )
+    assert children.run(children.code(code)).split() == ["False", f"aesvm.{name}"]
+    assert name in dir(aesvm)
 
 
 @pytest.mark.parametrize("task", ["guess", "regression"])

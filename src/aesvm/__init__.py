@@ -7,6 +7,12 @@ wait for NumPy, scikit-learn and Numba.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from aesvm import dask as dask
+    from aesvm import io as io
+    from aesvm import model_selection as model_selection
+    from aesvm import onnx as onnx
+    from aesvm import plotting as plotting
+    from aesvm import tabular as tabular
     from aesvm.bases.compress import Compression
     from aesvm.callbacks import TimeLimit
     from aesvm.certificate.certificate import Certificate
@@ -53,10 +59,14 @@ _MODULES = {
     "tabular_pipeline": "aesvm.tabular",
 }
 
+_SUBMODULES = ("dask", "io", "model_selection", "onnx", "plotting", "tabular")
+
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_MODULES[name]), name)
@@ -65,4 +75,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_SUBMODULES})

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.compose import ColumnTransformer
 
 import aesvm
+from aesvm.tabular import TableColumns
 
 _ESTIMATORS = tuple(getattr(aesvm, name) for name in aesvm.__all__ if name.startswith("AE"))
 
@@ -45,7 +47,8 @@ def register_converters() -> None:
     True
     """
     try:
-        from skl2onnx import update_registered_converter
+        from skl2onnx import update_registered_converter, update_registered_parser
+        from skl2onnx._parse import sklearn_parsers_map
     except ImportError as error:
         raise ImportError(
             "register_converters needs skl2onnx: install it, with pip install 'aesvm[onnx]'."
@@ -54,6 +57,7 @@ def register_converters() -> None:
         update_registered_converter(
             cls, f"Aesvm{cls.__name__}", _shapes, _convert, overwrite=True, parser=_outputs
         )
+    update_registered_parser(TableColumns, sklearn_parsers_map[ColumnTransformer])
 
 
 def _kind(model: Any) -> str:

@@ -4,16 +4,17 @@
 
 - numbers: missing values become the median, with an indicator; then standardised;
 - categories (text, booleans): one-hot, with rare levels joined and unknown ones allowed;
-- dates: year, month and weekday, standardised;
+- dates: year, month and weekday, treated as numbers;
 - constants, copies of the target and text that differs in every row are left out.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -35,17 +36,25 @@ _MOST_PARSE = 0.95
 #: A text column with at least this share of distinct values looks like an identifier.
 _NEARLY_UNIQUE = 0.9
 
+_DIFFERS = "differs in nearly every row: is it an identifier?"
+
 #: Rarer levels of a category are joined: below this many rows, or beyond this many levels.
 _LEAST_ROWS, _MOST_LEVELS = 10, 40
 
-#: epsilon and tol of a regression, as shares of the target's standard deviation.
-_TUBE, _TOL = 0.1, 1e-3
+#: A threshold that separates classes is no chance if each of them has this many rows.
+_LEAST_CLASS = 3
+
+#: C, epsilon and tol of a regression, as shares of the target's standard deviation.
+_OF_SPREAD = {"C": 1.0, "epsilon": 0.1, "tol": 1e-3}
+
+_FILLED = "median for missing values, with an indicator; standardised"
 
 _TREATMENT = {
     "number": "standardised",
-    "number with gaps": "median for missing values, with an indicator; standardised",
+    "number with gaps": _FILLED,
     "category": "one-hot, rare levels joined",
     "date": "year, month, weekday; standardised",
+    "date with gaps": f"year, month, weekday; {_FILLED}",
 }
 
 
@@ -64,6 +73,7 @@ class Column(NamedTuple):
     treatment: str
     doubt: str = ""  #: what looks odd about it
     date_format: str | None = None
+    no_dates: tuple[str, ...] = ()  #: texts of a column of dates that count as missing
 
     @property
     def used(self) -> bool:
@@ -88,12 +98,13 @@ def tabular_pipeline(
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" learns classes if the target is text, boolean or a few whole numbers.
     **svm_parameters : dict
-        Parameters of the SVM, :class:`AESVC` or :class:`AESVR`.
+        Parameters of the SVM, :class:`AESVC` or :class:`AESVR`. C, epsilon and tol of a
+        regression are by default 1, 0.1 and 0.001 times the target's standard deviation.
 
     Returns
     -------
     pipeline : sklearn.pipeline.Pipeline
-        Steps "columns" (a ``ColumnTransformer``) and "svm".
+        Steps "columns" (:class:`~aesvm.tabular.TableColumns`) and "svm".
 
     See Also
     --------
@@ -139,11 +150,20 @@ def describe_columns(table: pd.DataFrame, target: str) -> list[Column]:
     >>> [(column.name, column.kind) for column in describe_columns(table, "y")]
     [('a', 'number'), ('b', 'category')]
     """
+    import pandas as pd
+
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"table: a pandas DataFrame is needed, got {type(table).__name__}.")
+    for name in table.columns[table.columns.duplicated()]:
+        raise ValueError(f"table: names of columns must differ, and two are {name!r}.")
     if target not in table.columns:
         known = ", ".join(map(str, table.columns[:20]))
         raise ValueError(f"target={target!r}: a column of the table is needed, one of {known}.")
-    y = table[target]
-    return [_described(str(name), table[name], y) for name in table.columns if name != target]
+    y, features = table[target], table.drop(columns=target)
+    for name in features.columns:
+        if not isinstance(name, str):
+            raise ValueError(f"table: names of columns must be text, got {name!r}.")
+    return [_described(name, values, y) for name, values in features.items()]
 
 
 def warnings_of(columns: list[Column]) -> list[str]:
@@ -186,19 +206,23 @@ def pipeline_of(
             sparse_output=False,
         ),
     )
-    formats = {one.name: one.date_format for one in used if one.kind == "date"}
-    dates = make_pipeline(DateParts(formats), StandardScaler(), SimpleImputer(strategy="median"))
+    of_dates = [one for one in used if one.kind.startswith("date")]
+    formats = {one.name: one.date_format for one in of_dates}
+    dates = make_pipeline(
+        DateParts(formats, {one.name: list(one.no_dates) for one in of_dates if one.no_dates}),
+        *clone(numbers),
+    )
     parts = [
         ("numbers", numbers, [one.name for one in used if one.kind.startswith("number")]),
         ("categories", levels, [one.name for one in used if one.kind == "category"]),
         ("dates", dates, list(formats)),
     ]
-    prepared = ColumnTransformer([one for one in parts if one[2]], sparse_threshold=0.0)
+    prepared = TableColumns([one for one in parts if one[2]], sparse_threshold=0.0)
     return Pipeline([("columns", prepared), ("svm", svm_for(y, task, **svm_parameters))])
 
 
 def svm_for(y: Any, task: str = "auto", **parameters: Any) -> AESVC | AESVR:
-    """Build an unfitted SVM for a target; epsilon and tol of a regression follow its spread.
+    """Build an unfitted SVM for a target; C, epsilon and tol of a regression follow its spread.
 
     Examples
     --------
@@ -210,7 +234,7 @@ def svm_for(y: Any, task: str = "auto", **parameters: Any) -> AESVC | AESVR:
     if task_of(y, task) == "classification":
         return AESVC(**parameters)
     spread = float(np.std(y.astype(np.float64))) or 1.0
-    return AESVR(**{"epsilon": _TUBE * spread, "tol": _TOL * spread, **parameters})
+    return AESVR(**{name: share * spread for name, share in _OF_SPREAD.items()} | parameters)
 
 
 def task_of(y: Any, task: str = "auto") -> str:
@@ -236,27 +260,74 @@ def task_of(y: Any, task: str = "auto") -> str:
     return "classification" if few else "regression"
 
 
+class TableColumns(ColumnTransformer):
+    """A ``ColumnTransformer`` of a table, whose errors name the column that is wrong.
+
+    Columns of "numbers" may hold numbers as text.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from aesvm.tabular import TableColumns
+    >>> columns = TableColumns([("numbers", StandardScaler(), ["a"])])
+    >>> columns.fit_transform(pd.DataFrame({"a": [1.0, 3.0]}))
+    array([[-1.],
+           [ 1.]])
+    >>> columns.transform(pd.DataFrame({"a": ["1.0", "one"]}))
+    Traceback (most recent call last):
+    ValueError: column 'a': 'one' is not a number.
+    """
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Learn how to prepare the columns, and prepare them."""
+        return super().fit_transform(self._checked(X), y, **params)
+
+    def transform(self, X: Any, **params: Any) -> Any:
+        """Prepare the columns of a table."""
+        return super().transform(self._checked(X), **params)
+
+    def _checked(self, X: Any) -> Any:
+        import pandas as pd
+
+        if not isinstance(X, pd.DataFrame):
+            raise ValueError(f"X: a pandas DataFrame is needed, got {type(X).__name__}.")
+        wanted = {kind: names for kind, _, names in self.transformers}
+        missing = [one for names in wanted.values() for one in names if one not in X.columns]
+        if missing:
+            raise ValueError(f"X: columns are missing: {', '.join(map(repr, missing))}.")
+        numbers = wanted.get("numbers", [])
+        texts = [name for name in numbers if X[name].dtype.kind not in "biuf"]
+        return X.assign(**{name: _numbers(name, X[name]) for name in texts})
+
+
 class DateParts(TransformerMixin, BaseEstimator):
-    """Year, month and weekday of columns of dates; what does not parse is missing.
+    """Year, month and weekday of columns of dates.
 
     Parameters
     ----------
     formats : dict
-        The format of each column, as ``strptime`` has it; None: pandas dates, or any format.
+        The format of each column, as ``strptime`` has it; None: pandas dates, or ISO 8601.
+    no_dates : dict, default=None
+        Texts of a column that count as missing. Others that are no dates are an error.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from aesvm.tabular import DateParts
-    >>> DateParts({"day": "%Y-%m-%d"}).fit_transform(pd.DataFrame({"day": ["2015-07-01", "?"]}))
+    >>> table = pd.DataFrame({"day": ["2015-07-01", "?"]})
+    >>> DateParts({"day": "%Y-%m-%d"}, {"day": ["?"]}).fit_transform(table)
     array([[2.015e+03, 7.000e+00, 2.000e+00],
            [      nan,       nan,       nan]])
     """
 
-    _parameter_constraints: ClassVar[dict] = {"formats": [dict]}
+    _parameter_constraints: ClassVar[dict] = {"formats": [dict], "no_dates": [dict, None]}
 
-    def __init__(self, formats: dict[str, str | None]) -> None:
+    def __init__(
+        self, formats: dict[str, str | None], no_dates: dict[str, list[str]] | None = None
+    ) -> None:
         self.formats = formats
+        self.no_dates = no_dates
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn nothing but the names of the columns."""
@@ -268,8 +339,10 @@ class DateParts(TransformerMixin, BaseEstimator):
         """Three numbers for each date."""
         parts = []
         for name, form in self.formats.items():
-            dates = _dates(X[name], form).dt
-            parts += [dates.year, dates.month, dates.day_of_week]
+            dates = _dates(X[name], form)
+            known = X[name].notna() & ~X[name].isin((self.no_dates or {}).get(name, []))
+            _refuse(name, X[name][known & dates.isna()], "date")
+            parts += [dates.dt.year, dates.dt.month, dates.dt.day_of_week]
         return np.column_stack([np.asarray(one, dtype=np.float64) for one in parts])
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
@@ -324,22 +397,26 @@ def _described(name: str, values: pd.Series, y: pd.Series) -> Column:
         return Column(name, "a constant" if n_known else "empty", "left out")
     if _is_copy(values, y):
         return Column(name, "a copy of the target", "left out")
-    doubt = "predicts the target perfectly: does it come from it?" * _decides(values, y)
+    is_leak = _decides(values, y) or _separates(values, y)
+    doubt = "predicts the target perfectly: does it come from it?" if is_leak else ""
+    gaps = "" if n_known == len(values) else " with gaps"
     is_bool = types.is_bool_dtype(values)
     if types.is_datetime64_any_dtype(values):
-        return Column(name, "date", _TREATMENT["date"], doubt)
+        return Column(name, f"date{gaps}", _TREATMENT[f"date{gaps}"], doubt)
     if types.is_numeric_dtype(values) and not is_bool:
-        if _is_sequence(known, len(values)):
-            doubt = "counts the rows: is it an identifier?"
-        kind = "number" if n_known == len(values) else "number with gaps"
-        return Column(name, kind, _TREATMENT[kind], doubt)
+        doubt = _doubt_of_key(known) or doubt
+        return Column(name, f"number{gaps}", _TREATMENT[f"number{gaps}"], doubt)
     form = None if is_bool else _date_format(known)
     if form is not None:
-        return Column(name, "date", _TREATMENT["date"], doubt, form)
+        no_dates = tuple(map(str, known[_dates(known, form).isna()].unique()))
+        if no_dates:
+            gaps = " with gaps"
+            doubt = doubt or f"has {no_dates[0][:40]!r}, which is no date and counts as missing"
+        return Column(name, f"date{gaps}", _TREATMENT[f"date{gaps}"], doubt, form, no_dates)
     if n_levels == len(values):
         return Column(name, "text that differs in every row", "left out")
     if n_levels >= _NEARLY_UNIQUE * n_known and n_levels > MOST_CLASSES:
-        doubt = "differs in nearly every row: is it an identifier?"
+        doubt = _DIFFERS
     return Column(name, "category", _TREATMENT["category"], doubt)
 
 
@@ -367,34 +444,65 @@ def _decides(values: pd.Series, y: pd.Series) -> bool:
     return n_values <= len(y) / 10 and _n_pairs(values, y) == n_values
 
 
+def _separates(values: pd.Series, y: pd.Series) -> bool:
+    """Whether one threshold of a number or date separates two classes."""
+    n_rows = y.value_counts(dropna=False)
+    if len(n_rows) != 2 or n_rows.min() < _LEAST_CLASS or len(y) <= MOST_CLASSES:
+        return False
+    if values.dtype.kind not in "iufM" or values.isna().any():
+        return False
+    one, other = (values[y == value] for value in n_rows.index)
+    return bool(one.max() < other.min() or other.max() < one.min())
+
+
 def _n_pairs(values: pd.Series, y: pd.Series) -> int:
     """How many distinct pairs of value and target there are."""
     return len(set(zip(values.factorize()[0].tolist(), y.factorize()[0].tolist(), strict=True)))
 
 
-def _is_sequence(known: pd.Series, n_rows: int) -> bool:
-    """Whether whole numbers count the rows, in any order."""
-    if len(known) < n_rows or n_rows <= MOST_CLASSES or not known.is_unique:
-        return False
-    low, high = float(known.min()), float(known.max())
-    return high - low == n_rows - 1 and low.is_integer()
+def _doubt_of_key(known: pd.Series) -> str:
+    """What looks odd about whole numbers that are all different; empty if they are not."""
+    if len(known) <= MOST_CLASSES or not known.is_unique:
+        return ""
+    values = np.asarray(known, dtype=np.float64)
+    if not np.isfinite(values).all() or not np.array_equal(values, np.trunc(values)):
+        return ""
+    if np.ptp(values) < 2 * len(values):  # a sample of the rows has holes
+        return "counts the rows: is it an identifier?"
+    return _DIFFERS
 
 
 def _date_format(known: pd.Series) -> str | None:
-    """The format by which nearly all texts are dates."""
+    """The format by which most texts are dates, if nearly all are."""
     from pandas.tseries.api import guess_datetime_format
 
     first = known.iloc[0]
     if not isinstance(first, str) or sum(one.isdigit() for one in first) < 4:
         return None
-    for day_first in (False, True):
-        form = guess_datetime_format(first, dayfirst=day_first)
-        if form and _dates(known, form).notna().mean() >= _MOST_PARSE:
-            return form
-    return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a format has the day first: both are tried
+        forms = {guess_datetime_format(first, dayfirst=one): None for one in (False, True)}
+    shares = {form: _dates(known, form).notna().mean() for form in forms if form}
+    best = max(shares, key=lambda form: shares[form], default=None)
+    return best if best is not None and shares[best] >= _MOST_PARSE else None
 
 
 def _dates(values: pd.Series, form: str | None) -> pd.Series:
+    """Dates of one format, ISO 8601 if None; what is none is missing."""
     import pandas as pd
 
-    return pd.to_datetime(values, format=form, errors="coerce")
+    return pd.to_datetime(values, format=form or "ISO8601", errors="coerce")
+
+
+def _numbers(name: str, values: pd.Series) -> pd.Series:
+    import pandas as pd
+
+    numbers = pd.to_numeric(values, errors="coerce").astype(np.float64)
+    _refuse(name, values[numbers.isna() & values.notna()], "number")
+    return numbers
+
+
+def _refuse(name: str, wrong: pd.Series, kind: str) -> None:
+    """Raise an error that names the first of the wrong values, if there are any."""
+    for value in wrong.iloc[:1]:
+        raise ValueError(f"column {name!r}: {str(value)[:40]!r} is not a {kind}.")

@@ -48,6 +48,7 @@ OURS = [
     "aesvm.model_selection.search.AERandomizedSearchCV",
     "aesvm.tabular.DateParts",
     "aesvm.tabular.LevelNames",
+    "aesvm.tabular.TableColumns",
 ]
 
 #: Types of other packages that skops does not trust by itself: fitted pipelines, calibrated
