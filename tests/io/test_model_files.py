@@ -108,6 +108,16 @@ def test_a_model_that_was_read_is_certified_and_compressed_as_before(path):
     assert again.certify(X, two) == fitted.certify(X, two)
 
 
+@pytest.mark.parametrize("classes", [("keys", "values"), ("noise", "record")])
+def test_classes_may_be_called_as_the_format_calls_its_parts(classes, path):
+    X = rows()[0]
+    y = np.array(classes)[(X[:, 0] > np.median(X[:, 0])).astype(int)]
+    fitted = AESVC(gamma=1.0, class_weight=dict(zip(classes, (1.0, 2.0), strict=True))).fit(X, y)
+    for again in (loaded(fitted, path), pickle.loads(pickle.dumps(fitted))):
+        assert again.class_weight == fitted.class_weight
+        np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+
+
 def test_a_stream_goes_on_after_it_was_read(path):
     X, two, *_ = rows()
     fitted = AESVC(gamma=0.2).partial_fit(X, two, classes=[-1, 1])
