@@ -37,6 +37,7 @@ import aesvm.model_selection
 from aesvm import AESVC, AESVR, TimeLimit
 from aesvm.io.model_file import OURS
 from aesvm.model_selection import AEGridSearchCV
+from aesvm.tabular import DateParts, LevelNames
 from tests.io.fitted_models import MODELS, SETS, decide, model, other_rows, rows
 
 
@@ -432,4 +433,5 @@ def test_every_public_estimator_can_be_written():
     modules = (aesvm, dask, aesvm.model_selection)
     public = [getattr(module, name) for module in modules for name in module.__all__]
     estimators = [one for one in public if hasattr(one, "fit")]
+    estimators += [DateParts, LevelNames]  # which pipelines of tables hold
     assert {f"{one.__module__}.{one.__name__}" for one in estimators} == set(OURS)
