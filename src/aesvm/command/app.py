@@ -56,8 +56,8 @@ def _command(*shared: str) -> Callable[[Callable], Callable]:
 
         own = inspect.signature(signature, eval_str=True)
         more = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=of)
-            for name, (of, default) in _SHARED.items()
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=of)
+            for name, (of, option) in _SHARED.items()
             if name in shared
         ]
         parameters = [*own.parameters.values(), *more]
@@ -97,7 +97,7 @@ def before_any_command(
     """Before any command."""
 
 
-def _option(*names: str, help: str, panel: str | None = None, **others: Any) -> Any:
+def _option(*names: Any, help: str, panel: str | None = None, **others: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, **others)
 
 
@@ -130,83 +130,70 @@ Data = Annotated[
 ]
 Jobs = Annotated[int | None, _ours(help="threads; -1: all processors", callback=_checked_jobs)]
 
-#: Options that several commands have, and their defaults.
+#: Options that several commands have: their types, and defaults first.
 _SHARED: dict[str, tuple[Any, Any]] = {
-    "probability": (Annotated[int, _libsvm("-b", help="probabilities: 0, for there are none")], 0),
+    "probability": (
+        int,
+        _libsvm(0, "-b", min=0, max=1, help="probabilities: 0, for there are none"),
+    ),
     "class_weight": (
-        Annotated[
-            list[str] | None,
-            _libsvm(
-                metavar="CLASS=WEIGHT",
-                help="-wi weight: C of class i is weight times C; or balanced",
-            ),
-        ],
-        None,
+        list[str] | None,
+        _libsvm(
+            None,
+            metavar="CLASS=WEIGHT",
+            help="-wi weight: C of class i is weight times C; or balanced",
+        ),
     ),
     "native": (
-        Annotated[
-            bool, _output("--native", help="write aesvm's format, as names ending with .aesvm do")
-        ],
-        False,
+        bool,
+        _output(False, "--native", help="write aesvm's format, as names that end with .aesvm do"),
     ),
     "target": (
-        Annotated[
-            Text,
-            _column(
-                help="The column to learn, by name or number from 0; else the one called target. "
-                "Of .npy, also a file of its own."
-            ),
-        ],
-        None,
+        Text,
+        _column(
+            None,
+            help="The column to learn, by name or number from 0; else the one that is called "
+            "target. Of .npy, also a file of its own.",
+        ),
     ),
-    "features": (Annotated[Text, _column(help="Columns to learn from: a,b,c.")], None),
+    "features": (Text, _column(None, help="Columns to learn from: a,b,c.")),
     "drop": (
-        Annotated[list[str] | None, _column(help="Columns to leave out: a,b,c; may be repeated.")],
-        None,
+        list[str] | None,
+        _column(None, help="Columns to leave out: a,b,c; may be repeated."),
     ),
-    "weight": (Annotated[Text, _column(help="The column of weights.")], None),
+    "weight": (Text, _column(None, help="The column of weights.")),
     "weights_file": (
-        Annotated[Text, _option("-W", help="A file with the weight of each row, one a line.")],
-        None,
+        Text,
+        _option(None, "-W", help="A file with the weight of each row, one a line."),
     ),
     "header": (
-        Annotated[
-            bool | None,
-            _column(
-                help="Whether the first line of a CSV names the columns; else it is looked at."
-            ),
-        ],
-        None,
+        bool | None,
+        _column(
+            None, help="Whether the first line of a CSV names the columns; else it is looked at."
+        ),
     ),
-    "delimiter": (Annotated[Text, _column(help="What is between fields of a CSV.")], None),
+    "delimiter": (Text, _column(None, help="What is between fields of a CSV.")),
     "classes": (
-        Annotated[
-            Text,
-            _column(help="What the target of a CSV holds: numbers or strings; else row 1 tells."),
-        ],
-        None,
+        Text,
+        _column(
+            None,
+            help="What the target of a CSV holds: numbers or strings; else its first row tells.",
+        ),
     ),
-    "format": (Annotated[Text, _column(help="libsvm, csv, parquet or npy.")], None),
+    "format": (Text, _column(None, help="libsvm, csv, parquet or npy.")),
     "memory": (
-        Annotated[
-            Text,
-            _option(
-                help='Memory that rows may take, as "2 GiB"; larger data is streamed. Else a '
-                "quarter of the machine's."
-            ),
-        ],
-        None,
+        Text,
+        _option(
+            None,
+            help='Memory that rows may take, as "2 GiB"; larger data is streamed. Else a quarter '
+            "of the machine's.",
+        ),
     ),
     "quiet": (
-        Annotated[
-            bool, _option("-q", "--quiet", help="print no more than warnings, errors and results")
-        ],
-        False,
+        bool,
+        _option(False, "-q", "--quiet", help="print warnings, errors and what was asked for alone"),
     ),
-    "json": (
-        Annotated[bool, _output("--json", help="print one JSON object, for programs")],
-        False,
-    ),
+    "json": (bool, _output(False, "--json", help="print one JSON object, for programs")),
 }
 
 #: Those about data files that every command has.
@@ -259,13 +246,19 @@ def train(
     svm_type: Annotated[
         int,
         _libsvm(
-            "-s", metavar="TYPE", help="0 C-SVC, 1 nu-SVC, 2 one-class SVM, 3 epsilon-SVR, 4 nu-SVR"
+            "-s",
+            min=0,
+            max=4,
+            metavar="TYPE",
+            help="0 C-SVC, 1 nu-SVC, 2 one-class SVM, 3 epsilon-SVR, 4 nu-SVR",
         ),
     ] = 0,
     kernel_type: Annotated[
         int,
         _libsvm(
             "-t",
+            min=0,
+            max=4,
             metavar="KERNEL",
             help="0 linear u'v, 1 polynomial (gamma u'v + coef0)^degree, 2 RBF "
             "exp(-gamma |u-v|^2), 3 sigmoid tanh(gamma u'v + coef0), 4 the kernel matrix in DATA",
@@ -279,8 +272,10 @@ def train(
     epsilon: Annotated[float, _libsvm("-p", help="epsilon of epsilon-SVR")] = 0.1,
     cache_size: Annotated[float, _libsvm("-m", help="cache of kernel rows, in MB")] = 100.0,
     tol: Annotated[float, _libsvm("-e", help="tolerance for stopping")] = 0.001,
-    shrinking: Annotated[int, _libsvm("-h", help="whether to shrink, 0 or 1")] = 1,
-    folds: Annotated[int | None, _libsvm("-v", metavar="N", help="N-fold cross-validation")] = None,
+    shrinking: Annotated[int, _libsvm("-h", min=0, max=1, help="whether to shrink, 0 or 1")] = 1,
+    folds: Annotated[
+        int | None, _libsvm("-v", min=2, metavar="N", help="N-fold cross-validation")
+    ] = None,
     refine: Annotated[str, _ours(help="auto, exact or a number of rounds")] = "auto",
     hull_tol: Annotated[
         float,

@@ -10,7 +10,7 @@ from aesvm.command.models import (
     Model,
     check_model_path,
     is_native,
-    load_svm,
+    load_model,
     save_model,
 )
 from aesvm.command.outcome import CommandError, UsageError
@@ -29,7 +29,7 @@ def convert(options: Any, columns: DataOptions, screen: Screen) -> None:
         is_graph = suffix_of(output) == ONNX
         if is_graph and native:
             raise UsageError(f"--native: {output} is a graph of ONNX: one of the two is needed.")
-        model = load_svm(source)
+        model = load_model(source)
         if is_graph:
             _write_onnx(model, output)
             screen.line(f"{output}: a graph of ONNX")
