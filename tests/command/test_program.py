@@ -15,9 +15,7 @@ import pytest
 
 from tests import children
 from tests.command import files
-from tests.command.files import run
-
-PROGRAM = "from aesvm.command.main import start; start()"
+from tests.command.files import PROGRAM, run
 
 #: Modules that take a while to import.
 HEAVY = ("numpy", "scipy", "sklearn", "numba", "pandas", "matplotlib", "pyarrow")

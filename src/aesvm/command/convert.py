@@ -46,10 +46,6 @@ def convert(options: Any, columns: DataOptions, screen: Screen) -> None:
         screen.line(f"{output}: a model file of {kind} format")
         screen.result({"output": output, "format": "aesvm" if as_native else "libsvm"})
         return
-    if suffix_of(source) == ONNX:
-        raise CommandError(
-            f"{source}: a graph of ONNX is written, and not read: convert the model that it is of."
-        )
     if screen.as_json and output is None:
         raise UsageError("--json needs a file: rows would be on standard output as well.")
     if native:
