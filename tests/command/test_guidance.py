@@ -73,17 +73,6 @@ def test_info_shows_classes_as_files_have_them(heart, capsys):
     assert re.search(r"classes +-1, 1 ", done(capsys, "info", "heart.aesvm").out)
 
 
-def test_info_of_a_graph_says_what_it_is(tmp_path, capsys):
-    pytest.importorskip("onnx")
-    (tmp_path / "model.onnx").write_bytes(b"\xff\xff\xff")
-    ended = run(capsys, "info", tmp_path / "model.onnx")
-    assert ended.code == 1
-    assert "this is no graph of ONNX" in ended.err
-    (tmp_path / "model.onnx").write_bytes(b"")  # a graph of nothing
-    assert done(capsys, "info", tmp_path / "model.onnx", "--json").json["format"] == "onnx"
-    assert "no such file" in run(capsys, "info", tmp_path / "other.onnx").err
-
-
 def test_columns_that_are_not_listed_are_counted(tmp_path, capsys):
     names = [f"x{at}" for at in range(23)]
     text = files.csv_text(np.ones((4, 23)), "abab", names=names)

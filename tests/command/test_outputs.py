@@ -12,9 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests import children
-from tests.command.files import csv_text, done, heart_like, run
-
-PROGRAM = "from aesvm.command.main import start; start()"
+from tests.command.files import PROGRAM, csv_text, done, heart_like, run
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from aesvm.command.models import (
     Model,
     check_model_path,
     is_native,
-    load_svm,
+    load_model,
     save_model,
 )
 from aesvm.command.outcome import CommandError, UsageError
@@ -29,7 +29,7 @@ def convert(options: Any, columns: DataOptions, screen: Screen) -> None:
         is_graph = suffix_of(output) == ONNX
         if is_graph and native:
             raise UsageError(f"--native: {output} is a graph of ONNX: one of the two is needed.")
-        model = load_svm(source)
+        model = load_model(source)
         if is_graph:
             _write_onnx(model, output)
             screen.line(f"{output}: a graph of ONNX")
@@ -46,10 +46,6 @@ def convert(options: Any, columns: DataOptions, screen: Screen) -> None:
         screen.line(f"{output}: a model file of {kind} format")
         screen.result({"output": output, "format": "aesvm" if as_native else "libsvm"})
         return
-    if suffix_of(source) == ONNX:
-        raise CommandError(
-            f"{source}: a graph of ONNX is written, and not read: convert the model that it is of."
-        )
     if screen.as_json and output is None:
         raise UsageError("--json needs a file: rows would be on standard output as well.")
     if native:
