@@ -36,7 +36,7 @@ from sklearn.utils import _safe_indexing
 from aesvm.callbacks import TimeLimit
 from aesvm.command.chunks import Changed, joined
 from aesvm.command.data import DataFile, DataOptions, Wanted, opened
-from aesvm.command.formats import NATIVE, stem_of
+from aesvm.command.formats import NATIVE, stem_of, suffix_of
 from aesvm.command.frames import FrameReader, transformed
 from aesvm.command.models import check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
@@ -97,6 +97,10 @@ def fit(options: Any, columns: DataOptions, screen: Screen) -> None:
     model = options.output or ("model" if data == "-" else stem_of(data)) + NATIVE
     files = {"model": model, "report": options.report or str(Path(model).with_suffix(".html"))}
     check_model_path(model, [data, *columns.files])
+    if suffix_of(model) == ".model":
+        raise UsageError(f"{model}: LIBSVM's format has no columns of a table: use {NATIVE}.")
+    if options.group is not None and columns.features is not None:
+        columns = columns._replace(features=list(dict.fromkeys([*columns.features, options.group])))
     check_outputs([files["report"]], [data, model, *columns.files])
     with opened(data, columns, Wanted(text=[])) as file:
         file.note_target(columns, screen)
@@ -108,7 +112,7 @@ def fit(options: Any, columns: DataOptions, screen: Screen) -> None:
 
 def _check(options: Any) -> None:
     if not 0 < options.test < 1:
-        raise UsageError(f"--test {options.test:g}: a share between 0 and 1 is needed.")
+        raise UsageError(f"--test {options.test:g}: a fraction between 0 and 1 is needed.")
     if options.task not in ("auto", "classification", "regression"):
         raise UsageError(f"--task {options.task}: auto, classification or regression is needed.")
     if options.time_limit is not None and not 0 < options.time_limit < np.inf:
@@ -150,7 +154,11 @@ def _fitted(file: DataFile, options: Any, files: dict[str, str], screen: Screen)
         screen.note(edges)
     model = clone(pipeline).set_params(**search.best_params_)
     with _timed(seconds, "train"):
-        certificate = _trained(model, parts, file, screen, _deadline(options, began))
+        # what the search left, and its own part where the search took longer than it was to
+        least = _deadline(options, time.monotonic(), 1.0 - _SEARCH_SHARE)
+        rest = _deadline(options, began)
+        deadline = rest if rest is None or least is None or rest.at > least.at else least
+        certificate = _trained(model, parts, file, screen, deadline)
     with _timed(seconds, "test"):
         result = HeldOut.of(model[-1], _prepared(model, iter(parts.test)))
         folded = _out_of_fold(clone(model), parts, result, search.cv)
@@ -318,12 +326,20 @@ def _searched(
         warnings.simplefilter("ignore")  # of candidates that are not chosen
         search.fit(X, y, **({} if parts.groups is None else {"groups": parts.groups}))
     if np.isnan(search.best_score_):
-        raise CommandError(
-            f"--scoring {options.scoring}: it could not be computed for any candidate."
-        )
+        raise CommandError(_why_no_score(y, task, options.scoring))
     if deadline is not None and deadline.was_over:
         screen.note("the time limit has cut the search short: candidates late in it count less")
     return search
+
+
+def _why_no_score(y: NDArray, task: str, scoring: str | None) -> str:
+    """Why no candidate has a score in all folds."""
+    if task == "classification":
+        classes, counts = np.unique(y, return_counts=True)
+        if counts.min() < 2:
+            name = classes[np.argmin(counts)]
+            return f"class {name!s:.40} has one row to learn from: two are needed to search."
+    return f"--scoring {scoring}: it could not be computed for any candidate."
 
 
 def _trained(

@@ -84,7 +84,8 @@ class FrameReader:
         if self.target is not None:
             known = frame[self.target].notna()
             if not known.all():
-                warn(f"{int((~known).sum()):,} rows without a target are left out.")
+                n_missing = int((~known).sum())
+                warn(f"{n_missing:,} rows without a target (empty, NA, null, ...) are left out.")
                 frame = frame[known]
             y = _targets(frame[self.target])
         if self.weight is not None:
