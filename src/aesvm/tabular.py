@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 #: Whole numbers are classes if there are at most this many distinct ones.
 MOST_CLASSES = 20
 
-#: The share of texts that must parse for a column to hold dates.
+#: The fraction of texts that must parse for a column to hold dates.
 _MOST_PARSE = 0.95
 
-#: A text column with at least this share of distinct values looks like an identifier.
+#: A text column with at least this fraction of distinct values looks like an identifier.
 _NEARLY_UNIQUE = 0.9
 
 #: Rarer levels of a category are joined: below this many rows, or beyond this many levels.

@@ -101,7 +101,7 @@ class Certificate:
         the rows, and two standard errors of that. Their sum is about the most that the objective
         can exceed the optimum by. ``certify`` computes a proven bound.
     changed : float or None
-        The share of the rows, by weight, whose prediction the last round changed: the mean over
+        The fraction of the rows, by weight, whose prediction the last round changed: the mean over
         pairs. None without rounds, where the last round did not improve the model, and where it is
         exact.
     proven : bool
@@ -375,7 +375,7 @@ def _theorem_2(records: Records) -> float:
 
 
 def _mean_change(records: Records) -> float | None:
-    """The share of predictions that last rounds changed, over the pairs that made rounds."""
+    """The fraction of predictions that last rounds changed, over the pairs that made rounds."""
     made = records.known("changed")
     shares, n_rows = records["changed"][made], records["n_rows"][made]
     return float(shares @ n_rows / n_rows.sum()) if made.any() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from aesvm.command.data import DataOptions, Wanted, opened
@@ -84,6 +85,9 @@ def _write_onnx(model: Model, output: str) -> None:
                 f"this one has {', '.join(one for one in model.columns if one != 'numbers')}."
             )
         rows = [(name, FloatTensorType([None, 1])) for name in model.columns["numbers"]]
-    graph = skl2onnx.to_onnx(model.estimator, initial_types=rows)
+    with warnings.catch_warnings():
+        # skl2onnx reads attributes that scikit-learn will remove
+        warnings.filterwarnings("ignore", "Attribute `prob[AB]_`", FutureWarning)
+        graph = skl2onnx.to_onnx(model.estimator, initial_types=rows)
     with written_whole(output) as file:
         file.write(graph.SerializeToString())

@@ -37,7 +37,7 @@ TARGET = "target"
 #: How targets of a CSV are read.
 CLASSES = ("auto", "numbers", "strings")
 
-#: The share of the machine's memory that rows may take where --memory says nothing.
+#: The fraction of the machine's memory that rows may take where --memory says nothing.
 _SHARE = 0.25
 
 #: Bytes in memory for a byte of LIBSVM's text, and for one of any text that is compressed.
@@ -51,7 +51,7 @@ _OPTIONS = {
     "csv": ("target", "features", "drop", "weight", "header", "delimiter", "classes"),
 }
 
-#: Rows of LIBSVM's format are dense from this share of non-zero values on.
+#: Rows of LIBSVM's format are dense from this fraction of non-zero values on.
 _DENSE = 1 / 3
 
 

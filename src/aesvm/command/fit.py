@@ -56,7 +56,7 @@ _HALVING = 3000
 
 _FOLDS = 5
 
-#: The share of --time-limit that the search may take.
+#: The fraction of --time-limit that the search may take.
 _SEARCH_SHARE = 0.6
 
 
@@ -194,7 +194,7 @@ def _check_classes(y: NDArray, name: str) -> None:
 
 
 def _parts(file: DataFile, options: Any) -> Parts:
-    """Rows in memory, split at random; each class in its share, and each group as a whole."""
+    """Rows in memory, split at random; every class as often in each part, and each group as a whole."""
     whole = file.reader.whole() if isinstance(file.reader, FrameReader) else file.rows()
     groups = None
     if options.group is not None:
