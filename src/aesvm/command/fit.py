@@ -194,7 +194,7 @@ def _check_classes(y: NDArray, name: str) -> None:
 
 
 def _parts(file: DataFile, options: Any) -> Parts:
-    """Rows in memory, split at random; every class as often in each part, and each group as a whole."""
+    """Rows in memory, split at random, classes in proportion and groups as a whole."""
     whole = file.reader.whole() if isinstance(file.reader, FrameReader) else file.rows()
     groups = None
     if options.group is not None:

@@ -58,7 +58,7 @@ class ParquetReader(ChunkReader):
     n_bytes : int
         Size of the files.
     position : int
-        Bytes of the files that the iterator begun last has read, by its fraction of each file's
+        Bytes of the files that the iterator begun last has read, in proportion to each file's
         rows. Every iterator has its own ``position``.
     n_skipped : int
         Always 0.

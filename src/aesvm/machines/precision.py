@@ -26,7 +26,7 @@ _TYPICAL_ERRORS, _SAMPLE_ERRORS = 16.0, 4.0
 #: Errors above this fraction of ``tol`` are measured on a sample.
 _MEASURED_ABOVE = 0.1
 
-#: Single precision goes on where errors are below this fraction of ``tol``, and aims at this part of
+#: Single precision goes on where errors are below this fraction of ``tol``, and aims at part of
 #: the rest.
 _SMALL, _REST = 0.5, 0.9
 
