@@ -259,7 +259,7 @@ def test_nothing_is_claimed_of_nothing(tmp_path):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """They take seconds to draw."""
-    monkeypatch.setattr(pages, "svgs", lambda pictures: {})
+    monkeypatch.setattr(pages, "pngs", lambda pictures: {})
 
 
 def test_the_report_is_made_whatever_was_measured(tmp_path):
