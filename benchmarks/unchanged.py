@@ -61,14 +61,14 @@ def blobs(n_classes: int, n_rows: int) -> Rows:
     return make_blobs(n_rows, 4, centers=n_classes, cluster_std=2.5, random_state=0)
 
 
-def wide(n_rows: int = 500, **others: Any) -> Rows:
+def wide(n_rows: int = 500) -> Rows:
     """Ten features, and a twentieth of the labels wrong."""
-    return make_classification(n_rows, 10, n_informative=5, flip_y=0.05, random_state=0, **others)
+    return make_classification(n_rows, 10, n_informative=5, flip_y=0.05, random_state=0)
 
 
 def lopsided() -> Rows:
     """A large class and a small one."""
-    return wide(weights=[0.8])
+    return make_classification(500, 10, weights=[0.8], flip_y=0.05, random_state=0)
 
 
 def thin() -> Rows:
