@@ -25,7 +25,7 @@ from experiments.paper.campaign import Campaign
 from experiments.paper.comparison import AESVM, LIBSVM, compare, grid
 from experiments.paper.runs import Ledger, Outcome, Run
 from experiments.paper.scales import FULL, QUICK, SCALES
-from experiments.paper.tables import TABLES, table_1, table_2
+from experiments.paper.tables import TABLES
 from experiments.paper.worker import Worker
 
 ENVIRONMENT = {
@@ -419,7 +419,7 @@ def test_the_command_makes_some_tables_and_says_what_it_does_not_know(
         command.main()
     assert "there are no results" in capsys.readouterr().err
     ledger = Ledger.open(results)
-    for run in table_1.runs(QUICK):
+    for run in TABLES["table_1"].runs(QUICK):
         ledger.add(run, Outcome("ok", 1.0, kept=1, rows=10, reduced=True), ENVIRONMENT)
     assert command.main() == 0
     assert "Table 1" in (tmp_path / "runs" / "report.md").read_text()
@@ -442,6 +442,6 @@ def test_a_run_past_its_limit_is_stopped_and_recorded(data_dir):
 
 def test_scales_are_known_by_name():
     assert set(SCALES) == {"quick", "full"}
-    assert len(table_1.runs(QUICK)) == 20
-    assert len(table_2.runs(QUICK)) == 5 * 21
-    assert len(table_2.runs(FULL)) == 2 * 21 + 3 * 5 * 21
+    assert len(TABLES["table_1"].runs(QUICK)) == 20
+    assert len(TABLES["table_2"].runs(QUICK)) == 5 * 21
+    assert len(TABLES["table_2"].runs(FULL)) == 2 * 21 + 3 * 5 * 21
