@@ -84,6 +84,20 @@ def test_columns_that_are_left_out_are_warned_of_and_a_table_of_none_is_refused(
         aesvm.tabular_pipeline(table, "z")
 
 
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        (np.zeros((3, 2)), "table=ndarray"),
+        (pd.DataFrame({0: [1.0, 2.0], "y": [0, 1]}), r"columns \[0\]"),
+        (pd.DataFrame([[1.0, 2.0, 0]], columns=["a", "a", "y"]), r"columns \['a', 'a'\]"),
+        (pd.DataFrame({"a": [1.0, 2.0], "y": [0, None]}), "target='y': 1 of 2 rows"),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(table, match):
+    with pytest.raises(ValueError, match=match):
+        aesvm.tabular_pipeline(table, "y")
+
+
 @pytest.mark.parametrize("task", ["guess", "regression"])
 def test_a_task_that_does_not_go_with_the_target_is_refused(task):
     with pytest.raises(ValueError, match="task="):

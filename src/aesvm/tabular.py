@@ -139,11 +139,26 @@ def describe_columns(table: pd.DataFrame, target: str) -> list[Column]:
     >>> [(column.name, column.kind) for column in describe_columns(table, "y")]
     [('a', 'number'), ('b', 'category')]
     """
-    if target not in table.columns:
-        known = ", ".join(map(str, table.columns[:20]))
-        raise ValueError(f"target={target!r}: a column of the table is needed, one of {known}.")
+    _check(table, target)
     y = table[target]
     return [_described(str(name), table[name], y) for name in table.columns if name != target]
+
+
+def _check(table: Any, target: str) -> None:
+    if not hasattr(table, "columns"):
+        raise ValueError(f"table={type(table).__name__}: a pandas.DataFrame is needed.")
+    named = [name for name in table.columns if isinstance(name, str)]
+    if len(set(named)) < table.shape[1]:
+        odd = [name for name in table.columns if not isinstance(name, str) or named.count(name) > 1]
+        raise ValueError(f"table: the columns {odd[:20]} need names that are text, each another.")
+    if target not in named:
+        known = ", ".join(named[:20])
+        raise ValueError(f"target={target!r}: a column of the table is needed, one of {known}.")
+    if n_missing := int(table[target].isna().sum()):
+        raise ValueError(
+            f"target={target!r}: {n_missing} of {len(table)} rows have no value: leave these out, "
+            "with table.dropna(subset=...)."
+        )
 
 
 def warnings_of(columns: list[Column]) -> list[str]:

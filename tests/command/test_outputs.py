@@ -116,6 +116,13 @@ def test_what_cannot_be_opened_is_named_as_it_was_given(inputs, capsys):
         assert err.startswith(f"aesvm: {name}: ")
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no folder takes no files")
+def test_what_cannot_be_written_is_refused_before_the_work(inputs, capsys):
+    code, out, err = run(capsys, "fit", "rows.csv", "--target", "kind", "-o", "/proc/new.aesvm")
+    assert (code, out) == (1, "")
+    assert re.fullmatch("aesvm: /proc/new.aesvm: .*\n", err)  # and no note of the work
+
+
 def test_a_full_folder_for_copies_is_named(heart, capsys, monkeypatch):
     """Standard input is copied there."""
 

@@ -123,8 +123,8 @@ class Certificate:
         What the fit planned to do, and the counts that decided it. Where it did something else
         in the end, or was cut short, its outcome follows.
     remedy : str
-        What to change where a callback such as :class:`aesvm.TimeLimit` ended the fit before it
-        was done; otherwise empty.
+        What to change where a callback such as :class:`aesvm.TimeLimit`, or ``max_iter``, ended
+        the fit before it was done; otherwise empty.
     """
 
     kernel: str
@@ -249,7 +249,7 @@ def certificate_of(
     plan : str, default=""
         What the fit was to do and why, and what came of it.
     remedy : str, default=""
-        What to change where a callback ended the fit before it was done.
+        What to change where a callback or ``max_iter`` ended the fit before it was done.
     """
     total = records.total
     squared_norm = total("squared_norm")

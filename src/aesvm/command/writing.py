@@ -18,7 +18,7 @@ from aesvm.command.formats import COMPRESSED, MODEL_SUFFIXES, SUFFIXES, suffix_o
 from aesvm.command.labels import is_numeric, label_text
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import Chunk
-from aesvm.io.atomic import checked_output_path, naming, written_whole
+from aesvm.io.atomic import check_writable, checked_output_path, naming, written_whole
 from aesvm.runtime.warn import warn
 
 #: Values that are written at a time.
@@ -55,6 +55,8 @@ def check_outputs(outputs: Iterable[str | None], inputs: Iterable[str | None]) -
                     f"{output} would be written, and is {other}, which is read or written as well: "
                     "another file is needed."
                 )
+        with naming(output):
+            check_writable(output)
         others.append(output)
 
 
