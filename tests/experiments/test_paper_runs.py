@@ -17,8 +17,8 @@ from experiments.paper import (
     metrics,
     pages,
     published,
-    reductions,
     report,
+    sets,
     solvers,
 )
 from experiments.paper.campaign import Campaign
@@ -205,9 +205,9 @@ def test_the_best_of_a_row_is_marked_and_the_papers_figure_stands_beside(tmp_pat
 
 def test_sizes_of_folded_datasets_are_over_all_rows():
     outcome = Outcome("ok", 1.0, kept=500, rows=1000)
-    assert reductions.share("D4", outcome) == pytest.approx(40.0)
-    assert reductions.share("D5", outcome) == pytest.approx(50.0)
-    assert reductions.share("D5", Outcome("timeout")) is None
+    assert sets.share("D4", outcome) == pytest.approx(40.0)
+    assert sets.share("D5", outcome) == pytest.approx(50.0)
+    assert sets.share("D5", Outcome("timeout")) is None
 
 
 def words(tmp_path, accuracies):
