@@ -5,94 +5,47 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import (
-    bases,
-    basis_growth,
-    basis_memory,
-    basis_rivals,
-    classes,
-    closeness,
-    cluster,
-    compression,
-    cores,
-    family,
-    floor,
-    loosened,
-    refinement,
-    regret,
-    search,
-    solver,
-    startup,
-    stream_growth,
-    streams,
-)
-from benchmarks.datasets import Dataset, MissingError, load
+from benchmarks.datasets import MissingError
 from benchmarks.report import Report
 
 RESULTS = Path(__file__).parent / "results"
 
+#: Questions by module: a function of each module that is given the report.
+QUESTIONS: dict[str, tuple[str, ...]] = {
+    "floor": ("floor",),
+    "startup": ("startup",),
+    "solver": ("solver", "cores", "classes", "family"),
+    "refinement": ("refinement", "exactness_growth", "regret"),
+    "few_vectors": ("basis", "basis_rivals", "compress"),
+    "closeness": ("closeness",),
+    "streams": ("streams", "stream_growth", "loosened", "cluster", "levels"),
+    "search": ("search", "search_large", "search_halving"),
+    "exports": ("exports",),
+}
+
 
 def main() -> int:
-    questions: dict[str, Callable[[], None]] = {
-        "floor": lambda: floor.run(report, covtype(), jobs, repeats),
-        "startup": lambda: startup.run(report, repeats),
-        "solver": lambda: solver.run(report, data_dir, covtype, jobs, repeats),
-        "classes": lambda: classes.run(report, jobs, repeats),
-        "family": lambda: family.run(report, data_dir, jobs, repeats),
-        "refinement": lambda: refinement.run(report, data_dir, jobs, repeats),
-        "exactness_growth": lambda: refinement.growth(report, covtype(), jobs),
-        "regret": lambda: regret.run(report, data_dir, jobs, repeats),
-        "search": lambda: search.run(report, data_dir, covtype, jobs),
-        "search_ijcnn1": lambda: search.of_fold(report, "ijcnn1", data_dir, covtype, jobs),
-        "search_kdd99": lambda: search.of_fold(report, "kdd99", data_dir, covtype, jobs),
-        "search_covtype": lambda: search.of_fold(report, "covtype", data_dir, covtype, jobs),
-        "search_large": lambda: search.large(report, covtype, jobs),
-        "search_halving": lambda: search.halving(report, data_dir, covtype, jobs),
-        "hard_rounds": lambda: refinement.hard(report, covtype(), jobs),
-        "streams": lambda: streams.run(report, data_dir, jobs),
-        "stream_growth": lambda: stream_growth.run(report, jobs, repeats),
-        "loosened": lambda: loosened.run(report, data_dir, jobs),
-        "cluster": lambda: cluster.run(report, covtype(), jobs),
-        "levels": lambda: cluster.levels(report, data_dir, covtype(), jobs),
-        "cores": lambda: cores.run(report, covtype(), repeats),
-        "compress": lambda: compression.run(report, data_dir, jobs, repeats),
-        "basis": lambda: bases.run(report, data_dir, jobs),
-        "closeness": lambda: closeness.run(report, data_dir, jobs),
-        "basis_growth": lambda: basis_growth.run(report, covtype(), jobs),
-        "basis_growth_streams": lambda: basis_growth.run_streams(report, covtype(), jobs),
-        "basis_growth_cluster": lambda: basis_growth.run_cluster(report, covtype(), jobs),
-        "basis_memory": lambda: basis_memory.run(report, jobs),
-        "exports": lambda: import_module("benchmarks.exports").run(report),
-        "basis_rivals": lambda: basis_rivals.run(report, data_dir, jobs),
-    }
+    modules = {name: module for module, names in QUESTIONS.items() for name in names}
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("questions", nargs="*", metavar="question", help=", ".join(questions))
+    parser.add_argument("questions", nargs="*", metavar="question", help=", ".join(modules))
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("AESVM_DATA"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="threads")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON file")
     options = parser.parse_args()
-    unknown = set(options.questions) - set(questions)
+    unknown = set(options.questions) - set(modules)
     if unknown:
-        parser.error(f"unknown question {', '.join(sorted(unknown))}: use {', '.join(questions)}")
+        parser.error(f"unknown question {', '.join(sorted(unknown))}: use {', '.join(modules)}")
     data_dir = None if options.data_dir is None else Path(options.data_dir)
-    jobs, repeats = options.jobs, options.repeats
-    report = Report(options.results)
-
-    @cache
-    def covtype() -> Dataset:
-        return load("covtype", data_dir)
-
+    report = Report(options.results, data_dir, options.jobs, options.repeats)
     missing = []
-    for name in options.questions or questions:
+    for name in options.questions or modules:
         print(f"... {name}", file=sys.stderr, flush=True)
         try:
-            questions[name]()
+            getattr(import_module(f"benchmarks.{modules[name]}"), name)(report)
         except MissingError as error:
             missing.append(f"{name}: {error}")
     print(f"Written to {report.path}" if report.tables else "Nothing measured.")

@@ -7,17 +7,14 @@ objective of ``refine="exact"`` at a tight ``tol``, which the optimum is not bel
 
 from __future__ import annotations
 
-import argparse
-import os
-import statistics
-import sys
-import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification, make_friedman1
 from sklearn.preprocessing import scale
@@ -25,7 +22,7 @@ from sklearn.preprocessing import scale
 from aesvm import AESVC, AESVR
 from benchmarks import other_datasets
 from benchmarks.datasets import load
-from benchmarks.report import Report
+from benchmarks.report import Report, median_seconds, show
 
 #: The vectors that models may have, and their budgets.
 VECTORS, BUDGETS = (200, 800), (None, "20 MB")
@@ -35,19 +32,6 @@ ROWS, TOL = 30_000, 1e-5
 
 #: Rows whose kernel values are computed at a time.
 _BLOCK = 4096
-
-COLUMNS = [
-    "data",
-    "rows",
-    "C",
-    "vectors",
-    "budget",
-    "seconds",
-    "at most % above",
-    "truly %",
-    "times the truth",
-    "holds",
-]
 
 
 class Problem(NamedTuple):
@@ -59,20 +43,18 @@ class Problem(NamedTuple):
     estimator: Any
 
 
-def run(report: Report, data_dir: Path | None, n_jobs: int) -> None:
-    """The table."""
-    lines: list[list] = []
-    for problem in problems(data_dir):
-        for line in compared(problem, n_jobs):
-            print(*line, sep=", ", file=sys.stderr, flush=True)
-            lines.append(line)
-    held = sum(line[-1] == "yes" for line in lines)
-    ratio = statistics.median(line[-2] for line in lines)
+def closeness(report: Report) -> None:
+    lines = [
+        show(line)
+        for problem in problems(report.data_dir)
+        for line in compared(problem, report.jobs)
+    ]
+    table = pd.DataFrame(lines)
     report.table(
-        f"Statements of closeness, {n_jobs} threads",
-        COLUMNS,
+        f"Statements of closeness, {report.jobs} threads",
         lines,
-        f"{held} of {len(lines)} bounds hold; the median is {ratio:.2f} times the truth. At most: "
+        f"{table['holds'].sum()} of {len(lines)} bounds hold; the median is "
+        f"{table['times the truth'].median():.2f} times the truth. At most: "
         "what the certificate of fit says, its sampling error included. Truly: the objective over "
         f'all rows in double precision, above the dual objective of refine="exact", tol={TOL:g}.',
     )
@@ -120,7 +102,7 @@ def problems(data_dir: Path | None, n_rows: int = ROWS) -> Iterator[Problem]:
         yield Problem(found.name, found.X[:n_rows], found.y[:n_rows], AESVR())
 
 
-def compared(problem: Problem, n_jobs: int) -> list[list]:
+def compared(problem: Problem, n_jobs: int) -> list[dict]:
     """A line for each number of vectors and budget."""
     exact = type(problem.estimator)(**problem.estimator.get_params())
     exact.set_params(refine="exact", tol=TOL, n_jobs=n_jobs).fit(problem.X, problem.y)
@@ -130,26 +112,24 @@ def compared(problem: Problem, n_jobs: int) -> list[list]:
         for budget in BUDGETS:
             model = type(problem.estimator)(**problem.estimator.get_params())
             model.set_params(max_vectors=n_vectors, memory_budget=budget, n_jobs=n_jobs)
-            started = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of large gaps, which are in the table
-                model.fit(problem.X, problem.y)
-            seconds = time.perf_counter() - started
+                seconds = median_seconds(partial(model.fit, problem.X, problem.y))
             truth = objective(model, problem) / optimum - 1.0
             stated = at_most(model.certificate_)
             lines.append(
-                [
-                    problem.name,
-                    len(problem.y),
-                    problem.estimator.C,
-                    len(model.support_),
-                    budget or "",
-                    seconds,
-                    100.0 * stated,
-                    100.0 * truth,
-                    stated / truth,
-                    "yes" if stated >= truth else "no",
-                ]
+                {
+                    "data": problem.name,
+                    "rows": len(problem.y),
+                    "C": problem.estimator.C,
+                    "vectors": len(model.support_),
+                    "budget": budget or "",
+                    "seconds": seconds,
+                    "at most % above": 100.0 * stated,
+                    "truly %": 100.0 * truth,
+                    "times the truth": stated / truth,
+                    "holds": stated >= truth,
+                }
             )
     return lines
 
@@ -181,17 +161,3 @@ def objective(model: Any, problem: Problem) -> float:
             losses = np.abs(values - y) - model.epsilon
         total += model.C * float(np.maximum(losses, 0.0).sum())
     return total
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.closeness", description=__doc__)
-    parser.add_argument("--data-dir", type=Path, default=os.environ.get("AESVM_DATA"))
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="threads")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args()
-    folder = None if options.data_dir is None else Path(options.data_dir)
-    run(Report(options.results), folder, options.jobs)
-
-
-if __name__ == "__main__":
-    main()

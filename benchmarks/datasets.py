@@ -41,6 +41,10 @@ __all__ = [
 ]
 
 
+#: The seed of the order in which covtype's rows are taken, and C and gamma of flights.
+SEED, FLIGHTS = 77, (1.0, 1 / 33)
+
+
 class Dataset(NamedTuple):
     """Training rows and labels; ``name`` says which of the paper's datasets it is.
 
@@ -59,6 +63,16 @@ class Dataset(NamedTuple):
         train = order[:n_train]
         test = order[n_train:] if n_test is None else order[-n_test:]
         return Dataset(self.name, self.X[train], self.y[train], self.X[test], self.y[test])
+
+    def in_order(self, seed: int, n_train: int, n_test: int) -> Dataset:
+        """The first rows of a random order to train with, and the last to test with."""
+        order = np.random.default_rng(seed).permutation(len(self.y))
+        train, test = order[:n_train], order[-n_test:]
+        return Dataset(self.name, self.X[train], self.y[train], self.X[test], self.y[test])
+
+    def first(self, n_train: int) -> Dataset:
+        """Fewer training rows, and the same test rows."""
+        return self._replace(X=self.X[:n_train], y=self.y[:n_train])
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings, reduce, union
 from benchmarks import other_datasets
-from benchmarks.bases import FLIGHTS, SEED, in_order
-from benchmarks.datasets import load
+from benchmarks.datasets import FLIGHTS, SEED, load
 
 #: The last rows of covtype, in a random order, are tested with.
 TEST = 20_000
@@ -102,9 +101,8 @@ def problem(name: str, rows: int | None, folder: Path | None) -> tuple[Any, Any,
     data = load(name, folder)
     if rows is None:
         return data.X, data.y, data.X_test, data.y_test
-    order = np.random.default_rng(SEED).permutation(len(data.y))
-    train, test = order[:rows], order[-TEST:]
-    return data.X[train], data.y[train], data.X[test], data.y[test]
+    part = data.in_order(SEED, rows, TEST)
+    return part.X, part.y, part.X_test, part.y_test
 
 
 def exact(folder: Path | None, device: str) -> None:
@@ -171,7 +169,7 @@ def spans(folder: Path | None, device: str) -> None:
     """SVMs in the span of few vectors."""
     flights = other_datasets.load("flights", folder)
     for data, C, gamma in (
-        (in_order(load("covtype", folder), SEED, 464_000, TEST), 1.0, 1.0),
+        (load("covtype", folder).in_order(SEED, 464_000, TEST), 1.0, 1.0),
         (flights, *FLIGHTS),
     ):
         model = AESVC(C=C, gamma=gamma, max_vectors=4500, gap_tol=1e-4, device=device, n_jobs=-1)

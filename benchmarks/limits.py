@@ -1,4 +1,4 @@
-"""Programs that may take so long, and sizes that are looked for."""
+"""Fits that may take too long, and sizes that are looked for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from math import log, sqrt
 from typing import Any, NamedTuple
 
 from benchmarks.report import median_seconds
-from benchmarks.stream_growth import expected
 
-#: Seconds that a program may take beside ours. One that is expected to take longer is not started.
+#: Seconds that a program may take. One that is expected to take longer is not started.
 LIMIT = 600.0
 
-#: The shares of a size that are tried first, and the least rows that it is done for.
+#: The shares of a size that are tried first, and the least size that it is done for.
 _SHARES, LEAST_ROWS = (16, 8), 4000
 
 #: A bisection ends where the vectors are as many as wanted within this share, or after so many
@@ -29,19 +28,28 @@ class Fitted(NamedTuple):
     n_vectors: int
 
 
-def expected_seconds(fit: Callable[[int], object], size: int, least: int = LEAST_ROWS) -> float:
-    """Seconds of ``fit(size)``, as two smaller sizes have it; 0 of a size below ``least``."""
-    if size < least:
+def exponent(points: list[tuple[int, float]]) -> float:
+    """Of seconds as a power of the rows, from the first point to the last."""
+    (n, seconds), (more, longer) = points[0], points[-1]
+    return log(longer / seconds) / log(more / n)
+
+
+def expected(points: list[tuple[int, float]], n: int) -> float:
+    """Seconds of n rows, as the last two runs have it; in proportion to the rows at least."""
+    if not points:
         return 0.0
-    for share in _SHARES:
-        fit(size // share)  # it compiles, or loads what was compiled: another part for each size
-    points = [(size // share, median_seconds(partial(fit, size // share), 1)) for share in _SHARES]
-    return expected(points, size)
+    power = max(1.0, exponent(points[-2:])) if len(points) > 1 else 1.0
+    return points[-1][1] * (n / points[-1][0]) ** power
 
 
 def too_long(fit: Callable[[int], object], size: int, least: int = LEAST_ROWS) -> str:
-    """Why ``fit(size)`` is not started; empty where it is."""
-    seconds = expected_seconds(fit, size, least)
+    """Why ``fit(size)`` is not started, by the seconds of two smaller sizes; empty where it is."""
+    if size < least:
+        return ""
+    for share in _SHARES:
+        fit(size // share)  # it compiles, or loads what was compiled: another part for each size
+    points = [(size // share, median_seconds(partial(fit, size // share))) for share in _SHARES]
+    seconds = expected(points, size)
     return f"not started: some {seconds:,.0f} s expected" if seconds > LIMIT else ""
 
 
@@ -58,6 +66,18 @@ def bisected(fit: Callable[[float], Fitted], low: float, high: float, n_vectors:
         low, high = (at, high) if found.n_vectors < n_vectors else (low, at)
     assert best is not None
     return best
+
+
+def largest(fit: Callable[[int], Fitted], seconds: float, most: int) -> tuple[int, Fitted]:
+    """The largest size within some seconds, by doubling from 64; that where none is."""
+    size = min(64, most)
+    found = fit(size)
+    while size < most and found.seconds <= seconds:
+        larger = fit(min(2 * size, most))
+        if larger.seconds > seconds:
+            break
+        size, found = min(2 * size, most), larger
+    return size, found
 
 
 def _off(found: Fitted, n_vectors: int) -> float:

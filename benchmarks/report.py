@@ -1,4 +1,4 @@
-"""What a benchmark measured: a Markdown table on the screen and a JSON file."""
+"""What a run of benchmarks asks with, and what it measured: tables on the screen and in a file."""
 
 from __future__ import annotations
 
@@ -6,47 +6,45 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pandas as pd
 
-PACKAGES = ("aesvm", "numpy", "scipy", "scikit-learn", "numba")
-RIVALS = ("scikit-learn-intelex",)
+from benchmarks import datasets, other_datasets
+from benchmarks.datasets import Dataset
+
+PACKAGES = ("aesvm", "numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex", "dask")
 
 
 class Report:
-    """Tables of one run, written to a file whenever one is added."""
+    """Where data is, threads and repetitions of a run; its tables, written whenever one grows."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, data_dir: Path | None = None, jobs: int = 1, repeats: int = 1
+    ) -> None:
         self.started = datetime.now(UTC)
         self.path = folder / f"{self.started:%Y%m%dT%H%M%SZ}.json"
-        self.tables: list[dict] = []
+        self.data_dir, self.jobs, self.repeats = data_dir, jobs, repeats
+        self.data: Callable[[str], Dataset] = cache(self._load)
+        self.tables: dict[str, dict] = {}
 
-    def table(
-        self,
-        title: str,
-        columns: list[str],
-        rows: list[list],
-        note: str = "",
-        replace: bool = False,
-    ) -> None:
-        """Print a table and write it down; ``replace``: in place of the last, if of that title."""
-        if replace and self.tables and self.tables[-1]["title"] == title:
-            self.tables.pop()
-        cells = pd.DataFrame([[_text(value) for value in row] for row in rows], columns=columns)
+    def _load(self, name: str) -> Dataset:
+        module = other_datasets if name in other_datasets.OTHERS else datasets
+        return module.load(name, self.data_dir)
+
+    def table(self, title: str, rows: list[dict], note: str = "") -> None:
+        """Print a table and write it down, in place of an earlier one of that title."""
+        shown = pd.DataFrame(rows).map(_text)
         print(f"\n### {title}\n")
-        print(cells.to_markdown(index=False, tablefmt="github", disable_numparse=True))
-        if note:
-            print(f"\n{note}")
-        print(flush=True)
-        self.tables.append({"title": title, "columns": columns, "rows": rows, "note": note})
-        self._write()
-
-    def _write(self) -> None:
+        print(shown.to_markdown(index=False, tablefmt="github", disable_numparse=True))
+        print(f"\n{note}\n" if note else "", flush=True)
+        self.tables[title] = {"rows": rows, "note": note}
         content = {
             "started": self.started.isoformat(),
             "machine": {
@@ -54,8 +52,7 @@ class Report:
                 "processor": processor(),
                 "cores": os.cpu_count(),
                 "python": platform.python_version(),
-                **{name: version(name) for name in PACKAGES},
-                **{name: installed(name) for name in RIVALS},
+                **{name: installed(name) for name in PACKAGES},
             },
             "tables": self.tables,
         }
@@ -63,20 +60,26 @@ class Report:
         replace_file(self.path, json.dumps(content, indent=1, default=float))
 
 
-def replace_file(path: Path, text: str) -> None:
-    """The file has the text, or what it had before."""
+def show(line: dict) -> dict:
+    """A line of a table in the making, said at once."""
+    print(" | ".join(map(_text, line.values())), file=sys.stderr, flush=True)
+    return line
+
+
+def replace_file(path: Path, content: str | bytes) -> None:
+    """The file has the content, or what it had before."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def median_seconds(run: Callable[[], object], repeats: int) -> float:
-    """Median wall-clock seconds of a call."""
-    seconds = []
-    for _ in range(repeats):
+def median_seconds(run: Callable[[], object], repeats: int = 1, long: float = 5.0) -> float:
+    """Median wall-clock seconds of a call; one that takes over ``long`` is made once."""
+    seconds: list[float] = []
+    while len(seconds) < repeats and (not seconds or seconds[0] <= long):
         started = time.perf_counter()
         run()
         seconds.append(time.perf_counter() - started)
@@ -84,7 +87,9 @@ def median_seconds(run: Callable[[], object], repeats: int) -> float:
 
 
 def _text(value) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if value is None or value != value:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def installed(name: str) -> str | None:

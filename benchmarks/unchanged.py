@@ -20,38 +20,29 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from fnmatch import fnmatch
-from functools import cache
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
+from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_classification, make_moons
 
 import aesvm
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 
-#: Rows of whose decision values all are kept.
+#: What is kept of a fit, beside decision values of its first rows.
+_NUMBERS = ("objective", "dual_objective", "n_support")
 _SHOWN = 400
 
-#: How a file says where the code was.
-_SOURCE = "source"
-
-
-class Outcome(NamedTuple):
-    """What is kept of a fit; NaN where the certificate lacks a number."""
-
-    values: NDArray[np.float64]  #: decision values, or predictions of a regression
-    objective: float
-    dual_objective: float
-    n_support: int
+Rows = tuple[Any, NDArray]
 
 
 class UnavailableError(Exception):
@@ -61,49 +52,54 @@ class UnavailableError(Exception):
 # Rows
 
 
-@cache
-def moons(n_rows: int = 600) -> tuple[NDArray, NDArray]:
+def moons(n_rows: int = 600) -> Rows:
     return make_moons(n_rows, noise=0.3, random_state=0)
 
 
-@cache
-def blobs(n_classes: int, n_rows: int) -> tuple[NDArray, NDArray]:
+def blobs(n_classes: int, n_rows: int) -> Rows:
     """Classes that overlap."""
     return make_blobs(n_rows, 4, centers=n_classes, cluster_std=2.5, random_state=0)
 
 
-@cache
-def wide(n_rows: int = 500) -> tuple[NDArray, NDArray]:
+def wide(n_rows: int = 500) -> Rows:
     """Ten features, and a twentieth of the labels wrong."""
     return make_classification(n_rows, 10, n_informative=5, flip_y=0.05, random_state=0)
 
 
-@cache
-def lopsided() -> tuple[NDArray, NDArray]:
+def lopsided() -> Rows:
     """A large class and a small one."""
     return make_classification(500, 10, weights=[0.8], flip_y=0.05, random_state=0)
 
 
-@cache
-def thin() -> tuple[sp.csr_array, NDArray]:
+def thin() -> Rows:
     """Sparse rows of three classes."""
     X, y = make_classification(500, 30, n_informative=8, n_classes=3, random_state=0)
     return sp.csr_array(np.where(np.abs(X) < 0.8, 0.0, X)), y
 
 
-@cache
-def curve(n_rows: int = 600) -> tuple[NDArray, NDArray]:
+def curve(n_rows: int = 600) -> Rows:
     """Rows with a target that is a noisy function of them."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, (n_rows, 2))
     return X, np.sinc(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=n_rows)
 
 
-@cache
-def noise(n_classes: int, n_rows: int) -> tuple[NDArray, NDArray]:
+def noise(n_classes: int, n_rows: int) -> Rows:
     """Classes that nothing is known of: nearly all rows are support vectors."""
     rng = np.random.default_rng(0)
     return rng.uniform(-1.0, 1.0, (n_rows, 2)), rng.integers(n_classes, size=n_rows)
+
+
+def gram() -> Rows:
+    """A kernel matrix."""
+    X, y = moons(400)
+    return np.exp(-((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2)), y
+
+
+def single(n_rows: int) -> Rows:
+    """Rows in single precision."""
+    X, y = moons(n_rows)
+    return X.astype(np.float32), y
 
 
 def weights(n_rows: int) -> NDArray[np.float64]:
@@ -112,9 +108,10 @@ def weights(n_rows: int) -> NDArray[np.float64]:
     return rng.uniform(0.1, 3.0, n_rows) * (rng.random(n_rows) < 0.9)
 
 
-def chunks(X: Any, y: Any, size: int, of_weights: Any = None) -> list[tuple[Any, Any, Any]]:
+def chunks(X: Any, y: Any, size: int, weighted: bool = False) -> list[tuple[Any, Any, Any]]:
+    of_rows = weights(len(y)) if weighted else None
     parts = [slice(at, at + size) for at in range(0, X.shape[0], size)]
-    return [(X[part], y[part], None if of_weights is None else of_weights[part]) for part in parts]
+    return [(X[part], y[part], None if of_rows is None else of_rows[part]) for part in parts]
 
 
 def laplacian(X: NDArray, Y: NDArray) -> NDArray:
@@ -122,95 +119,56 @@ def laplacian(X: NDArray, Y: NDArray) -> NDArray:
     return np.exp(-np.abs(X[:, None, :] - Y[None, :, :]).sum(axis=2))
 
 
-# Fits
+# Ways to fit: each gives a trained model
 
 
-def outcome(model: Any, X: Any) -> Outcome:
-    """What is kept of a fitted model, with its values at the first rows of X."""
-    shown = X[:_SHOWN]
-    decide = getattr(model, "decision_function", model.predict)
-    certificate = model.certificate_
-
-    def number(name: str) -> float:
-        value = getattr(certificate, name)
-        return np.nan if value is None else float(value)
-
-    return Outcome(
-        np.asarray(decide(shown), dtype=np.float64),
-        number("objective"),
-        number("dual_objective"),
-        int(np.sum(model.n_support_)),
-    )
-
-
-def fitted(model: Any, rows: tuple[Any, Any], sample_weight: Any = None) -> Outcome:
+def fitted(model: Any, X: Any, y: Any, weighted: bool = False) -> Any:
     """A fit of rows in memory; of classes, every pair's values are kept."""
-    X, y = rows
     if "decision_function_shape" in model.get_params():
         model.set_params(decision_function_shape="ovo")
-    return outcome(model.fit(X, y, sample_weight), X)
+    return model.fit(X, y, weights(len(y)) if weighted else None)
 
 
-def certified(model: Any, rows: tuple[Any, Any]) -> Outcome:
+def certified(model: Any, X: Any, y: Any) -> Any:
     """A fit, and a look at all rows after it."""
-    X, y = rows
     model.fit(X, y).certify(X, y)
-    return outcome(model, X)
+    return model
 
 
-def precomputed() -> Outcome:
-    X, y = moons(400)
-    gram = np.exp(-((X[:, None, :] - X[None, :, :]) ** 2).sum(axis=2))
-    return fitted(AESVC(kernel="precomputed"), (gram, y))
+def streamed(model: Any, X: Any, y: Any, weighted: bool = False, size: int = 700) -> Any:
+    return model.fit_stream(chunks(X, y, size, weighted))
 
 
-def single(model: Any, rows: tuple[NDArray, NDArray]) -> Outcome:
-    """A fit of rows in single precision."""
-    X, y = rows
-    return fitted(model, (X.astype(np.float32), y))
-
-
-def streamed(model: Any, rows: tuple[Any, Any], size: int, of_weights: Any = None) -> Outcome:
-    X, y = rows
-    return outcome(model.fit_stream(chunks(X, y, size, of_weights)), X)
-
-
-def taken_in(model: Any, rows: tuple[Any, Any], size: int) -> Outcome:
+def taken_in(model: Any, X: Any, y: Any) -> Any:
     """The rows of a stream by ``partial_fit``."""
-    X, y = rows
-    for some, targets, _ in chunks(X, y, size):
+    for some, targets, _ in chunks(X, y, 700):
         model.partial_fit(some, targets, classes=np.unique(y))
-    return outcome(model.partial_fit(), X)
+    return model.partial_fit()
 
 
-def compressed(model: Any, rows: tuple[Any, Any], **how: Any) -> Outcome:
+def compressed(model: Any, X: Any, y: Any, **how: Any) -> Any:
     """A model on fewer vectors, and its certificate."""
-    X, y = rows
     small = model.fit(X, y).compress(X=X, **how)
     small.certify(X, y)
-    return outcome(small, X)
+    return small
 
 
-def on_cluster(name: str, rows: tuple[NDArray, NDArray], size: int, **parameters: Any) -> Outcome:
-    """A fit of rows on a cluster of two threads of this process."""
+def on_cluster(model: Any, X: Any, y: Any, size: int = 700, **parameters: Any) -> Any:
+    """The estimator of Dask with the model's name, on two threads of this process."""
     try:
         import dask.array as da
         from distributed import Client, LocalCluster
 
-        estimator = getattr(import_module("aesvm.dask"), name)
+        estimator = getattr(import_module("aesvm.dask"), f"Dask{type(model).__name__}")
     except ImportError as error:
         raise UnavailableError(f"Dask is missing ({error})") from error
-    X, y = rows
-    cluster = LocalCluster(
-        n_workers=1,
-        threads_per_worker=2,
-        processes=False,
-        dashboard_address=":0",
-        silence_logs=logging.CRITICAL,
-    )
-    with cluster, Client(cluster, set_as_default=False) as client:
+    names = estimator().get_params()
+    parameters |= {name: value for name, value in model.get_params().items() if name in names}
+    place: dict[str, Any] = {"n_workers": 1, "threads_per_worker": 2, "processes": False}
+    quiet: dict[str, Any] = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+    with LocalCluster(**place, **quiet) as cluster, Client(cluster, set_as_default=False) as client:
         lazy = [da.from_array(X, chunks=(size, X.shape[1])), da.from_array(y, chunks=size)]
-        return outcome(estimator(client=client, **parameters).fit(*lazy), X)
+        return estimator(**{**parameters, "client": client}).fit(*lazy)
 
 
 def of_tests(name: str) -> Any:
@@ -221,12 +179,9 @@ def of_tests(name: str) -> Any:
 
 def numpy_device(stack: ExitStack, operations: Any) -> Any:
     """A device whose arrays are NumPy's."""
-    from aesvm.gpu import devices, hull
+    from aesvm.gpu import hull
 
-    try:
-        stand_in = of_tests("stand_in")
-    except ImportError:  # of code that has NumPy's in its own drivers
-        return devices.Device("cuda:0", np, operations)
+    stand_in = of_tests("stand_in")
     stack.enter_context(mock.patch.object(hull, "_launch", stand_in.launch_on_the_host))
     return stand_in.NumpyDevice(operations=operations)
 
@@ -270,146 +225,142 @@ def emulated() -> Iterator[None]:
         yield
 
 
-def on_gpu(
-    model: Any, rows: tuple[Any, Any], stands_in: Callable[[], Any] = numpy_for_cupy
-) -> Outcome:
-    """A fit with something that stands in for a GPU."""
+def outcome(
+    model: Any,
+    rows: Callable[..., Rows],
+    *sizes: int,
+    how: Callable[..., Any] = fitted,
+    stands_in: Callable[[], Any] = nullcontext,
+    **options: Any,
+) -> dict[str, NDArray]:
+    """Make a fit, and what is kept of it; NaN where the certificate lacks a number."""
+    X, y = rows(*sizes)
     with stands_in():
-        return fitted(model.set_params(device="cuda"), rows)
+        trained = how(clone(model), X, y, **options)
+        decide = getattr(trained, "decision_function", trained.predict)
+        kept = {"values": np.asarray(decide(X[:_SHOWN]), dtype=np.float64)}
+    for name in ("objective", "dual_objective"):
+        value = getattr(trained.certificate_, name)
+        kept[name] = np.array(np.nan if value is None else float(value))
+    return {**kept, "n_support": np.array(float(np.sum(trained.n_support_)))}
 
+
+fit = partial(partial, outcome)
+on_gpu = partial(fit, stands_in=numpy_for_cupy)
+sets: dict[str, Any] = {"gamma": 1.0, "subset_size": 200}
 
 #: Every fit by name.
-FITS: dict[str, Callable[[], Outcome]] = {
+FITS: dict[str, Callable[[], dict[str, NDArray]]] = {
     # formulations
-    "SVC": lambda: fitted(AESVC(gamma=1.0), moons()),
-    "NuSVC": lambda: fitted(AENuSVC(gamma=1.0, nu=0.3), moons()),
-    "SVR": lambda: fitted(AESVR(gamma=1.0, C=2.0), curve()),
-    "NuSVR": lambda: fitted(AENuSVR(gamma=1.0, nu=0.3), curve()),
-    "one class": lambda: fitted(AEOneClassSVM(gamma=1.0, nu=0.1), moons()),
+    "SVC": fit(AESVC(gamma=1.0), moons),
+    "NuSVC": fit(AENuSVC(gamma=1.0, nu=0.3), moons),
+    "SVR": fit(AESVR(gamma=1.0, C=2.0), curve),
+    "NuSVR": fit(AENuSVR(gamma=1.0, nu=0.3), curve),
+    "one class": fit(AEOneClassSVM(gamma=1.0, nu=0.1), moons),
     # kernels
-    "linear": lambda: fitted(AESVC(kernel="linear"), wide()),
-    "linear SVR": lambda: fitted(AESVR(kernel="linear"), curve()),
-    "linear, sets": lambda: fitted(
-        AESVC(kernel="linear", refine=0, subset_size=100, hull_tol=0.1), wide(2000)
+    "linear": fit(AESVC(kernel="linear"), wide),
+    "linear SVR": fit(AESVR(kernel="linear"), curve),
+    "linear, sets": fit(
+        AESVC(kernel="linear", refine=0, subset_size=100, hull_tol=0.1), wide, 2000
     ),
-    "poly": lambda: fitted(AESVC(kernel="poly", degree=2, coef0=1.0), wide()),
-    "sigmoid": lambda: fitted(AESVC(kernel="sigmoid", gamma=0.01), wide()),
-    "precomputed": precomputed,
-    "callable": lambda: fitted(AESVC(kernel=laplacian), moons(400)),
+    "poly": fit(AESVC(kernel="poly", degree=2, coef0=1.0), wide),
+    "sigmoid": fit(AESVC(kernel="sigmoid", gamma=0.01), wide),
+    "precomputed": fit(AESVC(kernel="precomputed"), gram),
+    "callable": fit(AESVC(kernel=laplacian), moons, 400),
     # rows
-    "sparse": lambda: fitted(AESVC(gamma=0.02), thin()),
-    "sparse, refine=1": lambda: fitted(
-        AESVC(gamma=0.005, refine=1, subset_size=100, hull_tol=0.01), thin()
+    "sparse": fit(AESVC(gamma=0.02), thin),
+    "sparse, refine=1": fit(AESVC(gamma=0.005, refine=1, subset_size=100, hull_tol=0.01), thin),
+    "float32": fit(AESVC(gamma=1.0), single, 600),
+    "float32, refine=1": fit(AESVC(refine=1, **sets), single, 3000),
+    "sample_weight": fit(AESVC(gamma=1.0), moons, weighted=True),
+    "sample_weight, SVR, sets": fit(AESVR(refine=0, **sets), curve, 2000, weighted=True),
+    "class_weight": fit(AESVC(class_weight={0: 3.0, 2: 0.5}), blobs, 3, 300),
+    "class_weight balanced": fit(
+        AESVC(gamma=0.1, class_weight="balanced"), lopsided, weighted=True
     ),
-    "float32": lambda: single(AESVC(gamma=1.0), moons()),
-    "float32, refine=1": lambda: single(AESVC(gamma=1.0, refine=1, subset_size=200), moons(3000)),
-    "sample_weight": lambda: fitted(AESVC(gamma=1.0), moons(), weights(600)),
-    "sample_weight, SVR, sets": lambda: fitted(
-        AESVR(gamma=1.0, refine=0, subset_size=200), curve(2000), weights(2000)
-    ),
-    "class_weight": lambda: fitted(AESVC(class_weight={0: 3.0, 2: 0.5}), blobs(3, 300)),
-    "class_weight balanced": lambda: fitted(
-        AESVC(gamma=0.1, class_weight="balanced"), lopsided(), weights(500)
-    ),
-    "C=1e4": lambda: fitted(AESVC(gamma=1.0, C=1e4), moons()),
-    "C=1e4, SVR": lambda: fitted(AESVR(gamma=1.0, C=1e4), curve(400)),
+    "C=1e4": fit(AESVC(gamma=1.0, C=1e4), moons),
+    "C=1e4, SVR": fit(AESVR(gamma=1.0, C=1e4), curve, 400),
     # classes
-    "3 classes": lambda: fitted(AESVC(), blobs(3, 300)),
-    "3 classes, NuSVC": lambda: fitted(AENuSVC(nu=0.2), blobs(3, 300)),
-    "12 classes": lambda: fitted(AESVC(n_jobs=2), blobs(12, 600)),
-    "30 classes": lambda: fitted(AESVC(n_jobs=2), blobs(30, 900)),
-    "30 classes, NuSVC": lambda: fitted(AENuSVC(nu=0.05, n_jobs=2), blobs(30, 900)),
-    "4 large classes": lambda: fitted(AESVC(n_jobs=2), blobs(4, 6000)),
-    "4 large classes, refine=1": lambda: fitted(
-        AESVC(refine=1, subset_size=200, n_jobs=2), blobs(4, 6000)
-    ),
+    "3 classes": fit(AESVC(), blobs, 3, 300),
+    "3 classes, NuSVC": fit(AENuSVC(nu=0.2), blobs, 3, 300),
+    "12 classes": fit(AESVC(n_jobs=2), blobs, 12, 600),
+    "30 classes": fit(AESVC(n_jobs=2), blobs, 30, 900),
+    "30 classes, NuSVC": fit(AENuSVC(nu=0.05, n_jobs=2), blobs, 30, 900),
+    "4 large classes": fit(AESVC(n_jobs=2), blobs, 4, 6000),
+    "4 large classes, refine=1": fit(AESVC(refine=1, subset_size=200, n_jobs=2), blobs, 4, 6000),
     # refine
-    "refine=0": lambda: certified(AESVC(gamma=1.0, refine=0, subset_size=200), moons(4000)),
-    "refine=1": lambda: certified(AESVC(gamma=1.0, refine=1, subset_size=200), moons(4000)),
-    "refine=2": lambda: certified(AESVC(gamma=1.0, refine=2, subset_size=200), moons(4000)),
-    "refine=2, sequence": lambda: fitted(
+    "refine=0": fit(AESVC(refine=0, **sets), moons, 4000, how=certified),
+    "refine=1": fit(AESVC(refine=1, **sets), moons, 4000, how=certified),
+    "refine=2": fit(AESVC(refine=2, **sets), moons, 4000, how=certified),
+    "refine=2, sequence": fit(
         AESVC(gamma=1.0, refine=2, subset_size=100, partition_size=500, partition="sequence"),
-        moons(4000),
+        moons,
+        4000,
     ),
-    "refine=2, NuSVC": lambda: fitted(
-        AENuSVC(gamma=1.0, nu=0.3, refine=2, subset_size=200), moons(3000)
-    ),
-    "refine=2, SVR": lambda: fitted(AESVR(gamma=1.0, refine=2, subset_size=200), curve(3000)),
-    "refine=1, NuSVR": lambda: fitted(AENuSVR(gamma=1.0, refine=1, subset_size=200), curve(2000)),
-    "refine=1, one class": lambda: fitted(
-        AEOneClassSVM(gamma=1.0, nu=0.1, refine=1, subset_size=200), moons(3000)
-    ),
-    "refine=exact": lambda: certified(
-        AESVC(gamma=1.0, refine="exact", subset_size=200), moons(3000)
-    ),
-    "refine=auto": lambda: fitted(AESVC(gamma=1.0, subset_size=200, n_jobs=2), moons(8000)),
-    "refine=auto, rounds": lambda: fitted(
-        AESVC(gamma=1.0, C=0.1, subset_size=200, n_jobs=2), noise(4, 39_000)
-    ),
+    "refine=2, NuSVC": fit(AENuSVC(nu=0.3, refine=2, **sets), moons, 3000),
+    "refine=2, SVR": fit(AESVR(refine=2, **sets), curve, 3000),
+    "refine=1, NuSVR": fit(AENuSVR(refine=1, **sets), curve, 2000),
+    "refine=1, one class": fit(AEOneClassSVM(nu=0.1, refine=1, **sets), moons, 3000),
+    "refine=exact": fit(AESVC(refine="exact", **sets), moons, 3000, how=certified),
+    "refine=auto": fit(AESVC(n_jobs=2, **sets), moons, 8000),
+    "refine=auto, rounds": fit(AESVC(C=0.1, n_jobs=2, **sets), noise, 4, 39_000),
     # the span of few vectors
-    "max_vectors": lambda: certified(AESVC(gamma=1.0, max_vectors=50), moons(3000)),
-    "max_vectors, SVR": lambda: fitted(AESVR(gamma=1.0, max_vectors=50), curve(2000)),
-    "max_vectors, 4 classes": lambda: fitted(AESVC(max_vectors=80, n_jobs=2), blobs(4, 2000)),
-    "max_vectors, memory_budget": lambda: fitted(
-        AESVC(gamma=1.0, max_vectors=50, memory_budget="2 MB"), moons(3000)
+    "max_vectors": fit(AESVC(gamma=1.0, max_vectors=50), moons, 3000, how=certified),
+    "max_vectors, SVR": fit(AESVR(gamma=1.0, max_vectors=50), curve, 2000),
+    "max_vectors, 4 classes": fit(AESVC(max_vectors=80, n_jobs=2), blobs, 4, 2000),
+    "max_vectors, memory_budget": fit(
+        AESVC(gamma=1.0, max_vectors=50, memory_budget="2 MB"), moons, 3000
     ),
-    "compress, n_vectors": lambda: compressed(AESVC(gamma=1.0), moons(), n_vectors=40),
-    "compress, tol, 3 classes": lambda: compressed(AESVC(), blobs(3, 300), tol=0.05),
-    "compress, one class": lambda: compressed(
-        AEOneClassSVM(gamma=1.0, nu=0.1), moons(), n_vectors=20
+    "compress, n_vectors": fit(AESVC(gamma=1.0), moons, how=compressed, n_vectors=40),
+    "compress, tol, 3 classes": fit(AESVC(), blobs, 3, 300, how=compressed, tol=0.05),
+    "compress, one class": fit(
+        AEOneClassSVM(gamma=1.0, nu=0.1), moons, how=compressed, n_vectors=20
     ),
     # streams
-    "stream, refine=0": lambda: streamed(
-        AESVC(gamma=1.0, refine=0, subset_size=200), moons(4000), 700
+    "stream, refine=0": fit(AESVC(refine=0, **sets), moons, 4000, how=streamed),
+    "stream, refine=1": fit(AESVC(refine=1, **sets), moons, 4000, how=streamed),
+    "stream, refine=auto": fit(
+        AESVC(subset_size=200, n_jobs=2), moons, 8000, how=streamed, size=1500
     ),
-    "stream, refine=1": lambda: streamed(
-        AESVC(gamma=1.0, refine=1, subset_size=200), moons(4000), 700
-    ),
-    "stream, refine=auto": lambda: streamed(AESVC(subset_size=200, n_jobs=2), moons(8000), 1500),
-    "stream, refine=1, 4 classes": lambda: streamed(
+    "stream, refine=1, 4 classes": fit(
         AESVC(gamma=0.03, refine=1, subset_size=200, hull_tol=0.01),
-        blobs(4, 3000),
-        700,
-        weights(3000),
+        blobs,
+        4,
+        3000,
+        how=streamed,
+        weighted=True,
     ),
-    "stream, refine=1, SVR": lambda: streamed(
-        AESVR(gamma=1.0, refine=1, subset_size=200, hull_tol=0.1), curve(3000), 700
+    "stream, refine=1, SVR": fit(AESVR(refine=1, hull_tol=0.1, **sets), curve, 3000, how=streamed),
+    "stream, max_vectors": fit(AESVC(max_vectors=50, **sets), moons, 4000, how=streamed),
+    "stream, loosened": fit(
+        AESVC(refine=0, memory_budget=10_000, on_overflow="loosen", **sets),
+        moons,
+        4000,
+        how=streamed,
     ),
-    "stream, max_vectors": lambda: streamed(
-        AESVC(gamma=1.0, max_vectors=50, subset_size=200), moons(4000), 700
-    ),
-    "stream, loosened": lambda: streamed(
-        AESVC(gamma=1.0, refine=0, subset_size=200, memory_budget=10_000, on_overflow="loosen"),
-        moons(4000),
-        700,
-    ),
-    "partial_fit": lambda: taken_in(AESVC(gamma=1.0, subset_size=200), moons(3000), 700),
+    "partial_fit": fit(AESVC(**sets), moons, 3000, how=taken_in),
     # clusters
-    "Dask, refine=0": lambda: on_cluster(
-        "DaskAESVC",
-        moons(8000),
-        1500,
-        gamma=1.0,
-        refine=0,
-        subset_size=200,
-        split_every=2,
+    "Dask, refine=0": fit(
+        AESVC(refine=0, **sets), moons, 8000, how=on_cluster, size=1500, split_every=2
     ),
-    "Dask, refine=1": lambda: on_cluster(
-        "DaskAESVC", moons(4000), 700, gamma=1.0, refine=1, subset_size=200
+    "Dask, refine=1": fit(AESVC(refine=1, **sets), moons, 4000, how=on_cluster),
+    "Dask, refine=1, SVR": fit(
+        AESVR(gamma=0.1, refine=1, subset_size=200, hull_tol=0.1),
+        curve,
+        3000,
+        how=on_cluster,
+        size=1000,
     ),
-    "Dask, refine=1, SVR": lambda: on_cluster(
-        "DaskAESVR", curve(3000), 1000, gamma=0.1, refine=1, subset_size=200, hull_tol=0.1
-    ),
-    "Dask, max_vectors": lambda: on_cluster(
-        "DaskAESVC", moons(4000), 700, gamma=1.0, max_vectors=50, subset_size=200
-    ),
+    "Dask, max_vectors": fit(AESVC(max_vectors=50, **sets), moons, 4000, how=on_cluster),
     # what stands in for a GPU
-    "GPU": lambda: on_gpu(AESVC(gamma=1.0), moons()),
-    "GPU, refine=1": lambda: on_gpu(AESVC(gamma=5.0, refine=1, subset_size=200), moons(1500)),
-    "GPU, max_vectors": lambda: on_gpu(AESVC(gamma=5.0, max_vectors=40), moons(1500)),
-    "GPU, SVR": lambda: on_gpu(AESVR(gamma=1.0, C=2.0), curve()),
-    "GPU, sparse, 3 classes": lambda: on_gpu(AESVC(gamma=0.02), thin()),
-    "GPU, device code": lambda: on_gpu(AESVC(gamma=1.0), moons(300), emulated),
+    "GPU": on_gpu(AESVC(gamma=1.0, device="cuda"), moons),
+    "GPU, refine=1": on_gpu(
+        AESVC(gamma=5.0, refine=1, subset_size=200, device="cuda"), moons, 1500
+    ),
+    "GPU, max_vectors": on_gpu(AESVC(gamma=5.0, max_vectors=40, device="cuda"), moons, 1500),
+    "GPU, SVR": on_gpu(AESVR(gamma=1.0, C=2.0, device="cuda"), curve),
+    "GPU, sparse, 3 classes": on_gpu(AESVC(gamma=0.02, device="cuda"), thin),
+    "GPU, device code": fit(AESVC(gamma=1.0, device="cuda"), moons, 300, stands_in=emulated),
 }
 
 
@@ -419,10 +370,8 @@ FITS: dict[str, Callable[[], Outcome]] = {
 def save(path: Path, pattern: str = "*") -> None:
     """Make the fits whose name matches, and write what is kept of them."""
     print(f"aesvm of {aesvm.__file__}", flush=True)
-    kept: dict[str, Any] = {_SOURCE: np.array(str(aesvm.__file__))}
-    names = [name for name in FITS if fnmatch(name, pattern)]
-    begin = time.perf_counter()
-    for name in names:
+    kept: dict[str, Any] = {"source": np.array(str(aesvm.__file__))}
+    for name in (name for name in FITS if fnmatch(name, pattern)):
         start = time.perf_counter()
         try:
             with warnings.catch_warnings():
@@ -431,77 +380,49 @@ def save(path: Path, pattern: str = "*") -> None:
         except UnavailableError as error:
             print(f"{name:30s} left out: {error}", flush=True)
             continue
-        for field, value in found._asdict().items():
-            kept[f"{name}/{field}"] = value
-        seconds = time.perf_counter() - start
-        print(f"{name:30s} {seconds:6.2f} s, {found.n_support:,} support vectors", flush=True)
+        kept |= {f"{name}/{field}": value for field, value in found.items()}
+        print(f"{name:30s} {time.perf_counter() - start:6.2f} s", flush=True)
     np.savez(path, **kept)
-    n_fits = sum(key.endswith("/values") for key in kept)
-    print(f"{n_fits} fits in {time.perf_counter() - begin:.0f} s, written to {path}")
+    print(f"written to {path}")
 
 
-def outcomes(path: Path) -> tuple[str, dict[str, Outcome]]:
-    """Where the code of a file was, and what is kept of each fit."""
-    with np.load(path) as file:
-        names = [key.removesuffix("/values") for key in file.files if key.endswith("/values")]
-        found = {
-            name: Outcome(
-                file[f"{name}/values"],
-                float(file[f"{name}/objective"]),
-                float(file[f"{name}/dual_objective"]),
-                int(file[f"{name}/n_support"]),
-            )
-            for name in names
-        }
-        return str(file[_SOURCE]), found
-
-
-def difference(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+def difference(before: NDArray | None, after: NDArray | None) -> float:
     """The largest, as a share of the largest value; infinite where they cannot be compared."""
-    if before.shape != after.shape or (np.isfinite(before) != np.isfinite(after)).any():
+    if before is None or after is None or before.shape != after.shape:
         return np.inf
-    if np.array_equal(before, after, equal_nan=True):
-        return 0.0
     finite = np.isfinite(before)
     if not np.array_equal(before[~finite], after[~finite], equal_nan=True):
         return np.inf
-    return float(np.abs(after - before)[finite].max() / np.abs(before[finite]).max(initial=1e-300))
+    apart = np.abs(after - before)[finite].max(initial=0.0)
+    return float(apart / np.abs(before[finite]).max(initial=1e-300)) if np.any(apart) else 0.0
 
 
 def compare(before: Path, after: Path, tol: float) -> bool:
     """Print how two files differ; whether no fit does by more than ``tol``.
 
-    Values and both objectives count, as shares of the largest and of themselves, and so do the
-    numbers of support vectors, and fits that one file alone has.
+    Values, objectives and numbers of support vectors count, as shares of the largest or of
+    themselves; and so do fits that one file alone has.
     """
-    (source, old), (other, new) = outcomes(before), outcomes(after)
-    table = Table("fit", "values differ by", "objective", "dual objective", "support vectors", "")
-    faults = 0
-    for name in dict.fromkeys([*old, *new]):
-        if name not in old or name not in new:
-            faults += 1
-            table.add_row(name, "", "", "", "", f"only in {before if name in old else after}")
-            continue
-        one, two = old[name], new[name]
-        apart = [
-            difference(np.atleast_1d(getattr(one, field)), np.atleast_1d(getattr(two, field)))
-            for field in ("values", "objective", "dual_objective")
-        ]
-        differs = max(apart) > tol or one.n_support != two.n_support
-        faults += differs
-        counts = f"{one.n_support:,}"
-        if one.n_support != two.n_support:
-            counts += f" -> {two.n_support:,}"
-        objectives = [
-            "none" if np.isnan(value) and not share else "equal" if not share else f"{share:.1e}"
-            for value, share in zip((one.objective, one.dual_objective), apart[1:], strict=True)
-        ]
-        table.add_row(name, f"{apart[0]:.1e}", *objectives, counts, "DIFFERS" if differs else "")
-    width = None if sys.stdout.isatty() else 120
-    Console(width=width, highlight=False).print(table)
-    print(f"Before: {source}\nAfter:  {other}")
-    print(f"{faults} of {table.row_count} fits differ by more than {tol:g}.")
-    return not faults and table.row_count > 0
+    with np.load(before) as one, np.load(after) as two:
+        old, new = dict(one), dict(two)
+    names = [key.removesuffix("/values") for key in {**old, **new} if key.endswith("/values")]
+    table = pd.DataFrame(
+        {
+            field: [difference(old.get(f"{n}/{field}"), new.get(f"{n}/{field}")) for n in names]
+            for field in ("values", *_NUMBERS)
+        },
+        index=names,
+    )
+    limits = pd.Series({"values": tol, "objective": tol, "dual_objective": tol, "n_support": 0.0})
+    differs = (table > limits).any(axis=1)
+    print(
+        table.assign(remark=np.where(differs, "DIFFERS", "")).to_string(
+            float_format="{:.1e}".format
+        )
+    )
+    print(f"Before: {old['source']}\nAfter:  {new['source']}")
+    print(f"{differs.sum()} of {len(names)} fits differ by more than {tol:g}.")
+    return len(names) > 0 and not differs.any()
 
 
 def main(arguments: list[str] | None = None) -> int:

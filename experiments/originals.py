@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.datasets import Dataset, MissingError, load
+from benchmarks.datasets import Dataset, MissingError
 from benchmarks.report import Report
 from experiments.rivals import BVM, CPSP, CVM, LASVM, NystroemSVM, RandomFeatureSVM
 
@@ -76,39 +76,26 @@ ORIGINALS: dict[tuple[str, float, float], tuple[Original, ...]] = {
 }
 
 
-def run(report: Report, data_dir: Path | None) -> None:
-    rows: list[list] = []
-    measured = False
+def run(report: Report) -> None:
+    lines: list[dict] = []
+    missing = []
     for (name, C, gamma), originals in ORIGINALS.items():
         try:
-            data = load(name, data_dir)
-        except MissingError as missing:
-            rows.append([name, str(missing), *[""] * 6])
+            data = report.data(name)
+        except MissingError as error:
+            missing.append(str(error))
             continue
-        measured = True
         for (program, kind), original in zip(PROGRAMS.items(), originals, strict=True):
-            rows.append([f"{data.name}, {C:g}, {gamma:g}", program, *_beside(kind, C, gamma, data)])
-            rows[-1] += [original.support_vectors, original.accuracy, original.seconds]
-            report.table(
-                "The rivals beside the original programs, one thread",
-                [
-                    "data, C, gamma",
-                    "program",
-                    "support vectors",
-                    "accuracy",
-                    "seconds",
-                    "its support vectors",
-                    "its accuracy",
-                    "its seconds",
-                ],
-                rows,
-                replace=True,
-            )
-    if not measured:
-        raise MissingError(str(rows[-1][1]))
+            line = {"data": data.name, "C, gamma": f"{C:g}, {gamma:g}", "program": program}
+            line |= _beside(kind, C, gamma, data)
+            lines.append({**line, **{f"its {k}": v for k, v in original._asdict().items()}})
+            report.table("The rivals beside the original programs, one thread", lines)
+    print(*missing, sep="\n", file=sys.stderr)
+    if not lines:
+        raise MissingError("none of the datasets is here")
 
 
-def _beside(kind: Any, C: float, gamma: float, data: Dataset) -> tuple[int, float, float]:
+def _beside(kind: Any, C: float, gamma: float, data: Dataset) -> dict[str, Any]:
     model = kind(C=C, gamma=gamma, random_state=0)
     if kind is RandomFeatureSVM:
         model.set_params(n_components=1000, loss="squared_hinge")
@@ -119,7 +106,8 @@ def _beside(kind: Any, C: float, gamma: float, data: Dataset) -> tuple[int, floa
         vectors = int(model.n_support_.sum())
     else:
         vectors = getattr(model, "n_basis_", 1000)
-    return vectors, round(model.score(data.X_test, data.y_test), 5), seconds
+    accuracy = round(model.score(data.X_test, data.y_test), 5)
+    return {"support vectors": vectors, "accuracy": accuracy, "seconds": seconds}
 
 
 def main() -> None:
@@ -127,7 +115,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("AESVM_DATA"))
     options = parser.parse_args()
     try:
-        run(Report(RESULTS), options.data_dir)
+        run(Report(RESULTS, options.data_dir))
     except MissingError as missing:
         sys.exit(str(missing))
 

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from benchmarks.datasets import label
-from experiments.paper import published
-from experiments.paper.comparison import AESVM, LIBSVM, Compared, grid, number
+from experiments.paper import grids, published, sets
+from experiments.paper.comparison import AESVM, LIBSVM, Figures, grid, number
 from experiments.paper.pages import Block, Points, Section, Text
-from experiments.paper.reductions import mean_share, ratios, reduction
 from experiments.paper.runs import Ledger
 from experiments.paper.scales import FOLDED, Scale
-from experiments.paper.tables import figure_1, figures_4_7, table_1, table_9, tables_10_11
+from experiments.paper.sets import mean_share, ratios, reduction
 
 #: The paper's own rivals of AESVM over the whole grid.
 RIVALS = ("CVM", "BVM", "LASVM", "CPSP")
@@ -33,12 +32,10 @@ AGREES = 0.25
 #: Maximum accuracies are called similar within this, in hundredths.
 SIMILAR = 1.0
 
-Figures = dict[str, dict[str, Compared]]
-
 
 def section(scale: Scale, ledger: Ledger) -> Section:
-    figures = figures_4_7.everything(scale, ledger)
-    with_features = table_9.compared(scale, ledger)
+    figures = grids.everything(scale, ledger)
+    with_features = grids.WITH_FEATURES.compared(scale, ledger)
     finest = published.AESVM[1e-5]
     points = [
         *_best("RMSE", figures, AESVM, RIVALS),
@@ -146,7 +143,7 @@ def _best(
 def _time_taken(scale: Scale, ledger: Ledger) -> list[str]:
     """How near the time of the equal-time subsamples came to AESVM's."""
     taken = []
-    for dataset in figures_4_7.DATASETS:
+    for dataset in (*grids.OF_D1_TO_D5.datasets, *grids.OF_D6_TO_D9.datasets):
         for run in grid(scale, dataset, "subsample, same time"):
             if ledger[run].ok and run.like is not None:
                 taken.append((ledger[run].seconds or 0.0) / ledger[run.like].total_seconds)
@@ -245,17 +242,17 @@ def _orders(scale: Scale, ledger: Ledger) -> list[str]:
         """Over every g; seconds, where neither gave up: to give up takes no time."""
         sums = [0.0, 0.0]
         for gamma in scale.orders_gammas:
-            if of is figure_1.seconds and not all(
-                figure_1.reduced(scale, ledger, dataset, name, gamma) for name in names
+            if of is sets.set_seconds and not all(
+                sets.reduced(scale, ledger, dataset, name, gamma) for name in names
             ):
                 continue
             for at, name in enumerate(names):
-                sums[at] += figure_1.mean(scale, ledger, dataset, name, gamma, of) or 0.0
+                sums[at] += sets.mean(scale, ledger, dataset, name, gamma, of) or 0.0
         return sums
 
     def ahead(prefix: str, of: Callable) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {"FLS1": [], "FLS2": []}
-        for dataset in figure_1.DATASETS:
+        for dataset in sets.ORDERED:
             first, second = totals(dataset, [f"{prefix}{name}" for name in found], of)
             if first and second and first != second:
                 ratio = max(first, second) / min(first, second)
@@ -266,10 +263,15 @@ def _orders(scale: Scale, ledger: Ledger) -> list[str]:
 
     points = []
     for prefix, of, what, paper in (
-        ("", figure_1.share, "the smaller sets", "FLS2 on D1 and D5, FLS1 on D4 and slightly D2"),
-        ("random + ", figure_1.share, "the smaller sets", "FLS2 on all"),
-        ("", figure_1.seconds, "its sets sooner", "FLS2 on D1 and D5"),
-        ("random + ", figure_1.seconds, "its sets sooner", "FLS2 on D2 and D4"),
+        (
+            "",
+            sets.kept_percent,
+            "the smaller sets",
+            "FLS2 on D1 and D5, FLS1 on D4 and slightly D2",
+        ),
+        ("random + ", sets.kept_percent, "the smaller sets", "FLS2 on all"),
+        ("", sets.set_seconds, "its sets sooner", "FLS2 on D1 and D5"),
+        ("random + ", sets.set_seconds, "its sets sooner", "FLS2 on D2 and D4"),
     ):
         found = ahead(prefix, of)
         order = "a random order" if prefix else "the rows' own order"
@@ -283,7 +285,7 @@ def _sizes(scale: Scale, ledger: Ledger) -> list[str]:
     """Table 1: M falls with V sharply, with P hardly."""
 
     def size(P: int, V: int) -> float | None:
-        return mean_share(ledger, [table_1.run_of(scale, P, V)])
+        return mean_share(ledger, [sets.run_of(scale, P, V)])
 
     def paper(P: int, V: int) -> float:
         return published.TABLE_1[P][published.SUBSET_SIZES.index(V)][0]
@@ -306,7 +308,7 @@ def _sizes(scale: Scale, ledger: Ledger) -> list[str]:
 
 
 def _polynomial(scale: Scale, ledger: Ledger) -> list[str]:
-    figures = tables_10_11.compared(scale, ledger)
+    figures = grids.POLYNOMIAL.compared(scale, ledger)
     texts = []
     for dataset in figures:
         error, speedup = (_value(figures, dataset, AESVM, metric) for metric in ("RMSE", "OTS"))

@@ -54,6 +54,10 @@ class Compared(NamedTuple):
         return self.finished if metric in ACCURACIES else self.shared
 
 
+#: Every solver's figures, dataset by dataset.
+Figures = dict[str, dict[str, Compared]]
+
+
 def grid(scale: Scale, dataset: str, solver: str, points=None) -> list[Run]:
     """The runs of a solver with the RBF kernel."""
     return [
@@ -137,7 +141,7 @@ def compared(
     runs_of: Callable[[str, str], list[Run]],
     datasets: Iterable[str],
     solvers: Iterable[str],
-) -> dict[str, dict[str, Compared]]:
+) -> Figures:
     """Every solver's figures, dataset by dataset; ``runs_of`` a dataset and a solver."""
     solvers = list(solvers)
     return {

@@ -19,9 +19,9 @@ import pandas as pd
 from markdown_it import MarkdownIt
 
 from benchmarks.report import replace_file
-from experiments.paper.pictures import Bars, Picture, Scatter, svgs
+from experiments.paper.pictures import Bars, Picture, Scatter, pngs
 
-_PICTURE = re.compile(r"!\[[^]]*\]\(([\w.-]+\.svg)\)")
+_PICTURE = re.compile(r"!\[[^]]*\]\(([\w.-]+\.png)\)")
 _PAPERS_OWN = re.compile(r" ?\(paper ([^()]*(?:\([^()]*\))?[^()]*)\)</td>")
 _FIGURE = re.compile(r"[^A-Za-z]*\d")
 
@@ -114,7 +114,7 @@ class Section:
         parts = [f'<a id="{self.anchor}"></a>', f"## {self.title}"]
         for block in self.blocks:
             if isinstance(block, Scatter | Bars):
-                parts += [f"**{block.caption}**", f"![{block.caption}]({block.name}.svg)"]
+                parts += [f"**{block.caption}**", f"![{block.caption}]({block.name}.png)"]
             else:
                 parts.append(block.markdown())
         return "\n\n".join(parts)
@@ -134,7 +134,7 @@ def write(
     that are no longer in it are removed.
     """
     markdown, page = folder / f"{stem}.md", folder / f"{stem}.html"
-    pictures = svgs(b for s in sections for b in s.blocks if isinstance(b, Scatter | Bars))
+    pictures = pngs(b for s in sections for b in s.blocks if isinstance(b, Scatter | Bars))
     earlier = set(_PICTURE.findall(markdown.read_text("utf-8"))) if markdown.exists() else set()
     foreign = [name for name in pictures if (folder / name).exists() and name not in earlier]
     if foreign:
@@ -150,12 +150,12 @@ def write(
     return markdown, page
 
 
-def _page(title: str, text: str, sections: Sequence[Section], pictures: dict[str, str]) -> str:
+def _page(title: str, text: str, sections: Sequence[Section], pictures: dict[str, bytes]) -> str:
     """The Markdown as one page: contents after the lead, pictures inside, tables that scroll."""
     body = MarkdownIt("commonmark").enable("table").render(text)
     for name, picture in pictures.items():
-        code = base64.b64encode(picture.encode()).decode()
-        body = body.replace(f'src="{name}"', f'src="data:image/svg+xml;base64,{code}"')
+        code = base64.b64encode(picture).decode()
+        body = body.replace(f'src="{name}"', f'src="data:image/png;base64,{code}"')
     body = _PAPERS_OWN.sub(r"<small>\1</small></td>", body)
     body = body.replace("<table>", '<div class="scroll"><table>')
     body = body.replace("</table>", "</table></div>")

@@ -110,29 +110,34 @@ class Ledger:
             self.outcomes[json.dumps(content["run"], sort_keys=True)] = Outcome(
                 **content["outcome"]
             )
-            environment = content["environment"]
-        except (ValueError, KeyError, TypeError) as error:
+            environment = content.get("environment") or self.environments[-1]
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise ValueError(
                 f"{self.path}, line {number} is not a run ({error}): remove the line, or the file."
             ) from error
-        if environment not in self.environments:
-            self.environments.append(environment)
+        self._now_in(environment)
+
+    def _now_in(self, environment: dict[str, Any]) -> None:
+        """The environment of the last line is the last of them."""
+        if environment in self.environments:
+            self.environments.remove(environment)
+        self.environments.append(environment)
 
     def add(self, run: Run, outcome: Outcome, environment: dict[str, Any]) -> None:
-        """Write a line."""
+        """Write a line; it has its environment where that is not the one of the line before."""
         entry = by_paper(run.dataset)
         content = {
             "run": run.content,
             "data": {"name": entry.name, "kind": entry.kind or "the paper's"},
             "outcome": {k: v for k, v in asdict(outcome).items() if v is not None},
-            "environment": environment,
         }
+        if self.environments[-1:] != [environment]:
+            content["environment"] = environment
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
             file.write(json.dumps(content) + "\n")
         self.outcomes[run.key] = outcome
-        if environment not in self.environments:
-            self.environments.append(environment)
+        self._now_in(environment)
 
     def __contains__(self, run: Run) -> bool:
         return run.key in self.outcomes

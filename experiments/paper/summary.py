@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.datasets import REGISTRY, label
-from experiments.paper import published
+from experiments.paper import grids, published
 from experiments.paper.claims import (
     AGREES,
     APPROXIMATE_TODAY,
     FAST_TODAY,
     RIVALS,
-    Figures,
     Standing,
     agreeing,
     errors_of_auto,
@@ -17,11 +16,10 @@ from experiments.paper.claims import (
     speed_beside_intelex,
     standing,
 )
-from experiments.paper.comparison import AESVM
+from experiments.paper.comparison import AESVM, Figures
 from experiments.paper.pages import Points, Section, Table, Text
 from experiments.paper.runs import Ledger
 from experiments.paper.scales import Scale
-from experiments.paper.tables import figures_4_7, table_9
 
 #: What the abbreviations of the tables stand for.
 WORDS = (
@@ -42,7 +40,7 @@ WORDS = (
 
 
 def sections(scale: Scale, ledger: Ledger) -> list[Section]:
-    figures = figures_4_7.everything(scale, ledger)
+    figures = grids.everything(scale, ledger)
     return [_five_lines(scale, ledger, figures), _words(), _table(scale, ledger, figures)]
 
 
@@ -96,7 +94,7 @@ def _words() -> Section:
 
 def _table(scale: Scale, ledger: Ledger, figures: Figures) -> Section:
     finest = published.AESVM[1e-5]
-    with_features = table_9.compared(scale, ledger)
+    with_features = grids.WITH_FEATURES.compared(scale, ledger)
     claims = (
         ("lowest RMSE of the paper's solvers", "RMSE", figures, AESVM, RIVALS),
         ("the same with epsilon 1e-5", "RMSE", figures, finest, RIVALS),

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 #: Whole numbers are classes if there are at most this many distinct ones.
 MOST_CLASSES = 20
 
-#: The share of texts that must parse for a column to hold dates.
+#: The fraction of texts that must parse for a column to hold dates.
 _MOST_PARSE = 0.95
 
-#: A text column with at least this share of distinct values looks like an identifier.
+#: A text column with at least this fraction of distinct values looks like an identifier.
 _NEARLY_UNIQUE = 0.9
 
 _DIFFERS = "differs in nearly every row: is it an identifier?"
@@ -44,7 +44,7 @@ _LEAST_ROWS, _MOST_LEVELS = 10, 40
 #: A threshold that separates classes is no chance if each of them has this many rows.
 _LEAST_CLASS = 3
 
-#: C, epsilon and tol of a regression, as shares of the target's standard deviation.
+#: C, epsilon and tol of a regression, as fractions of the target's standard deviation.
 _OF_SPREAD = {"C": 1.0, "epsilon": 0.1, "tol": 1e-3}
 
 _FILLED = "median for missing values, with an indicator; standardised"
@@ -150,20 +150,26 @@ def describe_columns(table: pd.DataFrame, target: str) -> list[Column]:
     >>> [(column.name, column.kind) for column in describe_columns(table, "y")]
     [('a', 'number'), ('b', 'category')]
     """
-    import pandas as pd
+    _check(table, target)
+    y = table[target]
+    return [_described(str(name), table[name], y) for name in table.columns if name != target]
 
-    if not isinstance(table, pd.DataFrame):
-        raise ValueError(f"table: a pandas DataFrame is needed, got {type(table).__name__}.")
-    for name in table.columns[table.columns.duplicated()]:
-        raise ValueError(f"table: names of columns must differ, and two are {name!r}.")
-    if target not in table.columns:
-        known = ", ".join(map(str, table.columns[:20]))
+
+def _check(table: Any, target: str) -> None:
+    if not hasattr(table, "columns"):
+        raise ValueError(f"table={type(table).__name__}: a pandas.DataFrame is needed.")
+    named = [name for name in table.columns if isinstance(name, str)]
+    if len(set(named)) < table.shape[1]:
+        odd = [name for name in table.columns if not isinstance(name, str) or named.count(name) > 1]
+        raise ValueError(f"table: the columns {odd[:20]} need names that are text, each another.")
+    if target not in named:
+        known = ", ".join(named[:20])
         raise ValueError(f"target={target!r}: a column of the table is needed, one of {known}.")
-    y, features = table[target], table.drop(columns=target)
-    for name in features.columns:
-        if not isinstance(name, str):
-            raise ValueError(f"table: names of columns must be text, got {name!r}.")
-    return [_described(name, values, y) for name, values in features.items()]
+    if n_missing := int(table[target].isna().sum()):
+        raise ValueError(
+            f"target={target!r}: {n_missing} of {len(table)} rows have no value: leave these out, "
+            "with table.dropna(subset=...)."
+        )
 
 
 def warnings_of(columns: list[Column]) -> list[str]:
@@ -234,7 +240,7 @@ def svm_for(y: Any, task: str = "auto", **parameters: Any) -> AESVC | AESVR:
     if task_of(y, task) == "classification":
         return AESVC(**parameters)
     spread = float(np.std(y.astype(np.float64))) or 1.0
-    return AESVR(**{name: share * spread for name, share in _OF_SPREAD.items()} | parameters)
+    return AESVR(**{name: part * spread for name, part in _OF_SPREAD.items()} | parameters)
 
 
 def task_of(y: Any, task: str = "auto") -> str:
@@ -482,9 +488,9 @@ def _date_format(known: pd.Series) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a format has the day first: both are tried
         forms = {guess_datetime_format(first, dayfirst=one): None for one in (False, True)}
-    shares = {form: _dates(known, form).notna().mean() for form in forms if form}
-    best = max(shares, key=lambda form: shares[form], default=None)
-    return best if best is not None and shares[best] >= _MOST_PARSE else None
+    parsed = {form: _dates(known, form).notna().mean() for form in forms if form}
+    best = max(parsed, key=lambda form: parsed[form], default=None)
+    return best if best is not None and parsed[best] >= _MOST_PARSE else None
 
 
 def _dates(values: pd.Series, form: str | None) -> pd.Series:

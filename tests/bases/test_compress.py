@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits, load_iris, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from tests import oracles
-from tests.bases.test_training import FAMILY, objective_of, targets_for
+from tests.bases.test_span_training import FAMILY, objective_of, targets_for
 
 MODELS = {name: case[0] for name, case in FAMILY.items()}
 EACH = pytest.mark.parametrize("name", MODELS)

@@ -11,10 +11,9 @@ import numpy as np
 import psutil
 import pytest
 
-from benchmarks import pictures, processes, stream_growth
+from benchmarks import limits, pictures, processes, streams
 from benchmarks.processes import Watch, measured
-from benchmarks.report import Report
-from benchmarks.stream_growth import BLOCK, COLUMNS, NEAR, Generated, expected, expected_rows
+from benchmarks.streams import BLOCK, NEAR, Generated
 from tests import children
 
 MB = 2**20
@@ -113,7 +112,7 @@ def test_the_stream_is_the_same_whatever_the_chunk():
         np.testing.assert_array_equal(np.concatenate([piece[0] for piece in pieces]), X)
         np.testing.assert_array_equal(np.concatenate([piece[1] for piece in pieces]), y)
     assert X.dtype == np.float32
-    assert X.shape == (100_000, stream_growth.FEATURES)
+    assert X.shape == (100_000, 10)
     assert 0.4 < y.mean() < 0.6
 
 
@@ -126,87 +125,109 @@ def test_a_prefix_is_a_prefix_and_fresh_rows_are_others():
     assert not np.isin(fresh[:, 0], X[:, 0]).all()
 
 
-def test_what_is_expected_goes_by_the_last_two_runs():
-    assert expected([], 1000) == 0.0
-    assert expected([(100, 2.0)], 300) == pytest.approx(6.0)
-    assert expected([(10, 50.0), (100, 1.0), (200, 4.0)], 400) == pytest.approx(16.0)
-    assert expected([(100, 2.0), (200, 2.0)], 400) == pytest.approx(4.0)
-    assert expected_rows([(100, 1.0), (200, 4.0)], 16.0) == pytest.approx(400)
+@linux
+@pytest.mark.parametrize(
+    ("program", "parameters"),
+    [
+        ("stream", {"max_vectors": 30}),
+        ("memory", {"refine": 0}),
+        ("SVC", {}),
+        pytest.param("cluster", {"refine": 0}, marks=pytest.mark.slow),
+    ],
+)
+def test_every_way_fits_what_was_written(program, parameters, tmp_path, capsys):
+    X, y = Generated(NEAR, 900).rows(0, 900)
+    for name, values in {"X": X[:600], "y": y[:600], "X_test": X[600:], "y_test": y[600:]}.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    parameters = {"gamma": 1.0, "n_jobs": 1, **parameters}
+    streams.fit(str(tmp_path), parameters, program, workers=int(program == "cluster"))
+    ready, *lines = [line for line in capsys.readouterr().out.splitlines() if line]
+    found = {key: value for line in lines for key, value in json.loads(line).items()}
+    assert ready == "ready"
+    assert found["seconds"] > 0
+    assert found["vectors"] > 0
+    assert 0.8 < found["accuracy"] <= 1.0
+    assert ("solved" in found) == (program != "SVC")
+
+
+def test_files_of_every_kind_have_the_same_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(256, size=(300, 4), dtype=np.uint8), rng.integers(2, size=300).astype("i1")
+    for kind, path in streams.written(tmp_path, X, y):
+        chunks = list(streams.opened(str(path)))
+        rows = [getattr(chunk[0], "toarray", lambda chunk=chunk: chunk[0])() for chunk in chunks]
+        np.testing.assert_allclose(np.concatenate(rows), X / 255, atol=1e-6, err_msg=kind)
+        np.testing.assert_array_equal(np.concatenate([chunk[1] for chunk in chunks]), y)
+
+
+def test_a_loosened_stream_stands_beside_random_rows():
+    X, y = Generated(0.1, 3000).rows(0, 3000)
+    data = streams.Dataset("plane", X[:2500], y[:2500], X[2500:], y[2500:])
+    line = streams.beside_samples(data, 20_000, 2, 1)
+    assert 0 < line["rows held"] < 500
+    assert line["difference"] == pytest.approx(line["accuracy"] - line["of random rows"])
+
+
+def test_levels_hand_on_fewer_and_fewer_rows(monkeypatch):
+    monkeypatch.setattr(streams, "PARTITION", 500)
+    monkeypatch.setattr(streams, "SPLIT_EVERY", 2)
+    X, y = Generated(NEAR, 2000).rows(0, 2000)
+    lines = list(streams.handed_on(lambda part: X[part], y, 1))
+    assert [line["sets"] for line in lines] == [4, 4, 2, 1]
+    assert lines[0]["rows"] == 2000
+    assert lines[-1]["rows"] < 200
+    assert lines[0]["bytes a row"] >= 40
 
 
 @pytest.fixture
-def small(monkeypatch):
-    """A benchmark of a few rows, whose programs are not run; the seconds of each size."""
-    seconds = {100: 1.0, 200: 4.0, 400: 16.0}
-    started = []
+def started(monkeypatch):
+    """Fits that are not run: their seconds are the square of hundreds of rows."""
+    sizes = []
 
     def pretended(command, limit, cwd):
-        _, _, n, _, _ = json.loads(command[-1])
-        started.append(n)
-        if seconds[n] > limit:
-            return None, 0
-        return {"seconds": seconds[n], "held": 7, "accuracy": 0.9, "bound": 1e-3}, 2**30
+        n = json.loads(command[-1])["source"][1]
+        sizes.append(n)
+        seconds = (n / 100) ** 2
+        return (None, 0) if seconds > limit else ({"seconds": seconds, "solved": 7}, 2**30)
 
     monkeypatch.setattr(processes, "measured", pretended)
-    monkeypatch.setattr(stream_growth, "ROWS", tuple(seconds))
-    monkeypatch.setattr(stream_growth, "RUNS", (("AESVC", NEAR),))
-    return seconds, started
+    monkeypatch.setattr(streams, "ROWS", (100, 200, 400))
+    return sizes
 
 
-def rows_of(report: Report) -> list[dict]:
-    (table,) = json.loads(report.path.read_text())["tables"]
-    return [dict(zip(COLUMNS, row, strict=True)) for row in table["rows"]]
-
-
-@linux
-def test_a_run_that_would_take_too_long_is_not_started(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(stream_growth, "LIMIT", 15.0)
-    report = Report(tmp_path)
-    stream_growth.run(report, 1, 1)
-    lines = rows_of(report)
-    assert small[1] == [100, 200]
-    assert [line["seconds"] for line in lines] == [1.0, 4.0, ""]
-    assert lines[1]["exponent"] == lines[1]["exponent from the first"] == "2.00"
+def test_a_run_that_would_take_too_long_is_not_started(started, monkeypatch):
+    monkeypatch.setattr(limits, "LIMIT", 15.0)
+    lines = streams.grown("AESVC", NEAR, {"refine": 0}, 1)
+    assert started == [100, 200]
+    assert [line.get("seconds") for line in lines] == [1.0, 4.0, None]
+    assert lines[1]["exponent"] == pytest.approx(2.0)
+    assert lines[1]["peak, GiB"] == 1.0
     assert lines[2]["remark"] == "not started: some 16 s expected"
 
 
-@linux
-def test_a_run_that_takes_longer_than_expected_ends_the_line(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(stream_growth, "LIMIT", 3.0)
-    report = Report(tmp_path)
-    stream_growth.run(report, 1, 1)
-    assert small[1] == [100, 200]
-    assert rows_of(report)[-1]["remark"] == "stopped after 3 s"
+def test_a_run_that_takes_longer_than_expected_ends_the_line(started, monkeypatch):
+    monkeypatch.setattr(limits, "LIMIT", 3.0)
+    assert streams.grown("AESVC", NEAR, {}, 1)[-1]["remark"] == "stopped after 3 s"
+    assert started == [100, 200]
 
 
-def made_up(program: str, noise: float, points: dict, remark: str = "") -> list[list]:
-    lines = [[noise, program, n, seconds, *[""] * 8] for n, seconds in points.items()]
-    lines[-1][-1] = remark
-    return lines
-
-
-def test_the_picture_is_drawn_from_the_table(tmp_path):
-    table = {
-        "title": f"{stream_growth.TITLE}, and so on",
-        "columns": COLUMNS,
-        "rows": [
-            *made_up("AESVC", NEAR, {100_000: 0.4, 10_000_000: 40.0}),
-            *made_up("SVC", NEAR, {10_000: 1.0, 100_000: 90.0, 1_000_000: ""}, "not started: so"),
-            *made_up("intelex", 0.01, {10_000: 1.0, 200_000: ""}, "stopped after 600 s"),
-            *made_up("intelex", NEAR, {10_000: ""}, "stopped after 600 s"),
-        ],
-    }
-    (path,) = pictures.pictures(table, tmp_path / "docs")
-    assert path.name == "stream_growth.png"
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert [one.name for one in path.parent.iterdir()] == [path.name]
-    assert pictures.pictures({**table, "title": "Another"}, tmp_path) == []
-
-
-def test_refinement_is_still_drawn(tmp_path):
-    columns = ["data", "C, gamma", "program", "seconds", *(key for key, _, _ in pictures.PANELS)]
-    rows = [["a9a", setting, "SVC", 1.0, 0.9, "", 1e-5] for setting in ("1, 1", "16, 1/4")]
-    table = {"title": "Refinement, so many threads", "columns": columns, "rows": rows}
-    paths = pictures.pictures(table, tmp_path)
-    assert [path.name for path in paths] == ["how_close_1.png", "how_close_2.png"]
+def test_pictures_are_drawn_from_the_tables(tmp_path):
+    growth = [
+        {"program": "AESVC", "noise": NEAR, "n": 100_000, "seconds": 0.4},
+        {"program": "AESVC", "noise": NEAR, "n": 10_000_000, "seconds": 40.0},
+        {"program": "SVC", "noise": NEAR, "n": 10_000, "seconds": 1.0},
+        {"program": "SVC", "noise": NEAR, "n": 1_000_000, "remark": "not started: so"},
+        {"program": "intelex", "noise": NEAR, "n": 10_000, "remark": "stopped after 600 s"},
+    ]
+    shares = {"accuracy": 0.9, "labels as SVC %": 99.0, "relative gap": 1e-5}
+    refinement = [
+        {"data": "a9a", "C, gamma": setting, "program": "SVC", "seconds": 1.0, **shares}
+        for setting in ("1, 1", "16, 1/4")
+    ]
+    tables = {f"{streams.GROWTH}, and so on": growth, "Refinement": refinement, "Another": []}
+    paths = pictures.drawn({title: {"rows": rows} for title, rows in tables.items()}, tmp_path)
+    assert [path.name for path in paths] == [
+        *("auto.png", "stream_growth.png", "how_close_1.png", "how_close_2.png")
+    ]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
+    assert not list(tmp_path.rglob("*.partial.png"))

@@ -11,6 +11,9 @@ import numpy as np
 
 from aesvm.command.main import main
 
+#: What runs the program, as a process.
+PROGRAM = "from aesvm.command.main import start; start()"
+
 
 class Ended(NamedTuple):
     code: int

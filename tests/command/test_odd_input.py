@@ -12,11 +12,9 @@ import pytest
 
 from tests import children
 from tests.command import files
-from tests.command.files import done, run
+from tests.command.files import PROGRAM, done, run
 
 pytestmark = pytest.mark.usefixtures("folder")
-
-PROGRAM = "from aesvm.command.main import start; start()"
 
 
 class TestScale:

@@ -12,9 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests import children
-from tests.command.files import csv_text, done, heart_like, run
-
-PROGRAM = "from aesvm.command.main import start; start()"
+from tests.command.files import PROGRAM, csv_text, done, heart_like, run
 
 
 @pytest.fixture
@@ -114,6 +112,13 @@ def test_what_cannot_be_opened_is_named_as_it_was_given(inputs, capsys):
         code, _, err = run(capsys, "predict", "-q", "heart", "m", name)
         assert code == 1
         assert err.startswith(f"aesvm: {name}: ")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no folder takes no files")
+def test_what_cannot_be_written_is_refused_before_the_work(inputs, capsys):
+    code, out, err = run(capsys, "fit", "rows.csv", "--target", "kind", "-o", "/proc/new.aesvm")
+    assert (code, out) == (1, "")
+    assert re.fullmatch("aesvm: /proc/new.aesvm: .*\n", err)  # and no note of the work
 
 
 def test_a_full_folder_for_copies_is_named(heart, capsys, monkeypatch):

@@ -36,8 +36,8 @@ def test_a_model_in_place_of_data_is_said_to_be_one(command, model, rows, capsys
 @pytest.mark.parametrize("output", ["x.csv", "x.model", "x.aesvm"])
 def test_graphs_are_not_converted_back(output, rows, capsys):
     (rows / "m.onnx").write_bytes(b"\x08\x08\x12\x08skl2onnx")
-    assert "m.onnx: a graph of ONNX" in refused(capsys, "convert", "m.onnx", output)
-    assert "m.onnx: this is a graph of ONNX" in refused(capsys, "train", "m.onnx", "x")
+    for command in (["convert", "m.onnx", output], ["train", "m.onnx", "x"], ["info", "m.onnx"]):
+        assert "m.onnx: this is a graph of ONNX" in refused(capsys, *command)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
@@ -79,7 +79,7 @@ def test_a_column_without_a_name_can_be_left_out_as_is_said(rows, capsys):
         ("train rows.csv m --target kind --features f0,kind", "--features: 'kind' is the", 2),
         ("train rows.csv m --target kind --features f0,f0", "--features: 'f0' is there twice", 2),
         ("train rows.csv m --target kind --features ,", "--features: names of columns", 2),
-        ("train rows.csv m --target kind --weight kind", "--target and --weight are one", 2),
+        ("train rows.csv m --target kind --weight kind", "--target and weight are one column", 2),
         ("train rows.csv m --target kind --weight f2", "rows.csv: a weight is negative", 1),
         ("train rows.svm m -W weights", "(sample_weight is --weight or -W)", 1),
     ],

@@ -245,15 +245,15 @@ class Dying:
 def test_as_many_deaths_end_a_fit_as_dask_allows_a_task():
     client = Dying()
     watch, deaths = waiting.Watch(client), waiting._Deaths()
-    watch._look("reduce", 10.0, deaths)
+    watch._check("reduce", 10.0, deaths)
     client.workers, client.n_died = ("b",), 3
-    watch._look("reduce", 20.0, deaths)
+    watch._check("reduce", 20.0, deaths)
     client.n_died, client.n_ended, client.workers = 4, 4, ("a", "c")
-    watch._look("reduce", 30.0, deaths)  # one of the first is at work
+    watch._check("reduce", 30.0, deaths)  # one of the first is at work
     client.workers = ("c",)
     message = r"'reduce' failed: 4 workers died, 1 are connected .*ended 4 workers .*: 238\.\d+ MiB"
     with pytest.raises(RuntimeError, match=message):
-        watch._look("reduce", 40.0, deaths)
+        watch._check("reduce", 40.0, deaths)
 
 
 def test_workers_that_were_retired_are_waited_for(impatient, monkeypatch):
@@ -261,9 +261,9 @@ def test_workers_that_were_retired_are_waited_for(impatient, monkeypatch):
     said = impatient(lambda: None)
     client = Dying()
     watch, deaths = waiting.Watch(client), waiting._Deaths()
-    watch._look("reduce", 10.0, deaths)
+    watch._check("reduce", 10.0, deaths)
     client.workers, client.n_died, client.are_retired = (), 9, True
-    watch._look("reduce", 20.0, deaths)
+    watch._check("reduce", 20.0, deaths)
     assert len(said) == 1
 
 
@@ -274,11 +274,11 @@ def test_an_adaptive_cluster_is_waited_for(impatient, monkeypatch):
     watch, deaths = waiting.Watch(client), waiting._Deaths()
     client.workers, client.n_died = (), 9
     client.cluster = type("Cluster", (), {"_adaptive": object()})()
-    watch._look("reduce", 10.0, deaths)
+    watch._check("reduce", 10.0, deaths)
     assert len(said) == 1
     client.cluster = None
     with pytest.raises(RuntimeError, match="9 workers died, 0 are connected"):
-        watch._look("reduce", 10.0, deaths)
+        watch._check("reduce", 10.0, deaths)
 
 
 def test_warnings_are_few(impatient):
@@ -287,7 +287,7 @@ def test_warnings_are_few(impatient):
     client.workers = ()
     watch, deaths = waiting.Watch(client), waiting._Deaths()
     for _ in range(5):
-        watch._look("reduce", 10.0, deaths)
+        watch._check("reduce", 10.0, deaths)
     assert len(said) == 1
 
 

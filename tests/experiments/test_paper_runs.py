@@ -17,15 +17,15 @@ from experiments.paper import (
     metrics,
     pages,
     published,
-    reductions,
     report,
+    sets,
     solvers,
 )
 from experiments.paper.campaign import Campaign
 from experiments.paper.comparison import AESVM, LIBSVM, compare, grid
 from experiments.paper.runs import Ledger, Outcome, Run
 from experiments.paper.scales import FULL, QUICK, SCALES
-from experiments.paper.tables import TABLES, table_1, table_2
+from experiments.paper.tables import TABLES
 from experiments.paper.worker import Worker
 
 ENVIRONMENT = {
@@ -205,9 +205,9 @@ def test_the_best_of_a_row_is_marked_and_the_papers_figure_stands_beside(tmp_pat
 
 def test_sizes_of_folded_datasets_are_over_all_rows():
     outcome = Outcome("ok", 1.0, kept=500, rows=1000)
-    assert reductions.share("D4", outcome) == pytest.approx(40.0)
-    assert reductions.share("D5", outcome) == pytest.approx(50.0)
-    assert reductions.share("D5", Outcome("timeout")) is None
+    assert sets.share("D4", outcome) == pytest.approx(40.0)
+    assert sets.share("D5", outcome) == pytest.approx(50.0)
+    assert sets.share("D5", Outcome("timeout")) is None
 
 
 def words(tmp_path, accuracies):
@@ -259,7 +259,7 @@ def test_nothing_is_claimed_of_nothing(tmp_path):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """They take seconds to draw."""
-    monkeypatch.setattr(pages, "svgs", lambda pictures: {})
+    monkeypatch.setattr(pages, "pngs", lambda pictures: {})
 
 
 def test_the_report_is_made_whatever_was_measured(tmp_path):
@@ -419,7 +419,7 @@ def test_the_command_makes_some_tables_and_says_what_it_does_not_know(
         command.main()
     assert "there are no results" in capsys.readouterr().err
     ledger = Ledger.open(results)
-    for run in table_1.runs(QUICK):
+    for run in TABLES["table_1"].runs(QUICK):
         ledger.add(run, Outcome("ok", 1.0, kept=1, rows=10, reduced=True), ENVIRONMENT)
     assert command.main() == 0
     assert "Table 1" in (tmp_path / "runs" / "report.md").read_text()
@@ -442,6 +442,6 @@ def test_a_run_past_its_limit_is_stopped_and_recorded(data_dir):
 
 def test_scales_are_known_by_name():
     assert set(SCALES) == {"quick", "full"}
-    assert len(table_1.runs(QUICK)) == 20
-    assert len(table_2.runs(QUICK)) == 5 * 21
-    assert len(table_2.runs(FULL)) == 2 * 21 + 3 * 5 * 21
+    assert len(TABLES["table_1"].runs(QUICK)) == 20
+    assert len(TABLES["table_2"].runs(QUICK)) == 5 * 21
+    assert len(TABLES["table_2"].runs(FULL)) == 2 * 21 + 3 * 5 * 21

@@ -44,7 +44,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),  # random problems deserve many
 ]
 
-#: Rows that streams gather before they reduce them, and the share of rows that ends loosening.
+#: Rows that streams gather before they reduce them, and the largest tolerance, as a fraction of the
+#: squared diameter.
 merging = st.tuples(st.integers(1, 400), st.sampled_from([0.01, 1e-6]))
 
 
@@ -52,7 +53,7 @@ merging = st.tuples(st.integers(1, 400), st.sampled_from([0.01, 1e-6]))
 def merged_by(how: tuple[int, float]) -> Iterator[None]:
     with (
         mock.patch.object(merge_tree, "BUFFER_ROWS", how[0]),
-        mock.patch.object(merge_tree, "_LOOSEST_SHARE", how[1]),
+        mock.patch.object(merge_tree, "_LOOSEST_FRACTION", how[1]),
     ):
         yield
 

@@ -37,6 +37,7 @@ import aesvm.model_selection
 from aesvm import AESVC, AESVR, TimeLimit
 from aesvm.io.model_file import OURS
 from aesvm.model_selection import AEGridSearchCV
+from aesvm.tabular import DateParts, LevelNames, TableColumns
 from tests.io.fitted_models import MODELS, SETS, decide, model, other_rows, rows
 
 
@@ -106,6 +107,16 @@ def test_a_model_that_was_read_is_certified_and_compressed_as_before(path):
     again = loaded(fitted, path)
     assert same(again.compress(10).dual_coef_, fitted.compress(10).dual_coef_)
     assert again.certify(X, two) == fitted.certify(X, two)
+
+
+@pytest.mark.parametrize("classes", [("keys", "values"), ("noise", "record")])
+def test_classes_may_be_called_as_the_format_calls_its_parts(classes, path):
+    X = rows()[0]
+    y = np.array(classes)[(X[:, 0] > np.median(X[:, 0])).astype(int)]
+    fitted = AESVC(gamma=1.0, class_weight=dict(zip(classes, (1.0, 2.0), strict=True))).fit(X, y)
+    for again in (loaded(fitted, path), pickle.loads(pickle.dumps(fitted))):
+        assert again.class_weight == fitted.class_weight
+        np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
 
 
 def test_a_stream_goes_on_after_it_was_read(path):
@@ -422,4 +433,5 @@ def test_every_public_estimator_can_be_written():
     modules = (aesvm, dask, aesvm.model_selection)
     public = [getattr(module, name) for module in modules for name in module.__all__]
     estimators = [one for one in public if hasattr(one, "fit")]
+    estimators += [DateParts, LevelNames, TableColumns]  # which pipelines of tables hold
     assert {f"{one.__module__}.{one.__name__}" for one in estimators} == set(OURS)

@@ -101,7 +101,7 @@ class Certificate:
         the rows, and two standard errors of that. Their sum is about the most that the objective
         can exceed the optimum by. ``certify`` computes a proven bound.
     changed : float or None
-        The share of the rows, by weight, whose prediction the last round changed: the mean over
+        The fraction of the rows, by weight, whose prediction the last round changed: the mean over
         pairs. None without rounds, where the last round did not improve the model, and where it is
         exact.
     proven : bool
@@ -123,8 +123,8 @@ class Certificate:
         What the fit planned to do, and the counts that decided it. Where it did something else
         in the end, or was cut short, its outcome follows.
     remedy : str
-        What to change where a callback such as :class:`aesvm.TimeLimit` ended the fit before it
-        was done; otherwise empty.
+        What to change where a callback such as :class:`aesvm.TimeLimit`, or ``max_iter``, ended
+        the fit before it was done; otherwise empty.
     """
 
     kernel: str
@@ -249,7 +249,7 @@ def certificate_of(
     plan : str, default=""
         What the fit was to do and why, and what came of it.
     remedy : str, default=""
-        What to change where a callback ended the fit before it was done.
+        What to change where a callback or ``max_iter`` ended the fit before it was done.
     """
     total = records.total
     squared_norm = total("squared_norm")
@@ -375,7 +375,7 @@ def _theorem_2(records: Records) -> float:
 
 
 def _mean_change(records: Records) -> float | None:
-    """The share of predictions that last rounds changed, over the pairs that made rounds."""
+    """The fraction of predictions that last rounds changed, over the pairs that made rounds."""
     made = records.known("changed")
     shares, n_rows = records["changed"][made], records["n_rows"][made]
     return float(shares @ n_rows / n_rows.sum()) if made.any() else None

@@ -32,7 +32,7 @@ from aesvm.solver.small import SAME_SUM
 #: The rounding of a squared norm summed from half of its terms, in that of scores.
 _OF_HALVES = 4.0
 
-#: Kernel values are taken to be right to this share, where a squared norm came out negative.
+#: Kernel values are taken to be right to this fraction, where a squared norm came out negative.
 _NINE_DIGITS = 1e-9
 
 

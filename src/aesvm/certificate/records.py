@@ -94,10 +94,10 @@ class Record:
         )
 
 
-#: An objective is negligible where it is below its rounding, and this below a share of the costs.
+#: An objective is negligible below its rounding, where that is below a fraction of the costs.
 _NEGLIGIBLE_SHARE = 1e-9
 
-#: Below this share of its gap an objective counts as zero, and the relative gap as infinite: the
+#: Below this fraction of its gap an objective counts as zero, and the relative gap as infinite: the
 #: quotient would overflow.
 _LEAST_SHARE = 1e-300
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aesvm.certificate.certificate import Certificate
 
 #: The model may be far from the exact SVM above this relative gap, or where the last round changed
-#: more than this share of the predictions.
+#: more than this fraction of the predictions.
 POOR_GAP, POOR_CHANGE = 0.1, 0.01
 
 #: A model of all rows is called exact up to this relative gap, which the exact solver aims at.
@@ -28,7 +28,7 @@ _MUCH_WORSE = 10.0
 #: Above this multiple of the exact SVM's objective the verdict says "times", not a percentage.
 _MOST_TIMES = 10.0
 
-#: The largest estimated bound that is shown, as a share of the exact SVM's objective. With few
+#: The largest estimated bound that is shown, as a fraction of the exact SVM's objective. With few
 #: vectors such bounds far exceed the truth.
 _TELLING = 1.0
 
@@ -252,7 +252,7 @@ def _of_worst(gap: float, objective: float, is_exact: bool) -> str:
 
 
 def _share_above(relative_gap: float, objective: float | None) -> float:
-    """How far an objective can be above the exact SVM's, as a share of the latter's magnitude.
+    """How far an objective can be above the exact SVM's, as a fraction of the latter's magnitude.
 
     The exact SVM's is at least the objective less the gap. Infinite where that may be zero or less.
     """

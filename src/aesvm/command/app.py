@@ -8,6 +8,7 @@ them: it would catch errors of the work as well as its own.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from importlib import import_module
 from types import SimpleNamespace
@@ -46,15 +47,25 @@ def program() -> Any:
     return whole
 
 
-def _command(signature: Callable) -> Callable:
-    """Register a command, which returns its work and does not do it."""
-    name = signature.__name__
+def _command(*shared: str) -> Callable[[Callable], Callable]:
+    """Register a command, which has these options of ``_SHARED`` too, and returns its work."""
 
-    @functools.wraps(signature)
-    def prepared(**options: Any) -> Work:
-        return functools.partial(_run, name, options)
+    def registered(signature: Callable) -> Callable:
+        def prepared(**options: Any) -> Work:
+            return functools.partial(_run, signature.__name__, options)
 
-    return app.command()(prepared)
+        own = inspect.signature(signature, eval_str=True)
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=of)
+            for name, (of, option) in _SHARED.items()
+            if name in shared
+        ]
+        parameters = [*own.parameters.values(), *more]
+        prepared.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        prepared.__doc__ = signature.__doc__
+        return app.command(signature.__name__)(prepared)
+
+    return registered
 
 
 def _run(name: str, options: dict[str, Any]) -> None:
@@ -86,7 +97,7 @@ def before_any_command(
     """Before any command."""
 
 
-def _option(*names: str, help: str, panel: str | None = None, **others: Any) -> Any:
+def _option(*names: Any, help: str, panel: str | None = None, **others: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, **others)
 
 
@@ -117,89 +128,97 @@ Data = Annotated[
         "- is standard input.",
     ),
 ]
-Target = Annotated[
-    Text,
-    _column(
-        "--target",
-        help="The column to learn, by name or number from 0; else the one that is called target. "
-        "Of .npy, also a file of its own.",
+Jobs = Annotated[int | None, _ours(help="threads; -1: all processors", callback=_checked_jobs)]
+
+#: Options that several commands have: their types, and defaults first.
+_SHARED: dict[str, tuple[Any, Any]] = {
+    "probability": (
+        int,
+        _libsvm(0, "-b", min=0, max=1, help="probabilities: 0, for there are none"),
     ),
-]
-Features = Annotated[Text, _column("--features", help="Columns to learn from: a,b,c.")]
-Drop = Annotated[
-    list[str] | None, _column("--drop", help="Columns to leave out: a,b,c; may be repeated.")
-]
-Weight = Annotated[Text, _column("--weight", help="The column of weights.")]
-WeightsFile = Annotated[
-    Text, _option("-W", "--weights-file", help="A file with the weight of each row, one a line.")
-]
-Header = Annotated[
-    bool | None,
-    _column(
-        "--header/--no-header",
-        help="Whether the first line of a CSV names the columns; else it is looked at.",
+    "class_weight": (
+        list[str] | None,
+        _libsvm(
+            None,
+            metavar="CLASS=WEIGHT",
+            help="-wi weight: C of class i is weight times C; or balanced",
+        ),
     ),
-]
-Delimiter = Annotated[Text, _column("--delimiter", help="What is between fields of a CSV.")]
-Classes = Annotated[
-    Text,
-    _column(
-        "--classes",
-        help="What the target of a CSV holds: numbers or strings; else its first row tells.",
+    "native": (
+        bool,
+        _output(False, "--native", help="write aesvm's format, as names that end with .aesvm do"),
     ),
-]
-FormatName = Annotated[Text, _column("--format", help="libsvm, csv, parquet or npy.")]
-Memory = Annotated[
-    Text,
-    _option(
-        "--memory",
-        help='Memory that rows may take, as "2 GiB"; larger data is streamed. Else a quarter of '
-        "the machine's.",
+    "target": (
+        Text,
+        _column(
+            None,
+            help="The column to learn, by name or number from 0; else the one that is called "
+            "target. Of .npy, also a file of its own.",
+        ),
     ),
-]
-Probability = Annotated[int, _libsvm("-b", help="probabilities: 0, for there are none")]
-ClassWeight = Annotated[
-    list[str] | None,
-    _libsvm(
-        "--class-weight",
-        metavar="CLASS=WEIGHT",
-        help="-wi weight: C of class i is weight times C; or balanced",
+    "features": (Text, _column(None, help="Columns to learn from: a,b,c.")),
+    "drop": (
+        list[str] | None,
+        _column(None, help="Columns to leave out: a,b,c; may be repeated."),
     ),
-]
-Jobs = Annotated[
-    int | None, _ours("--jobs", help="threads; -1: all processors", callback=_checked_jobs)
-]
-Native = Annotated[
-    bool, _output("--native", help="write aesvm's format, as names that end with .aesvm do")
-]
-Output = Annotated[Text, _output("-o", "--output", help="the file to write")]
-Json = Annotated[bool, _output("--json", help="print one JSON object, for programs")]
-Quiet = Annotated[
-    bool, _option("-q", "--quiet", help="print warnings, errors and what was asked for alone")
-]
+    "weight": (Text, _column(None, help="The column of weights.")),
+    "weights_file": (
+        Text,
+        _option(None, "-W", help="A file with the weight of each row, one a line."),
+    ),
+    "header": (
+        bool | None,
+        _column(
+            None, help="Whether the first line of a CSV names the columns; else it is looked at."
+        ),
+    ),
+    "delimiter": (Text, _column(None, help="What is between fields of a CSV.")),
+    "classes": (
+        Text,
+        _column(
+            None,
+            help="What the target of a CSV holds: numbers or strings; else its first row tells.",
+        ),
+    ),
+    "format": (Text, _column(None, help="libsvm, csv, parquet or npy.")),
+    "memory": (
+        Text,
+        _option(
+            None,
+            help='Memory that rows may take, as "2 GiB"; larger data is streamed. Else a quarter '
+            "of the machine's.",
+        ),
+    ),
+    "quiet": (
+        bool,
+        _option(False, "-q", "--quiet", help="print warnings, errors and what was asked for alone"),
+    ),
+    "json": (bool, _output(False, "--json", help="print one JSON object, for programs")),
+}
+
+#: Those about data files that every command has.
+_TABLE = ("target", "drop", "header", "delimiter", "format", "json")
 
 
-@_command
+@_command(*_TABLE, "class_weight", "features", "weight", "memory", "quiet")
 def fit(
     data: Data,
-    target: Target = None,
-    task: Annotated[str, _option("--task", help="auto, classification or regression")] = "auto",
+    task: Annotated[str, _option(help="auto, classification or regression")] = "auto",
     scoring: Annotated[
-        Text, _option("--scoring", help="what the search is to maximise, by scikit-learn's name")
+        Text, _option(help="what the search is to maximise, by scikit-learn's name")
     ] = None,
-    class_weight: ClassWeight = None,
     group: Annotated[
-        Text, _column("--group", help="Rows equal in this column stay together in folds.")
+        Text, _column(help="Rows equal in this column stay together in folds.")
     ] = None,
     time_limit: Annotated[
-        float | None, _option("--time-limit", metavar="SECONDS", help="for search and training")
+        float | None, _option(metavar="SECONDS", help="for search and training")
     ] = None,
-    test: Annotated[float, _option("--test", help="the share of rows held out")] = 0.2,
+    test: Annotated[float, _option(help="the share of rows held out")] = 0.2,
     search_rows: Annotated[
         int,
-        _option("--search-rows", min=10, help="the most rows to search on: fewer take less time"),
+        _option(min=10, help="the most rows to search on: fewer take less time"),
     ] = 5000,
-    seed: Annotated[int, _option("--seed", min=0, help="of the rows held out")] = 0,
+    seed: Annotated[int, _option(min=0, help="of the rows held out")] = 0,
     jobs: Jobs = -1,
     output: Annotated[
         Text,
@@ -209,23 +228,12 @@ def fit(
             help="The model file to write; else DATA.aesvm, here, without .csv and the like.",
         ),
     ] = None,
-    report: Annotated[
-        Text, _output("--report", help="The report to write; else as the model, .html.")
-    ] = None,
-    features: Features = None,
-    drop: Drop = None,
-    weight: Weight = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    format: FormatName = None,
-    memory: Memory = None,
-    quiet: Quiet = False,
-    json: Json = False,
+    report: Annotated[Text, _output(help="The report to write; else as the model, .html.")] = None,
 ) -> None:
     """From a table to a tested model: columns prepared, search, training, certificate, report."""
 
 
-@_command
+@_command(*_SHARED)
 def train(
     data: Data,
     model: Annotated[
@@ -238,13 +246,19 @@ def train(
     svm_type: Annotated[
         int,
         _libsvm(
-            "-s", metavar="TYPE", help="0 C-SVC, 1 nu-SVC, 2 one-class SVM, 3 epsilon-SVR, 4 nu-SVR"
+            "-s",
+            min=0,
+            max=4,
+            metavar="TYPE",
+            help="0 C-SVC, 1 nu-SVC, 2 one-class SVM, 3 epsilon-SVR, 4 nu-SVR",
         ),
     ] = 0,
     kernel_type: Annotated[
         int,
         _libsvm(
             "-t",
+            min=0,
+            max=4,
             metavar="KERNEL",
             help="0 linear u'v, 1 polynomial (gamma u'v + coef0)^degree, 2 RBF "
             "exp(-gamma |u-v|^2), 3 sigmoid tanh(gamma u'v + coef0), 4 the kernel matrix in DATA",
@@ -258,41 +272,25 @@ def train(
     epsilon: Annotated[float, _libsvm("-p", help="epsilon of epsilon-SVR")] = 0.1,
     cache_size: Annotated[float, _libsvm("-m", help="cache of kernel rows, in MB")] = 100.0,
     tol: Annotated[float, _libsvm("-e", help="tolerance for stopping")] = 0.001,
-    shrinking: Annotated[int, _libsvm("-h", help="whether to shrink, 0 or 1")] = 1,
-    probability: Probability = 0,
-    class_weight: ClassWeight = None,
-    folds: Annotated[int | None, _libsvm("-v", metavar="N", help="N-fold cross-validation")] = None,
-    quiet: Quiet = False,
-    refine: Annotated[str, _ours("--refine", help="auto, exact or a number of rounds")] = "auto",
+    shrinking: Annotated[int, _libsvm("-h", min=0, max=1, help="whether to shrink, 0 or 1")] = 1,
+    folds: Annotated[
+        int | None, _libsvm("-v", min=2, metavar="N", help="N-fold cross-validation")
+    ] = None,
+    refine: Annotated[str, _ours(help="auto, exact or a number of rounds")] = "auto",
     hull_tol: Annotated[
         float,
         _ours(
-            "--hull-tol",
             help="how far representatives may be from what they stand for",
             callback=_at_least_0,
         ),
     ] = 1e-3,
-    max_vectors: Annotated[
-        int | None, _ours("--max-vectors", min=1, help="the most support vectors")
-    ] = None,
+    max_vectors: Annotated[int | None, _ours(min=1, help="the most support vectors")] = None,
     jobs: Jobs = None,
-    native: Native = False,
-    target: Target = None,
-    features: Features = None,
-    drop: Drop = None,
-    weight: Weight = None,
-    weights_file: WeightsFile = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    classes: Classes = None,
-    format: FormatName = None,
-    memory: Memory = None,
-    json: Json = False,
 ) -> None:
     """Train a model, as svm-train does, with its flags and their defaults."""
 
 
-@_command
+@_command(*_TABLE, "features", "classes", "probability", "quiet")
 def predict(
     data: Data,
     model: Annotated[
@@ -304,21 +302,11 @@ def predict(
     model_option: Annotated[
         Text, _option("-m", "--model", help="The model file, in place of the argument.")
     ] = None,
-    probability: Probability = 0,
-    quiet: Quiet = False,
-    target: Target = None,
-    features: Features = None,
-    drop: Drop = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    classes: Classes = None,
-    format: FormatName = None,
-    json: Json = False,
 ) -> None:
     """Predict the rows of a file, as svm-predict does, in the memory of a few of them."""
 
 
-@_command
+@_command(*_TABLE, "features", "weight", "classes")
 def scale(
     data: Data,
     lower: Annotated[float, typer.Option("-l", help="lower limit of features")] = -1.0,
@@ -328,48 +316,21 @@ def scale(
     ] = None,
     save: Annotated[Text, typer.Option("-s", help="write ranges to this file")] = None,
     restore: Annotated[Text, typer.Option("-r", help="read ranges from this file")] = None,
-    output: Output = None,
-    target: Target = None,
-    features: Features = None,
-    drop: Drop = None,
-    weight: Weight = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    classes: Classes = None,
-    format: FormatName = None,
-    json: Json = False,
+    output: Annotated[Text, typer.Option("-o", "--output", help="the file to write")] = None,
 ) -> None:
     """Scale features to a range, as svm-scale does, to standard output or a file."""
 
 
-@_command
+@_command(*_TABLE, "features", "weight", "weights_file", "classes", "native")
 def convert(
     source: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],
-    native: Native = False,
-    target: Target = None,
-    features: Features = None,
-    drop: Drop = None,
-    weight: Weight = None,
-    weights_file: WeightsFile = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    classes: Classes = None,
-    format: FormatName = None,
-    json: Json = False,
 ) -> None:
     """Write a model as LIBSVM's, .aesvm or ONNX, or a data file as LIBSVM's, CSV or Parquet."""
 
 
-@_command
+@_command(*_TABLE, "classes")
 def info(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
-    target: Target = None,
-    drop: Drop = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    classes: Classes = None,
-    format: FormatName = None,
-    json: Json = False,
 ) -> None:
     """Say what a model or data file holds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from aesvm.command.data import DataOptions, Wanted, opened
@@ -10,7 +11,7 @@ from aesvm.command.models import (
     Model,
     check_model_path,
     is_native,
-    load_svm,
+    load_model,
     save_model,
 )
 from aesvm.command.outcome import CommandError, UsageError
@@ -29,7 +30,7 @@ def convert(options: Any, columns: DataOptions, screen: Screen) -> None:
         is_graph = suffix_of(output) == ONNX
         if is_graph and native:
             raise UsageError(f"--native: {output} is a graph of ONNX: one of the two is needed.")
-        model = load_svm(source)
+        model = load_model(source)
         if is_graph:
             _write_onnx(model, output)
             screen.line(f"{output}: a graph of ONNX")
@@ -46,10 +47,6 @@ def convert(options: Any, columns: DataOptions, screen: Screen) -> None:
         screen.line(f"{output}: a model file of {kind} format")
         screen.result({"output": output, "format": "aesvm" if as_native else "libsvm"})
         return
-    if suffix_of(source) == ONNX:
-        raise CommandError(
-            f"{source}: a graph of ONNX is written, and not read: convert the model that it is of."
-        )
     if screen.as_json and output is None:
         raise UsageError("--json needs a file: rows would be on standard output as well.")
     if native:
@@ -88,6 +85,9 @@ def _write_onnx(model: Model, output: str) -> None:
                 f"this one has {', '.join(one for one in model.columns if one != 'numbers')}."
             )
         rows = [(name, FloatTensorType([None, 1])) for name in model.columns["numbers"]]
-    graph = skl2onnx.to_onnx(model.estimator, initial_types=rows)
+    with warnings.catch_warnings():
+        # skl2onnx reads attributes that scikit-learn will remove
+        warnings.filterwarnings("ignore", "Attribute `prob[AB]_`", FutureWarning)
+        graph = skl2onnx.to_onnx(model.estimator, initial_types=rows)
     with written_whole(output) as file:
         file.write(graph.SerializeToString())

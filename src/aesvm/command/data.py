@@ -11,24 +11,23 @@ import os
 import shutil
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from aesvm.command.chunks import Mapped, Weighted, checked_values, joined
+from aesvm.command.chunks import Changed, checked, joined, weights_of
 from aesvm.command.formats import Format, format_of
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.io import BadLineError, Chunk, CSVReader, LibsvmReader, NpyReader, ParquetReader
 from aesvm.io.atomic import naming
+from aesvm.io.columns import Columns
+from aesvm.io.columns import Wanted as Roles
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.runtime.machine import machine_memory
 
@@ -38,7 +37,7 @@ TARGET = "target"
 #: How targets of a CSV are read.
 CLASSES = ("auto", "numbers", "strings")
 
-#: The share of the machine's memory that rows may take where --memory says nothing.
+#: The fraction of the machine's memory that rows may take where --memory says nothing.
 _SHARE = 0.25
 
 #: Bytes in memory for a byte of LIBSVM's text, and for one of any text that is compressed.
@@ -52,11 +51,8 @@ _OPTIONS = {
     "csv": ("target", "features", "drop", "weight", "header", "delimiter", "classes"),
 }
 
-#: Rows of LIBSVM's format are dense from this share of non-zero values on.
+#: Rows of LIBSVM's format are dense from this fraction of non-zero values on.
 _DENSE = 1 / 3
-
-#: A column by name, or by number where columns have no names.
-Column = str | int
 
 
 class DataOptions(NamedTuple):
@@ -99,14 +95,6 @@ def _listed(names: str) -> list[str]:
     return [one.strip() for one in names.split(",") if one.strip()]
 
 
-class Rows(NamedTuple):
-    """All rows of a data file."""
-
-    X: Any
-    y: NDArray | None
-    weights: NDArray | None
-
-
 class Wanted(NamedTuple):
     """What a command wants of a data file, or a model of its rows."""
 
@@ -143,18 +131,20 @@ class DataFile:
         if self.target is not None and columns.target is None:
             screen.note(f"the target is the column {self.target!r}: --target names another")
 
-    def rows(self) -> Rows:
+    def rows(self) -> Chunk:
         """All rows in memory."""
-        X, y, weights = map(joined, zip(*self.reader, strict=True))
+        X, y, weights = joined(self.reader)
         if sp.issparse(X) and X.nnz >= _DENSE * X.shape[0] * X.shape[1]:
             X = X.toarray()
-        return Rows(X, y, weights)
+        return Chunk(X, y, weights)
 
     def why_streamed(self) -> str:
         """What is said where the rows are not held in memory."""
+        from rich.filesize import decimal
+
         return (
-            f"{self.name} would take some {_size(self.needed)} in memory, and may take "
-            f"{_size(self.limit)} (--memory): it is streamed"
+            f"{self.name} would take some {decimal(int(self.needed))} in memory, and may take "
+            f"{decimal(int(self.limit))} (--memory): it is streamed"
         )
 
 
@@ -217,15 +207,19 @@ def _data_file(name: str, shown: str, path: Path, columns: DataOptions, wanted: 
     elif found.kind == "npy":
         reader, width = _array_reader(path, columns.target, wanted.needs_target)
     else:
-        reader, names, roles = _table_reader(path, shown, found, columns, wanted)
+        reader, roles, named = _table_reader(path, shown, found, columns, wanted)
         needed *= _COMPRESSED if found.compressed else 1.0
         needed = needed if found.kind == "csv" else _bytes_of_parquet(path)
-        width = len(names) if names else _width(reader)
-        target, weight = (one if isinstance(one, str) else None for one in (roles[0], roles[2]))
+        width = len(roles.features)
+        target = weight = None
+        if named:
+            names = roles.feature_names
+            target = None if roles.target is None else roles.names[roles.target]
+            weight = None if roles.weight is None else roles.names[roles.weight]
     if wanted.text is None or found.kind == "npy":  # frames may have gaps
-        reader = Mapped(reader, partial(checked_values, shown, names))
+        reader = Changed(reader, checked(shown, names))
     if columns.weights_file:
-        reader = Weighted(reader, columns.weights_file)
+        reader = Changed(reader, weights_of(columns.weights_file))
     return DataFile(name, found, reader, width, names, target, weight, needed, _limit(columns))
 
 
@@ -272,46 +266,48 @@ def _libsvm_reader(path: Path, wanted: Wanted) -> tuple[Any, int]:
     if not matrix:
         return reader, width
 
-    def values(chunk: Chunk, first: int) -> Chunk:
-        dense = chunk.X.toarray()
-        numbers = np.arange(first + 1, first + 1 + len(dense))
-        wrong = np.flatnonzero(dense[:, 0] != numbers)
-        if expected is None and len(wrong):
-            at = int(numbers[wrong[0]])
-            raise CommandError(f"{path}: row {at} of the kernel matrix does not begin with 0:{at}.")
-        return Chunk(np.ascontiguousarray(dense[:, 1:]), chunk.y, None)
+    def values(chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
+        n_rows = 0
+        for X, y, _ in chunks:
+            dense = X.toarray()
+            numbers = np.arange(n_rows + 1, n_rows + 1 + len(dense))
+            wrong = numbers[dense[:, 0] != numbers]
+            if expected is None and len(wrong):
+                raise CommandError(
+                    f"{path}: row {wrong[0]} of the kernel matrix does not begin with 0:{wrong[0]}."
+                )
+            n_rows += len(dense)
+            yield Chunk(np.ascontiguousarray(dense[:, 1:]), y, None)
 
-    return Mapped(reader, values), width - 1
+    return Changed(reader, values), width - 1
 
 
 def _table_reader(
     path: Path, shown: str, found: Format, columns: DataOptions, wanted: Wanted
-) -> tuple[Any, list[str] | None, tuple[Column | None, list[Column], Column | None]]:
-    """A reader of a table, the names of its features, and the columns that it reads."""
+) -> tuple[Any, Columns, bool]:
+    """A reader of a table, the columns that it reads, and whether they have names."""
     names = found.names
     if found.kind == "parquet":
         names = ParquetReader(path, target=None).feature_names
-    if names is None and wanted.text is not None:
-        names = list(map(str, range(found.n_columns)))
-    target, features, weight = roles = _roles(names, found.n_columns, columns, wanted, shown)
-    used = [*features, target, weight]
-    twice = [one for one, n in Counter(names or ()).items() if n > 1 and one in used]
+    named = names is not None or wanted.text is not None
+    names = names or list(map(str, range(found.n_columns)))
+    roles = _roles(names, named, columns, wanted, shown)
+    twice = [one for one in roles.used_names if names.count(one) > 1]
     if twice:
         raise CommandError(f"{shown}: two columns have the name {twice[0]!r}: give them others.")
-    feature_names = [str(one) for one in features] if names else None
     if wanted.text is not None:
         from aesvm.command.frames import FrameReader
 
-        found = found._replace(names=names)
-        return FrameReader(path, found, *roles, text=wanted.text), feature_names, roles
-    if "" in features:
+        return FrameReader(path, found._replace(names=names), roles, wanted.text), roles, named
+    if "" in roles.feature_names:
         raise CommandError(
             f"{shown}: a column has no name, as an index that pandas wrote has none: --drop leaves "
             "it out, by its number from 0."
         )
+    target, features, weight = roles.target, roles.features, roles.weight
     if found.kind == "parquet":
         parquet = ParquetReader(path, target=target, features=features, weight=weight)
-        return parquet, feature_names, roles
+        return parquet, roles, named
     reader = CSVReader(
         path,
         target=target,
@@ -321,64 +317,61 @@ def _table_reader(
         delimiter=found.delimiter,
         classes=columns.classes or wanted.classes,
     )
-    return reader, feature_names, roles
+    return reader, roles, named
 
 
 def _roles(
-    names: list[str] | None, n_columns: int, columns: DataOptions, wanted: Wanted, about: str
-) -> tuple[Column | None, list[Column], Column | None]:
+    names: list[str], named: bool, columns: DataOptions, wanted: Wanted, about: str
+) -> Columns:
     """The target, the features and the weights among the columns of a table."""
-    every: list[Column] = list(names) if names else list(range(n_columns))
 
-    def found(option: str, given: str) -> Column:
-        """A column by its name, or else by its number."""
-        if given in every:
-            return given
-        number = int(given) if given.removeprefix("-").isdecimal() else n_columns
-        if not -len(every) <= number < len(every):
+    def position(option: str, given: str) -> int:
+        """Where a column is, by its name or else by its number."""
+        number = len(names)
+        if given in names:
+            number = names.index(given)
+        elif given.removeprefix("-").isdecimal():
+            number = int(given)
+        if not -len(names) <= number < len(names):
             raise UsageError(f"--{option} {given}: there is no such column in {about}.")
-        return every[number]
+        return number % len(names)
 
-    target = None if columns.target is None else found("target", columns.target)
-    weight = None if columns.weight is None else found("weight", columns.weight)
-    dropped = [found("drop", one) for one in columns.drop]
-    named = None
+    target = None if columns.target is None else position("target", columns.target)
+    weight = None if columns.weight is None else position("weight", columns.weight)
+    dropped = [position("drop", one) for one in columns.drop]
+    features = None
     if columns.features is not None:
-        named = [found("features", one) for one in columns.features]
+        features = [position("features", one) for one in columns.features]
+    if wanted.features is not None and named:  # in the order of the model
+        _check_model_columns(wanted.features, names, features, dropped, about)
+        features = list(map(names.index, wanted.features))
     expected = wanted.target or TARGET
-    if target is None and expected in every:
-        apart = (*(named or ()), *dropped, *(wanted.features or ()), weight)
-        target = None if expected in apart else expected
+    if target is None and named and expected in names:
+        at = names.index(expected)
+        target = None if at in (*(features or ()), *dropped, weight) else at
     if target is None and wanted.needs_target:
         listed = " by its number, from 0"
-        if names:
+        if named:
             more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
             listed = f", of {', '.join(names[:20])}{more}"
         raise UsageError(f"{about} is a table: --target says which column to learn{listed}.")
-    if target is not None and target == weight:
-        raise UsageError("--target and --weight are one column.")
-    for one in named or ():
-        if one in (target, weight):
-            role = "target" if one == target else "weight"
-            raise UsageError(f"--features: {one!r} is the {role}.")
-        if (named or ()).count(one) > 1:
-            raise UsageError(f"--features: {one!r} is there twice.")
-    if wanted.features is not None and names:  # in the order of the model
-        _check_model_columns(wanted.features, names, named, dropped, about)
-        return target, list(wanted.features), weight
-    features = [one for one in every if one not in (target, weight, *dropped)]
-    return target, features if named is None else named, weight
+    if features is None:
+        features = [at for at in range(len(names)) if at not in (target, weight, *dropped)]
+    try:
+        return Roles(target, features, weight).found(names, Path(about))
+    except ValueError as error:
+        raise UsageError(f"--{error}") from error
 
 
 def _check_model_columns(
-    trained_on: list[str], names: list[str], named: Any, dropped: list[Column], about: str
+    trained_on: list[str], names: list[str], named: Any, dropped: list[int], about: str
 ) -> None:
-    if named is not None and sorted(named) != sorted(trained_on):
+    if named is not None and sorted(names[at] for at in named) != sorted(trained_on):
         listed = ", ".join(trained_on[:20])
         raise UsageError(f"--features: the model was trained on the columns {listed}.")
-    for one in dropped:
-        if one in trained_on:
-            raise UsageError(f"--drop {one}: the model was trained on that column.")
+    for at in dropped:
+        if names[at] in trained_on:
+            raise UsageError(f"--drop {names[at]}: the model was trained on that column.")
     missing = [one for one in trained_on if one not in names]
     if missing:
         listed, more = ", ".join(map(repr, missing[:5])), ", ..." * (len(missing) > 5)
@@ -387,13 +380,6 @@ def _check_model_columns(
         raise CommandError(
             f"{about} has no column {listed}{more}, which the model was trained on.{has}"
         )
-
-
-def _width(reader: Any) -> int:
-    """The number of features of a table without names."""
-    for chunk in reader:
-        return chunk.X.shape[1]
-    raise CommandError(f"{reader.path}: there are no rows in the file.")
 
 
 def _bytes_of_parquet(path: Path) -> float:
@@ -419,14 +405,8 @@ def _array_reader(path: Path, target: str | None, needs_target: bool) -> tuple[A
             f"--target {target}: a column from 0 to {width - 1}, or a .npy file, is needed."
         ) from error
 
-    def split(chunk: Chunk, _: int) -> Chunk:
-        return Chunk(np.delete(chunk.X, at, axis=1), chunk.X[:, at], None)
+    def split(chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
+        for X, *_ in chunks:
+            yield Chunk(np.delete(X, at, axis=1), X[:, at], None)
 
-    return Mapped(reader, split), width - 1
-
-
-def _size(n_bytes: float) -> str:
-    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    while n_bytes >= 1024 and len(units) > 1:
-        n_bytes, units = n_bytes / 1024, units[1:]
-    return f"{n_bytes:.3g} {units[0]}"
+    return Changed(reader, split), width - 1

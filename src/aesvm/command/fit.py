@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,14 +31,16 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.utils import _safe_indexing
 
-from aesvm.command.chunks import Mapped, joined
-from aesvm.command.data import DataFile, DataOptions, Rows, Wanted, opened
-from aesvm.command.formats import NATIVE, stem_of
-from aesvm.command.frames import FrameReader, as_numbers
+from aesvm.callbacks import TimeLimit
+from aesvm.command.chunks import Changed, joined
+from aesvm.command.data import DataFile, DataOptions, Wanted, opened
+from aesvm.command.formats import NATIVE, stem_of, suffix_of
+from aesvm.command.frames import FrameReader, transformed
 from aesvm.command.models import check_model_path, note_columns
 from aesvm.command.outcome import CommandError, UsageError
-from aesvm.command.report import write_report
+from aesvm.command.report import at_edge, write_report
 from aesvm.command.scores import HeldOut
 from aesvm.command.screen import Screen
 from aesvm.command.train import class_weights, leave_out_unknown
@@ -53,17 +56,17 @@ _HALVING = 3000
 
 _FOLDS = 5
 
-#: The share of --time-limit that the search may take.
+#: The fraction of --time-limit that the search may take.
 _SEARCH_SHARE = 0.6
 
 
 class Parts(NamedTuple):
     """Rows to learn from and to search on, and rows held out."""
 
-    search: Rows
+    search: Chunk
     groups: NDArray | None  #: of the rows to search on
-    train: Any  #: Rows in memory, or a source of chunks
-    test: Any  #: chunks
+    train: Any  #: one chunk in memory, or a source of chunks
+    test: Any  #: a re-iterable of chunks
     n_train: int
     n_test: int
 
@@ -83,7 +86,6 @@ class FitResult:
     certificate: Any
     test: HeldOut
     folded: tuple[NDArray, NDArray] | None  #: targets, decision values out of fold, of two classes
-    edges: str  #: what is said where the best candidate is at the edge of the grid
     files: dict[str, str]
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -95,6 +97,10 @@ def fit(options: Any, columns: DataOptions, screen: Screen) -> None:
     model = options.output or ("model" if data == "-" else stem_of(data)) + NATIVE
     files = {"model": model, "report": options.report or str(Path(model).with_suffix(".html"))}
     check_model_path(model, [data, *columns.files])
+    if suffix_of(model) == ".model":
+        raise UsageError(f"{model}: LIBSVM's format has no columns of a table: use {NATIVE}.")
+    if options.group is not None and columns.features is not None:
+        columns = columns._replace(features=list(dict.fromkeys([*columns.features, options.group])))
     check_outputs([files["report"]], [data, model, *columns.files])
     with opened(data, columns, Wanted(text=[])) as file:
         file.note_target(columns, screen)
@@ -106,7 +112,7 @@ def fit(options: Any, columns: DataOptions, screen: Screen) -> None:
 
 def _check(options: Any) -> None:
     if not 0 < options.test < 1:
-        raise UsageError(f"--test {options.test:g}: a share between 0 and 1 is needed.")
+        raise UsageError(f"--test {options.test:g}: a fraction between 0 and 1 is needed.")
     if options.task not in ("auto", "classification", "regression"):
         raise UsageError(f"--task {options.task}: auto, classification or regression is needed.")
     if options.time_limit is not None and not 0 < options.time_limit < np.inf:
@@ -135,7 +141,7 @@ def _fitted(file: DataFile, options: Any, files: dict[str, str], screen: Screen)
         _check_classes(y, file.name)
     n_rows, test_rows = parts.n_train + parts.n_test, f"{parts.n_test:,} held out"
     screen.note(f"{n_rows:,} rows, {parts.search.X.shape[1]} columns, {test_rows}; {task}")
-    known = parts.train if isinstance(parts.train, Rows) else parts.search
+    known = parts.train if isinstance(parts.train, Chunk) else parts.search
     described, pipeline = _pipeline(known, options)
     for message in warnings_of(described):
         warn(message)
@@ -144,14 +150,17 @@ def _fitted(file: DataFile, options: Any, files: dict[str, str], screen: Screen)
         search = _searched(pipeline, parts, task, options, screen, began)
     best = {name.removeprefix("svm__"): value for name, value in search.best_params_.items()}
     screen.note("best: " + ", ".join(f"{name} {value:.4g}" for name, value in best.items()))
-    edges = at_edge(search)
-    if edges:
+    if edges := at_edge(search):
         screen.note(edges)
     model = clone(pipeline).set_params(**search.best_params_)
     with _timed(seconds, "train"):
-        certificate = _trained(model, parts, file, screen, _deadline(options, began))
+        # what the search left, and its own part where the search took longer than it was to
+        least = _deadline(options, time.monotonic(), 1.0 - _SEARCH_SHARE)
+        rest = _deadline(options, began)
+        deadline = rest if rest is None or least is None or rest.at > least.at else least
+        certificate = _trained(model, parts, file, screen, deadline)
     with _timed(seconds, "test"):
-        result = HeldOut.of(model[-1], (_prepared(model, Chunk(*one)) for one in parts.test))
+        result = HeldOut.of(model[-1], _prepared(model, iter(parts.test)))
         folded = _out_of_fold(clone(model), parts, result, search.cv)
     if task == "regression" and result.found()["r2"] < 0:
         warn("the model predicts the rows held out worse than the mean of their targets does")
@@ -168,7 +177,6 @@ def _fitted(file: DataFile, options: Any, files: dict[str, str], screen: Screen)
         certificate=certificate,
         test=result,
         folded=folded,
-        edges=edges,
         files=files,
         seconds=seconds,
     )
@@ -186,7 +194,7 @@ def _check_classes(y: NDArray, name: str) -> None:
 
 
 def _parts(file: DataFile, options: Any) -> Parts:
-    """Rows in memory, split at random; each class in its share, and each group as a whole."""
+    """Rows in memory, split at random, classes in proportion and groups as a whole."""
     whole = file.reader.whole() if isinstance(file.reader, FrameReader) else file.rows()
     groups = None
     if options.group is not None:
@@ -218,19 +226,15 @@ def _parts(file: DataFile, options: Any) -> Parts:
     )
 
 
-def _without_group(whole: Any, group: str, file: DataFile) -> tuple[Rows, NDArray]:
+def _without_group(whole: Any, group: str, file: DataFile) -> tuple[Chunk, NDArray]:
     if not hasattr(whole.X, "columns") or group not in whole.X.columns:
         raise UsageError(f"--group {group}: there is no such column in {file.name}.")
     groups = whole.X[group].factorize()[0]
-    return Rows(whole.X.drop(columns=group), whole.y, whole.weights), groups
+    return Chunk(whole.X.drop(columns=group), whole.y, whole.weights), groups
 
 
-def _taken(rows: Any, which: NDArray) -> Rows:
-    return Rows(*(None if one is None else _rows_of(one, which) for one in rows))
-
-
-def _rows_of(values: Any, which: NDArray) -> Any:
-    return values.iloc[which] if hasattr(values, "iloc") else values[which]
+def _taken(rows: Chunk, which: NDArray) -> Chunk:
+    return Chunk(*(None if one is None else _safe_indexing(one, which) for one in rows))
 
 
 def _large_parts(file: DataFile, options: Any) -> Parts:
@@ -238,24 +242,28 @@ def _large_parts(file: DataFile, options: Any) -> Parts:
     if options.group is not None:
         raise UsageError(f"--group needs all rows in memory, and {file.why_streamed()}.")
 
-    def part(held_out: bool) -> Mapped:
-        def taken(chunk: Chunk, first: int) -> Chunk:
-            draws = np.random.default_rng([options.seed, first]).random(chunk.X.shape[0])
-            return Chunk(*_taken(chunk, np.flatnonzero((draws < options.test) == held_out)))
+    def part(held_out: bool) -> Changed:
+        def taken(chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
+            random = np.random.default_rng(options.seed)
+            for chunk in chunks:
+                draws = random.random(chunk.X.shape[0])
+                yield _taken(chunk, np.flatnonzero((draws < options.test) == held_out))
 
-        return Mapped(file.reader, taken)
+        return Changed(file.reader, taken)
 
-    random = np.random.default_rng(options.seed)
-    n_train, held, marks = 0, Rows(None, None, None), np.empty(0)
+    random = np.random.default_rng([options.seed, 1])
+    n_train, marks = 0, np.empty(0)
+    sample: list[Chunk] = []
     for chunk in part(False):
         n_train += chunk.X.shape[0]
         marks = np.concatenate([marks, random.random(chunk.X.shape[0])])
         kept = np.argsort(marks, kind="stable")[: options.search_rows]
-        held = _taken(Rows(*map(joined, zip(held, chunk, strict=True))), kept)
+        sample = [_taken(joined([*sample, chunk]), kept)]
         marks = marks[kept]
     n_test = sum(chunk.X.shape[0] for chunk in part(True))
-    if not n_train or not n_test or held.y is None:
+    if not n_train or not n_test:
         raise CommandError(f"{file.name}: there are too few rows to hold some out.")
+    (held,) = sample
     if isinstance(file.reader, FrameReader):  # a column has one type in all chunks from here on
         file.reader.text = [name for name, kind in held.X.dtypes.items() if kind.kind not in "iuf"]
         texts = held.X[file.reader.text].astype(object).map(str, na_action="ignore")
@@ -263,7 +271,7 @@ def _large_parts(file: DataFile, options: Any) -> Parts:
     return Parts(held, None, part(False), part(True), n_train, n_test)
 
 
-def _pipeline(rows: Rows, options: Any) -> tuple[list[Column], Pipeline]:
+def _pipeline(rows: Chunk, options: Any) -> tuple[list[Column], Pipeline]:
     """What becomes of the columns of a table, and the pipeline; other rows are scaled."""
     X, y = rows.X, rows.y
     parameters: dict[str, Any] = {"n_jobs": options.jobs}
@@ -318,23 +326,20 @@ def _searched(
         warnings.simplefilter("ignore")  # of candidates that are not chosen
         search.fit(X, y, **({} if parts.groups is None else {"groups": parts.groups}))
     if np.isnan(search.best_score_):
-        raise CommandError(
-            f"--scoring {options.scoring}: it could not be computed for any candidate."
-        )
+        raise CommandError(_why_no_score(y, task, options.scoring))
     if deadline is not None and deadline.was_over:
         screen.note("the time limit has cut the search short: candidates late in it count less")
     return search
 
 
-def at_edge(search: Any) -> str:
-    """What is said where the best candidate is at the edge of the grid; empty where it is not."""
-    found = []
-    for name, value in search.best_params_.items():
-        tried = search.param_grid_.get(name, [])
-        for end, word in ((min, "smallest"), (max, "largest")):
-            if len(tried) > 1 and value == end(tried):
-                found.append(f"{name.removeprefix('svm__')} is the {word} that was tried")
-    return f"{' and '.join(found)}: others beyond it may do better" if found else ""
+def _why_no_score(y: NDArray, task: str, scoring: str | None) -> str:
+    """Why no candidate has a score in all folds."""
+    if task == "classification":
+        classes, counts = np.unique(y, return_counts=True)
+        if counts.min() < 2:
+            name = classes[np.argmin(counts)]
+            return f"class {name!s:.40} has one row to learn from: two are needed to search."
+    return f"--scoring {scoring}: it could not be computed for any candidate."
 
 
 def _trained(
@@ -346,26 +351,27 @@ def _trained(
         svm.set_callbacks(deadline)
     try:
         with screen.progress(svm):
-            if isinstance(parts.train, Rows):
+            if isinstance(parts.train, Chunk):
                 X, y, weights = parts.train
                 X = model[:-1].fit_transform(X)
                 svm.fit(X, y, weights)
                 return svm.certify(X, y, weights)
             model[:-1].fit(parts.search.X)
             svm.set_params(memory_budget=int(file.limit), on_overflow="loosen")
-            prepared = Mapped(parts.train, lambda chunk, _: _prepared(model, chunk))
+            prepared = Changed(parts.train, partial(_prepared, model))
             svm.fit_stream(prepared)
             return svm.certify_stream(prepared)
     finally:
         svm.set_callbacks()
 
 
-def _prepared(model: Pipeline, chunk: Chunk) -> Chunk:
-    X = chunk.X
-    if hasattr(X, "columns"):
-        numbers = [one for kind, _, one in model[0].transformers_ if kind == "numbers"]
-        X = X.assign(**as_numbers(X[numbers[0]])) if numbers else X
-    return Chunk(model[:-1].transform(X), chunk.y, chunk.weights)
+def _prepared(model: Pipeline, chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
+    """Chunks as the SVM takes them."""
+    for X, y, weights in chunks:
+        steps = model[:-1]
+        yield Chunk(
+            transformed(steps, X) if hasattr(X, "columns") else steps.transform(X), y, weights
+        )
 
 
 def _out_of_fold(
@@ -384,38 +390,26 @@ def _out_of_fold(
     return y == test.classes[1], values
 
 
-class Deadline:
-    """A callback that ends fits of our estimators at a time."""
+class Deadline(TimeLimit):
+    """A callback that ends all fits at one time."""
 
-    def __init__(self, at: float) -> None:
-        self.at = at
+    def __init__(self, seconds: float, began: float) -> None:
+        super().__init__(seconds)
+        self.at = began + seconds
         self.was_over = False
 
     def __deepcopy__(self, memo: dict) -> Deadline:
         return self
 
-    def setup(self, estimator: Any, context: Any) -> None:
-        """Nothing: the time is the same for all fits."""
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Nothing."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing: a task that has begun is asked about by ``is_over``."""
-
-    def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
-        """Whether the work that the task is a part of is to end."""
-        return self.is_over(context)
-
     def is_over(self, context: Any) -> bool:
         """Whether it is time."""
-        self.was_over = self.was_over or time.monotonic() >= self.at
+        self.was_over = self.was_over or self.clock() >= self.at
         return self.was_over
 
 
 def _deadline(options: Any, began: float, share: float = 1.0) -> Deadline | None:
     limit = options.time_limit
-    return None if limit is None else Deadline(began + share * limit)
+    return None if limit is None else Deadline(share * limit, began)
 
 
 @contextmanager

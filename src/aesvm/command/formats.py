@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+from aesvm.command.labels import as_number
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io.base import BadLineError, BadRow, Progress
 from aesvm.io.lines import line_blocks
@@ -43,9 +44,6 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 _DELIMITERS = ",\t;|"
 _LIBSVM_LINE = re.compile(rb"\s*[-+.0-9eE]+(\s+(qid|[0-9]+):\S+)*\s*(#.*)?")
-_NUMBER = re.compile(
-    r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(nan|inf(inity)?)", re.I
-)
 _QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -191,13 +189,13 @@ def _is_header(first: list[str], second: list[str]) -> bool:
     It does where no field of it is a number; where the second line has a number below a name; and
     where its numbers count the columns, as pandas has them.
     """
-    numbers = [bool(_NUMBER.fullmatch(one)) for one in first]
+    numbers = [as_number(one) is not None for one in first]
     if not any(numbers):
         return True
     if all(numbers):
         return False
     below = zip(first, numbers, second, strict=False)
-    if any(name and not number and _NUMBER.fullmatch(value) for name, number, value in below):
+    if any(name and not number and as_number(value) is not None for name, number, value in below):
         return True
     counted = [one for one, number in zip(first, numbers, strict=True) if number]
     return len(counted) > 1 and counted == list(map(str, range(len(counted))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from aesvm.command.formats import Format
 from aesvm.command.outcome import CommandError
-from aesvm.io import Chunk
+from aesvm.io import Chunk, ChunkIterator
+from aesvm.io.base import Progress
+from aesvm.io.columns import Columns
 from aesvm.runtime.warn import warn
 
 if TYPE_CHECKING:
@@ -27,40 +29,35 @@ class FrameReader:
     ``text``: columns that are read as text, whatever they look like.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        found: Format,
-        target: Any,
-        features: list[Any],
-        weight: Any,
-        text: list[str],
-    ) -> None:
-        self.path, self.format = path, found
-        self.target, self.features, self.weight = target, features, weight
-        self.text = text
+    def __init__(self, path: Path, found: Format, roles: Columns, text: list[str]) -> None:
+        self.path, self.format, self.text = path, found, text
+        self.columns, self.features = roles.used_names, roles.feature_names
+        self.target, self.weight = roles.by_name.target, roles.by_name.weight
 
     @property
     def n_bytes(self) -> int:
         return self.path.stat().st_size
 
-    def __iter__(self) -> Iterator[Chunk]:
-        return map(self._chunk, self._frames(FRAME_ROWS))
+    def __iter__(self) -> ChunkIterator:
+        return ChunkIterator(self._chunks(), Progress())
+
+    def _chunks(self) -> Generator[Chunk, None, None]:
+        for frame in self._frames(FRAME_ROWS):
+            yield self._chunk(frame)
 
     def whole(self) -> Chunk:
         """All rows, with the types that whole columns have."""
         return self._chunk(next(self._frames(None)))
 
     def _frames(self, n_rows: int | None) -> Iterator[pd.DataFrame]:
-        columns = [*self.features, *(one for one in (self.target, self.weight) if one is not None)]
         if self.format.kind == "parquet":
             import pyarrow.dataset as ds
 
             whole = ds.dataset(self.path, format="parquet")
             if n_rows is None:
-                yield whole.to_table(columns=columns).to_pandas()
+                yield whole.to_table(columns=self.columns).to_pandas()
                 return
-            for batch in whole.to_batches(columns=columns, batch_size=n_rows):
+            for batch in whole.to_batches(columns=self.columns, batch_size=n_rows):
                 if batch.num_rows:
                     yield batch.to_pandas()
             return
@@ -70,7 +67,7 @@ class FrameReader:
             "sep": self.format.delimiter,
             "names": self.format.names,
             "header": 0 if self.format.header else None,
-            "usecols": columns,
+            "usecols": self.columns,
             "dtype": dict.fromkeys(self.text, "str"),
             "compression": self.format.compressed,
             "skipinitialspace": True,
@@ -87,12 +84,19 @@ class FrameReader:
         if self.target is not None:
             known = frame[self.target].notna()
             if not known.all():
-                warn(f"{int((~known).sum()):,} rows without a target are left out.")
+                n_missing = int((~known).sum())
+                warn(f"{n_missing:,} rows without a target (empty, NA, null, ...) are left out.")
                 frame = frame[known]
             y = _targets(frame[self.target])
         if self.weight is not None:
             weights = as_numbers(frame[[self.weight]]).to_numpy()[:, 0]
         return Chunk(frame[self.features], y, weights)
+
+
+def transformed(steps: Any, X: pd.DataFrame) -> Any:
+    """Rows of a table after the steps of a fitted pipeline; numbers may be text."""
+    numbers = [one for kind, _, one in steps[0].transformers_ if kind == "numbers"]
+    return steps.transform(X.assign(**as_numbers(X[numbers[0]])) if numbers else X)
 
 
 def _targets(values: pd.Series) -> NDArray:

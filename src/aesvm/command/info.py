@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from aesvm.command.data import DataOptions, Wanted, opened
-from aesvm.command.formats import ONNX, format_of_model, suffix_of
+from aesvm.command.formats import format_of_model
 from aesvm.command.labels import label_text
-from aesvm.command.models import Model, certificate_of, load_model
-from aesvm.command.outcome import CommandError
+from aesvm.command.models import Model, load_model
 from aesvm.command.screen import Screen
 from aesvm.io.libsvm_model import LIBSVM_TYPES
 
@@ -28,10 +26,9 @@ def info(options: Any, columns: DataOptions, screen: Screen) -> None:
     path, certificate = options.file, None
     if path != "-" and format_of_model(path):
         model = load_model(path)
-        found = _of_set(model) if hasattr(model.svm, "weights_") else _of_model(model)
-        certificate = certificate_of(model.svm)
-    elif suffix_of(path) == ONNX and columns.format is None:
-        found = _of_graph(path)
+        found = _of_model(model)
+        if hasattr(model.svm, "_trained_on_"):  # else its file has no certificate
+            certificate = model.svm.certificate_
     else:
         found = _of_data(path, columns)
     screen.table(_lines({"file": path, **found}))
@@ -66,38 +63,6 @@ def _of_model(model: Model) -> dict[str, Any]:
     if model.target:
         found["target"] = model.target
     return found
-
-
-def _of_set(model: Model) -> dict[str, Any]:
-    chosen = model.svm
-    return {
-        "format": "aesvm",
-        "type": "representative set",
-        "kernel": chosen.kernel,
-        "gamma": float(chosen.gamma_),
-        "hull_tol": chosen.hull_tol,
-        "representatives": len(chosen.weights_),
-        "max_residual": float(chosen.max_residual_),
-    }
-
-
-def _of_graph(path: str) -> dict[str, Any]:
-    """A graph of ONNX, and what goes in and out where the library is there that reads it."""
-    if not Path(path).is_file():
-        raise CommandError(f"{path}: there is no such file.")
-    found: dict[str, Any] = {"format": "onnx", "type": "graph of ONNX, for onnxruntime"}
-    try:
-        import onnx
-    except ImportError:
-        return found
-    try:
-        graph = onnx.load(path).graph
-    except Exception as error:  # of protobuf, which has its own
-        raise CommandError(f"{path}: this is no graph of ONNX.") from error
-    return found | {
-        "inputs": [one.name for one in graph.input],
-        "outputs": [one.name for one in graph.output],
-    }
 
 
 def _of_data(path: str, columns: DataOptions) -> dict[str, Any]:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-import re
+from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_WHOLE = re.compile("[-+]?[0-9]+")
-_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+
+def as_number(text: str) -> float | None:
+    """The number that a text is; None where it is none.
+
+    Examples
+    --------
+    >>> from aesvm.command.labels import as_number
+    >>> as_number("1e3"), as_number("cat"), as_number("1_000")
+    (1000.0, None, None)
+    """
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
 
 
 def label_text(label: Any) -> str:
@@ -26,6 +39,7 @@ def label_text(label: Any) -> str:
     return f"{label:.17g}" if isinstance(label, float) else str(label)
 
 
+@lru_cache(maxsize=1000)
 def meaning(label: Any) -> Any:
     """What a class stands for: a number where its text is one, else text.
 
@@ -37,10 +51,10 @@ def meaning(label: Any) -> Any:
     """
     if isinstance(label, int | float):
         return label
-    text = str(label)
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    return float(text) if _NUMBER.fullmatch(text) else text
+    number = as_number(str(label))
+    if number is None or not isfinite(number):
+        return str(label)
+    return int(label) if label.removeprefix("-").removeprefix("+").isdecimal() else number
 
 
 def equal_labels(some: NDArray, others: NDArray) -> NDArray[np.bool_]:
@@ -53,21 +67,10 @@ def equal_labels(some: NDArray, others: NDArray) -> NDArray[np.bool_]:
     >>> equal_labels(np.array(["1", "2", "x"]), np.array([1.0, 1.0, 2.0]))
     array([ True, False, False])
     """
-    if _kind(some) == _kind(others):
+    if is_numeric(some) == is_numeric(others):
         return np.asarray(some == others)
-    numbers: dict[Any, int] = {}
-
-    def numbered(labels: NDArray) -> NDArray[np.intp]:
-        different, which = np.unique(labels, return_inverse=True)
-        known = [numbers.setdefault(meaning(one), len(numbers)) for one in different.tolist()]
-        return np.array(known, dtype=np.intp)[which]
-
-    return numbered(some) == numbered(others)
-
-
-def _kind(labels: NDArray) -> str:
-    kind = "number" if is_numeric(labels) else labels.dtype.kind
-    return "text" if kind in "OUT" else kind
+    pairs = zip(some.tolist(), others.tolist(), strict=True)
+    return np.array([meaning(one) == meaning(other) for one, other in pairs], dtype=bool)
 
 
 def is_numeric(labels: NDArray) -> bool:

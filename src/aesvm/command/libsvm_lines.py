@@ -202,26 +202,19 @@ class Agreement:
             "rows": n,
         }
 
-    def prediction_lines(self) -> Iterator[str]:
-        """Those of svm-predict."""
+    def lines(self, cross_validation: bool = False) -> Iterator[str]:
+        """Those of svm-predict, or of svm-train -v."""
         found = self.found()
+        before = "Cross Validation " if cross_validation else ""
         if self.regression:
-            yield f"Mean squared error = {found['mean_squared_error']:g} (regression)"
+            after = "" if cross_validation else " (regression)"
+            yield f"{before}Mean squared error = {found['mean_squared_error']:g}{after}"
             correlation = found["squared_correlation_coefficient"]
-            yield f"Squared correlation coefficient = {correlation:g} (regression)"
+            yield f"{before}Squared correlation coefficient = {correlation:g}{after}"
         else:
-            counts = f"({self.correct}/{self.n_rows})"
-            yield f"Accuracy = {found['accuracy']:g}% {counts} (classification)"
-
-    def cross_validation_lines(self) -> Iterator[str]:
-        """Those of svm-train -v."""
-        found = self.found()
-        if self.regression:
-            yield f"Cross Validation Mean squared error = {found['mean_squared_error']:g}"
-            correlation = found["squared_correlation_coefficient"]
-            yield f"Cross Validation Squared correlation coefficient = {correlation:g}"
-        else:
-            yield f"Cross Validation Accuracy = {found['accuracy']:g}%"
+            counts = f" ({self.correct}/{self.n_rows}) (classification)"
+            after = "" if cross_validation else counts
+            yield f"{before}Accuracy = {found['accuracy']:g}%{after}"
 
 
 def _listed(classes: Collection[Any]) -> str:

@@ -131,40 +131,29 @@ def _report_error(error: BaseException, as_json: bool) -> int:
     """Say in one line what is wrong, and return the exit code."""
     if _signals:  # whatever was made of that on the way: compiled modules make it an ImportError
         error = Terminated(_signals[0])
-    usage = getattr(error, "format_message", None)  # typer's own errors
+    elif type(error).__name__ == "Abort":  # typer's, of Ctrl-C
+        error = KeyboardInterrupt()
     code, line = code_of(error), line_of(error)
-    if usage is not None:
-        code, line = int(getattr(error, "exit_code", 2)), _usage_line(error)
-    elif type(error).__name__ == "Abort":
-        code, line = INTERRUPTED, line_of(KeyboardInterrupt())
-    try:
-        if isinstance(error, BrokenPipeError):
+    if hasattr(error, "format_message"):  # typer's own errors, which may leave out the value
+        code, line = getattr(error, "exit_code", 2), " ".join(error.format_message().split())
+        if found := getattr(error.__cause__, "errors", None):  # of pydantic, which typer may ask
+            line += f": {found()[0]['input']!r}"
+    if isinstance(error, BrokenPipeError):
+        with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return code
-        if as_json:
-            with suppress(OSError):  # where standard output is what is wrong
-                _print_json(error, code, line)
-        if line:  # where there are no arguments, help was shown
+        return code
+    if as_json:
+        import json
+
+        said: dict[str, Any] = {"error": line, "exit_code": code}
+        if isinstance(number := getattr(error, "line", None), int):
+            said |= {"file": getattr(error, "path", None), "line": number}
+        with suppress(OSError):  # where standard output is what is wrong
+            print(json.dumps(said), flush=True)
+    if line:  # where there are no arguments, help was shown
+        with suppress(OSError):
             print(f"aesvm: {line}", file=sys.stderr, flush=True)
-    except OSError:
-        pass
     return code
-
-
-def _usage_line(error: Any) -> str:
-    """What typer says, and the value that it is about where it leaves that out."""
-    line = " ".join(error.format_message().split())
-    found = getattr(error.__cause__, "errors", None)  # of pydantic, which typer may ask
-    return line if found is None else f"{line}: {found()[0]['input']!r}"
-
-
-def _print_json(error: BaseException, code: int, line: str) -> None:
-    import json
-
-    found: dict[str, Any] = {"error": line, "exit_code": code}
-    if isinstance(getattr(error, "line", None), int):
-        found |= {"file": getattr(error, "path", None), "line": error.line}  # type: ignore[attr-defined]
-    print(json.dumps(found), flush=True)
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:

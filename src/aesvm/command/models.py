@@ -40,12 +40,12 @@ _OF_DATA = (*COMPRESSED, *(suffix for suffix, kind in SUFFIXES.items() if kind !
 class Model(NamedTuple):
     """A model that was read from a file."""
 
-    estimator: Any  #: an SVM or a representative set, or a pipeline that ends in one
+    estimator: Any  #: an SVM, or a pipeline that ends in one
     native: bool  #: whether the file is of aesvm's format
 
     @property
     def svm(self) -> Any:
-        """The SVM itself, or the representative set."""
+        """The SVM itself."""
         steps = getattr(self.estimator, "steps", None)
         return self.estimator if steps is None else steps[-1][1]
 
@@ -96,10 +96,9 @@ class Model(NamedTuple):
     def prepared(self, X: Any) -> Any:
         """Rows as the SVM takes them."""
         if self.columns is not None:
-            from aesvm.command.frames import as_numbers
+            from aesvm.command.frames import transformed
 
-            numbers = self.columns.get("numbers", [])
-            return self.estimator[:-1].transform(X.assign(**as_numbers(X[numbers])))
+            return transformed(self.estimator[:-1], X)
         sparse = sp.issparse(self.svm.support_vectors_)
         if sp.issparse(X) != sparse:
             X = sp.csr_array(X) if sparse else X.toarray()
@@ -145,27 +144,24 @@ def opened_for(model: Model, data: str, columns: DataOptions) -> AbstractContext
 
 
 def load_model(path: str) -> Model:
-    """A model of aesvm's format, or of LIBSVM's, as what the file holds tells."""
-    _check_file(path)
+    """A model that can predict, of aesvm's format or of LIBSVM's, as what the file holds tells."""
+    if path in ("", "-"):
+        raise UsageError(f"{path!r}: the name of a model file is needed.")
+    if Path(path).is_dir():
+        raise UsageError(f"{path} is a folder: the name of a model file is needed.")
     with as_file(path) as file:  # which a pipe is not
         try:
-            if format_of_model(str(file)) == "aesvm":
-                model = Model(load(file), True)
-                if getattr(model.svm, "device", "cpu") != "cpu":
-                    model.svm.set_params(device="cpu")  # which this program computes with
-                return model
-            return Model(load_libsvm_model(file), False)
+            if format_of_model(str(file)) != "aesvm":
+                return Model(load_libsvm_model(file), False)
+            model = Model(load(file), True)
         except ValueError as error:
             if str(file) == str(Path(path)):
                 raise
             raise CommandError(str(error).replace(str(file), path)) from error
-
-
-def load_svm(path: str) -> Model:
-    """A model that can predict."""
-    model = load_model(path)
     if not hasattr(model.svm, "support_vectors_"):
         raise CommandError(f"{path}: this is a {type(model.svm).__name__}, and no SVM.")
+    if getattr(model.svm, "device", "cpu") != "cpu":
+        model.svm.set_params(device="cpu")  # which this program computes with
     return model
 
 
@@ -200,23 +196,9 @@ def is_native(path: str | None, native: bool) -> bool:
     return native or (path is not None and suffix_of(path) == NATIVE)
 
 
-def certificate_of(svm: Any) -> Any:
-    """What proves how close an SVM is to the exact one; None where its file did not have it."""
-    return svm.certificate_ if hasattr(svm, "_trained_on_") else None
-
-
 def note_columns(svm: Any, first: Any, names: list[str] | None, target: str | None) -> None:
     """Have a model know the columns that it was trained on."""
     if names is not None:
         first.feature_names_in_ = np.array(names, dtype=object)
     if target is not None:
         svm.target_name_ = target
-
-
-def _check_file(path: str) -> None:
-    if path in ("", "-"):
-        raise UsageError(f"{path!r}: the name of a model file is needed.")
-    if not Path(path).exists():
-        raise CommandError(f"{path}: there is no such file.")
-    if Path(path).is_dir():
-        raise UsageError(f"{path} is a folder: the name of a model file is needed.")

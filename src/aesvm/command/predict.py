@@ -9,7 +9,7 @@ import numpy as np
 from aesvm.command.data import DataOptions
 from aesvm.command.labels import label_text
 from aesvm.command.libsvm_lines import OUTLIER_OR_NOT, Agreement
-from aesvm.command.models import load_svm, opened_for
+from aesvm.command.models import load_model, opened_for
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
 from aesvm.command.writing import check_outputs, written_to
@@ -27,7 +27,7 @@ def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
     if options.probability:
         raise UsageError("-b 1: the models have no probabilities.")
     check_outputs([output], [data, model, *columns.files])
-    found = load_svm(model)
+    found = load_model(model)
     with opened_for(found, data, columns) as file:
         if found.columns is not None and file.format.kind not in ("csv", "parquet"):
             raise CommandError(f"{file.name}: {model} was trained on a table: CSV or Parquet.")
@@ -56,7 +56,7 @@ def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
                     file_out.write("".join(lines).encode())
     told = agreement.n_rows > 0
     agreement.warn_of_strangers(file.name)
-    for line in agreement.prediction_lines() if told else ():
+    for line in agreement.lines() if told else ():
         (screen.note if output is None else screen.line)(line)
     screen.result(
         {

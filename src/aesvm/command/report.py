@@ -9,16 +9,13 @@ from html import escape
 from importlib.resources import files
 from math import prod
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aesvm import __version__
 from aesvm.io.atomic import written_whole
 from aesvm.plotting.search import with_most_resources
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Classes whose names stand at a confusion matrix.
 _NAMED = 20
@@ -72,8 +69,8 @@ def _steps(found: Any) -> Iterator[tuple[str, str]]:
         f"cross-validation{together} on {parts.search.X.shape[0]:,} rows, "
         f"{found.scoring or 'score'} {found.search.best_score_:.4g}",
     )
-    if found.edges:
-        yield "", found.edges
+    if edges := at_edge(found.search):
+        yield "", edges
     tube = f", epsilon {svm.epsilon:.4g}" if hasattr(svm, "epsilon") else ""
     weights = getattr(svm, "class_weight", None)
     weighted = f", class weights {weights}" if weights else ""
@@ -81,6 +78,17 @@ def _steps(found: Any) -> Iterator[tuple[str, str]]:
     yield "support vectors", f"{len(svm.support_):,}"
     yield "seconds", ", ".join(f"{name} {value:.1f}" for name, value in found.seconds.items())
     yield "model file", found.files["model"]
+
+
+def at_edge(search: Any) -> str:
+    """What is said where the best candidate is at the edge of the grid; empty where it is not."""
+    found = []
+    for name, value in search.best_params_.items():
+        tried = search.param_grid_.get(name, [])
+        for end, word in ((min, "smallest"), (max, "largest")):
+            if len(tried) > 1 and value == end(tried):
+                found.append(f"{name.removeprefix('svm__')} is the {word} that was tried")
+    return f"{' and '.join(found)}: others beyond it may do better" if found else ""
 
 
 def _columns(columns: list[Any]) -> str:
@@ -139,14 +147,18 @@ def _table(rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> str
 def _pictures(found: Any) -> str:
     try:
         import matplotlib as mpl
+        from matplotlib.figure import Figure
     except ImportError:
         return "<p>There are none: they need matplotlib, pip install 'aesvm[plot]'.</p>"
     figures = []
     with mpl.rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9}):
         for caption, draw, *arguments in _drawn(found):
-            figure = _figure()
+            figure, text = Figure(figsize=(4.8, 3.8), layout="constrained"), io.StringIO()
             draw(figure.subplots(), *arguments)
-            figures.append(f"<figure>{_svg(figure)}<figcaption>{caption}</figcaption></figure>")
+            figure.savefig(text, format="svg", metadata={"Date": None})
+            svg = text.getvalue()
+            svg = svg[svg.index("<svg") :]  # without the head of a file
+            figures.append(f"<figure>{svg}<figcaption>{caption}</figcaption></figure>")
     return f"<div class='pictures'>{''.join(figures)}</div>"
 
 
@@ -160,7 +172,7 @@ def _drawn(found: Any) -> Iterator[tuple]:
         return
     yield "Rows held out: their classes, and predictions", _draw_confusion, test
     if "roc_auc" in test.found():
-        yield f"ROC of rows held out; positive is {escape(str(test.classes[1]))}", _draw_roc, test
+        yield "ROC of rows held out", _draw_roc, test
         if found.folded is not None:
             yield (
                 f"Calibration on rows held out. The model itself has no probabilities: these are a "
@@ -171,20 +183,6 @@ def _drawn(found: Any) -> Iterator[tuple]:
                 test,
                 found.folded,
             )
-
-
-def _figure() -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(4.8, 3.8), layout="constrained")
-
-
-def _svg(figure: Figure) -> str:
-    """The drawing without what belongs to a file of its own."""
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    whole = text.getvalue()
-    return whole[whole.index("<svg") :]
 
 
 def _draw_search(axes: Any, search: Any) -> None:
@@ -217,9 +215,12 @@ def _draw_roc(axes: Any, test: Any) -> None:
 
     known = test.is_known
     RocCurveDisplay.from_predictions(
-        test.y[known] == test.classes[1], test.values[known], ax=axes, plot_chance_level=True
+        test.y[known],
+        test.values[known],
+        pos_label=test.classes[1],
+        ax=axes,
+        plot_chance_level=True,
     )
-    axes.set(xlabel="false positives", ylabel="true positives")
 
 
 def _draw_calibration(axes: Any, test: Any, folded: tuple) -> None:

@@ -10,7 +10,7 @@ and features that have one value only are left out. Range files are LIBSVM's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +34,7 @@ from aesvm.kernels.csr import narrowed, restricted
 from aesvm.runtime.warn import warn
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """What values go from and to; arrays, or numbers."""
 
     least: Any
@@ -51,39 +50,44 @@ class Interval:
         found = np.where(values == self.largest, self.upper, found)
         return np.where(values == self.least, self.lower, found)
 
+    def at(self, which: NDArray) -> Interval:
+        """Those of some features."""
+        return self._replace(least=self.least[which], largest=self.largest[which])
 
-@dataclass(frozen=True)
-class Ranges:
-    """What a range file holds: some features, and targets where they are scaled.
 
-    A feature that is not among them is zero in all rows, or unknown: nothing is as long as the
-    largest index, which is as large as whoever wrote a file pleased.
+class Ranges(NamedTuple):
+    """What a range file holds: features that vary, and targets where they are scaled.
+
+    Nothing is as long as the largest index, which is as large as whoever wrote a file pleased.
     """
 
     numbers: NDArray[np.intp]  #: of the features, from 0, ascending
     features: Interval
     targets: Interval | None = None
 
-    def varying(self) -> Ranges:
-        """Features that are written."""
-        ends = self.features
-        kept = ends.least != ends.largest
-        inner = replace(ends, least=ends.least[kept], largest=ends.largest[kept])
-        return replace(self, numbers=self.numbers[kept], features=inner)
+    @classmethod
+    def varying(cls, numbers: NDArray, features: Interval, targets: Interval | None) -> Ranges:
+        """Without features of one value, which are not written."""
+        varies = features.least != features.largest
+        return cls(numbers[varies], features.at(varies), targets)
 
     def text(self) -> str:
         """LIBSVM's range file."""
-        lines = []
-        for name, one in (("y", self.targets), ("x", self.features)):
-            if one is not None:
-                lines += [name, f"{one.lower:.17g} {one.upper:.17g}"]
-            if name == "y" and one is not None:
-                lines.append(f"{one.least:.17g} {one.largest:.17g}")
-        for at, least, largest in zip(
-            self.numbers.tolist(), self.features.least, self.features.largest, strict=True
-        ):
-            lines.append(f"{at + 1} {least:.17g} {largest:.17g}")
+        ends, targets, lines = self.features, self.targets, []
+        if targets is not None:
+            lines = [
+                "y",
+                _pair(targets.lower, targets.upper),
+                _pair(targets.least, targets.largest),
+            ]
+        lines += ["x", _pair(ends.lower, ends.upper)]
+        for at, *both in zip(self.numbers.tolist(), ends.least, ends.largest, strict=True):
+            lines.append(f"{at + 1} {_pair(*both)}")
         return "\n".join(lines) + "\n"
+
+
+def _pair(one: float, other: float) -> str:
+    return f"{one:.17g} {other:.17g}"
 
 
 def scale(options: Any, columns: DataOptions, screen: Screen) -> None:
@@ -106,7 +110,7 @@ def scale(options: Any, columns: DataOptions, screen: Screen) -> None:
     with opened(data, columns, Wanted(n_features=width, needs_target=False)) as file:
         output_format(output, file)  # refused before anything is written
         file.note_target(columns, screen)
-        found = _ranges(file, limits, target_limits).varying()
+        found = _ranges(file, limits, target_limits)
         used = found if kept is None else _restored(kept, found, file, str(restore))
         if save:
             with written_whole(save) as ranges:
@@ -137,7 +141,7 @@ def _ranges(
     if not (np.isfinite(ends.least).all() and np.isfinite(ends.largest).all()):
         raise CommandError(f"{file.name}: a feature is not finite.")
     targets = None if target_limits is None else Interval(low, high, *target_limits)
-    return Ranges(ends.numbers, Interval(ends.least, ends.largest, *limits), targets)
+    return Ranges.varying(ends.numbers, Interval(*ends[1:], *limits), targets)
 
 
 class Ends(NamedTuple):
@@ -169,18 +173,17 @@ class Ends(NamedTuple):
 
 def _restored(kept: Ranges, found: Ranges, file: DataFile, restore: str) -> Ranges:
     """Kept ranges; features that they do not know are left out."""
-    used = kept.varying()
-    beyond = used.numbers[used.numbers >= file.n_features]
+    beyond = kept.numbers[kept.numbers >= file.n_features]
     if len(beyond):
         raise CommandError(
             f"{file.name} has {file.n_features} features, and {restore} a range of feature "
             f"{beyond[0] + 1}."
         )
-    unknown = np.setdiff1d(found.numbers, used.numbers) + 1
+    unknown = np.setdiff1d(found.numbers, kept.numbers) + 1
     if len(unknown):
         listed = ", ".join(map(str, unknown[:10])) + (", ..." if len(unknown) > 10 else "")
         warn(f"{file.name}: {restore} has no range of feature {listed}: it is left out.")
-    return used
+    return kept
 
 
 def read_ranges(path: str) -> Ranges:
@@ -237,7 +240,7 @@ def read_ranges(path: str) -> Ranges:
         found[int(index)] = (low, high)
     numbers_of = np.array(sorted(found), dtype=np.intp)
     least_of, largest_of = np.array([found[one] for one in numbers_of.tolist()]).reshape(-1, 2).T
-    return Ranges(numbers_of - 1, Interval(least_of, largest_of, lower, upper), targets)
+    return Ranges.varying(numbers_of - 1, Interval(least_of, largest_of, lower, upper), targets)
 
 
 @dataclass
@@ -267,8 +270,8 @@ class _Scaled:
         for rows in row_blocks(X.shape[0], len(moved)):
             here = X[rows]
             at = here.indices
-            ends = replace(ranges, least=ranges.least[at], largest=ranges.largest[at])
-            values = sp.csr_array((ends.scaled(here.data), at, here.indptr), shape=here.shape)
+            scaled = ranges.at(at).scaled(here.data)
+            values = sp.csr_array((scaled, at, here.indptr), shape=here.shape)
             if len(moved):
                 stored = sp.csr_array((np.ones(here.nnz), at, here.indptr), shape=here.shape)
                 unset = sp.coo_array(

@@ -25,11 +25,6 @@ class Screen:
     as_json: bool = False
     quiet: bool = False
 
-    @property
-    def interactive(self) -> bool:
-        """Whether somebody watches."""
-        return sys.stderr.isatty() and not self.quiet
-
     def line(self, text: str) -> None:
         """A line about the result, for people and for LIBSVM's scripts; not where it is quiet."""
         if not self.as_json and not self.quiet:
@@ -68,7 +63,7 @@ class Screen:
     @contextmanager
     def progress(self, estimator: Any) -> Iterator[None]:
         """Bars for what an estimator does, where somebody watches."""
-        if not self.interactive:
+        if self.quiet or not sys.stderr.isatty():
             yield
             return
         from rich.console import Console

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.command.data import DataFile, DataOptions, Rows, Wanted, opened
+from aesvm.command.data import DataFile, DataOptions, Wanted, opened
 from aesvm.command.formats import NATIVE
 from aesvm.command.labels import meaning
 from aesvm.command.libsvm_lines import (
@@ -23,6 +23,7 @@ from aesvm.command.libsvm_lines import (
 from aesvm.command.models import check_model_path, is_native, note_columns, save_model
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.screen import Screen
+from aesvm.io import Chunk
 from aesvm.io.libsvm_model import whole_labels
 from aesvm.runtime.warn import warn
 
@@ -121,14 +122,6 @@ def estimator_of(options: Any, n_features: int) -> Any:
 
 
 def _check(options: Any) -> None:
-    for name, value, allowed in (
-        ("-s", options.svm_type, range(5)),
-        ("-t", options.kernel_type, range(5)),
-        ("-h", options.shrinking, range(2)),
-        ("-b", options.probability, range(2)),
-    ):
-        if value not in allowed:
-            raise UsageError(f"{name} {value}: a number from 0 to {allowed[-1]} is needed.")
     if options.probability:
         raise UsageError(
             "-b 1: probabilities are not part of the model; in Python, CalibratedClassifierCV of "
@@ -142,8 +135,6 @@ def _check(options: Any) -> None:
             raise UsageError(f"{name} {number:g}: a number of at least 0 is needed.")
     if _applies("-n", options) and not 0 < options.nu <= 1:
         raise UsageError(f"-n {options.nu:g}: a number above 0, and at most 1, is needed.")
-    if options.folds is not None and options.folds < 2:
-        raise UsageError(f"-v {options.folds}: at least 2 folds are needed.")
     class_weights(options.class_weight)
     if not (options.refine in ("auto", "exact") or options.refine.isdecimal()):
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
@@ -215,7 +206,7 @@ def leave_out_unknown(y: Any, estimator: Any) -> None:
     estimator.set_params(class_weight=known or None)
 
 
-def _cross_validate(estimator: Any, rows: Rows, name: str, options: Any, screen: Screen) -> None:
+def _cross_validate(estimator: Any, rows: Chunk, name: str, options: Any, screen: Screen) -> None:
     """Predict every row by a model that was trained without it."""
     from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 
@@ -242,7 +233,7 @@ def _cross_validate(estimator: Any, rows: Rows, name: str, options: Any, screen:
         _settle_ties(estimator, targets[kept])
         agreement.add(estimator.predict(X[left_out]), targets[left_out])
     agreement.warn_of_strangers(name)
-    for line in agreement.cross_validation_lines():
+    for line in agreement.lines(cross_validation=True):
         screen.answer(line)
     screen.result({"folds": folds, **agreement.found()})
 

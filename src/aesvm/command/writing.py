@@ -18,7 +18,7 @@ from aesvm.command.formats import COMPRESSED, MODEL_SUFFIXES, SUFFIXES, suffix_o
 from aesvm.command.labels import is_numeric, label_text
 from aesvm.command.outcome import CommandError, UsageError
 from aesvm.io import Chunk
-from aesvm.io.atomic import checked_output_path, naming, written_whole
+from aesvm.io.atomic import check_writable, checked_output_path, naming, written_whole
 from aesvm.runtime.warn import warn
 
 #: Values that are written at a time.
@@ -55,6 +55,8 @@ def check_outputs(outputs: Iterable[str | None], inputs: Iterable[str | None]) -
                     f"{output} would be written, and is {other}, which is read or written as well: "
                     "another file is needed."
                 )
+        with naming(output):
+            check_writable(output)
         others.append(output)
 
 
@@ -67,37 +69,9 @@ def _is_same(one: Path, other: Path) -> bool:
 
 @contextmanager
 def _standard_output() -> Iterator[IO[bytes]]:
-    with naming("standard output"):
-        sys.stdout.flush()
-    stream = getattr(sys.stdout, "buffer", None)
-    if stream is None:
-        yield _Encoded()  # type: ignore[misc]
-        return
-    yield _Stream(stream)  # type: ignore[misc]
-    with naming("standard output"):
-        stream.flush()
-
-
-class _Stream:
-    """Standard output, whose errors name it."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.stream = stream
-
-    def write(self, data: bytes) -> int:
-        with naming("standard output"):
-            return self.stream.write(data)
-
-    def flush(self) -> None:
-        with naming("standard output"):
-            self.stream.flush()
-
-
-class _Encoded:
-    """A standard output that takes text alone."""
-
-    def write(self, text: bytes) -> None:
-        sys.stdout.write(text.decode())
+    sys.stdout.flush()
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 def dense_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
@@ -147,25 +121,36 @@ def write_rows(
     the chunks have; None: all.
     """
     kind = output_format(path, file)
-    counted, unlabelled = _Counted(chunks), False
-    with written_to(path) as file_out:
-        if kind != "libsvm":
-            write = _write_parquet if kind == "parquet" else _write_csv
-            write(counted, file_out, file, features)
-        else:
-            numbers = None if features is None else features + 1
-            for X, y, _ in counted:
-                if y is None and not unlabelled:
-                    unlabelled = True
+    n_rows, row_weights = 0, []
+    with ExitStack() as stack:
+        file_out = stack.enter_context(written_to(path))
+        writer: Any = None  # of Parquet
+        for X, y, weights in chunks if kind == "libsvm" else dense_blocks(chunks):
+            if kind == "libsvm":
+                if y is None and not n_rows:
                     warn("there is no --target: every label is 0, and all columns are features.")
                 labels = ["0"] * X.shape[0] if y is None else _numbers(y, file)
-                for line in libsvm_row_lines(X, labels, numbers, libsvm_digits):
-                    file_out.write(line.encode())
+                numbers = None if features is None else features + 1
+                text = "".join(libsvm_row_lines(X, labels, numbers, libsvm_digits))
+                file_out.write(text.encode())
+                row_weights += [] if weights is None else [weights]
+            else:
+                columns = _columns(Chunk(X, y, weights), file, features)
+                if kind == "csv":
+                    named = file.feature_names or file.format.kind != "csv" or weights is not None
+                    file_out.write(_csv_text(columns, header=bool(named) and not n_rows))
+                else:
+                    import pyarrow as pa
+                    import pyarrow.parquet as pq
+
+                    table = pa.table(columns)
+                    writer = writer or stack.enter_context(pq.ParquetWriter(file_out, table.schema))
+                    writer.write_table(table)
+            n_rows += X.shape[0]
+        if row_weights and path is not None:
             file_out.flush()  # a full disk is noticed before weights are written
-            if counted.weights and path is not None:
-                _write_weights(counted.weights, f"{path}{WEIGHTS_FILE}")
-    weighted = kind == "libsvm" and bool(counted.weights)
-    return counted.n_rows, [one for one in outputs_of(path, weighted) if one is not None]
+            _write_weights(row_weights, f"{path}{WEIGHTS_FILE}")
+    return n_rows, [one for one in outputs_of(path, bool(row_weights)) if one is not None]
 
 
 def _write_weights(parts: Iterable[NDArray], path: str) -> None:
@@ -184,22 +169,6 @@ def _numbers(y: NDArray, file: DataFile) -> list[str]:
     return list(map(label_text, y.tolist()))
 
 
-class _Counted:
-    """Chunks that are counted as they are read, and whose weights are kept."""
-
-    def __init__(self, chunks: Iterable[Chunk]) -> None:
-        self.chunks = chunks
-        self.n_rows = 0
-        self.weights: list[Any] = []
-
-    def __iter__(self) -> Iterator[Chunk]:
-        for chunk in self.chunks:
-            self.n_rows += chunk[0].shape[0]
-            if chunk[2] is not None:
-                self.weights.append(chunk[2])
-            yield chunk
-
-
 def output_format(path: str | None, file: DataFile, weighted: bool = False) -> str:
     """The format that the name of an output asks for, or else that goes with the data file."""
     suffix = "" if path is None else suffix_of(path)
@@ -216,16 +185,17 @@ def output_format(path: str | None, file: DataFile, weighted: bool = False) -> s
     return found
 
 
-def _header(file: DataFile, features: NDArray[np.intp] | None, block: Chunk) -> list[str]:
-    """Names of columns, as a data file has them or else numbered, and those that are free."""
+def _columns(block: Chunk, file: DataFile, features: NDArray[np.intp] | None) -> dict[str, NDArray]:
+    """The columns of a table by name: as a data file has it, or else numbered, and free."""
     known = file.feature_names
-    features = np.arange(file.n_features) if features is None else features
-    names = [known[at] if known else f"x{at + 1}" for at in features.tolist()]
+    numbers = range(file.n_features) if features is None else features.tolist()
+    names = [known[at] if known else f"x{at + 1}" for at in numbers]
+    found = dict(zip(names, block.X.T, strict=True))
     if block.y is not None:
-        names.append(file.target or _free(TARGET, names))
+        found[file.target or _free(TARGET, names)] = block.y
     if block.weights is not None:
-        names.append(file.weight or _free(WEIGHT, names))
-    return names
+        found[file.weight or _free(WEIGHT, list(found))] = block.weights
+    return found
 
 
 def _free(name: str, names: list[str]) -> str:
@@ -234,47 +204,9 @@ def _free(name: str, names: list[str]) -> str:
     return name
 
 
-def _write_csv(
-    chunks: Iterable[Chunk],
-    file_out: IO[bytes],
-    file: DataFile,
-    features: NDArray[np.intp] | None,
-) -> None:
-    """Write a table of text, with names where the data file has some or the format is another."""
+def _csv_text(columns: dict[str, NDArray], header: bool) -> bytes:
     import pandas as pd
 
-    header: bool | None = None
-    for block in dense_blocks(chunks):
-        if header is None:
-            names = _header(file, features, block)
-            named = file.feature_names or file.format.kind != "csv"
-            header = bool(named) or block.weights is not None
-        columns = [*block.X.T, *(one for one in block[1:] if one is not None)]
-        frame = pd.DataFrame(dict(enumerate(columns)))
-        text = frame.to_csv(
-            index=False,
-            header=names if header else False,
-            float_format="%.17g",
-            lineterminator="\n",
-        )
-        file_out.write(text.encode())
-        header = False
-
-
-def _write_parquet(
-    chunks: Iterable[Chunk],
-    file_out: IO[bytes],
-    file: DataFile,
-    features: NDArray[np.intp] | None,
-) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with ExitStack() as stack:
-        writer = None
-        for block in dense_blocks(chunks):
-            columns = [*block.X.T, *(one for one in block[1:] if one is not None)]
-            table = pa.table(columns, names=_header(file, features, block))
-            if writer is None:
-                writer = stack.enter_context(pq.ParquetWriter(file_out, table.schema))
-            writer.write_table(table)
+    frame = pd.DataFrame(columns)
+    text = frame.to_csv(index=False, header=header, float_format="%.17g", lineterminator="\n")
+    return text.encode()

@@ -136,6 +136,12 @@ def _losses(tube: Tube, scores: Array, targets: Array, bounds: Array) -> Array:
     return losses + bounds * (linear / total_cost)
 
 
+def stopped_at_limit(fitted: Fitted, tol: float, max_iter: int) -> bool:
+    """Whether ``max_iter`` ended a solve before it had reached ``tol``."""
+    at_limit = max_iter != -1 and np.max(fitted.n_iter) >= max_iter
+    return bool(fitted.fit_status and at_limit and not fitted.kkt_violation.max() <= tol)
+
+
 def warn_of_solver(
     fitted: Fitted, certificate: Certificate, tol: float, max_iter: int, remedy: str
 ) -> None:
@@ -161,7 +167,7 @@ def warn_of_solver(
             "The objective is zero to within rounding, and so may be the exact SVM's: there may be "
             f"nothing to learn. Scale the data, or {remedy}."
         )
-    elif at_limit and not fitted.kkt_violation.max() <= tol:
+    elif stopped_at_limit(fitted, tol, max_iter):
         message = (
             f"The solver stopped at max_iter={max_iter}, before tol={tol:g} was reached "
             f"(KKT violation {fitted.kkt_violation.max():.3g}): raise max_iter or tol, scale the "

@@ -21,7 +21,12 @@ from aesvm.bases.span_training import SpanTraining, train_in_span
 from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
-from aesvm.estimators.fit_warnings import warn_of_gap, warn_of_scales, warn_of_solver
+from aesvm.estimators.fit_warnings import (
+    stopped_at_limit,
+    warn_of_gap,
+    warn_of_scales,
+    warn_of_solver,
+)
 from aesvm.estimators.fitting import all_or_nothing, fitting, forget, set_fitted
 from aesvm.estimators.learning import Learner
 from aesvm.estimators.parameters import (
@@ -219,8 +224,12 @@ def set_trained(
     estimator.shape_fit_ = shape
     records = trained_on.records
     exact, n_rounds = bool(records["exact"].all()), int(records["rounds"].max())
-    done = outcome(plan, exact, n_rounds, cut_short.removesuffix("."))
-    advice = remedy(plan, trained_on.definiteness != NOT_DEFINITE) if cut_short else ""
+    ended, advice = cut_short.removesuffix("."), ""
+    if cut_short:
+        advice = remedy(plan, trained_on.definiteness != NOT_DEFINITE)
+    elif stopped_at_limit(fitted, estimator.tol, estimator.max_iter):
+        ended, advice = f"max_iter={estimator.max_iter} was reached", "raise max_iter"
+    done = outcome(plan, exact, n_rounds, ended)
     certificate = trained_on._replace(plan=done, remedy=advice).keep(estimator)
     say(estimator, f"certificate: {certificate.verdict()}")
     if cut_short:

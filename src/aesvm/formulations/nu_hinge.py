@@ -2,7 +2,7 @@
 
     F(w, b, rho) = 1/2 |w|^2 - nu c rho + sum_i c_i max(0, rho - s_i (<w, z_i> + b)),  c = sum_i c_i
 
-nu is an upper bound on the share of rows inside the margin, and a lower bound on that of support
+nu is an upper bound on the fraction of rows inside the margin, and a lower bound on that of support
 vectors. In place of b and rho there are two offsets, one for each class, ``b - rho`` and
 ``-b - rho``: with them the rows of one class have nothing to do with those of the other but by w,
 and the position of a row, ``s_i <w, z_i>`` plus the offset of its class, has its kink at zero. The

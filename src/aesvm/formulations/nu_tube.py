@@ -3,7 +3,7 @@
     F(w, b, epsilon) = 1/2 |w|^2 + nu c epsilon + sum_i c_i max(0, |<w, z_i> + b - y_i| - epsilon),
     c = sum_i c_i
 
-nu is an upper bound on the share of rows outside the tube, and a lower bound on that of support
+nu is an upper bound on the fraction of rows outside the tube, and a lower bound on that of support
 vectors. In place of b and epsilon there are two offsets, one for each side of the tube,
 ``epsilon - b`` above and ``epsilon + b`` below: the losses above depend on the first alone, those
 below on the second. The dual has two variables for each row, and holds the sum of each kind at

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.formulations.scaling import best_multiples
 
-#: Sums of costs that differ by this share of them are taken as equal.
+#: Sums of costs that differ by this fraction of them are taken as equal.
 _FLAT = 1e-10
 
-#: An intercept below this share of the scores is rounding. An uncertain intercept is replaced by
-#: zero where that raises the objective by no more than the second share.
+#: An intercept below this fraction of the scores is rounding. An uncertain intercept is replaced by
+#: zero where that raises the objective by no more than the second fraction.
 _UNBIASED, _UNCHANGED = 1e-10, 1e-5
 
 #: The offsets of several machines, an array for each offset.

@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 #: The numbers of a machine beside w.
 Offsets = tuple[float, ...]
 
-#: A multiplier this close to a bound, as a share of it, is at the bound.
+#: A multiplier this close to a bound, as a fraction of it, is at the bound.
 AT_BOUND = 1e-9
 
 

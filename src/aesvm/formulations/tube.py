@@ -29,7 +29,7 @@ from aesvm.formulations.protocol import (
     best_multiple,
 )
 
-#: A prediction has changed where it moved by more than this share of the spread.
+#: A prediction has changed where it moved by more than this fraction of the spread.
 _CHANGED = 0.05
 
 

@@ -75,7 +75,7 @@ _IGNORED = ("probA", "probB", "prob_density_marks")
 #: The largest label and index that LIBSVM can hold.
 _LARGEST = 2**31 - 1
 
-#: Vectors with fewer values than this share that are not zero are kept sparse.
+#: Vectors with fewer values than this fraction that are not zero are kept sparse.
 _DENSE_SHARE = 1 / 3
 
 

@@ -340,7 +340,8 @@ def _check_parameters(estimator: Any) -> None:
     if isinstance(estimator, BaseEstimator) and memory is not None:
         raise ValueError(
             f"{name}'s memory is {memory!r:.80}, and what is kept there is pickled, which model "
-            "files do without: set it to None."
+            "files do without: set it to None, or save the estimator inside, such as the "
+            "best_estimator_ of a search."
         )
 
 

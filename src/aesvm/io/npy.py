@@ -39,7 +39,7 @@ class NpyReader(ChunkReader):
     n_bytes : int
         Size of the files.
     position : int
-        Bytes of the files that the iterator begun last has handed out, by its share of the
+        Bytes of the files that the iterator begun last has handed out, in proportion to its
         rows. Every iterator has its own ``position``.
     n_skipped : int
         Always 0.

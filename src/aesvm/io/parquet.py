@@ -58,7 +58,7 @@ class ParquetReader(ChunkReader):
     n_bytes : int
         Size of the files.
     position : int
-        Bytes of the files that the iterator begun last has read, by its share of each file's
+        Bytes of the files that the iterator begun last has read, in proportion to each file's
         rows. Every iterator has its own ``position``.
     n_skipped : int
         Always 0.
@@ -135,7 +135,7 @@ class ParquetReader(ChunkReader):
     def _parts(
         self, path: Path, wanted: Wanted, classes: Any
     ) -> Generator[tuple[Chunk, float], None, None]:
-        """The rows of a file in batches, each with the share of the file read by then."""
+        """The rows of a file in batches, each with the fraction of the file read by then."""
         pa, pq = _pyarrow()
         with (
             _damage_named(pa, path),

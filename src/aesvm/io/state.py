@@ -1,7 +1,8 @@
 """The state of an estimator as plain values: numbers, strings, arrays, lists and dicts of names.
 
 Pickle, copies and model files hold this state. A record of ours, such as a stream that may go on,
-is a dict of its fields with its name; a dict whose keys are no strings is two lists.
+is a dict of its fields with its name; a dict is two lists where its keys are no strings, or would
+be taken for such marks.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _RECORDS: dict[str, Any] = {
     )
 }
 
+#: Keys by which ``restored`` knows a record, and a dict that is two lists.
+_MARKS = ("record", "keys", "values")
+
 
 def plain_state(estimator: Any) -> dict[str, Any]:
     """The ``__getstate__`` of our estimators."""
@@ -52,7 +56,7 @@ def set_plain_state(estimator: Any, state: dict[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value without records, and without dicts whose keys are no strings.
+    """A value without records, and without dicts whose keys are no strings or marks of ours.
 
     Examples
     --------
@@ -71,7 +75,7 @@ def plain(value: Any) -> Any:
         return type(value)(map(plain, value))
     if type(value) is dict:
         values = list(map(plain, value.values()))
-        if all(type(key) is str for key in value):
+        if all(type(key) is str and key not in _MARKS for key in value):
             return dict(zip(value, values, strict=True))
         return {"keys": list(value), "values": values}
     return value

@@ -260,7 +260,7 @@ def _side_by_side(
 
     def done(number: int, problem: Problem) -> None:
         with task.task("pair", None, share=_share_of(problem, squared_rows)):
-            pass  # its share of the bar, all at once
+            pass  # its part of the bar, all at once
 
     return side_by_side(threads, threads.n_threads, train_one, each, task, done)
 

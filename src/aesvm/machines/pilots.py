@@ -1,8 +1,8 @@
 """Pilots: the exact SVMs of a sample of the rows.
 
 A fit is planned by them (``plan``), and a basis of few vectors begins with theirs (``bases``). Each
-machine has one. Of more rows a smaller share are support vectors. A second sample, a quarter of the
-pilot's rows, tells how fast that share falls.
+machine has one. Of more rows a smaller part are support vectors. A second sample, a quarter of the
+pilot's rows, tells how fast that falls.
 """
 
 from __future__ import annotations

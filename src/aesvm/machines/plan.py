@@ -59,10 +59,10 @@ LIMITS = {"cpu": Limits(2e10, 3e11, 1e9), "cuda": Limits(2e12, 3e13, 1e11)}
 class _Table(NamedTuple):
     """The other numbers of "auto", each with the measurement that it comes from."""
 
-    #: Rounds are made where they take less than this share of the exact SVM. What is expected
+    #: Rounds are made where they take less than this fraction of the exact SVM. What is expected
     #: of them was within a fifth of what they took on covtype, ijcnn1 and generated noise.
     worth: float = 0.8
-    #: A round that changes a smaller share of the predictions is the last; so is one that changes
+    #: A round that changes a smaller fraction of predictions is the last; so is one that changes
     #: over ``falls`` times as many as the one before. On covtype and ijcnn1 the next round then
     #: changed about as many as two orders of the same rows do.
     changes: float = 1e-3
@@ -71,13 +71,13 @@ class _Table(NamedTuple):
     #: few support vectors are free, more where many are.
     exact_values: float = 2.0
     #: Reducing a subset is worth ``reduce + reduce_kept f`` times its kernel values, where it keeps
-    #: a share f. That was measured with 54 features; the products of 20 features take as long as
+    #: a fraction f. That was measured with 54 features; the products of 20 features take as long as
     #: the exponential and the sums of a kernel value.
     reduce: float = 1.0
     reduce_kept: float = 8.0
     features: float = 54.0
     other_work: float = 20.0
-    #: The share of the rows within the band of the first round: 40 % or somewhat more on covtype,
+    #: The fraction of rows within the band of the first round: 40 % or somewhat more on covtype,
     #: ijcnn1, a9a and generated noise. An SVM has scores about 1 and -1 at many rows.
     band: float = 0.4
     #: How many times as many rows a set keeps at ``hull_tol`` as one that is ten times as coarse:
@@ -87,7 +87,7 @@ class _Table(NamedTuple):
     pilots: float = 2.0
     #: The most vectors that may carry a pilot. The basis may become twice as large.
     span_vectors: int = 2000
-    #: What these may leave of the pilot's w: this share of the pilot's objective, and at most
+    #: What these may leave of the pilot's w: this fraction of the pilot's objective, and at most
     #: ``left_of_norm`` of its squared norm. With r for what is left, the dual of the SVM in their
     #: span is larger by ``1/2 |r|^2`` at the pilot's multipliers. (Generated noise with 3 to 50
     #: features left 0.03 % at most, covtype 0.1 %, flights 0.4 %; covtype at C=16, gamma=4, which
@@ -108,26 +108,26 @@ class _Table(NamedTuple):
     pilot_rows: int = 20_000
     pilot_least: int = 1000
     pilot_machines: int = 45
-    #: How much of the fall in the share of support vectors goes on with each doubling of the rows.
+    #: How much of the fall in the fraction of support vectors goes on as the rows double.
     #: (With all of it, 20 features and a tenth of noise had 0.8 times as many as there were.)
     falls_on: float = 0.5
-    #: A pilot chooses no more vectors where those that it has leave this share of its squared
+    #: A pilot chooses no more vectors where those that it has leave this fraction of its squared
     #: norm. (On covtype 1,250 vectors leave 1 %; from there on the SVM of all rows wants others
     #: than the pilot does.)
     carries: float = 0.01
     #: The relative duality gap that ``refine="exact"`` solves to. It is a tenth below what is
     #: called exact (``EXACT_GAP``), which leaves room for the rounding that a proof counts.
     duality_tol: float = 0.9 * EXACT_GAP
-    #: Vectors are added to those of the pilot while there is room for over this share of the most.
+    #: Vectors are added to the pilot's while more than this fraction of ``max_vectors`` is free.
     #: It trades vectors for time: however few are added, all rows are solved for once more.
     least_added: float = 0.1
-    #: They are added while that lowers the objective by over this share of ``gap_tol`` (relative).
+    #: They are added while that lowers the objective by over this fraction of ``gap_tol``.
     #: It trades accuracy for time: ten times the gain that is forgone is the gap that is accepted.
     settled: float = 0.1
-    #: They are added while a pursuit finds at least this share of the vectors it was asked for. A
+    #: They are added while a pursuit finds this fraction of the vectors it was asked for. A
     #: pursuit that finds fewer has candidates in the span already: more of them gain little.
     exhausted: float = 0.5
-    #: Where no pilot was asked, for progress alone: the share of the rows that are support vectors,
+    #: Where no pilot was asked, for progress alone: the fraction of rows that are support vectors,
     #: and that a first set keeps. On the paper's datasets they were 2 to 60 %, and 1 to 40 %.
     support_share: float = 0.3
     kept: float = 0.1
@@ -188,10 +188,10 @@ class Survey(Protocol):
         """How long that many kernel values take, by the time the pilots took."""
 
     def norm_share(self) -> float:
-        """``1/2 |w|^2`` as a share of the objective, of the pilots."""
+        """``1/2 |w|^2`` as a fraction of the objective, of the pilots."""
 
     def carried(self, most_vectors: int, most_left: float) -> tuple[int, float]:
-        """How many vectors carry the pilots, and the share of squared norms that they leave.
+        """How many vectors carry the pilots, and the fraction of squared norms that they leave.
 
         The choice ends early where it is clear that more than ``most_left`` would be left.
         """
@@ -235,7 +235,7 @@ class Rounds:
         return f"approximate: representatives, then {rounds} ({self.reason})"
 
     def of_machine(self, share: float) -> Rounds:
-        """For one of several machines: its share of what may be spent."""
+        """For one of several machines: its part of what may be spent."""
         return replace(self, limits=Limits(*(share * limit for limit in self.limits)))
 
     @property
@@ -270,7 +270,7 @@ class Rounds:
         return self.most is not None or cost + spent <= self.limits.exact
 
     def is_settled(self, changed: float, before: float) -> bool:
-        """Whether the share of predictions that a round changed says that it is the last."""
+        """Whether the fraction of predictions that a round changed says that it is the last."""
         few = changed <= TABLE.changes or changed > TABLE.falls * before
         return self.most is None and few
 
@@ -482,7 +482,7 @@ class Phases(NamedTuple):
 
 
 def phases(facts: Facts, expected: Expected, kept: float) -> Phases:
-    """What the parts of a fit take, where a first set keeps a share of the rows.
+    """What the parts of a fit take, where a first set keeps a fraction of the rows.
 
     A round solves for the rows in the band, for those that lose, represented at ``hull_tol``, and
     for the others, represented as coarsely as in the first set.
@@ -505,7 +505,7 @@ def phases(facts: Facts, expected: Expected, kept: float) -> Phases:
 
 
 def rounds_share(facts: Facts, expected: Expected, kept: float) -> float:
-    """What one round takes as a share of the exact SVMs, where a first set keeps some rows.
+    """What one round takes as a fraction of the exact SVMs, where a first set keeps some rows.
 
     Examples
     --------
@@ -528,7 +528,7 @@ def _usual(facts: Facts) -> Phases:
 
 
 def _most_kept(facts: Facts, expected: Expected) -> float:
-    """The share of the rows that a first set may keep where rounds are to pay; 0: none."""
+    """The fraction of the rows that a first set may keep where rounds are to pay; 0: none."""
     shares = np.linspace(0.0, TABLE.most_kept, 91)
     worth = [kept for kept in shares if rounds_share(facts, expected, kept) < TABLE.worth]
     return float(max(worth, default=0.0))

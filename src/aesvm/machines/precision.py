@@ -23,10 +23,10 @@ _FINEST = 8.0
 #: of a sample of scores. (A violation is the difference of two scores.)
 _TYPICAL_ERRORS, _SAMPLE_ERRORS = 16.0, 4.0
 
-#: Errors above this share of ``tol`` are measured on a sample.
+#: Errors above this fraction of ``tol`` are measured on a sample.
 _MEASURED_ABOVE = 0.1
 
-#: Single precision goes on where errors add up to this share of ``tol``, and aims at this share of
+#: Single precision goes on where errors are below this fraction of ``tol``, and aims at part of
 #: the rest.
 _SMALL, _REST = 0.5, 0.9
 

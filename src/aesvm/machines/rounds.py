@@ -56,7 +56,7 @@ _CUT = "refining ended after {} rounds"
 STAYED_COARSE = "the first set stayed coarse"
 
 #: What a certificate may take without being asked for: kernel values of all machines together, a
-#: fraction of a second; or this share of what the fit took.
+#: fraction of a second; or this fraction of what the fit took.
 FREE, FREE_SHARE = 2e8, 0.1
 
 
@@ -451,7 +451,7 @@ def _is_better(state: State, other: State) -> bool:
 
 
 def changed_share(state: State, then: list[Offsets], formulation: Formulation) -> float:
-    """The share of rows, by weight, whose prediction the last round changed.
+    """The fraction of rows, by weight, whose prediction the last round changed.
 
     ``then``: the offsets of the machines before it.
     """

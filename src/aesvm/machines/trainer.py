@@ -67,7 +67,7 @@ class Trainer:
     duality_tol : float, default=None
         The relative duality gap that a set of all rows is solved to, besides ``tol``.
     support_share : float, default=None
-        The share of the rows that are expected to be support vectors, for progress. None: what is
+        The fraction of rows expected to be support vectors, for progress. None: what is
         usual.
     starts : Starts, default=None
         Solutions of other fits to these rows, to begin with.
@@ -277,7 +277,7 @@ class Trainer:
 
 
 def done_of(n_values: float, n_expected: float) -> float:
-    """The share of a solve that is done, below 1 however many kernel values it has taken.
+    """The fraction of a solve that is done, below 1 however many kernel values it has taken.
 
     Examples
     --------

@@ -58,7 +58,7 @@ _POOL, _POOL_INNER = 2, 0.2
 #: Newton steps after pair updates that were slow.
 _NEWTON_STEPS = 3
 
-#: An interior-point method is tried once n variables have had this share of n^2 slow pair updates,
+#: An interior-point method is tried once n variables have had this many n^2 slow pair updates,
 #: which take about as long; again after four times as many. Its matrices take some 100 MB at most.
 _INTERIOR_AFTER, _MOST_INTERIOR = 0.25, 2048
 

@@ -173,7 +173,7 @@ class DualState:
         self.n_evaluations += len(changes) * len(columns)
 
     def is_short_of(self, duality_tol: float | None) -> bool:
-        """Whether the duality gap is still larger than this share of the objective."""
+        """Whether the duality gap is still larger than this fraction of the objective."""
         if duality_tol is None:
             return False
         solution = self.solution(0, np.inf)

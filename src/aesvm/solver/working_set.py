@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from aesvm.runtime.jit import jit, minimum
 from aesvm.solver.pair_updates import HUGE
 
-#: A working set is solved to this share of the violation it was chosen at.
+#: A working set is solved to this fraction of the violation it was chosen at.
 INNER = 0.1
 
 #: Pair updates of a working set, per variable: what bounds the time between two iterations.
 UPDATES = 50
 
-#: Iterations that a variable rests before it is left out, and the share of variables at rest that
+#: Iterations that a variable rests before it is left out, and the fraction of those at rest that
 #: is worth the copying.
 REST, SHRINK = 4, 0.3
 
