@@ -155,3 +155,25 @@ def test_parquet_and_compressed_tables_give_the_same_model(shop, capsys):
         predicted.append(aesvm.load("one.aesvm").decision_function(shop))
     np.testing.assert_allclose(predicted[1], predicted[0])
     np.testing.assert_allclose(predicted[2], predicted[0], atol=1e-6)
+
+
+def test_row_numbers_leaks_and_texts_that_are_no_dates_are_named(shop, capsys):
+    paid = np.where(shop["ok"] == "yes", 1.0, 0.0) + np.linspace(0.0, 0.5, len(shop))
+    shop.assign(row=np.arange(len(shop)), paid=paid).to_csv("shop.csv", index=False)
+    said = fitted(capsys, "--drop", "copy").err
+    assert "column 'row' counts the rows" in said
+    assert "column 'paid' predicts the target perfectly" in said
+    fitted(capsys, "-q", "--drop", "row", "--drop", "paid")
+    shop.assign(bought=["soon", *shop["bought"][1:]]).to_csv("new.csv", index=False)
+    ended = run(capsys, "predict", "new.csv", "-m", "shop.aesvm")
+    assert ended.code == 1
+    assert "column 'bought': 'soon' is not a date" in ended.err
+
+
+def test_values_in_the_thousands_are_learned(shop, capsys):
+    shop["amount"] = 1000.0 * (shop["size"].fillna(0.0) + (shop["colour"] == "red")) + 5000.0
+    shop.drop(columns=["ok", "status", "copy"]).to_csv("own.csv", index=False)
+    assert done(capsys, "fit", "own.csv", "--target", "amount", "--json").json["test"]["r2"] > 0.7
+    done(capsys, "predict", "own.csv", "-m", "own.aesvm", "out")
+    errors = np.loadtxt("out") - shop["amount"]
+    assert errors.std() < 0.5 * shop["amount"].std()
