@@ -193,6 +193,28 @@ def test_a_search_over_a_pipeline_gives_one_that_is_saved(tmp_path):
     np.testing.assert_array_equal(loaded.predict(table), search.predict(table))
 
 
+def test_a_table_of_numbers_is_an_onnx_graph_and_one_with_gaps_is_refused():
+    runtime, skl2onnx = map(pytest.importorskip, ("onnxruntime", "skl2onnx"))
+    from skl2onnx.common.data_types import FloatTensorType
+
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(N, 2)), columns=["a", "b"]).astype(np.float32)
+    y = 1000.0 * table["a"] * table["b"]
+    aesvm.onnx.register_converters()
+
+    def graph(table):
+        pipeline = aesvm.tabular_pipeline(table.assign(y=y), "y").fit(table, y)
+        inputs = [(name, FloatTensorType([None, 1])) for name in table.columns]
+        return pipeline, skl2onnx.to_onnx(pipeline, initial_types=inputs).SerializeToString()
+
+    pipeline, written = graph(table)
+    session = runtime.InferenceSession(written)
+    found = session.run(None, {name: table[[name]].to_numpy() for name in table.columns})[0]
+    np.testing.assert_allclose(found[:, 0], pipeline.predict(table), atol=1.0)
+    with pytest.raises(ValueError, match="missing values of 'b'"):
+        graph(table.assign(b=table["b"].where(table["b"] < 1.0)))
+
+
 @pytest.mark.parametrize("name", ["dask", "io", "model_selection", "onnx", "plotting", "tabular"])
 def test_submodules_are_imported_when_they_are_asked_for(name):
     code = (

@@ -48,7 +48,6 @@ def register_converters() -> None:
     """
     try:
         from skl2onnx import update_registered_converter, update_registered_parser
-        from skl2onnx._parse import sklearn_parsers_map
     except ImportError as error:
         raise ImportError(
             "register_converters needs skl2onnx: install it, with pip install 'aesvm[onnx]'."
@@ -57,7 +56,7 @@ def register_converters() -> None:
         update_registered_converter(
             cls, f"Aesvm{cls.__name__}", _shapes, _convert, overwrite=True, parser=_outputs
         )
-    update_registered_parser(TableColumns, sklearn_parsers_map[ColumnTransformer])
+    update_registered_parser(TableColumns, _columns)
 
 
 def _kind(model: Any) -> str:
@@ -81,6 +80,20 @@ def _outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) ->
     operator.outputs.append(scope.declare_local_variable("label", label))
     operator.outputs.append(scope.declare_local_variable("scores", values))
     return operator.outputs
+
+
+def _columns(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """The variables that the columns of a table give."""
+    from skl2onnx._parse import sklearn_parsers_map
+
+    for kind, part, names in model.transformers_:
+        if kind == "numbers" and part[-1].indicator_.features_.size:
+            gaps = ", ".join(repr(names[at]) for at in part[-1].indicator_.features_)
+            raise ValueError(
+                f"The model tells missing values of {gaps} apart, and skl2onnx cannot: fill them "
+                "before training."
+            )
+    return sklearn_parsers_map[ColumnTransformer](scope, model, inputs, custom_parsers)
 
 
 def _shapes(operator: Any) -> None:
