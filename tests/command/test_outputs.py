@@ -57,7 +57,7 @@ def test_no_command_writes_over_what_it_reads(arguments, inputs, capsys):
     code, _, err = run(capsys, *arguments.split())
     assert code == 2
     assert len(err.splitlines()) == 1
-    assert "another file is needed" in err
+    assert "use another name" in err
     assert {path.name: path.read_bytes() for path in inputs.iterdir()} == before
 
 

@@ -52,8 +52,8 @@ def check_outputs(outputs: Iterable[str | None], inputs: Iterable[str | None]) -
         for other in others:
             if _is_same(path, Path(str(other))):
                 raise UsageError(
-                    f"{output} would be written, and is {other}, which is read or written as well: "
-                    "another file is needed."
+                    f"{output} is the same file as {other}, which is read or written as well: "
+                    "use another name."
                 )
         with naming(output):
             check_writable(output)

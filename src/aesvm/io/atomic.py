@@ -84,7 +84,8 @@ def check_writable(path: str | os.PathLike) -> None:
     []
     """
     target = checked_output_path(path)
-    if not target.exists() or target.is_file():
+    is_open = _DESCRIPTOR.fullmatch(str(target))
+    if not is_open and (not target.exists() or target.is_file()):
         partial = target.with_name(f".{uuid.uuid4().hex}.part")
         partial.open("xb").close()
         partial.unlink()
