@@ -303,8 +303,9 @@ class HostDual:
             slopes, moves = self.slopes[part], self.moves[part]
             for move, behind in ((RISE, slopes - lowest), (FALL, highest - slopes)):
                 at_bound = np.flatnonzero(moves == move)
-                nearest = np.argsort(behind[at_bound], kind="stable")[:room]
-                stay[part][at_bound[nearest]] = True
+                if len(at_bound) > room:
+                    at_bound = at_bound[np.argpartition(behind[at_bound], room)[:room]]
+                stay[part][at_bound] = True
         self.pool_aim = max(aim, _POOL_INNER * self._violation())
         self.before_pool = self.variables, self.rest
         self._keep(stay)
