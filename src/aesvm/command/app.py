@@ -153,7 +153,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
         _column(
             None,
             help="The column to learn, by name or number from 0; else the one that is called "
-            "target. Of .npy, also a file of its own.",
+            "target. For .npy rows, a file of targets.",
         ),
     ),
     "features": (Text, _column(None, help="Columns to learn from: a,b,c.")),

@@ -38,7 +38,7 @@ _NEWLINE, _RETURN, _SPACE, _QUOTE = b'\n\r "'
 #: and after a quote that closes a field or is the first of two.
 _START, _INDENTED, _PLAIN, _QUOTED, _CLOSED = range(5)
 
-#: A table with so many columns is read in blocks of ``BLOCK_BYTES``; a wider one in larger blocks.
+#: Tables of up to this many columns are read in blocks of ``BLOCK_BYTES``, wider ones in larger.
 _COLUMNS_PER_BLOCK = 256
 
 CLASSES = ("auto", "numbers", "strings")

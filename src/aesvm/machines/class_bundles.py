@@ -161,7 +161,7 @@ def _edges(sizes: NDArray[np.intp]) -> list[int]:
 
 
 def larger_batches(pairs: NDArray[np.intp], n_rows: NDArray[np.intp]) -> list[Batch]:
-    """Pairs of so many rows, as they follow each other, a few in a batch."""
+    """Consecutive pairs in batches of about ``_BATCH_ROWS`` rows; ``n_rows``: of each pair."""
     found, begin = [], 0
     while begin < len(pairs):
         reached = np.cumsum(n_rows[begin:])

@@ -36,8 +36,8 @@ SPENT = {
     "rows_solved": "rows_solved",
 }
 
-#: What scikit-learn's searches are told of a candidate on a fold, with ``"spent"`` and ``"warned"``
-#: where fits have work in common.
+#: The result of a candidate on a fold, as scikit-learn's searches expect it; with ``"spent"`` and
+#: ``"warned"`` where fits share work.
 Result = dict[str, Any]
 
 

@@ -10,7 +10,7 @@ stratify    its rows by position, as in ``machines.rounds``: rows near a kink as
             representatives of those on each linear piece of the loss.
 
 Answers of several parts are merged into one, level by level: sets as in ``merge_tree``, numbers by
-adding them. So nobody ever holds more than a few answers, and no rows travel but those that matter.
+adding them. Each process holds a few answers at a time, and only rows that matter are sent.
 """
 
 from __future__ import annotations
