@@ -89,8 +89,9 @@ class AESVC(
         ``refine`` solves several times, in each solve. -1 for no limit.
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
-        that the solver works on. Of dense rows with up to 128 features none are kept (RBF and
-        linear kernels): computing their kernel values anew is faster. Pairs of classes of such
+        that the solver works on. Of dense rows with up to 128 features (RBF and linear kernels)
+        they are kept only where free support vectors are many: elsewhere, computing kernel
+        values anew is faster. Pairs of classes of such
         rows may be trained side by side, a thread each: then each has its own block, of at
         most 4,096 rows and columns, and of this many megabytes.
     shrinking : bool, default=True

@@ -1,14 +1,14 @@
 """The dual's loop on the processor.
 
-Kernel rows of variables that moved are used as soon as they are computed, and kept as long as the
-cache has room (where computing them anew is no faster). Where few variables are left in play, or
+Kernel rows of variables that moved are used as soon as they are computed. They are kept as long as
+the cache has room, where computing them anew is no faster. Where few variables are left in play, or
 were few from the start, all their kernel values are held, and the working set is all of them.
 
 Where free variables outnumber the working set, the same ones move in many iterations, and to bring
 the scores of all others up to date every time takes most of the work. So a pool is chosen: the free
 variables, and as many that violate optimality or are next to. Iterations go on in the pool alone
 until its violation is a fraction of what it was; then the scores of all others follow at once, and
-the next pool is chosen.
+the next pool is chosen. A pool's kernel rows are short and used often, so they are always kept.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ WORKING_SET = 1024
 _HELD, _ALWAYS_HELD = 4, 2
 
 #: Variables of a pool, in multiples of those that are free, and the fraction of the violation that
-#: a pool is solved to. (On heart2020 with 40,000 and 100,000 rows three times as many, or a
-#: fraction of 0.1, took 1 to 7 % more kernel values.)
-_POOL, _POOL_INNER = 2, 0.2
+#: a pool is solved to. (On heart2020 with 40,000 rows three times as many, or fractions of 0.2 and
+#: 0.03, took 2 to 19 % more kernel values.)
+_POOL, _POOL_INNER = 2, 0.1
 
 #: Newton steps after pair updates that were slow.
 _NEWTON_STEPS = 3
@@ -80,10 +80,9 @@ class HostDual:
         n = len(problem.coefs)
         self.workspace = np.empty(n + 1), np.empty(n + 1, dtype=np.intp)  # of ``choose``
         self._enter(np.arange(n))
-        room = cache_bytes if self.columns.worth_keeping else 0
         fit = isqrt(cache_bytes // self.columns.dtype.itemsize)
         self.most_held = min(_HELD * WORKING_SET, fit)
-        self.cache = RowCache(len(self.points), room, self.columns.dtype)
+        self.cache = RowCache(len(self.points), cache_bytes, self.columns.dtype)
         self.square = np.empty(WORKING_SET**2, dtype=self.columns.dtype)
         self._hold()
 
@@ -244,18 +243,15 @@ class HostDual:
         return block
 
     def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
-        slots = self.cache.find(points)
-        here = slots >= 0
+        here, kept = np.zeros(len(points), dtype=bool), None
+        if self.columns.worth_keeping or self.pool_aim:
+            slots = self.cache.find(points)
+            here = slots >= 0
+            free = self.cache.admit(points[~here])
+            kept = KeptRows(self.cache.rows, slots[here], changes[here], free)
         missing = points[~here]
-        free = self.cache.admit(missing) if len(missing) else np.empty(0, dtype=np.intp)
-        rows = self.cache.rows
-        self.problem.add_lines(
-            self.columns,
-            self.columns.own_lines(missing, self.problem.rows[self.points[missing]]),
-            changes[~here],
-            self.scores,
-            KeptRows(rows, slots[here], changes[here], free),
-        )
+        lines = self.columns.own_lines(missing, self.problem.rows[self.points[missing]])
+        self.problem.add_lines(self.columns, lines, changes[~here], self.scores, kept)
 
     def _shrink(self) -> None:
         """Leave out variables that rest at a bound, once they are many."""
@@ -298,14 +294,14 @@ class HostDual:
         is_worth_it = n_free > WORKING_SET and 2 * size <= len(free)
         if self.columns.worth_keeping or self.gram is not None or not is_worth_it:
             return
-        stay, room = free, (size - n_free) // (2 * len(self.edges))
+        stay, room = free, (size - n_free) // len(self.edges)
         for part, lowest, highest in self.edges:
             slopes, moves = self.slopes[part], self.moves[part]
-            for move, behind in ((RISE, slopes - lowest), (FALL, highest - slopes)):
-                at_bound = np.flatnonzero(moves == move)
-                if len(at_bound) > room:
-                    at_bound = at_bound[np.argpartition(behind[at_bound], room)[:room]]
-                stay[part][at_bound] = True
+            behind = np.where(moves == RISE, slopes - lowest, highest - slopes)
+            at_bound = np.flatnonzero(moves != RISE + FALL)
+            if len(at_bound) > room:
+                at_bound = at_bound[np.argpartition(behind[at_bound], room)[:room]]
+            stay[part][at_bound] = True
         self.pool_aim = max(aim, _POOL_INNER * self._violation())
         self.before_pool = self.variables, self.rest
         self._keep(stay)

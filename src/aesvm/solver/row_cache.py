@@ -51,6 +51,8 @@ class RowCache:
     def admit(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
         """Slots to write the first of the given rows to: as many as there is room for."""
         n_slots = len(self.used)
+        if not len(positions):
+            return positions
         wanted = min(len(positions), n_slots)
         oldest = np.argpartition(self.used, wanted - 1)[:wanted] if wanted < n_slots else None
         slots = np.arange(n_slots) if oldest is None else np.sort(oldest)

@@ -137,7 +137,8 @@ def minimize(
     max_iter : int, default=-1
         Most pair updates, LIBSVM's iterations; -1 for no limit.
     cache_bytes : int, default=200_000_000
-        For rows of the kernel matrix; none are kept of dense rows with few features.
+        For rows of the kernel matrix. Of dense rows with few features they are kept only where
+        free variables are many.
     shrinking : bool, default=True
     run : callable, default=map
         ``map`` or a parallel one.
