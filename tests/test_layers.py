@@ -28,6 +28,7 @@ LAYERS = [
     {"estimators", "representative_set"},
     {*ESTIMATORS, "callbacks"},
     {"dask", "model_selection", "onnx", "plotting", "tabular", "__init__"},
+    {"inspection"},
     {"command", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
