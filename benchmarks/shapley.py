@@ -148,10 +148,11 @@ def california(path: Path, folder: Path) -> None:
     model.fit(rows[:3000], prices[rows.index[:3000]])
     score = model.score(rows[3000:], prices[rows.index[3000:]])
     print(f"R² of 1,000 other rows: {score:.3f}")
-    axes = Figure(figsize=(7.0, 3.6), layout="constrained").subplots()
+    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+    axes = figure.subplots()
     ShapleyDisplay.from_estimator(model, rows[3000:3500], background=rows[:100], ax=axes)
     axes.set_xlabel("Shapley value, thousands of dollars")
-    axes.figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=80)
 
 
 def main() -> None:

@@ -2,8 +2,9 @@
 Why did it say so?
 ==================
 
-``shapley_values`` says how much each column adds to the decision value of each row, exactly. A dot is
-a tumour: those to the right are drawn towards "benign" by the column. Its colour is the column's value.
+``shapley_values`` says how much each column adds to the decision value of each row, exactly. A dot
+is a tumour: those to the right are drawn towards "benign" by the column. Its colour is the column's
+value.
 """
 
 import matplotlib.pyplot as plt

@@ -46,6 +46,16 @@ class ShapleyValues:
         None where there is one output.
     background : {array-like, sparse matrix, DataFrame}
         The background rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm import AESVR
+    >>> from aesvm.inspection import shapley_values
+    >>> X = np.arange(8.0).reshape(4, 2)
+    >>> model = AESVR(kernel="linear").fit(X, X[:, 0])
+    >>> np.asarray(shapley_values(model, X[:1], background=X)).shape
+    (1, 2)
     """
 
     values: NDArray[np.float64]
