@@ -46,7 +46,8 @@ SLOW = (
     *("out_of_core/test_streamed_family.py", "scikit_learn/test_twins.py"),
 )
 NUMERICAL = (
-    *("bases", "certificate", "formulations", "kernels", "machines", "sets", "solver"),
+    *("bases", "certificate", "formulations", "inspection", "kernels", "machines", "sets"),
+    "solver",
     *("out_of_core/test_part.py", "out_of_core/test_streamed_spans.py", "test_svc.py"),
 )
 assert all((HERE / name).exists() for name in SLOW + NUMERICAL)

@@ -21,6 +21,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/coming_from_svc.md": (),
     "docs/coming_from_thundersvm.md": (),
     "docs/command_line.md": ("pandas",),
+    "docs/explaining.md": ("matplotlib", "pandas"),
     "docs/files.md": ("skl2onnx", "onnxruntime"),
     "docs/getting_started.md": (),
     "docs/how_close.md": (),
@@ -36,6 +37,7 @@ PAGES: dict[str, tuple[str, ...]] = {
 PUBLIC = (
     "aesvm",
     "aesvm.dask",
+    "aesvm.inspection",
     "aesvm.io",
     "aesvm.model_selection",
     "aesvm.plotting",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aesvm import dask as dask
+    from aesvm import inspection as inspection
     from aesvm import io as io
     from aesvm import model_selection as model_selection
     from aesvm import onnx as onnx
@@ -59,7 +60,7 @@ _MODULES = {
     "tabular_pipeline": "aesvm.tabular",
 }
 
-_SUBMODULES = ("dask", "io", "model_selection", "onnx", "plotting", "tabular")
+_SUBMODULES = ("dask", "inspection", "io", "model_selection", "onnx", "plotting", "tabular")
 
 
 def __getattr__(name: str) -> object:

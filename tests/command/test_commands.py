@@ -36,7 +36,8 @@ class TestFit:
         np.testing.assert_array_equal(predicted, model.predict(pd.read_csv(path)))
         assert np.mean(np.array(predicted) == y) > 0.7
         page = (path.parent / "rows.html").read_text()
-        assert page.count("<svg") == 4
+        assert page.count("<svg") == 5
+        assert "mean absolute Shapley values of 160 rows" in page
         assert not re.search(r"<(script|link|img|iframe)\b|url\(\s*http", page)
         for svg in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
             ElementTree.fromstring(svg)

@@ -14,6 +14,7 @@ from aesvm.gpu.devices import DeviceMemoryError, cuda_device
 from aesvm.gpu.dual import minimize
 from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import add
+from aesvm.inspection import shapley_values
 from aesvm.kernels import KernelSpec
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.solver import smo
@@ -311,3 +312,12 @@ def test_searches_and_fewer_vectors(gpu):
     small = model.compress(tol=0.05, X=X)
     assert len(small.support_) < len(model.support_)
     assert np.mean(small.predict(X) == model.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("gamma", [0.01, 0.3, 30.0])
+def test_shapley_values_are_those_of_the_host(gpu, gamma):
+    X, y = make_classification(2000, 30, n_informative=20, n_classes=3, random_state=0)
+    model = AESVC(gamma=gamma).fit(X[:500], y[:500])
+    here = shapley_values(model, X[:40], X[500:520], n_jobs=2)
+    there = shapley_values(model, X[:40], X[500:520], device="cuda")
+    assert_allclose(there.values, here.values, rtol=0, atol=1e-13 * np.abs(model.dual_coef_).sum())

@@ -23,6 +23,10 @@ _NAMED = 20
 #: Bins of a calibration curve.
 _BINS = 10
 
+#: Rows whose Shapley values are computed, at most and at least; background rows; and the factors
+#: of kernels, by rows, background rows, vectors and columns, that are worth a picture.
+_MOST_EXPLAINED, _FEWEST_EXPLAINED, _BACKGROUND, _FACTORS = 200, 20, 25, 5e8
+
 
 def write_report(found: Any, path: str) -> None:
     """Write the report of a fit."""
@@ -166,6 +170,13 @@ def _drawn(found: Any) -> Iterator[tuple]:
     """Captions, and functions that draw."""
     test = found.test
     yield "Scores of the search, by C and gamma", _draw_search, found.search
+    if n_explained := _n_explained(found):
+        yield (
+            f"Importance of the columns: mean absolute Shapley values of {n_explained:,} rows",
+            _draw_importance,
+            found,
+            n_explained,
+        )
     if test.classes is None:
         yield "Rows held out: values and predictions", _draw_values, test, "actual_vs_predicted"
         yield "Residuals: value less prediction", _draw_values, test, "residual_vs_predicted"
@@ -183,6 +194,28 @@ def _drawn(found: Any) -> Iterator[tuple]:
                 test,
                 found.folded,
             )
+
+
+def _n_explained(found: Any) -> int:
+    """Rows whose Shapley values are worth their time; 0: too few."""
+    svm, n_rows = found.model[-1], found.parts.search.X.shape[0]
+    each = _BACKGROUND * len(svm.support_) * svm.n_features_in_
+    n_explained = int(min(_MOST_EXPLAINED, n_rows, _FACTORS // max(1, each)))
+    return n_explained if n_explained >= _FEWEST_EXPLAINED and n_rows >= _BACKGROUND else 0
+
+
+def _draw_importance(axes: Any, found: Any, n_explained: int) -> None:
+    from aesvm.inspection import ShapleyDisplay
+
+    X = found.parts.search.X
+    chosen = np.random.default_rng(0).permutation(X.shape[0])
+    rows, background = (
+        X.iloc[at] if hasattr(X, "iloc") else X[at]
+        for at in (chosen[:n_explained], chosen[-_BACKGROUND:])
+    )
+    ShapleyDisplay.from_estimator(
+        found.model, rows, background=background, kind="bar", max_features=15, ax=axes
+    )
 
 
 def _draw_search(axes: Any, search: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 
@@ -43,3 +44,16 @@ class Arrays:
 
 #: Those of the host.
 HOST = Arrays()
+
+
+def dense(rows: Any) -> NDArray[np.float64]:
+    """Rows as an array in double precision.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from aesvm.kernels.arrays import dense
+    >>> dense(sp.csr_array([[0, 1]]))
+    array([[0., 1.]])
+    """
+    return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
