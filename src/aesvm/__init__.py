@@ -7,6 +7,7 @@ wait for NumPy, scikit-learn and Numba.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from aesvm import accel as accel
     from aesvm import dask as dask
     from aesvm import io as io
     from aesvm import model_selection as model_selection
@@ -59,7 +60,7 @@ _MODULES = {
     "tabular_pipeline": "aesvm.tabular",
 }
 
-_SUBMODULES = ("dask", "io", "model_selection", "onnx", "plotting", "tabular")
+_SUBMODULES = ("accel", "dask", "io", "model_selection", "onnx", "plotting", "tabular")
 
 
 def __getattr__(name: str) -> object:
