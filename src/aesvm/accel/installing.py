@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sys
 import threading
@@ -43,6 +44,8 @@ class Settings:
         if self.n_jobs is not None:
             return effective_n_jobs(self.n_jobs)
         share = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+        if multiprocessing.current_process().daemon:  # of a pool, whose size nobody tells
+            return 1
         every = effective_n_jobs(-1)
         return max(1, min(every, int(share))) if share.isdigit() else every
 
