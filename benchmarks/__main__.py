@@ -24,6 +24,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "streams": ("streams", "stream_growth", "loosened", "cluster", "levels"),
     "search": ("search", "search_large", "search_halving"),
     "exports": ("exports",),
+    "accel": ("accel",),
 }
 
 
