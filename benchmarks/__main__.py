@@ -25,6 +25,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "search": ("search", "search_large", "search_halving"),
     "exports": ("exports",),
     "shapley": ("shapley", "shapley_rivals"),
+    "accel": ("accel",),
 }
 
 

@@ -16,6 +16,7 @@ DOCS = ROOT / "docs"
 #: Pages whose blocks run one after the other, and what they need. No page has blocks that do not.
 PAGES: dict[str, tuple[str, ...]] = {
     "README.md": (),
+    "docs/accelerate.md": (),
     "docs/basis.md": (),
     "docs/coming_from_libsvm.md": (),
     "docs/coming_from_svc.md": (),
@@ -36,6 +37,7 @@ PAGES: dict[str, tuple[str, ...]] = {
 #: Modules whose public names are in the API reference.
 PUBLIC = (
     "aesvm",
+    "aesvm.accel",
     "aesvm.dask",
     "aesvm.inspection",
     "aesvm.io",

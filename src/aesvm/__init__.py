@@ -7,6 +7,7 @@ wait for NumPy, scikit-learn and Numba.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from aesvm import accel as accel
     from aesvm import dask as dask
     from aesvm import inspection as inspection
     from aesvm import io as io
@@ -60,7 +61,7 @@ _MODULES = {
     "tabular_pipeline": "aesvm.tabular",
 }
 
-_SUBMODULES = ("dask", "inspection", "io", "model_selection", "onnx", "plotting", "tabular")
+_SUBMODULES = ("accel", "dask", "inspection", "io", "model_selection", "onnx", "plotting", "tabular")
 
 
 def __getattr__(name: str) -> object:

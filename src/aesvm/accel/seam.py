@@ -1,0 +1,333 @@
+"""What stands in the place of ``libsvm`` and ``libsvm_sparse`` in ``sklearn.svm._base``.
+
+That module is private. Its functions are known here by version and by the names of their
+arguments; others are refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import sklearn
+
+from aesvm.accel.calls import GIVEN, HARMLESS, LIBSVM, OURS, SMALL, Call, NotAcceleratedError, calls
+
+if TYPE_CHECKING:  # they take a second to import, which small programs need not wait for
+    from aesvm.accel.exact import Model, Problem
+    from aesvm.accel.installing import Settings
+
+#: Versions of scikit-learn whose functions these are.
+KNOWN = ("1.6", "1.7", "1.8", "1.9")
+
+_KERNEL = ("svm_type", "kernel", "degree", "gamma", "coef0")
+_SPARSE_KERNEL = ("svm_type", "kernel_type", "degree", "gamma", "coef0")
+_PREDICTION = (
+    *("X", "support", "SV", "nSV", "sv_coef", "intercept", "probA", "probB", *_KERNEL),
+    *("class_weight", "sample_weight", "cache_size"),
+)
+_SPARSE_PREDICTION = (
+    *("T_data", "T_indices", "T_indptr", "SV_data", "SV_indices", "SV_indptr"),
+    *("sv_coef", "intercept", *_SPARSE_KERNEL, "eps", "C", "class_weight", "nu", "p"),
+    *("shrinking", "probability", "nSV", "probA", "probB"),
+)
+
+#: The arguments of the functions, by module.
+SIGNATURES: dict[str, dict[str, tuple[str, ...]]] = {
+    "libsvm": {
+        "fit": (
+            *("X", "Y", *_KERNEL, "tol", "C", "nu", "epsilon", "class_weight", "sample_weight"),
+            *("shrinking", "probability", "cache_size", "max_iter", "random_seed"),
+        ),
+        "predict": _PREDICTION,
+        "decision_function": _PREDICTION,
+        "predict_proba": _PREDICTION,
+    },
+    "libsvm_sparse": {
+        "libsvm_sparse_train": (
+            *("n_features", "values", "indices", "indptr", "Y", *_SPARSE_KERNEL, "eps", "C"),
+            *("class_weight", "sample_weight", "nu", "cache_size", "p", "shrinking"),
+            *("probability", "max_iter", "random_seed"),
+        ),
+        "libsvm_sparse_predict": _SPARSE_PREDICTION,
+        "libsvm_sparse_decision_function": _SPARSE_PREDICTION,
+        "libsvm_sparse_predict_proba": _SPARSE_PREDICTION,
+    },
+}
+
+_CSR = ("data", "indices", "indptr")
+_NAMES = ("SVC", "NuSVC", "OneClassSVM", "SVR", "NuSVR")
+_SPARSE_KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+#: Work below which LIBSVM takes no longer: of a fit, squared rows times features; of a prediction,
+#: rows times support vectors times features. Measured with 4 to 100 features, on one thread.
+SMALL_FIT, SMALL_PREDICTION = 2e7, 1e5
+
+
+def base() -> Any:
+    """The module of scikit-learn that calls LIBSVM."""
+    return import_module("sklearn.svm._base")
+
+
+def check() -> None:
+    """Refuse a scikit-learn whose functions are not known."""
+    version = ".".join(sklearn.__version__.split(".")[:2])
+    known = f"aesvm.accel knows scikit-learn {', '.join(KNOWN)}"
+    if version not in KNOWN:
+        raise RuntimeError(f"scikit-learn {sklearn.__version__} is unknown: {known}.")
+    module = base()
+    for name, functions in SIGNATURES.items():
+        for function, arguments in functions.items():
+            found = getattr(getattr(module, name, None), function, None)
+            if found is None or tuple(inspect.signature(found).parameters) != arguments:
+                raise RuntimeError(
+                    f"sklearn.svm._base.{name}.{function} of scikit-learn {sklearn.__version__} is "
+                    f"not the function that was expected: {known}, as they were released."
+                )
+
+
+class StandIn:
+    """A module's functions with some of them replaced; the others are the module's."""
+
+    def __init__(self, module: ModuleType, settings: Settings, running: Callable) -> None:
+        self._module = module
+        self._settings = settings
+        self._running = running  #: a context: a call that runs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def _call(
+        self, name: str, kind: str, args: tuple, keywords: dict, ours: Callable[[dict], Any]
+    ) -> Any:
+        """Call ours, or LIBSVM where it declines."""
+        arguments = SIGNATURES[self._key][name]
+        given = {**dict(zip(arguments, args, strict=False)), **keywords}
+        what = f"{_NAMES[given['svm_type']]} {kind}"
+        started = time.perf_counter()
+        with self._running(what):
+            where, reason, found = OURS, "", None
+            try:
+                if self._settings.forked_device:
+                    raise Declined(f"forked after install(device={self._settings.device!r})")
+                found = ours(given)
+            except Declined as error:
+                where, reason = LIBSVM, str(error)
+            if where == LIBSVM:
+                if self._settings.strict and reason not in HARMLESS:
+                    raise NotAcceleratedError(
+                        f"strict=True, and {what} would go to LIBSVM: {reason}."
+                    )
+                found = getattr(self._module, name)(*args, **keywords)
+            calls.note(Call(what, where, reason), time.perf_counter() - started, _size(given))
+        return found
+
+    def _solved(self, problem_of: Callable[[], Problem], given: dict, n_values: float) -> Any:
+        """The solution of a problem with ``n_values`` entries in its rows."""
+        kernel = _kernel(given)
+        if given["probability"]:
+            raise Declined("probability=True: LIBSVM draws its folds")
+        _check_kernel(kernel, given["coef0"])
+        weights = np.asarray(given["sample_weight"])
+        if len(weights) and weights.min() < 0:
+            raise Declined("sample_weight has negative values")
+        if len(given["Y"]) * n_values < SMALL_FIT:
+            raise Declined(SMALL)
+        from aesvm.accel.exact import solve
+
+        with _declining():
+            return solve(problem_of(), self._settings.threads(), self._settings.device)
+
+    def _evaluated(
+        self, model_of: Callable[[], Model], method: str, given: dict, n_values: float
+    ) -> Any:
+        """Predictions of a model whose products visit ``n_values`` entries."""
+        if _kernel(given) == "precomputed":
+            raise Declined(GIVEN)
+        if n_values < SMALL_PREDICTION:
+            raise Declined(SMALL)
+        with _declining():
+            return getattr(model_of(), method)(self._settings.threads(), self._settings.device)
+
+
+class Declined(Exception):  # noqa: N818
+    """Why a call goes to LIBSVM."""
+
+
+class Dense(StandIn):
+    """In the place of ``libsvm``."""
+
+    _key = "libsvm"
+
+    def fit(self, *args: Any, **keywords: Any) -> tuple:
+        return self._call("fit", "fit", args, keywords, self._fit)
+
+    def _fit(self, given: dict) -> tuple:
+        def problem() -> Problem:
+            from aesvm.accel.exact import Problem
+
+            rest = ("Y", "probability", "random_seed")
+            own = {name: value for name, value in given.items() if name not in rest}
+            return Problem(y=given["Y"], **own)
+
+        found = self._solved(problem, given, given["X"].size)
+        n_support = found.n_support if given["svm_type"] < 2 else np.repeat(found.n_support, 2)
+        none = np.empty(0)
+        return (
+            *(found.support, found.vectors, n_support, found.dual_coef, found.intercept),
+            *(none, none.copy(), 0, found.n_iter),
+        )
+
+    def predict(self, *args: Any, **keywords: Any) -> Any:
+        return self._call("predict", "predict", args, keywords, self._asked("predict"))
+
+    def decision_function(self, *args: Any, **keywords: Any) -> Any:
+        ask = self._asked("decision_function")
+        return self._call("decision_function", "decision_function", args, keywords, ask)
+
+    def predict_proba(self, *args: Any, **keywords: Any) -> Any:
+        return self._call("predict_proba", "predict_proba", args, keywords, _no_probabilities)
+
+    def _asked(self, method: str) -> Callable[[dict], Any]:
+        def ask(given: dict) -> Any:
+            def model() -> Model:
+                return _model(given, given["X"], np.asarray(given["SV"]), given["sv_coef"])
+
+            return self._evaluated(model, method, given, given["X"].size * len(given["SV"]))
+
+        return ask
+
+
+class Sparse(StandIn):
+    """In the place of ``libsvm_sparse``."""
+
+    _key = "libsvm_sparse"
+
+    def libsvm_sparse_train(self, *args: Any, **keywords: Any) -> tuple:
+        return self._call("libsvm_sparse_train", "fit", args, keywords, self._fit)
+
+    def _fit(self, given: dict) -> tuple:
+        def problem() -> Problem:
+            from aesvm.accel.exact import Problem, csr
+
+            own = ("degree", "gamma", "coef0", "C", "class_weight", "sample_weight", "nu")
+            more = ("svm_type", "cache_size", "shrinking", "max_iter")
+            return Problem(
+                X=csr(
+                    [given[part] for part in ("values", "indices", "indptr")], given["n_features"]
+                ),
+                y=given["Y"],
+                kernel=_kernel(given),
+                tol=given["eps"],
+                epsilon=given["p"],
+                **{name: given[name] for name in own + more},
+            )
+
+        found = self._solved(problem, given, len(given["values"]))
+        n_support = found.n_support if given["svm_type"] < 2 else np.r_[found.n_support, 0]
+        vectors = getattr(base(), "_align_api_if_sparse", sp.csr_matrix)(_narrow(found.vectors))
+        none = np.empty(0)
+        return (
+            *(found.support, vectors, found.dual_coef.ravel(), found.intercept),
+            *(n_support.astype(np.int32), none, none.copy(), 0, found.n_iter),
+        )
+
+    def libsvm_sparse_predict(self, *args: Any, **keywords: Any) -> Any:
+        ask = self._asked("predict")
+        return self._call("libsvm_sparse_predict", "predict", args, keywords, ask)
+
+    def libsvm_sparse_decision_function(self, *args: Any, **keywords: Any) -> Any:
+        name, ask = "libsvm_sparse_decision_function", self._asked("decision_function")
+        return self._call(name, "decision_function", args, keywords, ask)
+
+    def libsvm_sparse_predict_proba(self, *args: Any, **keywords: Any) -> Any:
+        name = "libsvm_sparse_predict_proba"
+        return self._call(name, "predict_proba", args, keywords, _no_probabilities)
+
+    def _asked(self, method: str) -> Callable[[dict], Any]:
+        def ask(given: dict) -> Any:
+            n_vectors = len(given["SV_indptr"]) - 1
+            coefs = given["sv_coef"].reshape(-1, n_vectors)
+
+            def model() -> Model:
+                from aesvm.accel.exact import csr
+
+                indices = given["T_indices"], given["SV_indices"]
+                n_features = 1 + max(int(part.max(initial=-1)) for part in indices)
+
+                def rows(name: str) -> Any:
+                    return csr([given[f"{name}_{part}"] for part in _CSR], n_features)
+
+                return _model(given, rows("T"), rows("SV"), coefs)
+
+            # a product of sparse rows visits the entries of both
+            n_rows = len(given["T_indptr"]) - 1
+            n_values = len(given["T_data"]) * n_vectors + len(given["SV_data"]) * n_rows
+            return self._evaluated(model, method, given, n_values / 2)
+
+        return ask
+
+
+def _model(given: dict, X: Any, vectors: Any, dual_coef: Any) -> Model:
+    from aesvm.accel.exact import Model
+
+    return Model(
+        X,
+        given["svm_type"],
+        _kernel(given),
+        given["degree"],
+        given["gamma"],
+        given["coef0"],
+        np.asarray(given.get("support", np.arange(vectors.shape[0], dtype=np.int32))),
+        vectors,
+        np.asarray(given["nSV"]),
+        np.asarray(dual_coef),
+        np.asarray(given["intercept"]),
+    )
+
+
+def _narrow(rows: Any) -> Any:
+    """Sparse rows with LIBSVM's indices of 32 bits."""
+    rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
+    return rows
+
+
+def _kernel(given: dict) -> str:
+    return given["kernel"] if "kernel" in given else _SPARSE_KERNELS[given["kernel_type"]]
+
+
+def _check_kernel(kernel: str, coef0: float) -> None:
+    """Decline kernels that are not for our solver."""
+    if kernel == "precomputed":
+        raise Declined(GIVEN)
+    if kernel == "sigmoid" or (kernel == "poly" and coef0 < 0):
+        of = f"{kernel!r} with coef0={coef0:g}" if kernel == "poly" else repr(kernel)
+        raise Declined(f"kernel={of} is not positive semidefinite")
+
+
+def _no_probabilities(given: dict) -> Any:
+    raise Declined("predict_proba is LIBSVM's")
+
+
+@contextmanager
+def _declining() -> Iterator[None]:
+    """Hand what our solver refuses to LIBSVM, which may refuse it in its own words."""
+    try:
+        yield
+    except (ValueError, MemoryError) as error:
+        first = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise Declined(first) from error
+
+
+def _size(given: dict) -> str:
+    if "X" in given:
+        n_rows, n_features = given["X"].shape
+        return f"{n_rows:,} x {n_features:,}"
+    return f"{len(given['indptr' if 'indptr' in given else 'T_indptr']) - 1:,} sparse rows"
