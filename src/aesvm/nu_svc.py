@@ -6,7 +6,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval
 
 from aesvm.estimators.learning import Classes, InfeasibleError
@@ -14,6 +13,7 @@ from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import with_parameters_of
 from aesvm.estimators.prediction import PairwiseClassifier
 from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 from aesvm.svc import AESVC, CLASS_CONSTRAINTS
 
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval
 
 from aesvm.estimators.learning import Support
@@ -16,6 +15,7 @@ from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator
 from aesvm.formulations.one_class import OneClass
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 from aesvm.svr import AESVR
 
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval
 
 from aesvm.estimators.learning import Values
@@ -18,6 +17,7 @@ from aesvm.estimators.prediction import MachineEstimator, score
 from aesvm.estimators.trained import TrainedOn
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.tube import Tube
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 
 
 class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixin, BaseEstimator):

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from sklearn.callback import with_callbacks
-
 from aesvm.machines.processor import processor
 from aesvm.runtime.jit import told_of_compiling
 from aesvm.runtime.progress import STEPS, Ending, Progress, say
+from aesvm.runtime.scikit_learn import as_preferred, with_callbacks
 from aesvm.runtime.threads import Threads, one_blas_thread
 
 
@@ -62,7 +61,7 @@ def forget(estimator: Any) -> None:
 def set_fitted(estimator: Any, values: NamedTuple) -> None:
     """Write fitted attributes, each named as a field of the value, with an underscore."""
     for name, value in values._asdict().items():
-        setattr(estimator, f"{name}_", value)
+        setattr(estimator, f"{name}_", as_preferred(value))
 
 
 def _callbacks_above(task: Any) -> list[Any]:

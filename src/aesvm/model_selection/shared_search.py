@@ -20,7 +20,6 @@ from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import check_cv
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import (
     _insert_error_scores,
     _warn_or_raise_about_fit_failures,
@@ -34,6 +33,7 @@ from aesvm.estimators.validation import from_gpu
 from aesvm.model_selection.evaluation import SPENT, Fold, Result, Search, evaluate_paths
 from aesvm.model_selection.paths import Path, paths_of, svm_of
 from aesvm.runtime.progress import say
+from aesvm.runtime.scikit_learn import SearchBase, with_callbacks
 from aesvm.runtime.warn import warn
 
 #: Seconds between two lines of progress.
@@ -56,11 +56,12 @@ class _Task(NamedTuple):
     paths: list[Path]
 
 
-class SharedSearch(BaseSearchCV):
+class SharedSearch(SearchBase):
     """The ``fit`` of all searches."""
 
     memory: Any
 
+    @with_callbacks  # of scikit-learn 1.9, _fit_context has them too
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self: Any, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Any:
         """Fit all candidates on all folds, and the best of them to all rows.
