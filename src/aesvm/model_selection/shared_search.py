@@ -33,7 +33,7 @@ from aesvm.estimators.validation import from_gpu
 from aesvm.model_selection.evaluation import SPENT, Fold, Result, Search, evaluate_paths
 from aesvm.model_selection.paths import Path, paths_of, svm_of
 from aesvm.runtime.progress import say
-from aesvm.runtime.scikit_learn import SearchBase, with_callbacks
+from aesvm.runtime.scikit_learn import SearchBase, check_search, with_callbacks
 from aesvm.runtime.warn import warn
 
 #: Seconds between two lines of progress.
@@ -92,7 +92,7 @@ class SharedSearch(SearchBase):
         whole.call_on_fit_task_begin(estimator=self, **given)
         self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         self._candidates_from(X, y)
-        self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
+        check_search(self, X, y, routed.splitter.split)
         self.n_splits_ = self._checked_cv_orig.get_n_splits(X, y, **routed.splitter.split)
         search = Search(
             estimator=clone(self.estimator),

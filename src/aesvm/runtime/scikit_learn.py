@@ -192,6 +192,13 @@ else:
     with_callbacks = _with_own_callbacks
 
 
+def check_search(search: Any, X: Any, y: Any, split_params: dict[str, Any]) -> None:
+    """Let a search check its parameters; before 1.9 only halving has something to check."""
+    search._n_samples_orig = X.shape[0] if hasattr(X, "shape") else len(X)
+    if hasattr(search, "_check_input_parameters"):
+        search._check_input_parameters(X=X, y=y, split_params=split_params)
+
+
 def run_search(run: Callable, evaluate_candidates: Callable, context: Any) -> None:
     """Call the ``_run_search`` of one of scikit-learn's searches."""
     if HAS_CALLBACKS:
