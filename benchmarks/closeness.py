@@ -96,7 +96,9 @@ def problems(data_dir: Path | None, n_rows: int = ROWS) -> Iterator[Problem]:
         known = name in other_datasets.OTHERS
         found = other_datasets.load(name, data_dir) if known else load(name, data_dir)
         chosen = np.random.default_rng(0).permutation(len(found.y))[:n_rows]
-        yield Problem(found.name, found.X[chosen], found.y[chosen], AESVC(**parameters))
+        yield Problem(
+            found.name, found.X[chosen], found.y[chosen], AESVC().set_params(**parameters)
+        )
     for name in ("kin40k", "california_housing"):
         found = other_datasets.load(name, data_dir)
         yield Problem(found.name, found.X[:n_rows], found.y[:n_rows], AESVR())

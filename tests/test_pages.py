@@ -24,13 +24,13 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/command_line.md": ("pandas",),
     "docs/explaining.md": ("matplotlib", "pandas"),
     "docs/files.md": ("skl2onnx", "onnxruntime"),
-    "docs/getting_started.md": (),
+    "docs/getting_started.md": ("sklearn.callback",),  # scikit-learn 1.9
     "docs/how_close.md": (),
     "docs/index.md": (),
     "docs/laptop_to_cluster.md": ("distributed", "pandas", "pyarrow"),
     "docs/parameter_search.md": ("matplotlib", "pandas"),
     "docs/probabilities.md": (),
-    "docs/progress.md": ("rich",),
+    "docs/progress.md": ("rich", "sklearn.callback"),
     "docs/rivals.md": (),
 }
 

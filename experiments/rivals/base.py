@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
@@ -32,6 +31,7 @@ from aesvm.machines import one_vs_one
 from aesvm.machines.problem import total_of_costs
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 from aesvm.runtime.warn import warn
 
 #: Parameter constraints of a rival, of one that draws random numbers, and of one with a cache.

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from aesvm.callbacks import TimeLimit
     from aesvm.certificate.certificate import Certificate
     from aesvm.io.model_file import load, save
+    from aesvm.model_selection.search import (
+        AEGridSearchCV,
+        AEHalvingGridSearchCV,
+        AERandomizedSearchCV,
+    )
     from aesvm.nu_svc import AENuSVC
     from aesvm.one_class import AEOneClassSVM
     from aesvm.representative_set import RepresentativeSet
@@ -33,9 +38,12 @@ __version__ = "0.2.0"
 __all__ = [
     "AESVC",
     "AESVR",
+    "AEGridSearchCV",
+    "AEHalvingGridSearchCV",
     "AENuSVC",
     "AENuSVR",
     "AEOneClassSVM",
+    "AERandomizedSearchCV",
     "Certificate",
     "Compression",
     "RepresentativeSet",
@@ -49,9 +57,12 @@ __all__ = [
 _MODULES = {
     "AESVC": "aesvm.svc",
     "AESVR": "aesvm.svr",
+    "AEGridSearchCV": "aesvm.model_selection.search",
+    "AEHalvingGridSearchCV": "aesvm.model_selection.search",
     "AENuSVC": "aesvm.nu_svc",
     "AENuSVR": "aesvm.svr",
     "AEOneClassSVM": "aesvm.one_class",
+    "AERandomizedSearchCV": "aesvm.model_selection.search",
     "Certificate": "aesvm.certificate.certificate",
     "Compression": "aesvm.bases.compress",
     "RepresentativeSet": "aesvm.representative_set",
@@ -77,4 +88,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+    return sorted({*__all__, *_SUBMODULES, "__version__"})

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval
 
 from aesvm.estimators.learning import Classes, InfeasibleError
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
-from aesvm.estimators.parameters import with_parameters_of
+from aesvm.estimators.parameters import ClassifierParameters, with_parameters_of
 from aesvm.estimators.prediction import PairwiseClassifier
 from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 from aesvm.svc import AESVC, CLASS_CONSTRAINTS
 
 
@@ -65,7 +65,7 @@ class AENuSVC(
     _learns = Classes(lambda estimator: NuHinge(float(estimator.nu)), _check_feasible)
 
     @with_parameters_of(AESVC, without=("C",))
-    def __init__(self, *, nu: float = 0.5, **parameters: Any) -> None:
+    def __init__(self, *, nu: float = 0.5, **parameters: Unpack[ClassifierParameters]) -> None:
         self.nu = nu
 
     partial_fit = AESVC.__dict__["partial_fit"]

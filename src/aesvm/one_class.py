@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval
 
 from aesvm.estimators.learning import Support
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
-from aesvm.estimators.parameters import with_parameters_of
+from aesvm.estimators.parameters import MachineParameters, with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator
 from aesvm.formulations.one_class import OneClass
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 from aesvm.svr import AESVR
 
 
@@ -61,7 +61,7 @@ class AEOneClassSVM(
     _learns = Support(lambda estimator, _: OneClass(float(estimator.nu)))
 
     @with_parameters_of(AESVR, without=("C", "epsilon"))
-    def __init__(self, *, nu: float = 0.5, **parameters: Any) -> None:
+    def __init__(self, *, nu: float = 0.5, **parameters: Unpack[MachineParameters]) -> None:
         self.nu = nu
 
     @property

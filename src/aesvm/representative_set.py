@@ -18,7 +18,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
@@ -50,6 +49,7 @@ from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.stream import Stream
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress, say
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import GivenUp
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from aesvm.estimators.learning import Classes
@@ -18,6 +17,7 @@ from aesvm.estimators.parameters import by_name
 from aesvm.estimators.prediction import PairwiseClassifier
 from aesvm.estimators.streams import available_for_streams, classes_of_stream
 from aesvm.formulations.hinge import Hinge
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 
 #: Of an estimator of classes.
 CLASS_CONSTRAINTS: dict[str, list] = {

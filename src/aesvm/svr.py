@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import Interval
 
 from aesvm.estimators.learning import Values
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
-from aesvm.estimators.parameters import by_name, with_parameters_of
+from aesvm.estimators.parameters import CostParameters, by_name, with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator, score
 from aesvm.estimators.trained import TrainedOn
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.tube import Tube
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 
 
 class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixin, BaseEstimator):
@@ -186,7 +186,7 @@ class AENuSVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMi
     _learns = Values(lambda estimator, spread: NuTube(spread, nu=float(estimator.nu)))
 
     @with_parameters_of(AESVR, without=("epsilon",))
-    def __init__(self, *, nu: float = 0.5, **parameters: Any) -> None:
+    def __init__(self, *, nu: float = 0.5, **parameters: Unpack[CostParameters]) -> None:
         self.nu = nu
 
     epsilon_ = property(fitted_width)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.callback import ProgressBar
 from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -22,6 +21,7 @@ from experiments.rivals.ball_kernel import BallKernel, Sampler, default_epsilon,
 from experiments.rivals.base import Pair
 from experiments.rivals.growing_gram import GrowingGram
 from tests import oracles
+from tests.progress_bar import ProgressBar
 
 RIVALS = [
     CVM(),

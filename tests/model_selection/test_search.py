@@ -11,7 +11,6 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import loguniform
 from sklearn.base import clone
-from sklearn.callback import ProgressBar
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -28,6 +27,7 @@ from aesvm.machines.sharing import Starts
 from aesvm.model_selection import AEGridSearchCV, AERandomizedSearchCV, evaluation
 from aesvm.model_selection.paths import paths_of, svm_of
 from aesvm.sets.derive import SetKernel
+from tests.progress_bar import ProgressBar
 
 GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.3, 3.0]}
 

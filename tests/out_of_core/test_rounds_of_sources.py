@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.callback import ProgressBar
 from sklearn.datasets import make_blobs, make_moons
 
 from aesvm import AESVC
@@ -17,6 +16,7 @@ from aesvm.out_of_core import merge_tree, part, reread
 from aesvm.out_of_core.merge_tree import folded
 from tests import oracles
 from tests.plans import set_limits, set_table
+from tests.progress_bar import ProgressBar
 from tests.runtime.test_progress import Recorder
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.callback import ProgressBar
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.estimators.fitting import fit_task
@@ -20,6 +19,7 @@ from aesvm.machines import trainer
 from aesvm.runtime.progress import Ending
 from tests import children
 from tests.plans import set_limits, set_table
+from tests.progress_bar import ProgressBar
 
 
 class Recorder:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
-from sklearn.callback import CallbackSupportMixin
 
 from aesvm.dask.fitting import DaskMachine, on_cluster
 from aesvm.dask.lazy import score_lazily
 from aesvm.estimators.prediction import MachineEstimator, PairwiseClassifier
 from aesvm.nu_svc import AENuSVC
 from aesvm.one_class import AEOneClassSVM
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 from aesvm.svc import AESVC
 from aesvm.svr import AESVR, AENuSVR, fitted_width
 

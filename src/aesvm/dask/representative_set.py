@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.dask.fitting import checked_partitions, cluster_rows, on_cluster
@@ -16,6 +15,7 @@ from aesvm.estimators.validation import with_or_without_classes
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.representative_set import RepresentativeSet, set_rows
+from aesvm.runtime.scikit_learn import CallbackSupportMixin
 
 
 @on_cluster(RepresentativeSet)

@@ -9,17 +9,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
-
-from sklearn.callback import with_callbacks
+from typing import Any, NamedTuple, TypeVar, cast
 
 from aesvm.machines.processor import processor
 from aesvm.runtime.jit import told_of_compiling
 from aesvm.runtime.progress import STEPS, Ending, Progress, say
+from aesvm.runtime.scikit_learn import as_preferred, with_callbacks
 from aesvm.runtime.threads import Threads, one_blas_thread
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 
-def fit_method(method: Callable) -> Any:
+
+def fit_method(method: Method) -> Method:
     """Decorate a method that fits: it has callbacks, and is ``all_or_nothing``."""
 
     @functools.wraps(method)
@@ -27,7 +28,7 @@ def fit_method(method: Callable) -> Any:
         with all_or_nothing(self):
             return method(self, *args, **kwargs)
 
-    return with_callbacks(guarded)
+    return cast(Method, with_callbacks(guarded))
 
 
 @contextmanager
@@ -62,7 +63,7 @@ def forget(estimator: Any) -> None:
 def set_fitted(estimator: Any, values: NamedTuple) -> None:
     """Write fitted attributes, each named as a field of the value, with an underscore."""
     for name, value in values._asdict().items():
-        setattr(estimator, f"{name}_", value)
+        setattr(estimator, f"{name}_", as_preferred(value))
 
 
 def _callbacks_above(task: Any) -> list[Any]:

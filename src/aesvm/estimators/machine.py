@@ -200,7 +200,11 @@ class KernelMachine:
         self._stream_ = replace(now, classes=getattr(self, "classes_", None))
         return self
 
-    certificate_ = property(certificate)
+    @property
+    def certificate_(self) -> Certificate:
+        """How close the model is to the exact SVM."""
+        return certificate(self)
+
     save = save
     __getstate__ = plain_state
     __setstate__ = set_plain_state

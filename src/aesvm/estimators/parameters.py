@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, TypedDict, TypeVar, cast
 
 from sklearn.base import ClassifierMixin
 
@@ -46,6 +46,48 @@ _NUMBERS_FIRST = ("C", "nu", "hull_tol")
 
 #: The largest number of iterations, and of bytes, that compiled code can count.
 _MOST = 2**60
+
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+class MachineParameters(TypedDict, total=False):
+    """Types of the parameters that all SVMs have, for those that take them by ``**parameters``."""
+
+    kernel: str | Callable[[Any, Any], Any]
+    degree: int
+    gamma: str | float
+    coef0: float
+    hull_tol: float
+    subset_size: int
+    partition_size: int
+    partition: str
+    refine: int | str
+    max_vectors: int | None
+    gap_tol: float
+    tol: float
+    max_iter: int
+    cache_size: float
+    shrinking: bool
+    memory_budget: int | str | None
+    on_overflow: str
+    device: str
+    n_jobs: int | None
+    verbose: int
+
+
+class ClassifierParameters(MachineParameters, total=False):
+    """Types of the parameters that classifiers have beside."""
+
+    class_weight: dict | str | None
+    decision_function_shape: str
+    break_ties: bool
+
+
+class CostParameters(MachineParameters, total=False):
+    """Types of the parameters of SVMs with a ``C``."""
+
+    C: float
 
 
 def kernel_spec(estimator: Any, gamma: float) -> KernelSpec:
@@ -120,7 +162,7 @@ def check_unchanged(estimator: Any, before: dict[str, Any]) -> None:
             )
 
 
-def by_name(init: Callable) -> Any:
+def by_name(init: Init) -> Init:
     """Decorate an ``__init__`` of keywords: errors of wrong calls say what to pass instead."""
     known = [name for name in inspect.signature(init).parameters if name != "self"]
 
@@ -129,7 +171,7 @@ def by_name(init: Callable) -> Any:
         _check_call(type(self), values, parameters, known)
         init(self, **parameters)
 
-    return initialize
+    return cast(Init, initialize)
 
 
 def _check_call(kind: type, values: tuple, parameters: Iterable[str], known: Sequence[str]) -> None:
@@ -157,9 +199,7 @@ def _meant_by(value: Any, known: Sequence[str]) -> str | None:
     return next((one for one in known if is_number and one in _NUMBERS_FIRST), None)
 
 
-def with_parameters_of(
-    other: type, without: tuple[str, ...] = ()
-) -> Callable[[Callable], Callable]:
+def with_parameters_of(other: type, without: tuple[str, ...] = ()) -> Callable[[Init], Init]:
     """Decorate an ``__init__`` that ends in ``**others``: it takes the parameters of ``other`` too.
 
     They have the same defaults; those in ``without`` are left out. scikit-learn reads the
@@ -171,7 +211,7 @@ def with_parameters_of(
         if name not in without
     }
 
-    def decorate(init: Any) -> Any:
+    def decorate(init: Init) -> Init:
         own = list(inspect.signature(init).parameters.values())[:-1]
         known = [*(one.name for one in own if one.name != "self"), *others]
 
@@ -183,6 +223,6 @@ def with_parameters_of(
 
         signature: Any = initialize
         signature.__signature__ = inspect.Signature([*own, *others.values()])
-        return initialize
+        return cast(Init, initialize)
 
     return decorate

@@ -6,13 +6,13 @@ import functools
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
-from aesvm.estimators.fitting import fit_method
+from aesvm.estimators.fitting import Method, fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
 from aesvm.estimators.validation import check_labels, from_gpu, validated_rows
 from aesvm.kernels.gamma import has_gamma
@@ -57,7 +57,7 @@ class available_for_streams:  # noqa: N801 (a decorator)
         return types.MethodType(self.method, estimator)
 
 
-def takes_source(method: Callable) -> Any:
+def takes_source(method: Method) -> Method:
     """Decorate a method of a source: as ``fit_method``, and rows in its place are refused."""
     fit = fit_method(method)
     name = method.__name__
@@ -71,7 +71,7 @@ def takes_source(method: Callable) -> Any:
             )
         return fit(self, source)
 
-    return checked
+    return cast(Method, checked)
 
 
 def _check_can_stream(estimator: Any) -> None:

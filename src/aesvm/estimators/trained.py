@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -49,6 +48,7 @@ from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up
 from aesvm.runtime.progress import say
+from aesvm.runtime.scikit_learn import with_callbacks
 from aesvm.runtime.warn import warn
 from aesvm.sets.digest import Digest, differing, digest
 from aesvm.sets.distinct import row_hashes

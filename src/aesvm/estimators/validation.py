@@ -20,7 +20,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils._missing import is_pandas_na
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
+from sklearn.utils.validation import _check_y, validate_data
 
 from aesvm.gpu.arrays import is_on_gpu
 from aesvm.kernels import KERNELS
@@ -28,6 +28,7 @@ from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import reader_of
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.errors import ParameterError
+from aesvm.runtime.scikit_learn import check_sample_weight
 
 #: Constraints of the parameters of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, list] = {
@@ -284,13 +285,8 @@ def valid_weights(
     """The weight of each row; a copy where all may be zero, as in a chunk of a stream."""
     if np.asarray(sample_weight).dtype.kind == "c":
         raise ValueError("sample_weight has complex numbers: weights must be real.")
-    weights = _check_sample_weight(
-        sample_weight,
-        X,
-        dtype=np.float64,
-        ensure_non_negative=True,
-        copy=all_may_be_zero,
-        allow_all_zero_weights=all_may_be_zero,
+    weights = check_sample_weight(
+        sample_weight, X, copy=all_may_be_zero, all_may_be_zero=all_may_be_zero
     )
     with np.errstate(over="ignore"):
         total = float(weights.sum())

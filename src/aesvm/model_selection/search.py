@@ -23,6 +23,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from aesvm.model_selection.grids import paper_grid, svm_distributions, svm_grid
 from aesvm.model_selection.paths import svm_of
 from aesvm.model_selection.shared_search import SharedSearch
+from aesvm.runtime.scikit_learn import run_search
 
 #: Constraints of the parameters that scikit-learn's searches do not have.
 _CONSTRAINTS: dict[str, list] = {"memory": [str, os.PathLike, HasMethods(["cache"]), None]}
@@ -339,7 +340,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
 
     def _run_search(self, evaluate_candidates: Callable, *, callback_ctx: Any) -> None:
         if not self._by_tolerance:
-            super()._run_search(evaluate_candidates, callback_ctx=callback_ctx)
+            run_search(super()._run_search, evaluate_candidates, callback_ctx)
             return
         prefix = self.resource.removesuffix("hull_tol")
         candidates = list(ParameterGrid(self.param_grid_))
@@ -365,7 +366,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
                 as_trained.append(params | {f"{prefix}{name}": how[name] for name in how})
             return evaluate_candidates(as_trained, *args, **others)
 
-        super()._run_search(at_tolerance, callback_ctx=callback_ctx)
+        run_search(super()._run_search, at_tolerance, callback_ctx)
 
     def _svm_by_tolerance(self, params: dict[str, Any]) -> Any:
         """The SVM of a candidate, whose tolerance can be coarser."""

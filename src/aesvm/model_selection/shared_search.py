@@ -20,7 +20,6 @@ from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import check_cv
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import (
     _insert_error_scores,
     _warn_or_raise_about_fit_failures,
@@ -34,6 +33,7 @@ from aesvm.estimators.validation import from_gpu
 from aesvm.model_selection.evaluation import SPENT, Fold, Result, Search, evaluate_paths
 from aesvm.model_selection.paths import Path, paths_of, svm_of
 from aesvm.runtime.progress import say
+from aesvm.runtime.scikit_learn import SearchBase, check_search, with_callbacks
 from aesvm.runtime.warn import warn
 
 #: Seconds between two lines of progress.
@@ -56,11 +56,12 @@ class _Task(NamedTuple):
     paths: list[Path]
 
 
-class SharedSearch(BaseSearchCV):
+class SharedSearch(SearchBase):
     """The ``fit`` of all searches."""
 
     memory: Any
 
+    @with_callbacks  # of scikit-learn 1.9, _fit_context has them too
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self: Any, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Any:
         """Fit all candidates on all folds, and the best of them to all rows.
@@ -91,7 +92,7 @@ class SharedSearch(BaseSearchCV):
         whole.call_on_fit_task_begin(estimator=self, **given)
         self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         self._candidates_from(X, y)
-        self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
+        check_search(self, X, y, routed.splitter.split)
         self.n_splits_ = self._checked_cv_orig.get_n_splits(X, y, **routed.splitter.split)
         search = Search(
             estimator=clone(self.estimator),
