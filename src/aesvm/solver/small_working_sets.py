@@ -3,7 +3,7 @@
 Of a dual of a thousand variables few rows of the kernel matrix are ever needed. Its variables that
 violate optimality most are solved for by themselves, and the rows of those that moved are computed,
 and kept until the end. At the end, slopes are computed anew from the coefficients. One call of
-compiled code solves a dual.
+compiled code solves several duals.
 
 Half of a kernel row are values within a class, which the duals of that class with all others have
 in common. Where these are at hand, only the other half is computed.
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels.accumulate import add_rows
-from aesvm.kernels.rows_by_class import RowsByClass, write_lines, write_values
+from aesvm.kernels.rows_by_class import RowsByClass, write_columns, write_lines, write_values
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.small import Array, Improve, PairVariables, balance
@@ -26,19 +26,20 @@ from aesvm.solver.working_set import FALL, INNER, RISE, choose_compiled
 #: Variables of a working set.
 WORKING_SET = 128
 
+#: Values of rows with fewer factors are computed again rather than gathered from memory.
+_CHEAP_WIDTH = 64
+
 #: Slopes that are computed anew differ by less, relative to the violation aimed at.
 _ANEW = 1e-3
 
 
 class ClassValues(NamedTuple):
-    """A square block of kernel values, in which a class begins at line and column ``begin``."""
+    """Square blocks of kernel values within classes."""
 
-    values: Array
-    begin: int
-
-
-#: Of the two classes of a dual; None where they are not at hand.
-BothClassValues = tuple[ClassValues | None, ClassValues | None]
+    values: Array  #: the blocks, one after another
+    #: (n_classes, 3), of each class: where its block begins, how many lines that has, and the line
+    #: and column at which the class begins in it. The first is -1 where no block is at hand.
+    places: NDArray[np.intp]
 
 
 class _Dual(NamedTuple):
@@ -73,13 +74,14 @@ class _Memory(NamedTuple):
     n_chosen: NDArray[np.intp]  #: (2,), where each group of ``ends`` ends in the working set
     part: _Dual  #: the variables of the working set
     block: Array  #: its kernel values
+    quarter: Array  #: some of these, as they are computed
     slots: NDArray[np.intp]  #: of each variable, its line in the kernel rows; -1 where it has none
     n_kept: NDArray[np.intp]  #: (2,), lines of each class that are written
     moved: NDArray[np.intp]  #: variables whose coefficients changed
     changes: Array  #: of these
-    missing: NDArray[np.intp]  #: those of them whose kernel rows are to be computed
+    missing: NDArray[np.intp]  #: those of some whose kernel rows are not at hand
     lines: Array  #: rows of some variables, as the lines of a block of kernel values
-    columns: Array  #: the same rows, as its columns
+    columns: Array  #: rows of a working set, as its columns
     found: NDArray[np.intp]  #: some variables, or their lines in the kernel rows
     moves: NDArray[np.int8]  #: what each variable can do
     taken: NDArray[np.bool_]  #: whether each variable is in the working set
@@ -100,13 +102,14 @@ class _Memory(NamedTuple):
             n_chosen=numbers(2),
             part=_Dual(*np.empty((len(_Dual._fields), WORKING_SET))),
             block=np.empty(WORKING_SET**2),
+            quarter=np.empty(WORKING_SET**2),
             slots=numbers(n),
             n_kept=numbers(2),
             moved=numbers(n),
             changes=np.empty(n),
-            missing=numbers(n),
+            missing=numbers(2 * n_lines),
             lines=np.empty(n_lines * width),
-            columns=np.empty(n_lines * width),
+            columns=np.empty(WORKING_SET * width),
             found=numbers(n + 1),
             moves=np.empty(n, dtype=np.int8),
             taken=np.empty(n, dtype=bool),
@@ -118,7 +121,7 @@ class _Memory(NamedTuple):
 def improve_by_working_sets(
     rows: RowsByClass,
     pairs: NDArray[np.intp],
-    class_values: list[BothClassValues],
+    class_values: ClassValues,
     apart: bool,
     values: Array,
 ) -> Improve:
@@ -130,8 +133,8 @@ def improve_by_working_sets(
         Of all classes.
     pairs : ndarray of shape (n_duals, 2)
         The classes of each dual.
-    class_values : list of BothClassValues
-        Of each dual.
+    class_values : ClassValues
+        Of all classes.
     apart : bool
         Whether the sum of each class is held.
     values : ndarray
@@ -140,41 +143,82 @@ def improve_by_working_sets(
 
     def improve(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
         updates = np.zeros(len(active), dtype=np.intp)
-        memory = _Memory.of(int(v.sizes.sum(axis=1).max()), rows.classes[0].shape[0])
-        for a, number in enumerate(active.tolist()):
-            first, second = (rows.classes[own] for own in pairs[number].tolist())
-            n_first, n_second = first.shape[1], second.shape[1]
-            start, n = int(v.classes[2 * number]), n_first + n_second
-            each = v.coefs, v.slopes, v.linear, v.lower, v.upper, v.diag
-            updates[a] = _solve(
-                _Dual(*(own[start : start + n] for own in each)),
-                np.array([n_first, n] if apart else [n]),
-                float(v.held[number]),
-                (first, second),
-                rows.product_map,
-                _kernel_rows(n_first, n_second, class_values[number], values),
-                float(aims[a]),
-                int(most[a]),
-                memory,
-            )
+        memory = _Memory.of(int(v.sizes.sum(axis=1).max()), rows.width)
+        duals = _Dual(v.coefs, v.slopes, v.linear, v.lower, v.upper, v.diag)
+        ends = np.empty(2 if apart else 1, dtype=np.intp)
+        _improve(
+            duals, v.sizes, v.classes, v.held, pairs, active, ends, rows.factors, rows.width,
+            rows.ends, rows.product_map, class_values, values, aims, most, memory, updates,
+        )  # fmt: skip
         return updates
 
     return improve
 
 
-def _kernel_rows(
-    n_first: int, n_second: int, class_values: BothClassValues, values: Array
-) -> _KernelRows:
-    """Room for those that are not at hand is taken from ``values``."""
-    n = n_first + n_second
-    own, begins, other, used = [], [], [], 0
-    for size, known in zip((n_first, n_second), class_values, strict=True):
-        kept = values[used : used + size * n]
-        used += size * n
-        own.append(kept[: size * size].reshape(size, size) if known is None else known.values)
-        begins.append(-1 if known is None else known.begin)
-        other.append(kept[size * size :].reshape(size, n - size))
-    return _KernelRows((own[0], own[1]), (begins[0], begins[1]), (other[0], other[1]))
+@jit
+def _improve(
+    duals,
+    sizes,
+    starts,
+    held,
+    pairs,
+    active,
+    ends,
+    factors,
+    width,
+    class_ends,
+    product_map,
+    class_values,
+    values,
+    aims,
+    most,
+    memory,
+    updates,
+):
+    places = class_values.places
+    for a in range(active.size):
+        number = active[a]
+        one, other = pairs[number, 0], pairs[number, 1]
+        n_first, n_second, start = sizes[number, 0], sizes[number, 1], starts[2 * number]
+        n = n_first + n_second
+        end, last = width * class_ends[one], width * class_ends[other]
+        first = factors[end - width * n_first : end].reshape(width, n_first)
+        second = factors[last - width * n_second : last].reshape(width, n_second)
+        ends[0], ends[-1] = n_first, n
+        dual = _Dual(
+            duals.coefs[start : start + n], duals.slopes[start : start + n],
+            duals.linear[start : start + n], duals.lower[start : start + n],
+            duals.upper[start : start + n], duals.diag[start : start + n],
+        )  # fmt: skip
+        # room for what is not at hand, the half of the first class before that of the second
+        middle = n_first * n
+        kernel_rows = _KernelRows(
+            (
+                _own_values(class_values, one, values, n_first),
+                _own_values(class_values, other, values[middle:], n_second),
+            ),
+            (
+                places[one, 2] if places[one, 0] >= 0 else np.intp(-1),
+                places[other, 2] if places[other, 0] >= 0 else np.intp(-1),
+            ),
+            (
+                values[n_first * n_first : middle].reshape(n_first, n_second),
+                values[middle + n_second * n_second : n * n].reshape(n_second, n_first),
+            ),
+        )
+        updates[a] = _solve(
+            dual, ends, held[number], (first, second), product_map, kernel_rows, aims[a], most[a],
+            memory,
+        )  # fmt: skip
+
+
+@jit
+def _own_values(class_values, number, values, size):
+    """The block of a class, or room for it in ``values``."""
+    start, n_lines = class_values.places[number, 0], class_values.places[number, 1]
+    if start < 0:
+        return values[: size * size].reshape(size, size)
+    return class_values.values[start : start + n_lines * n_lines].reshape(n_lines, n_lines)
 
 
 @jit
@@ -228,8 +272,7 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
                 slots[k] = n_kept[side]
                 n_kept[side] += 1
         lines = memory.lines[: n_missing * width].reshape(n_missing, width)
-        columns = memory.columns[: n_missing * width].reshape(width, n_missing)
-        write_lines(first, second, missing[:n_missing], product_map, lines, columns)
+        write_lines(first, second, missing[:n_missing], product_map, lines)
         for side in range(2):
             some = lines[first_missing:] if side else lines[:first_missing]
             start, stop = (first_moved, n_moved) if side else (0, first_moved)
@@ -257,11 +300,8 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
         )
         is_over = violation <= (1.0 - _ANEW) * aim or updates >= most
         if not is_over:
-            lines = memory.lines[: size * width].reshape(size, width)
-            columns = memory.columns[: size * width].reshape(width, size)
             K = memory.block[: size * size].reshape(size, size)
-            write_lines(first, second, chosen[:size], product_map, lines, columns)
-            write_values(lines, columns, product_map, K)
+            _write_block(rows, chosen[:size], product_map, kernel_rows, memory, K)
             for g in range(ends.size):
                 n_chosen[g] = 0
             for c in range(size):
@@ -288,6 +328,79 @@ def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
             balance(coefs, lower, upper, n_first, held)
             n_moved = _move_all(coefs, dual.linear, slopes, moved, changes)
     return updates
+
+
+@jit
+def _write_block(rows, chosen, product_map, kernel_rows, memory, K):
+    """The kernel values of a working set: those that are at hand, and the others computed."""
+    first, second = rows
+    (width, n_first), middle = first.shape, 0
+    if width < _CHEAP_WIDTH:
+        lines = memory.lines[: chosen.size * width].reshape(chosen.size, width)
+        columns = memory.columns[: chosen.size * width].reshape(width, chosen.size)
+        write_lines(first, second, chosen, product_map, lines)
+        write_columns(first, second, chosen, columns)
+        write_values(lines, columns, product_map, K)
+        return
+    for c in range(chosen.size):
+        middle += chosen[c] < n_first
+    for side in range(2):
+        begin, own = kernel_rows.begins[side], kernel_rows.own[side]
+        a, b = (middle, chosen.size) if side else (0, middle)
+        if begin < 0:
+            _write_quarter(rows, chosen, a, b, a, b, own, own, product_map, memory, K)
+        for i in range(a, b if begin >= 0 else a):
+            row = own[begin + chosen[i] - side * n_first]
+            for k in range(a, b):
+                K[i, k] = row[begin + chosen[k] - side * n_first]
+    left, right = kernel_rows.other
+    _write_quarter(
+        rows, chosen, 0, middle, middle, chosen.size, left, right, product_map, memory, K
+    )
+
+
+@jit
+def _write_quarter(rows, chosen, top, bottom, left, right, across, down, product_map, memory, K):
+    """Values of some lines and columns of a working set, each side of which is of one class.
+
+    ``across`` and ``down``: the kernel rows that are kept of the lines, and of the columns. Values
+    of a line and a column that neither has are computed. The mirror image is written, too.
+    """
+    first, second = rows
+    width, n_first = first.shape
+    slots, missing = memory.slots, memory.missing
+    n_lines = n_columns = 0
+    for i in range(top, bottom):
+        if slots[chosen[i]] < 0:
+            missing[n_lines] = chosen[i]
+            n_lines += 1
+    fresh = missing[n_lines:]
+    for k in range(left, right):
+        if slots[chosen[k]] < 0:
+            fresh[n_columns] = chosen[k]
+            n_columns += 1
+    lines = memory.lines[: n_lines * width].reshape(n_lines, width)
+    columns = memory.columns[: n_columns * width].reshape(width, n_columns)
+    values = memory.quarter[: n_lines * n_columns].reshape(n_lines, n_columns)
+    write_lines(first, second, missing[:n_lines], product_map, lines)
+    write_columns(first, second, fresh[:n_columns], columns)
+    write_values(lines, columns, product_map, values)
+    line_shift = n_first if top < bottom and chosen[top] >= n_first else 0
+    column_shift = n_first if left < right and chosen[left] >= n_first else 0
+    i_new = 0
+    for i in range(top, bottom):
+        slot = slots[chosen[i]]
+        k_new = 0
+        for k in range(left, right):
+            if slot >= 0:
+                value = across[slot, chosen[k] - column_shift]
+            elif slots[chosen[k]] >= 0:
+                value = down[slots[chosen[k]], chosen[i] - line_shift]
+            else:
+                value = values[i_new, k_new]
+                k_new += 1
+            K[i, k] = K[k, i] = value
+        i_new += slot < 0
 
 
 @jit
