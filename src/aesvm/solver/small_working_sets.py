@@ -146,7 +146,7 @@ def improve_by_working_sets(
         memory = _Memory.of(int(v.sizes.sum(axis=1).max()), rows.width)
         duals = _Dual(v.coefs, v.slopes, v.linear, v.lower, v.upper, v.diag)
         ends = np.empty(2 if apart else 1, dtype=np.intp)
-        _improve(
+        _solve(
             duals, v.sizes, v.classes, v.held, pairs, active, ends, rows.factors, rows.width,
             rows.ends, rows.product_map, class_values, values, aims, most, memory, updates,
         )  # fmt: skip
@@ -156,7 +156,7 @@ def improve_by_working_sets(
 
 
 @jit
-def _improve(
+def _solve(
     duals,
     sizes,
     starts,
@@ -175,6 +175,33 @@ def _improve(
     memory,
     updates,
 ):
+    """Solve some duals, one after another; ``updates`` has the number of pair updates of each.
+
+    Parameters
+    ----------
+    duals : _Dual
+        The variables of all duals. Coefficients and slopes are brought up to date.
+    sizes, starts, held, pairs
+        Of each dual: the variables of its classes, where it begins, as ``PairVariables`` has
+        them; the sum of the magnitudes in a class, zero where it is not held; its classes.
+    active : ndarray
+        The duals to solve.
+    ends : ndarray of shape (n_groups,)
+        Room for where each group ends whose sum is held.
+    factors, width, class_ends, product_map
+        Of ``RowsByClass``.
+    class_values : ClassValues
+    values : ndarray
+        Room for kernel rows.
+    aims, most : ndarray
+        The violation to come to, and the most pair updates, of each of the active duals.
+    memory : _Memory
+    """
+    part = memory.part
+    slots, n_kept, n_chosen = memory.slots, memory.n_kept, memory.n_chosen
+    moved, changes, missing, found = memory.moved, memory.changes, memory.missing, memory.found
+    chosen, recent = memory.chosen, memory.recent
+    zero: Any = np.intp(0)  # no literal: add_rows would be compiled for that, too
     places = class_values.places
     for a in range(active.size):
         number = active[a]
@@ -185,11 +212,9 @@ def _improve(
         first = factors[end - width * n_first : end].reshape(width, n_first)
         second = factors[last - width * n_second : last].reshape(width, n_second)
         ends[0], ends[-1] = n_first, n
-        dual = _Dual(
-            duals.coefs[start : start + n], duals.slopes[start : start + n],
-            duals.linear[start : start + n], duals.lower[start : start + n],
-            duals.upper[start : start + n], duals.diag[start : start + n],
-        )  # fmt: skip
+        coefs, slopes = duals.coefs[start : start + n], duals.slopes[start : start + n]
+        lower, upper = duals.lower[start : start + n], duals.upper[start : start + n]
+        linear, diag = duals.linear[start : start + n], duals.diag[start : start + n]
         # room for what is not at hand, the half of the first class before that of the second
         middle = n_first * n
         kernel_rows = _KernelRows(
@@ -206,10 +231,85 @@ def _improve(
                 values[middle + n_second * n_second : n * n].reshape(n_second, n_first),
             ),
         )
-        updates[a] = _solve(
-            dual, ends, held[number], (first, second), product_map, kernel_rows, aims[a], most[a],
-            memory,
-        )  # fmt: skip
+        rows, aim, limit = (first, second), aims[a], most[a]
+        moves = memory.moves[:n]
+        n_kept[0] = n_kept[1] = 0
+        n_updates = 0
+        for k in range(coefs.size):
+            slots[k] = -1
+        for c in range(recent.size):
+            recent[c] = -1
+        is_over = False
+        n_moved = _move_all(coefs, linear, slopes, moved, changes)
+        while True:
+            n_missing = first_missing = first_moved = 0
+            for m in range(n_moved):
+                k = moved[m]
+                side = 0 if k < n_first else 1
+                first_moved += 1 - side
+                if slots[k] < 0:
+                    missing[n_missing] = k
+                    n_missing += 1
+                    first_missing += 1 - side
+                    slots[k] = n_kept[side]
+                    n_kept[side] += 1
+            lines = memory.lines[: n_missing * width].reshape(n_missing, width)
+            write_lines(first, second, missing[:n_missing], product_map, lines)
+            for side in range(2):
+                some = lines[first_missing:] if side else lines[:first_missing]
+                start, stop = (first_moved, n_moved) if side else (0, first_moved)
+                end = n_kept[side]
+                for with_other in range(2):
+                    begin = -1 if with_other else kernel_rows.begins[side]
+                    kept = kernel_rows.other[side] if with_other else kernel_rows.own[side]
+                    if begin < 0:
+                        right = rows[1 - side] if with_other else rows[side]
+                        write_values(some, right, product_map, kept[end - some.shape[0] : end])
+                    for m in range(start, stop):
+                        place = moved[m] - side * n_first
+                        found[m] = slots[moved[m]] if begin < 0 else begin + place
+                    # own values are of the side's own slopes, values with the other class of the
+                    # other's
+                    here = slopes[n_first:] if side != with_other else slopes[:n_first]
+                    first_column = max(begin, zero)
+                    add_rows(kept, found[start:stop], changes[start:stop], first_column, here)
+            if is_over:
+                break
+            for k in range(coefs.size):
+                moves[k] = RISE * (coefs[k] < upper[k]) + FALL * (coefs[k] > lower[k])
+            size, violation = choose_compiled(
+                slopes, moves, ends, recent, chosen, memory.taken, memory.behind, found, memory.keys
+            )
+            is_over = violation <= (1.0 - _ANEW) * aim or n_updates >= limit
+            if not is_over:
+                K = memory.block[: size * size].reshape(size, size)
+                _write_block(first, second, chosen[:size], product_map, kernel_rows, memory, K)
+                for g in range(ends.size):
+                    n_chosen[g] = 0
+                for c in range(size):
+                    k = chosen[c]
+                    part.coefs[c], part.slopes[c], part.diag[c] = coefs[k], slopes[k], diag[k]
+                    part.lower[c], part.upper[c] = lower[k], upper[k]
+                    for g in range(ends.size):
+                        n_chosen[g] += k < ends[g]
+                done = update_pairs(
+                    K, part.diag[:size], part.coefs[:size], part.slopes[:size], part.lower[:size],
+                    part.upper[:size], n_chosen[: ends.size], max(0.5 * aim, INNER * violation),
+                    limit - n_updates,
+                )  # fmt: skip
+                is_over = done == 0
+                n_updates += done
+                n_moved = 0
+                for c in range(size):
+                    k = chosen[c]
+                    if part.coefs[c] != coefs[k]:
+                        moved[n_moved], changes[n_moved] = k, part.coefs[c] - coefs[k]
+                        coefs[k] = part.coefs[c]
+                        n_moved += 1
+            if is_over:
+                balance(coefs, lower, upper, n_first, held[number])
+                n_moved = _move_all(coefs, linear, slopes, moved, changes)
+        updates[a] = n_updates
 
 
 @jit
@@ -222,185 +322,38 @@ def _own_values(class_values, number, values, size):
 
 
 @jit
-def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
-    """Solve a dual; returns the number of pair updates.
+def _write_block(first, second, chosen, product_map, kernel_rows, memory, K):
+    """The kernel values of a working set.
 
-    Parameters
-    ----------
-    dual : _Dual
-        Coefficients and slopes are brought up to date.
-    ends : ndarray of shape (n_groups,)
-        Where each group ends whose sum is held.
-    held : float
-        The sum of the magnitudes in a class; zero where it is not held.
-    rows : tuple of two ndarrays
-        Those of each class, of ``RowsByClass``.
-    product_map : ProductMap
-    kernel_rows : _KernelRows
-    aim : float
-        The violation to come to.
-    most : int
-        Most pair updates.
-    memory : _Memory
+    Where values within both classes are at hand, those of the one with the other are computed.
     """
-    first, second = rows
-    coefs, slopes, lower, upper, part = dual.coefs, dual.slopes, dual.lower, dual.upper, memory.part
-    slots, n_kept, n_chosen = memory.slots, memory.n_kept, memory.n_chosen
-    moved, changes, missing, found = memory.moved, memory.changes, memory.missing, memory.found
-    chosen, recent = memory.chosen, memory.recent
-    moves = memory.moves[: coefs.size]
     width, n_first = first.shape
-    zero: Any = np.intp(0)  # no literal: add_rows would be compiled for that, too
-    n_kept[0] = n_kept[1] = 0
-    updates = 0
-    for k in range(coefs.size):
-        slots[k] = -1
-    for c in range(recent.size):
-        recent[c] = -1
-    is_over = False
-    n_moved = _move_all(coefs, dual.linear, slopes, moved, changes)
-    while True:
-        n_missing = first_missing = first_moved = 0
-        for m in range(n_moved):
-            k = moved[m]
-            side = 0 if k < n_first else 1
-            first_moved += 1 - side
-            if slots[k] < 0:
-                missing[n_missing] = k
-                n_missing += 1
-                first_missing += 1 - side
-                slots[k] = n_kept[side]
-                n_kept[side] += 1
-        lines = memory.lines[: n_missing * width].reshape(n_missing, width)
-        write_lines(first, second, missing[:n_missing], product_map, lines)
-        for side in range(2):
-            some = lines[first_missing:] if side else lines[:first_missing]
-            start, stop = (first_moved, n_moved) if side else (0, first_moved)
-            end = n_kept[side]
-            for with_other in range(2):
-                begin = -1 if with_other else kernel_rows.begins[side]
-                kept = kernel_rows.other[side] if with_other else kernel_rows.own[side]
-                if begin < 0:
-                    right = rows[1 - side] if with_other else rows[side]
-                    write_values(some, right, product_map, kept[end - some.shape[0] : end])
-                for m in range(start, stop):
-                    place = moved[m] - side * n_first
-                    found[m] = slots[moved[m]] if begin < 0 else begin + place
-                # own values are of the side's own slopes, values with the other class of the
-                # other's
-                here = slopes[n_first:] if side != with_other else slopes[:n_first]
-                first_column = max(begin, zero)
-                add_rows(kept, found[start:stop], changes[start:stop], first_column, here)
-        if is_over:
-            break
-        for k in range(coefs.size):
-            moves[k] = RISE * (coefs[k] < upper[k]) + FALL * (coefs[k] > lower[k])
-        size, violation = choose_compiled(
-            slopes, moves, ends, recent, chosen, memory.taken, memory.behind, found, memory.keys
-        )
-        is_over = violation <= (1.0 - _ANEW) * aim or updates >= most
-        if not is_over:
-            K = memory.block[: size * size].reshape(size, size)
-            _write_block(rows, chosen[:size], product_map, kernel_rows, memory, K)
-            for g in range(ends.size):
-                n_chosen[g] = 0
-            for c in range(size):
-                k = chosen[c]
-                part.coefs[c], part.slopes[c], part.diag[c] = coefs[k], slopes[k], dual.diag[k]
-                part.lower[c], part.upper[c] = lower[k], upper[k]
-                for g in range(ends.size):
-                    n_chosen[g] += k < ends[g]
-            done = update_pairs(
-                K, part.diag[:size], part.coefs[:size], part.slopes[:size], part.lower[:size],
-                part.upper[:size], n_chosen[: ends.size], max(0.5 * aim, INNER * violation),
-                most - updates,
-            )  # fmt: skip
-            is_over = done == 0
-            updates += done
-            n_moved = 0
-            for c in range(size):
-                k = chosen[c]
-                if part.coefs[c] != coefs[k]:
-                    moved[n_moved], changes[n_moved] = k, part.coefs[c] - coefs[k]
-                    coefs[k] = part.coefs[c]
-                    n_moved += 1
-        if is_over:
-            balance(coefs, lower, upper, n_first, held)
-            n_moved = _move_all(coefs, dual.linear, slopes, moved, changes)
-    return updates
-
-
-@jit
-def _write_block(rows, chosen, product_map, kernel_rows, memory, K):
-    """The kernel values of a working set: those that are at hand, and the others computed."""
-    first, second = rows
-    (width, n_first), middle = first.shape, 0
-    if width < _CHEAP_WIDTH:
-        lines = memory.lines[: chosen.size * width].reshape(chosen.size, width)
-        columns = memory.columns[: chosen.size * width].reshape(width, chosen.size)
-        write_lines(first, second, chosen, product_map, lines)
-        write_columns(first, second, chosen, columns)
-        write_values(lines, columns, product_map, K)
-        return
+    middle = 0
     for c in range(chosen.size):
         middle += chosen[c] < n_first
-    for side in range(2):
-        begin, own = kernel_rows.begins[side], kernel_rows.own[side]
-        a, b = (middle, chosen.size) if side else (0, middle)
-        if begin < 0:
-            _write_quarter(rows, chosen, a, b, a, b, own, own, product_map, memory, K)
-        for i in range(a, b if begin >= 0 else a):
-            row = own[begin + chosen[i] - side * n_first]
-            for k in range(a, b):
-                K[i, k] = row[begin + chosen[k] - side * n_first]
-    left, right = kernel_rows.other
-    _write_quarter(
-        rows, chosen, 0, middle, middle, chosen.size, left, right, product_map, memory, K
-    )
-
-
-@jit
-def _write_quarter(rows, chosen, top, bottom, left, right, across, down, product_map, memory, K):
-    """Values of some lines and columns of a working set, each side of which is of one class.
-
-    ``across`` and ``down``: the kernel rows that are kept of the lines, and of the columns. Values
-    of a line and a column that neither has are computed. The mirror image is written, too.
-    """
-    first, second = rows
-    width, n_first = first.shape
-    slots, missing = memory.slots, memory.missing
-    n_lines = n_columns = 0
-    for i in range(top, bottom):
-        if slots[chosen[i]] < 0:
-            missing[n_lines] = chosen[i]
-            n_lines += 1
-    fresh = missing[n_lines:]
-    for k in range(left, right):
-        if slots[chosen[k]] < 0:
-            fresh[n_columns] = chosen[k]
-            n_columns += 1
-    lines = memory.lines[: n_lines * width].reshape(n_lines, width)
-    columns = memory.columns[: n_columns * width].reshape(width, n_columns)
-    values = memory.quarter[: n_lines * n_columns].reshape(n_lines, n_columns)
-    write_lines(first, second, missing[:n_lines], product_map, lines)
-    write_columns(first, second, fresh[:n_columns], columns)
+    begin, start = kernel_rows.begins
+    one, other = kernel_rows.own
+    held = begin >= 0 and start >= 0 and width >= _CHEAP_WIDTH
+    bottom = middle if held else chosen.size
+    left = middle if held else 0
+    right = chosen.size - left
+    lines = memory.lines[: bottom * width].reshape(bottom, width)
+    columns = memory.columns[: right * width].reshape(width, right)
+    values = memory.quarter[: bottom * right].reshape(bottom, right)
+    write_lines(first, second, chosen[:bottom], product_map, lines)
+    write_columns(first, second, chosen[left:], columns)
     write_values(lines, columns, product_map, values)
-    line_shift = n_first if top < bottom and chosen[top] >= n_first else 0
-    column_shift = n_first if left < right and chosen[left] >= n_first else 0
-    i_new = 0
-    for i in range(top, bottom):
-        slot = slots[chosen[i]]
-        k_new = 0
-        for k in range(left, right):
-            if slot >= 0:
-                value = across[slot, chosen[k] - column_shift]
-            elif slots[chosen[k]] >= 0:
-                value = down[slots[chosen[k]], chosen[i] - line_shift]
+    for i in range(chosen.size):
+        for k in range(i + 1):
+            if not held:
+                value = values[i, k]
+            elif i < middle:
+                value = one[begin + chosen[i], begin + chosen[k]]
+            elif k >= middle:
+                value = other[start + chosen[i] - n_first, start + chosen[k] - n_first]
             else:
-                value = values[i_new, k_new]
-                k_new += 1
+                value = values[k, i - middle]
             K[i, k] = K[k, i] = value
-        i_new += slot < 0
 
 
 @jit
