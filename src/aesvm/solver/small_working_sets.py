@@ -62,7 +62,7 @@ class _KernelRows(NamedTuple):
 
     own: tuple[Array, Array]  #: values within each class
     #: Where each class begins in these; -1 where they are computed as they are needed.
-    begins: tuple[int, int]
+    begins: tuple[Any, Any]
     other: tuple[Array, Array]  #: values with the other class
 
 
