@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aesvm.svc import AESVC
     from aesvm.svr import AESVR, AENuSVR
     from aesvm.tabular import tabular_pipeline
+    from aesvm.warm_up import warm_up
 
 del TYPE_CHECKING  # ``dir(aesvm)`` shows what there is to use
 
@@ -51,6 +52,7 @@ __all__ = [
     "load",
     "save",
     "tabular_pipeline",
+    "warm_up",
 ]
 
 #: The module that each name comes from.
@@ -70,6 +72,7 @@ _MODULES = {
     "load": "aesvm.io.model_file",
     "save": "aesvm.io.model_file",
     "tabular_pipeline": "aesvm.tabular",
+    "warm_up": "aesvm.warm_up",
 }
 
 _SUBMODULES = ("accel", "dask", "inspection", "io", "model_selection", "onnx", "plotting", "tabular")

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from aesvm.kernels import kernel_matrix
-from aesvm.kernels.rows_by_class import write_lines, write_values
+from aesvm.kernels.rows_by_class import write_columns, write_lines, write_values
 from tests import oracles
 
 CASES = [
@@ -25,12 +25,13 @@ def test_values_are_the_kernels(kernel, parameters):
     parameters = {"kernel": kernel, "gamma": 0.03, **parameters}
     columns = kernel_matrix(X, **parameters).columns(np.arange(90))
     rows = columns.rows_by_class(np.array([50, 50, 90]))
-    first, none, second = rows.classes
+    first, none, second = map(rows.matrix, range(3))
     assert none.shape[1] == 0
     at = np.array([7, 3, 60, 49, 50, 89])
     width = len(first)
     lines, own = np.empty((len(at), width)), np.empty((width, len(at)))
-    write_lines(first, second, at, rows.product_map, lines, own)
+    write_lines(first, second, at, rows.product_map, lines)
+    write_columns(first, second, at, own)
     wanted = oracles.kernel(X, **parameters)
     for right, those in ((first, np.arange(50)), (second, np.arange(50, 90)), (own, at)):
         values = np.empty((len(at), right.shape[1]))
@@ -41,9 +42,10 @@ def test_values_are_the_kernels(kernel, parameters):
 def test_more_lines_than_are_mapped_at_once():
     X = np.random.default_rng(0).normal(size=(100, 2))
     rows = kernel_matrix(X, gamma=0.3).columns(np.arange(100)).rows_by_class(np.array([70, 100]))
-    first, second = rows.classes
+    first, second = map(rows.matrix, range(2))
     lines, columns, values = np.empty((100, 4)), np.empty((4, 100)), np.empty((100, 100))
-    write_lines(first, second, np.arange(100), rows.product_map, lines, columns)
+    write_lines(first, second, np.arange(100), rows.product_map, lines)
+    write_columns(first, second, np.arange(100), columns)
     write_values(lines, columns, rows.product_map, values)
     assert_allclose(values, oracles.kernel(X, gamma=0.3), rtol=1e-12)
 

@@ -11,11 +11,16 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC, TimeLimit
 from aesvm.kernels import blocks
-from aesvm.machines import fit
+from aesvm.machines import fit, small_pairs
 from aesvm.solver import host
 from tests.runtime.test_progress import Recorder
 
 X, Y = make_blobs(2400, 4, centers=5, cluster_std=4.0, random_state=0)
+
+
+@pytest.fixture(autouse=True)
+def no_pair_is_small(monkeypatch):
+    monkeypatch.setattr(small_pairs, "MOST_ROWS", 0)
 
 
 @pytest.fixture(name="calls")

@@ -20,11 +20,6 @@ from aesvm.solver import small_working_sets
 from tests import oracles
 
 
-@pytest.fixture(autouse=True)
-def few_are_enough(monkeypatch):
-    monkeypatch.setattr(small_pairs, "FEWEST_PAIRS", 2)
-
-
 @pytest.fixture(params=["matrices", "working sets"])
 def each_way(request, monkeypatch):
     """Small pairs with all kernel values at hand, and most of them by working sets."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import warnings
 from contextlib import ExitStack
 
@@ -12,7 +13,7 @@ from aesvm import AESVC
 from aesvm.runtime import jit as jit_module
 from tests import children
 
-COMPILING = "compiling code that this kind of fit needs (cached on disk for later fits)"
+COMPILING = "compiling code that this kind of fit needs, once per machine"
 
 FIRST_FIT = """
 import numpy as np
@@ -69,7 +70,7 @@ def test_what_cannot_be_cached_is_not_said_to_be(monkeypatch):
     told = []
     with jit_module.told_of_compiling(told.append):
         fresh()(1.0)
-    assert told == ["compiling code that this kind of fit needs (in every process)"]
+    assert told == ["compiling code that this kind of fit needs, in every process"]
 
 
 def test_verbose_fits_say_that_they_compile(capsys):
@@ -114,3 +115,18 @@ print(AESVC(gamma=1.0).fit(X, [0, 0, 0, 1, 1, 1]).predict(X).tolist())
 def test_it_works_without_compiling():
     found = children.run(children.code(SMALLEST_FIT), env={"NUMBA_DISABLE_JIT": "1"})
     assert found.strip() == "[0, 0, 0, 1, 1, 1]"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_shows_that_a_fit_compiles_whatever_verbose_is(is_terminal, capsys, monkeypatch):
+    double, rows = fresh(), np.arange(6.0)[:, None]
+
+    def kernel(a, b):
+        double(1.0)
+        return a @ b.T
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    AESVC(kernel=kernel).fit(rows, rows[:, 0] > 2.5)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (f"[AESVC] {COMPILING}\n" if is_terminal else "")

@@ -63,7 +63,7 @@ def _command(*shared: str) -> Callable[[Callable], Callable]:
         parameters = [*own.parameters.values(), *more]
         prepared.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
         prepared.__doc__ = signature.__doc__
-        return app.command(signature.__name__)(prepared)
+        return app.command(signature.__name__.replace("_", "-"))(prepared)
 
     return registered
 
@@ -334,3 +334,8 @@ def info(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
 ) -> None:
     """Say what a model or data file holds."""
+
+
+@_command("json")
+def warm_up() -> None:
+    """Compile what fits need, ahead of use: for images and continuous integration."""

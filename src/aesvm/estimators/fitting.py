@@ -7,9 +7,14 @@ threads, each of them with single-threaded BLAS, and its result does not depend 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple, TypeVar, cast
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from sklearn.callback import with_callbacks
 
 from aesvm.machines.processor import processor
 from aesvm.runtime.jit import told_of_compiling
@@ -101,6 +106,14 @@ def fit_task(
     task.call_on_fit_task_end(estimator=estimator, **data)
 
 
+def _tell(estimator: Any, message: str) -> None:
+    """Say why a fit takes longer: on a terminal also where ``verbose`` asks for no lines."""
+    if estimator.verbose:
+        say(estimator, message)
+    elif sys.stderr is not None and sys.stderr.isatty():
+        print(f"[{type(estimator).__name__}] {message}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def fitting(
     estimator: Any,
@@ -113,9 +126,7 @@ def fitting(
     """The threads of a fit, with BLAS held to one thread in each, and its progress."""
     device = processor(getattr(estimator, "device", "cpu"))
     with (
-        told_of_compiling(functools.partial(say, estimator))
-        if estimator.verbose
-        else nullcontext(),
+        told_of_compiling(functools.partial(_tell, estimator)),
         fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
         one_blas_thread(),
         device.computing(),

@@ -29,9 +29,14 @@ class ProductMap(NamedTuple):
 
 
 class RowsByClass(NamedTuple):
-    """The factors ``[y, 1, -g|y|^2]``, or y, of rows y class by class."""
+    """The factors ``[y, 1, -g|y|^2]``, or y, of rows y class by class.
 
-    classes: list[NDArray[np.float64]]  #: each of shape (n_columns, n_rows)
+    The matrices of the classes, each of shape (width, n_rows), lie one after another.
+    """
+
+    factors: NDArray[np.float64]
+    width: int
+    ends: NDArray[np.intp]  #: where each class ends, in rows
     product_map: ProductMap
 
     @classmethod
@@ -39,26 +44,39 @@ class RowsByClass(NamedTuple):
         cls, factors: NDArray[np.float64], ends: NDArray[np.intp], product_map: ProductMap
     ) -> RowsByClass:
         """Those of rows that are given class by class; ``ends``: where each class ends."""
-        edges = pairwise([0, *ends.tolist()])
-        return cls([np.ascontiguousarray(factors[a:b].T) for a, b in edges], product_map)
+        width, found = factors.shape[1], np.empty(factors.size)
+        for a, b in pairwise([0, *ends.tolist()]):
+            found[width * a : width * b].reshape(width, b - a)[...] = factors[a:b].T
+        return cls(found, width, ends, product_map)
+
+    def matrix(self, number: int) -> NDArray[np.float64]:
+        """The matrix of a class."""
+        a, b = [0, *self.ends.tolist()][number : number + 2]
+        return self.factors[self.width * a : self.width * b].reshape(self.width, b - a)
 
 
 @jit
-def write_lines(first, second, at, product_map, lines, columns):
+def write_lines(first, second, at, product_map, lines):
     """Some rows of two classes, counted through both, made ready to be the lines of a block.
 
-    They are ``[2g x, -g|x|^2, 1]``, or x times the scale; ``columns`` has them as its columns.
+    They are ``[2g x, -g|x|^2, 1]``, or x times the scale.
     """
     width, n_first = first.shape
     for f in range(width):
         for k in range(at.size):
             x = first[f, at[k]] if at[k] < n_first else second[f, at[k] - n_first]
-            columns[f, k] = x
             lines[k, f] = product_map.scale * x
-    if product_map.of_distances:
+            if product_map.of_distances and f == width - 1:
+                lines[k, f - 1], lines[k, f] = x, 1.0
+
+
+@jit
+def write_columns(first, second, at, columns):
+    """The same rows, as the columns of a block."""
+    width, n_first = first.shape
+    for f in range(width):
         for k in range(at.size):
-            lines[k, width - 2] = columns[width - 1, k]
-            lines[k, width - 1] = 1.0
+            columns[f, k] = first[f, at[k]] if at[k] < n_first else second[f, at[k] - n_first]
 
 
 @jit

@@ -22,13 +22,14 @@ from aesvm.kernels import KernelMatrix
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
 from aesvm.machines.one_vs_one import pair_number
-from aesvm.solver.small_working_sets import BothClassValues, ClassValues
+from aesvm.solver.small_working_sets import ClassValues
 
 #: Rows of a bundle, at most where it has several classes.
 BUNDLE_ROWS = 512
 
-#: Rows of a batch of larger pairs, at most where it has several pairs.
-_BATCH_ROWS = 16_384
+#: Larger pairs make this many batches or more, which keep many threads busy until the end; but a
+#: batch has a pair at least, and one of several pairs at most so many rows.
+_BATCHES, _BATCH_ROWS = 96, 16_384
 
 
 class ClassMembers(NamedTuple):
@@ -84,7 +85,7 @@ class Bundles:
     starts : ndarray of shape (n_bundles + 1,)
         The position of the first row of each bundle.
     held : dict
-        The kernel values within some bundles.
+        The kernel values within some bundles: views of one array, ``held_values``.
     """
 
     def __init__(self, classes: ClassMembers, kernel: KernelMatrix) -> None:
@@ -93,6 +94,7 @@ class Bundles:
         self.edges = _edges(classes.sizes)
         self.starts = np.concatenate([[0], classes.ends])[self.edges]
         self.held: dict[int, Array] = {}
+        self.held_values = np.empty(0)
 
     def of(self, number: int) -> int:
         """The bundle of a class."""
@@ -101,10 +103,17 @@ class Bundles:
     def hold(self, wanted: Iterable[int], cache_bytes: int, run: Callable) -> None:
         """Compute and keep the values within the first of these bundles that there is room for."""
         bundles = np.array(sorted(wanted), dtype=np.intp)
-        n_bytes = 8.0 * np.square(np.diff(self.starts)[bundles])
-        bundles = bundles[np.cumsum(n_bytes) <= cache_bytes]
-        found = run(lambda own: self.block(own, own, Scratch()), bundles.tolist())
-        self.held = dict(zip(bundles.tolist(), found, strict=True))
+        sizes = np.square(np.diff(self.starts)[bundles])
+        bundles = bundles[8.0 * np.cumsum(sizes) <= cache_bytes]
+        ends = np.cumsum(sizes[: len(bundles)]).tolist()
+        self.held_values = np.empty(ends[-1] if ends else 0)
+        own = {}
+        for bundle, (begin, end) in zip(bundles.tolist(), pairwise([0, *ends]), strict=True):
+            n = int(self.starts[bundle + 1] - self.starts[bundle])
+            own[bundle] = self.held_values[begin:end].reshape(n, n)
+        for _ in run(lambda bundle: self._write(bundle, bundle, own[bundle]), own):
+            pass
+        self.held = own
 
     def within(self, bundle: int, scratch: Scratch) -> Array:
         """The kernel values within a bundle."""
@@ -112,27 +121,32 @@ class Bundles:
         return self.block(bundle, bundle, scratch) if held is None else held
 
     def block(self, first: int, second: int, scratch: Scratch) -> Array:
+        """The kernel values of two bundles."""
+        sizes = np.diff(self.starts)
+        block = scratch.block(int(sizes[first]), int(sizes[second]), self.kernel.dtype)
+        self._write(first, second, block)
+        return block
+
+    def _write(self, first: int, second: int, block: Array) -> None:
         """The kernel values of two bundles, by lines that stay in the core's cache."""
         rows, starts = self.classes.rows, self.starts
         lines = rows[starts[first] : starts[first + 1]]
         columns = self.kernel.columns(rows[starts[second] : starts[second + 1]])
-        block = scratch.block(len(lines), len(columns), self.kernel.dtype)
         for begin in range(0, len(lines), SQUARE_LINES):
             part = slice(begin, begin + SQUARE_LINES)
             columns.write(columns.lines(lines[part]), 0, len(columns), block[part])
-        return block
 
-    def class_values(self, pair: NDArray[np.intp]) -> BothClassValues:
-        """The kernel values within each class of a pair, where they are held."""
-
-        def one(number: int) -> ClassValues | None:
-            bundle = self.of(number)
-            if bundle not in self.held:
-                return None
-            begin = int(self.classes.begins[number] - self.starts[bundle])
-            return ClassValues(self.held[bundle], begin)
-
-        return one(int(pair[0])), one(int(pair[1]))
+    def class_values(self) -> ClassValues:
+        """Where the kernel values within each class are held."""
+        n_classes = len(self.classes.ends)
+        bundle = np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
+        starts = np.full(len(self.edges) - 1, -1, dtype=np.intp)
+        at = 0
+        for number, block in self.held.items():
+            starts[number], at = at, at + block.size
+        begins = self.classes.begins - self.starts[bundle]
+        places = np.stack([starts[bundle], np.diff(self.starts)[bundle], begins], axis=1)
+        return ClassValues(self.held_values, places.reshape(n_classes, 3))
 
     def batches(self, wanted: NDArray[np.bool_]) -> list[Batch]:
         """The wanted pairs, by the bundles of their classes; those of a second bundle in a row."""
@@ -161,11 +175,13 @@ def _edges(sizes: NDArray[np.intp]) -> list[int]:
 
 
 def larger_batches(pairs: NDArray[np.intp], n_rows: NDArray[np.intp]) -> list[Batch]:
-    """Consecutive pairs in batches of about ``_BATCH_ROWS`` rows; ``n_rows``: of each pair."""
+    """Consecutive pairs in batches, those of most rows first; ``n_rows``: of each pair."""
     found, begin = [], 0
+    most = min(n_rows.sum() / _BATCHES, _BATCH_ROWS)
+    ends = np.cumsum(n_rows)
     while begin < len(pairs):
-        reached = np.cumsum(n_rows[begin:])
-        end = begin + max(1, int(np.searchsorted(reached, _BATCH_ROWS, side="right")))
-        found.append(Batch(None, pairs[begin:end]))
+        before = ends[begin] - n_rows[begin]
+        end = max(begin + 1, int(np.searchsorted(ends, before + most, side="right")))
+        found.append((ends[end - 1] - before, Batch(None, pairs[begin:end])))
         begin = end
-    return found
+    return [batch for _, batch in sorted(found, key=lambda one: -one[0])]

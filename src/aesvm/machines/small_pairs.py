@@ -38,11 +38,11 @@ from aesvm.solver.small_working_sets import improve_by_working_sets
 #: A pair of more rows is trained by itself.
 MOST_ROWS = 3072
 
-#: Fewer pairs are trained one by one: that takes less time than to compile what trains many.
-FEWEST_PAIRS = 100
+#: Fewer pairs are trained one by one.
+FEWEST_PAIRS = 2
 
 #: Rows within a class, at least, that each of its larger pairs is expected to need.
-_NEEDED_ROWS = 64
+_NEEDED_ROWS = 128
 
 #: Updates of a pair, for each of its rows, where the fit is to end: for a model to predict by.
 _LAST_UPDATES = 1 / 8
@@ -172,8 +172,8 @@ class SmallPairs:
         bundles, apart = self.bundles, self.dual.apart
         if batch.bundles is None:
             assert self.by_class is not None
-            class_values = [bundles.class_values(pair) for pair in batch.pairs]
-            return improve_by_working_sets(self.by_class, batch.pairs, class_values, apart, values)
+            held = bundles.class_values()
+            return improve_by_working_sets(self.by_class, batch.pairs, held, apart, values)
         one, other = batch.bundles
         second = bundles.within(other, blocks[2])
         first = second if one == other else bundles.within(one, blocks[0])

@@ -60,8 +60,8 @@ class _Listener(event.Listener):
         ours = event.data["dispatcher"].py_func.__module__.startswith("aesvm.")
         if ours and not self.told:
             self.told = True
-            kept = "in every process" if _warned else "cached on disk for later fits"
-            self.tell(f"compiling code that this kind of fit needs ({kept})")
+            how_often = "in every process" if _warned else "once per machine"
+            self.tell(f"compiling code that this kind of fit needs, {how_often}")
 
     def on_end(self, event: Any) -> None:
         """Nothing is said of it."""

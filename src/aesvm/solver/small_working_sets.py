@@ -3,7 +3,7 @@
 Of a dual of a thousand variables few rows of the kernel matrix are ever needed. Its variables that
 violate optimality most are solved for by themselves, and the rows of those that moved are computed,
 and kept until the end. At the end, slopes are computed anew from the coefficients. One call of
-compiled code solves a dual.
+compiled code solves several duals.
 
 Half of a kernel row are values within a class, which the duals of that class with all others have
 in common. Where these are at hand, only the other half is computed.
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels.accumulate import add_rows
-from aesvm.kernels.rows_by_class import RowsByClass, write_lines, write_values
+from aesvm.kernels.rows_by_class import RowsByClass, write_columns, write_lines, write_values
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.small import Array, Improve, PairVariables, balance
@@ -26,19 +26,20 @@ from aesvm.solver.working_set import FALL, INNER, RISE, choose_compiled
 #: Variables of a working set.
 WORKING_SET = 128
 
+#: Values of rows with fewer factors are computed again rather than gathered from memory.
+_CHEAP_WIDTH = 64
+
 #: Slopes that are computed anew differ by less, relative to the violation aimed at.
 _ANEW = 1e-3
 
 
 class ClassValues(NamedTuple):
-    """A square block of kernel values, in which a class begins at line and column ``begin``."""
+    """Square blocks of kernel values within classes."""
 
-    values: Array
-    begin: int
-
-
-#: Of the two classes of a dual; None where they are not at hand.
-BothClassValues = tuple[ClassValues | None, ClassValues | None]
+    values: Array  #: the blocks, one after another
+    #: (n_classes, 3), of each class: where its block begins, how many lines that has, and the line
+    #: and column at which the class begins in it. The first is -1 where no block is at hand.
+    places: NDArray[np.intp]
 
 
 class _Dual(NamedTuple):
@@ -61,7 +62,7 @@ class _KernelRows(NamedTuple):
 
     own: tuple[Array, Array]  #: values within each class
     #: Where each class begins in these; -1 where they are computed as they are needed.
-    begins: tuple[int, int]
+    begins: tuple[Any, Any]
     other: tuple[Array, Array]  #: values with the other class
 
 
@@ -73,13 +74,14 @@ class _Memory(NamedTuple):
     n_chosen: NDArray[np.intp]  #: (2,), where each group of ``ends`` ends in the working set
     part: _Dual  #: the variables of the working set
     block: Array  #: its kernel values
+    quarter: Array  #: some of these, as they are computed
     slots: NDArray[np.intp]  #: of each variable, its line in the kernel rows; -1 where it has none
     n_kept: NDArray[np.intp]  #: (2,), lines of each class that are written
     moved: NDArray[np.intp]  #: variables whose coefficients changed
     changes: Array  #: of these
-    missing: NDArray[np.intp]  #: those of them whose kernel rows are to be computed
+    missing: NDArray[np.intp]  #: those of some whose kernel rows are not at hand
     lines: Array  #: rows of some variables, as the lines of a block of kernel values
-    columns: Array  #: the same rows, as its columns
+    columns: Array  #: rows of a working set, as its columns
     found: NDArray[np.intp]  #: some variables, or their lines in the kernel rows
     moves: NDArray[np.int8]  #: what each variable can do
     taken: NDArray[np.bool_]  #: whether each variable is in the working set
@@ -100,13 +102,14 @@ class _Memory(NamedTuple):
             n_chosen=numbers(2),
             part=_Dual(*np.empty((len(_Dual._fields), WORKING_SET))),
             block=np.empty(WORKING_SET**2),
+            quarter=np.empty(WORKING_SET**2),
             slots=numbers(n),
             n_kept=numbers(2),
             moved=numbers(n),
             changes=np.empty(n),
-            missing=numbers(n),
+            missing=numbers(2 * n_lines),
             lines=np.empty(n_lines * width),
-            columns=np.empty(n_lines * width),
+            columns=np.empty(WORKING_SET * width),
             found=numbers(n + 1),
             moves=np.empty(n, dtype=np.int8),
             taken=np.empty(n, dtype=bool),
@@ -118,7 +121,7 @@ class _Memory(NamedTuple):
 def improve_by_working_sets(
     rows: RowsByClass,
     pairs: NDArray[np.intp],
-    class_values: list[BothClassValues],
+    class_values: ClassValues,
     apart: bool,
     values: Array,
 ) -> Improve:
@@ -130,8 +133,8 @@ def improve_by_working_sets(
         Of all classes.
     pairs : ndarray of shape (n_duals, 2)
         The classes of each dual.
-    class_values : list of BothClassValues
-        Of each dual.
+    class_values : ClassValues
+        Of all classes.
     apart : bool
         Whether the sum of each class is held.
     values : ndarray
@@ -140,154 +143,217 @@ def improve_by_working_sets(
 
     def improve(v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]):
         updates = np.zeros(len(active), dtype=np.intp)
-        memory = _Memory.of(int(v.sizes.sum(axis=1).max()), rows.classes[0].shape[0])
-        for a, number in enumerate(active.tolist()):
-            first, second = (rows.classes[own] for own in pairs[number].tolist())
-            n_first, n_second = first.shape[1], second.shape[1]
-            start, n = int(v.classes[2 * number]), n_first + n_second
-            each = v.coefs, v.slopes, v.linear, v.lower, v.upper, v.diag
-            updates[a] = _solve(
-                _Dual(*(own[start : start + n] for own in each)),
-                np.array([n_first, n] if apart else [n]),
-                float(v.held[number]),
-                (first, second),
-                rows.product_map,
-                _kernel_rows(n_first, n_second, class_values[number], values),
-                float(aims[a]),
-                int(most[a]),
-                memory,
-            )
+        memory = _Memory.of(int(v.sizes.sum(axis=1).max()), rows.width)
+        duals = _Dual(v.coefs, v.slopes, v.linear, v.lower, v.upper, v.diag)
+        ends = np.empty(2 if apart else 1, dtype=np.intp)
+        _solve(
+            duals, v.sizes, v.classes, v.held, pairs, active, ends, rows.factors, rows.width,
+            rows.ends, rows.product_map, class_values, values, aims, most, memory, updates,
+        )  # fmt: skip
         return updates
 
     return improve
 
 
-def _kernel_rows(
-    n_first: int, n_second: int, class_values: BothClassValues, values: Array
-) -> _KernelRows:
-    """Room for those that are not at hand is taken from ``values``."""
-    n = n_first + n_second
-    own, begins, other, used = [], [], [], 0
-    for size, known in zip((n_first, n_second), class_values, strict=True):
-        kept = values[used : used + size * n]
-        used += size * n
-        own.append(kept[: size * size].reshape(size, size) if known is None else known.values)
-        begins.append(-1 if known is None else known.begin)
-        other.append(kept[size * size :].reshape(size, n - size))
-    return _KernelRows((own[0], own[1]), (begins[0], begins[1]), (other[0], other[1]))
-
-
 @jit
-def _solve(dual, ends, held, rows, product_map, kernel_rows, aim, most, memory):
-    """Solve a dual; returns the number of pair updates.
+def _solve(
+    duals,
+    sizes,
+    starts,
+    held,
+    pairs,
+    active,
+    ends,
+    factors,
+    width,
+    class_ends,
+    product_map,
+    class_values,
+    values,
+    aims,
+    most,
+    memory,
+    updates,
+):
+    """Solve some duals, one after another; ``updates`` has the number of pair updates of each.
 
     Parameters
     ----------
-    dual : _Dual
-        Coefficients and slopes are brought up to date.
+    duals : _Dual
+        The variables of all duals. Coefficients and slopes are brought up to date.
+    sizes, starts, held, pairs
+        Of each dual: the variables of its classes, where it begins, as ``PairVariables`` has
+        them; the sum of the magnitudes in a class, zero where it is not held; its classes.
+    active : ndarray
+        The duals to solve.
     ends : ndarray of shape (n_groups,)
-        Where each group ends whose sum is held.
-    held : float
-        The sum of the magnitudes in a class; zero where it is not held.
-    rows : tuple of two ndarrays
-        Those of each class, of ``RowsByClass``.
-    product_map : ProductMap
-    kernel_rows : _KernelRows
-    aim : float
-        The violation to come to.
-    most : int
-        Most pair updates.
+        Room for where each group ends whose sum is held.
+    factors, width, class_ends, product_map
+        Of ``RowsByClass``.
+    class_values : ClassValues
+    values : ndarray
+        Room for kernel rows.
+    aims, most : ndarray
+        The violation to come to, and the most pair updates, of each of the active duals.
     memory : _Memory
     """
-    first, second = rows
-    coefs, slopes, lower, upper, part = dual.coefs, dual.slopes, dual.lower, dual.upper, memory.part
+    part = memory.part
     slots, n_kept, n_chosen = memory.slots, memory.n_kept, memory.n_chosen
     moved, changes, missing, found = memory.moved, memory.changes, memory.missing, memory.found
     chosen, recent = memory.chosen, memory.recent
-    moves = memory.moves[: coefs.size]
-    width, n_first = first.shape
     zero: Any = np.intp(0)  # no literal: add_rows would be compiled for that, too
-    n_kept[0] = n_kept[1] = 0
-    updates = 0
-    for k in range(coefs.size):
-        slots[k] = -1
-    for c in range(recent.size):
-        recent[c] = -1
-    is_over = False
-    n_moved = _move_all(coefs, dual.linear, slopes, moved, changes)
-    while True:
-        n_missing = first_missing = first_moved = 0
-        for m in range(n_moved):
-            k = moved[m]
-            side = 0 if k < n_first else 1
-            first_moved += 1 - side
-            if slots[k] < 0:
-                missing[n_missing] = k
-                n_missing += 1
-                first_missing += 1 - side
-                slots[k] = n_kept[side]
-                n_kept[side] += 1
-        lines = memory.lines[: n_missing * width].reshape(n_missing, width)
-        columns = memory.columns[: n_missing * width].reshape(width, n_missing)
-        write_lines(first, second, missing[:n_missing], product_map, lines, columns)
-        for side in range(2):
-            some = lines[first_missing:] if side else lines[:first_missing]
-            start, stop = (first_moved, n_moved) if side else (0, first_moved)
-            end = n_kept[side]
-            for with_other in range(2):
-                begin = -1 if with_other else kernel_rows.begins[side]
-                kept = kernel_rows.other[side] if with_other else kernel_rows.own[side]
-                if begin < 0:
-                    right = rows[1 - side] if with_other else rows[side]
-                    write_values(some, right, product_map, kept[end - some.shape[0] : end])
-                for m in range(start, stop):
-                    place = moved[m] - side * n_first
-                    found[m] = slots[moved[m]] if begin < 0 else begin + place
-                # own values are of the side's own slopes, values with the other class of the
-                # other's
-                here = slopes[n_first:] if side != with_other else slopes[:n_first]
-                first_column = max(begin, zero)
-                add_rows(kept, found[start:stop], changes[start:stop], first_column, here)
-        if is_over:
-            break
-        for k in range(coefs.size):
-            moves[k] = RISE * (coefs[k] < upper[k]) + FALL * (coefs[k] > lower[k])
-        size, violation = choose_compiled(
-            slopes, moves, ends, recent, chosen, memory.taken, memory.behind, found, memory.keys
+    places = class_values.places
+    for a in range(active.size):
+        number = active[a]
+        one, other = pairs[number, 0], pairs[number, 1]
+        n_first, n_second, start = sizes[number, 0], sizes[number, 1], starts[2 * number]
+        n = n_first + n_second
+        end, last = width * class_ends[one], width * class_ends[other]
+        first = factors[end - width * n_first : end].reshape(width, n_first)
+        second = factors[last - width * n_second : last].reshape(width, n_second)
+        ends[0], ends[-1] = n_first, n
+        coefs, slopes = duals.coefs[start : start + n], duals.slopes[start : start + n]
+        lower, upper = duals.lower[start : start + n], duals.upper[start : start + n]
+        linear, diag = duals.linear[start : start + n], duals.diag[start : start + n]
+        # room for what is not at hand, the half of the first class before that of the second
+        middle = n_first * n
+        kernel_rows = _KernelRows(
+            (
+                _own_values(class_values, one, values, n_first),
+                _own_values(class_values, other, values[middle:], n_second),
+            ),
+            (
+                places[one, 2] if places[one, 0] >= 0 else np.intp(-1),
+                places[other, 2] if places[other, 0] >= 0 else np.intp(-1),
+            ),
+            (
+                values[n_first * n_first : middle].reshape(n_first, n_second),
+                values[middle + n_second * n_second : n * n].reshape(n_second, n_first),
+            ),
         )
-        is_over = violation <= (1.0 - _ANEW) * aim or updates >= most
-        if not is_over:
-            lines = memory.lines[: size * width].reshape(size, width)
-            columns = memory.columns[: size * width].reshape(width, size)
-            K = memory.block[: size * size].reshape(size, size)
-            write_lines(first, second, chosen[:size], product_map, lines, columns)
-            write_values(lines, columns, product_map, K)
-            for g in range(ends.size):
-                n_chosen[g] = 0
-            for c in range(size):
-                k = chosen[c]
-                part.coefs[c], part.slopes[c], part.diag[c] = coefs[k], slopes[k], dual.diag[k]
-                part.lower[c], part.upper[c] = lower[k], upper[k]
+        rows, aim, limit = (first, second), aims[a], most[a]
+        moves = memory.moves[:n]
+        n_kept[0] = n_kept[1] = 0
+        n_updates = 0
+        for k in range(coefs.size):
+            slots[k] = -1
+        for c in range(recent.size):
+            recent[c] = -1
+        is_over = False
+        n_moved = _move_all(coefs, linear, slopes, moved, changes)
+        while True:
+            n_missing = first_missing = first_moved = 0
+            for m in range(n_moved):
+                k = moved[m]
+                side = 0 if k < n_first else 1
+                first_moved += 1 - side
+                if slots[k] < 0:
+                    missing[n_missing] = k
+                    n_missing += 1
+                    first_missing += 1 - side
+                    slots[k] = n_kept[side]
+                    n_kept[side] += 1
+            lines = memory.lines[: n_missing * width].reshape(n_missing, width)
+            write_lines(first, second, missing[:n_missing], product_map, lines)
+            for side in range(2):
+                some = lines[first_missing:] if side else lines[:first_missing]
+                start, stop = (first_moved, n_moved) if side else (0, first_moved)
+                end = n_kept[side]
+                for with_other in range(2):
+                    begin = -1 if with_other else kernel_rows.begins[side]
+                    kept = kernel_rows.other[side] if with_other else kernel_rows.own[side]
+                    if begin < 0:
+                        right = rows[1 - side] if with_other else rows[side]
+                        write_values(some, right, product_map, kept[end - some.shape[0] : end])
+                    for m in range(start, stop):
+                        place = moved[m] - side * n_first
+                        found[m] = slots[moved[m]] if begin < 0 else begin + place
+                    # own values are of the side's own slopes, values with the other class of the
+                    # other's
+                    here = slopes[n_first:] if side != with_other else slopes[:n_first]
+                    first_column = max(begin, zero)
+                    add_rows(kept, found[start:stop], changes[start:stop], first_column, here)
+            if is_over:
+                break
+            for k in range(coefs.size):
+                moves[k] = RISE * (coefs[k] < upper[k]) + FALL * (coefs[k] > lower[k])
+            size, violation = choose_compiled(
+                slopes, moves, ends, recent, chosen, memory.taken, memory.behind, found, memory.keys
+            )
+            is_over = violation <= (1.0 - _ANEW) * aim or n_updates >= limit
+            if not is_over:
+                K = memory.block[: size * size].reshape(size, size)
+                _write_block(first, second, chosen[:size], product_map, kernel_rows, memory, K)
                 for g in range(ends.size):
-                    n_chosen[g] += k < ends[g]
-            done = update_pairs(
-                K, part.diag[:size], part.coefs[:size], part.slopes[:size], part.lower[:size],
-                part.upper[:size], n_chosen[: ends.size], max(0.5 * aim, INNER * violation),
-                most - updates,
-            )  # fmt: skip
-            is_over = done == 0
-            updates += done
-            n_moved = 0
-            for c in range(size):
-                k = chosen[c]
-                if part.coefs[c] != coefs[k]:
-                    moved[n_moved], changes[n_moved] = k, part.coefs[c] - coefs[k]
-                    coefs[k] = part.coefs[c]
-                    n_moved += 1
-        if is_over:
-            balance(coefs, lower, upper, n_first, held)
-            n_moved = _move_all(coefs, dual.linear, slopes, moved, changes)
-    return updates
+                    n_chosen[g] = 0
+                for c in range(size):
+                    k = chosen[c]
+                    part.coefs[c], part.slopes[c], part.diag[c] = coefs[k], slopes[k], diag[k]
+                    part.lower[c], part.upper[c] = lower[k], upper[k]
+                    for g in range(ends.size):
+                        n_chosen[g] += k < ends[g]
+                done = update_pairs(
+                    K, part.diag[:size], part.coefs[:size], part.slopes[:size], part.lower[:size],
+                    part.upper[:size], n_chosen[: ends.size], max(0.5 * aim, INNER * violation),
+                    limit - n_updates,
+                )  # fmt: skip
+                is_over = done == 0
+                n_updates += done
+                n_moved = 0
+                for c in range(size):
+                    k = chosen[c]
+                    if part.coefs[c] != coefs[k]:
+                        moved[n_moved], changes[n_moved] = k, part.coefs[c] - coefs[k]
+                        coefs[k] = part.coefs[c]
+                        n_moved += 1
+            if is_over:
+                balance(coefs, lower, upper, n_first, held[number])
+                n_moved = _move_all(coefs, linear, slopes, moved, changes)
+        updates[a] = n_updates
+
+
+@jit
+def _own_values(class_values, number, values, size):
+    """The block of a class, or room for it in ``values``."""
+    start, n_lines = class_values.places[number, 0], class_values.places[number, 1]
+    if start < 0:
+        return values[: size * size].reshape(size, size)
+    return class_values.values[start : start + n_lines * n_lines].reshape(n_lines, n_lines)
+
+
+@jit
+def _write_block(first, second, chosen, product_map, kernel_rows, memory, K):
+    """The kernel values of a working set.
+
+    Where values within both classes are at hand, those of the one with the other are computed.
+    """
+    width, n_first = first.shape
+    middle = 0
+    for c in range(chosen.size):
+        middle += chosen[c] < n_first
+    begin, start = kernel_rows.begins
+    one, other = kernel_rows.own
+    held = begin >= 0 and start >= 0 and width >= _CHEAP_WIDTH
+    bottom = middle if held else chosen.size
+    left = middle if held else 0
+    right = chosen.size - left
+    lines = memory.lines[: bottom * width].reshape(bottom, width)
+    columns = memory.columns[: right * width].reshape(width, right)
+    values = memory.quarter[: bottom * right].reshape(bottom, right)
+    write_lines(first, second, chosen[:bottom], product_map, lines)
+    write_columns(first, second, chosen[left:], columns)
+    write_values(lines, columns, product_map, values)
+    for i in range(chosen.size):
+        for k in range(i + 1):
+            if not held:
+                value = values[i, k]
+            elif i < middle:
+                value = one[begin + chosen[i], begin + chosen[k]]
+            elif k >= middle:
+                value = other[start + chosen[i] - n_first, start + chosen[k] - n_first]
+            else:
+                value = values[k, i - middle]
+            K[i, k] = K[k, i] = value
 
 
 @jit
