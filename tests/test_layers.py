@@ -27,7 +27,17 @@ LAYERS = [
     {"out_of_core", "io"},
     {"estimators", "representative_set"},
     {*ESTIMATORS, "callbacks"},
-    {"accel", "dask", "inspection", "model_selection", "onnx", "plotting", "tabular", "warm_up", "__init__"},
+    {
+        "accel",
+        "dask",
+        "inspection",
+        "model_selection",
+        "onnx",
+        "plotting",
+        "tabular",
+        "warm_up",
+        "__init__",
+    },
     {"command", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -75,7 +75,16 @@ _MODULES = {
     "warm_up": "aesvm.warm_up",
 }
 
-_SUBMODULES = ("accel", "dask", "inspection", "io", "model_selection", "onnx", "plotting", "tabular")
+_SUBMODULES = (
+    "accel",
+    "dask",
+    "inspection",
+    "io",
+    "model_selection",
+    "onnx",
+    "plotting",
+    "tabular",
+)
 
 
 def __getattr__(name: str) -> object:

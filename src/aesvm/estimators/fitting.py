@@ -9,12 +9,8 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple, TypeVar, cast
 from contextlib import contextmanager
-from typing import Any, NamedTuple
-
-from sklearn.callback import with_callbacks
+from typing import Any, NamedTuple, TypeVar, cast
 
 from aesvm.machines.processor import processor
 from aesvm.runtime.jit import told_of_compiling
