@@ -99,13 +99,12 @@ def _kernel(model, X):
 
 def _check_bounds(model, y, weights):
     """No coefficient is beyond C times its row's weight, also where rows are equal."""
-    if not hasattr(model, "C"):
-        return
-    bounds = model.C * (np.ones(len(y)) if weights is None else weights)[model.support_]
+    if isinstance(model, svm.NuSVC):
+        return  # its coefficients are divided by the margin
+    C = 1.0 if isinstance(model, svm.OneClassSVM) else model.C
+    bounds = C * (np.ones(len(y)) if weights is None else weights)[model.support_]
     if model._impl == "c_svc":
         bounds = bounds * model.class_weight_[np.searchsorted(model.classes_, y[model.support_])]
-    elif model._impl == "nu_svc":
-        return
     assert (np.abs(dense(model.dual_coef_)) <= bounds * (1 + 1e-6)).all()
 
 

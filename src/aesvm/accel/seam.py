@@ -151,7 +151,7 @@ class StandIn:
         """Predictions of a model whose products visit ``n_values`` entries."""
         if _kernel(given) == "precomputed":
             raise Declined(GIVEN)
-        if n_values < SMALL_PREDICTION:
+        if n_values <= SMALL_PREDICTION:  # also where there are no support vectors
             raise Declined(SMALL)
         with _declining():
             return getattr(model_of(), method)(self._settings.threads(), self._settings.device)
@@ -254,7 +254,6 @@ class Sparse(StandIn):
     def _asked(self, method: str) -> Callable[[dict], Any]:
         def ask(given: dict) -> Any:
             n_vectors = len(given["SV_indptr"]) - 1
-            coefs = given["sv_coef"].reshape(-1, n_vectors)
 
             def model() -> Model:
                 from aesvm.accel.exact import csr
@@ -265,6 +264,7 @@ class Sparse(StandIn):
                 def rows(name: str) -> Any:
                     return csr([given[f"{name}_{part}"] for part in _CSR], n_features)
 
+                coefs = given["sv_coef"].reshape(-1, n_vectors)
                 return _model(given, rows("T"), rows("SV"), coefs)
 
             # a product of sparse rows visits the entries of both
