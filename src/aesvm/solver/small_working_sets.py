@@ -339,15 +339,14 @@ def _write_block(first, second, chosen, product_map, kernel_rows, memory, K):
     right = chosen.size - left
     lines = memory.lines[: bottom * width].reshape(bottom, width)
     columns = memory.columns[: right * width].reshape(width, right)
-    values = memory.quarter[: bottom * right].reshape(bottom, right)
+    room = memory.quarter if held else memory.block  # K is in that
+    values = room[: bottom * right].reshape(bottom, right)
     write_lines(first, second, chosen[:bottom], product_map, lines)
     write_columns(first, second, chosen[left:], columns)
     write_values(lines, columns, product_map, values)
-    for i in range(chosen.size):
+    for i in range(chosen.size if held else 0):
         for k in range(i + 1):
-            if not held:
-                value = values[i, k]
-            elif i < middle:
+            if i < middle:
                 value = one[begin + chosen[i], begin + chosen[k]]
             elif k >= middle:
                 value = other[start + chosen[i] - n_first, start + chosen[k] - n_first]
