@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aesvm.svc import AESVC
     from aesvm.svr import AESVR, AENuSVR
     from aesvm.tabular import tabular_pipeline
-    from aesvm.warm_up import warm_up
+    from aesvm.compiling import warm_up
 
 del TYPE_CHECKING  # ``dir(aesvm)`` shows what there is to use
 
@@ -72,7 +72,7 @@ _MODULES = {
     "load": "aesvm.io.model_file",
     "save": "aesvm.io.model_file",
     "tabular_pipeline": "aesvm.tabular",
-    "warm_up": "aesvm.warm_up",
+    "warm_up": "aesvm.compiling",
 }
 
 _SUBMODULES = (

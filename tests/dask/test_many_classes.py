@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 
 from aesvm import AESVC
 from aesvm.dask import DaskAESVC
-from aesvm.machines import small_pairs
 from aesvm.out_of_core import many_pairs
 
 N_CLASSES, N_ROWS = 16, 30
@@ -29,7 +28,7 @@ def test_many_small_classes_are_as_in_memory(client, rows, by_rounds, monkeypatc
     if by_rounds:
         monkeypatch.setattr(many_pairs, "_ROOM", 1e6)
     X, y = rows
-    assert N_CLASSES * (N_CLASSES - 1) // 2 >= small_pairs.FEWEST_PAIRS
+    assert N_CLASSES * (N_CLASSES - 1) // 2 >= many_pairs.FEWEST_PAIRS
     model = DaskAESVC(gamma=0.1, C=10.0, hull_tol=0.02, refine=2, tol=1e-5, memory_budget=10**8)
     model.fit(da.from_array(X, chunks=(130, 3)), da.from_array(y, chunks=130))
     whole = AESVC(gamma=0.1, C=10.0, refine="exact", tol=1e-5).fit(X, y)

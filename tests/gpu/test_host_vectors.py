@@ -24,7 +24,7 @@ from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.gpu.vectors import DenseVectors
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import JointKernel
-from aesvm.machines import trainer
+from aesvm.machines import small_pairs, trainer
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings
 from aesvm.solver import smo
@@ -311,6 +311,7 @@ def test_pairs_of_classes_are_trained_one_after_another(stand_in, little_memory,
         histories.append(history(*given))
         return histories[-1]
 
+    monkeypatch.setattr(small_pairs, "MOST_ROWS", 0)
     monkeypatch.setattr(smo, "minimize", watched)
     monkeypatch.setattr(trainer, "FitHistory", kept)
     estimator = AESVC(gamma=1.0, device="cuda", refine="exact", tol=1e-4)

@@ -25,7 +25,7 @@ from aesvm.out_of_core.looks import STEPS, PartLook, PartLooks
 
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch):
-    monkeypatch.setattr(small_pairs, "FEWEST_PAIRS", 2)
+    monkeypatch.setattr(many_pairs, "FEWEST_PAIRS", 2)
     monkeypatch.setattr(merge_tree, "BUFFER_ROWS", 40)
 
 
@@ -209,7 +209,7 @@ def test_pairs_are_trained_together_where_a_round_turns_out_to_be_over_the_budge
 
 
 def test_a_round_over_the_budget_is_not_warned_of_where_all_rows_are_held(monkeypatch):
-    monkeypatch.setattr(small_pairs, "FEWEST_PAIRS", 100)
+    monkeypatch.setattr(many_pairs, "FEWEST_PAIRS", 100)
     X, y = twins(4, 48)
     model = AESVC(memory_budget=int(1.2 * bytes_of_all(X, y)), **TWINS)
     with pytest.MonkeyPatch.context() as patch:

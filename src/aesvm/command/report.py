@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from html import escape
@@ -32,7 +33,7 @@ def write_report(found: Any, path: str) -> None:
     """Write the report of a fit."""
     template = Template(files("aesvm.command").joinpath("report.html").read_text("utf-8"))
     page = template.substitute(
-        title=escape(f"{found.target} of {found.data}"),
+        title=escape(f"{found.target} of {os.path.basename(found.data)}"),
         version=__version__,
         when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         scores=_table(found.test.lines()),
@@ -144,8 +145,13 @@ def _table(rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> str
     lines = [f"<tr>{head}</tr>"] if header else []
     for row in rows:
         style = ' class="out"' if row[-1] == "left out" else ""
-        lines.append(f"<tr{style}>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>")
+        lines.append(f"<tr{style}>{''.join(f'<td>{_breakable(one)}</td>' for one in row)}</tr>")
     return f"<table>{''.join(lines)}</table>"
+
+
+def _breakable(text: str) -> str:
+    """A cell's text; names such as ``arrival_date_year`` may break after an underscore."""
+    return escape(text).replace("_", "_<wbr>")
 
 
 def _pictures(found: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from aesvm.command.data import DataOptions
 from aesvm.command.screen import Screen
-from aesvm.warm_up import warm_up as compile_all
+from aesvm.compiling import warm_up as compile_all
 
 
 def warm_up(options: Any, columns: DataOptions, screen: Screen) -> None:

@@ -17,11 +17,13 @@ from sys import maxsize
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.certificate.proof import DualPoint, PrimalPoint, Proof, negative_norm, prove
 from aesvm.formulations.objective import Objective, OffsetArrays, Segments, tol_of
 from aesvm.formulations.protocol import Array, Formulation
+from aesvm.kernels import KernelMatrix
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.rows_by_class import RowsByClass
 from aesvm.machines import class_bundles
@@ -46,6 +48,9 @@ _NEEDED_ROWS = 128
 
 #: Updates of a pair, for each of its rows, where the fit is to end: for a model to predict by.
 _LAST_UPDATES = 1 / 8
+
+#: Sparse rows that take less memory as dense ones are trained as these.
+_DENSE_BYTES = 2**26
 
 #: Kernel values times costs that add up to more are left to the solver that checks its sums.
 _LARGEST_SUM = 1e150
@@ -91,7 +96,7 @@ class SmallPairs:
         self.cache_bytes = cache_bytes
         self.definite = kernel.spec.is_definite
         self.n_rows = kernel.X.shape[0]  # bounds of distinct rows are sums over equal ones
-        self.values = kernel.in_double()  # which certificates can be computed from
+        self.values = _in_double(kernel)  # which certificates can be computed from
         sizes = classes.sizes
         first, second = pair_classes(len(sizes))
         rows = sizes[first] + sizes[second]
@@ -261,6 +266,18 @@ class SmallPairs:
         point = DualPoint(v.coefs, norms, rounding, segments.largest(np.abs(v.diag)))
         primal_point = PrimalPoint(*w, offsets, segments.sum(np.abs(w[1])) * rounding)
         return offsets, prove(objective, primal_point, v.coefs, point, self.n_rows, tol)
+
+
+def _in_double(kernel: TrainingKernel) -> KernelMatrix:
+    """Kernel values in double precision.
+
+    Few sparse rows are made dense: compiled code is for these, and a model of sparse rows is the
+    same as that of dense ones to the last digit.
+    """
+    X = kernel.X
+    if not sp.issparse(X) or X.dtype.itemsize * float(X.shape[0]) * X.shape[1] > _DENSE_BYTES:
+        return kernel.in_double()
+    return TrainingKernel(kernel.spec, X.toarray(), kernel.sum_tol).in_double()
 
 
 def _dual_of(formulation: Formulation) -> TwoClasses | None:

@@ -23,6 +23,9 @@ from aesvm.out_of_core.training_sets import SetMaker, StartOf
 from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows
 from aesvm.runtime.progress import Progress
 
+#: Fewer pairs are trained one by one, each in rounds of its own.
+FEWEST_PAIRS = 100
+
 #: All rows are gathered where the budget is this many times their expected bytes: of dense rows,
 #: and of sparse rows, which differ in size.
 _ROOM, _ROOM_OF_SPARSE = 1.0, 2.0
@@ -35,7 +38,7 @@ _CLEAR_EXCESS = 2.0
 def are_many(maker: SetMaker) -> bool:
     """Whether machines are pairs of classes, enough of them to train small ones together."""
     pairs = maker.selections
-    return isinstance(pairs, ClassPairs) and len(pairs) >= small_pairs.FEWEST_PAIRS
+    return isinstance(pairs, ClassPairs) and len(pairs) >= FEWEST_PAIRS
 
 
 def budget_for_all(maker: SetMaker, rows: WeightedRows) -> int | None:
