@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aesvm.bases.compress import Compression
     from aesvm.callbacks import TimeLimit
     from aesvm.certificate.certificate import Certificate
+    from aesvm.compiling import warm_up
     from aesvm.io.model_file import load, save
     from aesvm.model_selection.search import (
         AEGridSearchCV,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from aesvm.svc import AESVC
     from aesvm.svr import AESVR, AENuSVR
     from aesvm.tabular import tabular_pipeline
-    from aesvm.compiling import warm_up
 
 del TYPE_CHECKING  # ``dir(aesvm)`` shows what there is to use
 

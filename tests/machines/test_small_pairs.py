@@ -233,11 +233,31 @@ def test_pairs_larger_than_a_bundle_are_small_where_compiled_code_has_the_kernel
     monkeypatch.setattr(small_pairs, "SmallPairs", Noted)
     if kernel == "precomputed":
         X = oracles.kernel(X, gamma=0.1)
-    X = sp.csr_array(X) if kernel == "sparse" else X
+    if kernel == "sparse":  # and too large to be made dense
+        X = sp.csr_array(X)
+        monkeypatch.setattr(small_pairs, "_DENSE_BYTES", 0)
     AESVC(kernel="rbf" if kernel == "sparse" else kernel, gamma=0.1, refine="exact").fit(X, y)
     n_rows = [i + j for i in range(1, 13) for j in range(1, i)]
     has_kernel = kernel not in ("precomputed", "sparse")
     assert found == [sum(n <= (24 if has_kernel else 6) for n in n_rows)]
+
+
+def test_few_sparse_rows_give_the_model_of_dense_ones():
+    X, y, weights = classes()
+    model = AESVC(gamma=0.5, decision_function_shape="ovo")
+    dense = clone(model).fit(X, y, weights)
+    sparse = clone(model).fit(sp.csr_array(X), y, weights)
+    assert_array_equal(sparse.dual_coef_.toarray(), dense.dual_coef_)
+    assert_array_equal(sparse.intercept_, dense.intercept_)
+
+
+def test_batches_that_are_not_held_together_give_the_same_models(monkeypatch):
+    X, y, weights = classes()
+    together = AESVC(gamma=0.5).fit(X, y, weights)
+    monkeypatch.setattr(small_pairs, "_TOGETHER", 1)
+    apart = AESVC(gamma=0.5).fit(X, y, weights)
+    assert_array_equal(apart.dual_coef_, together.dual_coef_)
+    assert_array_equal(apart.intercept_, together.intercept_)
 
 
 def test_max_iter_ends_each_pair(each_way):

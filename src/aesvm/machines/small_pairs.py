@@ -1,8 +1,10 @@
 """Pairs of classes of few rows, trained many at a time (``solver.small``).
 
 With many classes there are very many pairs, and most are small. To train them one by one, Python
-would take longer than the solves. So each thread solves a batch of pairs (``class_bundles``) at a
-time; of a pair only its numbers and its support vectors are kept (``small_results``).
+would take longer than the solves. So threads solve batches of pairs (``class_bundles``) in compiled
+code, and what NumPy computes is computed for many batches at once: threads would wait for each
+other in the interpreter. Of a pair only its numbers and its support vectors are kept
+(``small_results``).
 
 Pairs of up to a few hundred rows are solved with all kernel values at hand. Of larger ones compiled
 code computes the values that it needs; where it does not have the kernel, they are not small.
@@ -10,7 +12,7 @@ code computes the values that it needs; where it does not have the kernel, they 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
 from sys import maxsize
@@ -49,6 +51,9 @@ _NEEDED_ROWS = 128
 #: Updates of a pair, for each of its rows, where the fit is to end: for a model to predict by.
 _LAST_UPDATES = 1 / 8
 
+#: Rows of pairs that are trained together, about: their variables take some 200 MB.
+_TOGETHER = 2**21
+
 #: Sparse rows that take less memory as dense ones are trained as these.
 _DENSE_BYTES = 2**26
 
@@ -62,7 +67,6 @@ class _Aims(NamedTuple):
     tol: float
     duality_tol: float  #: relative; infinite where no duality gap is aimed at
     max_iter: int
-    once: bool  #: whether to end after one iteration
 
 
 class SmallPairs:
@@ -118,8 +122,9 @@ class SmallPairs:
         self.diag = self.values.diag(classes.rows).astype(np.float64, copy=False)
         self.bundles = Bundles(classes, self.values)
         larger = np.stack([first[is_larger], second[is_larger]], axis=1)
-        self.batches = self.bundles.batches(is_small & ~is_larger)
-        self.batches += larger_batches(larger, rows[is_larger])
+        # those that take longest first: no thread is left with one of them at the end
+        self.batches = larger_batches(larger, rows[is_larger])
+        self.batches += self.bundles.batches(is_small & ~is_larger)
         self.n_larger = np.bincount(larger.ravel(), minlength=len(sizes))  # pairs of each class
 
     def train(
@@ -145,19 +150,26 @@ class SmallPairs:
             Called after every batch.
         """
         self.bundles.hold(self._held(), self.cache_bytes, run)
-        matrix, blocks = Scratch(), (Scratch(), Scratch(), Scratch())
-
-        def solve(batch: Batch) -> SolvedPairs:
-            largest = int(self.classes.sizes[batch.pairs].sum(axis=1).max())
-            values = matrix.buffer(largest**2, np.dtype(np.float64))
-            improve = self._improve(batch, blocks, values)
-            return self._solve(batch, _Aims(tol, duality_tol, max_iter, is_over()), improve)
-
-        solved = []
-        for one in run(solve, self.batches):
-            solved.append(one)
-            done()
+        aims = _Aims(tol, duality_tol, max_iter)
+        solved = [
+            self._solve(batches, aims, self._improve_all(batches, run, is_over, done), is_over)
+            for batches in self._together()
+        ]
         return trained_pairs(solved, self.numbers, self.classes, self.formulation, self.definite)
+
+    def _together(self) -> Iterator[list[Batch]]:
+        """Consecutive batches whose variables are held at the same time."""
+        batches: list[Batch] = []
+        n_rows = 0
+        for batch in self.batches:
+            own = int(self.classes.sizes[batch.pairs].sum())
+            if batches and n_rows + own > _TOGETHER:
+                yield batches
+                batches, n_rows = [], 0
+            batches.append(batch)
+            n_rows += own
+        if batches:
+            yield batches
 
     def _held(self) -> set[int]:
         """Bundles whose kernel values are worth holding.
@@ -168,6 +180,48 @@ class SmallPairs:
         n_needed = _NEEDED_ROWS * np.add.reduceat(self.n_larger, bundles.edges[:-1])
         held = np.flatnonzero(n_needed > np.diff(bundles.starts)).tolist()
         return {*held, *(bundle for batch in self.batches for bundle in batch.bundles or ())}
+
+    def _improve_all(
+        self,
+        batches: list[Batch],
+        run: Callable,
+        is_over: Callable[[], bool],
+        done: Callable[[], None],
+    ) -> Improve:
+        """How the duals of some batches are improved: each batch by one thread."""
+        ends = np.cumsum([len(batch.pairs) for batch in batches])
+        matrix, blocks = Scratch(), (Scratch(), Scratch(), Scratch())
+        is_first = True
+
+        def improve(
+            v: PairVariables, active: NDArray[np.intp], aims: Array, most: NDArray[np.intp]
+        ) -> NDArray[np.intp]:
+            nonlocal is_first
+            updates = np.zeros(len(active), dtype=np.intp)
+
+            def improve_one(number: int) -> None:
+                batch, end = batches[number], int(ends[number])
+                begin = end - len(batch.pairs)
+                here = slice(*np.searchsorted(active, [begin, end]))
+                own, limits = active[here] - begin, most[here]
+                if not len(own):
+                    return
+                part = v.part(begin, end)
+                n_rows = part.sizes.sum(axis=1)
+                if is_over():  # an iteration would be all of the solve
+                    last = (_LAST_UPDATES * n_rows[own]).astype(np.intp)
+                    limits = np.minimum(limits, np.maximum(10, last))
+                values = matrix.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
+                each = self._improve(batch, blocks, values)
+                updates[here] = each(part, own, aims[here], limits)
+
+            for _ in run(improve_one, range(len(batches))):
+                if is_first:
+                    done()
+            is_first = False
+            return updates
+
+        return improve
 
     def _improve(
         self, batch: Batch, blocks: tuple[Scratch, Scratch, Scratch], values: Array
@@ -186,12 +240,15 @@ class SmallPairs:
         begins = self.classes.begins[batch.pairs] - bundles.starts[[one, other]]
         return improve_by_matrices((first, cross, second), begins, apart, values)
 
-    def _solve(self, batch: Batch, aims: _Aims, improve: Improve) -> SolvedPairs:
+    def _solve(
+        self, batches: list[Batch], aims: _Aims, improve: Improve, is_over: Callable[[], bool]
+    ) -> SolvedPairs:
         classes, formulation, dual = self.classes, self.formulation, self.dual
         assert dual is not None
-        sizes = classes.sizes[batch.pairs]
+        pairs = np.concatenate([batch.pairs for batch in batches])
+        sizes = classes.sizes[pairs]
         n_rows = sizes.sum(axis=1)
-        at = classes.of_pairs(batch.pairs)
+        at = classes.of_pairs(pairs)
         variables = PairVariables.at_start(sizes, classes.bounds[at], self.diag[at], dual)
         targets = np.where(variables.side == 0, 1.0, -1.0)
         objective = Objective(formulation, targets, variables.bounds, Segments.of(n_rows))
@@ -210,8 +267,6 @@ class SmallPairs:
             return gap <= aims.duality_tol * np.maximum(np.abs(value), 1.0 / HUGE)
 
         most = maxsize if aims.max_iter == -1 else aims.max_iter
-        if aims.once:  # which would be all of the solve
-            most = min(most, max(10, int(_LAST_UPDATES * n_rows.max())))
         solved = solve_small(
             variables,
             dual.apart,
@@ -219,7 +274,7 @@ class SmallPairs:
             most,
             improve,
             is_close if aims.duality_tol < inf else None,
-            aims.once,
+            is_over,
         )
         multiples = np.ones(len(n_rows))
         if not solved.converged.all():  # w is the best multiple of what was reached
@@ -233,7 +288,7 @@ class SmallPairs:
         held = np.flatnonzero(variables.coefs)
         pair = np.repeat(np.arange(len(n_rows)), n_rows)
         return SolvedPairs(
-            pair_number(batch.pairs[:, 0], batch.pairs[:, 1], len(classes.ends)),
+            pair_number(pairs[:, 0], pairs[:, 1], len(classes.ends)),
             {
                 **solved._asdict(),
                 **proof._asdict(),

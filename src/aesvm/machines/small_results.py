@@ -16,7 +16,7 @@ from aesvm.machines.results import Terms, TrainedMachines
 
 
 class SolvedPairs(NamedTuple):
-    """The pairs of a batch, solved: of each its numbers, and its support vectors."""
+    """The pairs of some batches, solved: of each its numbers, and its support vectors."""
 
     numbers: NDArray[np.intp]  #: of the pairs
     columns: dict[str, NDArray]  #: numbers of each

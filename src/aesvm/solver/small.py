@@ -87,6 +87,18 @@ class PairVariables(NamedTuple):
             sizes, classes, side, held, bounds, diag, linear, lower, upper, coefs, linear.copy()
         )  # fmt: skip
 
+    def part(self, begin: int, end: int) -> PairVariables:
+        """Those of consecutive duals, as views."""
+        ends = [*self.classes[::2].tolist(), len(self.coefs)]
+        start, stop = ends[begin], ends[end]
+        names = "side", "bounds", "diag", "linear", "lower", "upper", "coefs", "slopes"
+        return self._replace(
+            sizes=self.sizes[begin:end],
+            classes=self.classes[2 * begin : 2 * end] - start,
+            held=self.held[begin:end],
+            **{name: getattr(self, name)[start:stop] for name in names},
+        )
+
     @property
     def scores(self) -> Array:
         """``K coefs``."""
@@ -114,7 +126,7 @@ def solve_small(
     limit: int,
     improve: Improve,
     is_close: Callable[[], NDArray[np.bool_]] | None = None,
-    once: bool = False,
+    is_over: Callable[[], bool] | None = None,
 ) -> Solved:
     """Solve several duals.
 
@@ -131,8 +143,8 @@ def solve_small(
     improve : callable
     is_close : callable, default=None
         Tells which duals have a small duality gap, as the variables are. Others are solved further.
-    once : bool, default=False
-        Whether to end after one iteration.
+    is_over : callable, default=None
+        Whether to end after the iteration.
     """
     n, n_rows = len(variables.sizes), variables.sizes.sum(axis=1)
     converged, violation = np.zeros(n, dtype=bool), np.zeros(n)
@@ -144,7 +156,8 @@ def solve_small(
         n_updates[active] += updates
         limits[active[updates == 0]] = 0  # no pair can move
         violation = variables.violations(apart)
-        over = (n_updates >= limits) | once | stagnation.are_reached(variables, active)
+        ends_now = is_over is not None and is_over()
+        over = (n_updates >= limits) | ends_now | stagnation.are_reached(variables, active)
         found = active[(violation <= aim)[active] | over[active]]
         if len(found) == 0:
             continue
