@@ -51,8 +51,8 @@ WORKING_SET = 1024
 _HELD, _ALWAYS_HELD = 4, 2
 
 #: Variables of a pool, in multiples of those that are free, and the fraction of the violation that
-#: a pool is solved to. (A fraction of 0.1 took as many kernel values on heart2020, and a fifth more
-#: pair updates, which count on many threads: 6.5 s in place of 5.6 s on 16, 100,000 rows.)
+#: a pool is solved to. (With 0.1 in place of 0.2, heart2020 took as many kernel values, and 1.2
+#: times as long on 16 threads: 100,000 rows, three fits of each by turns.)
 _POOL, _POOL_INNER = 2, 0.2
 
 #: Newton steps after pair updates that were slow.
