@@ -9,17 +9,21 @@ PYTEST_ON_CORES := -m pytest -n auto --maxprocesses 4 --dist loadfile
 TARGET ?= generic
 BLAS ?= Prescott
 
-.PHONY: demo test quick fuzz test-gpu bench-gpu test-oldest other-target lint format docs bench paper dist test-dist clean
+.PHONY: demo test test-all quick fuzz test-gpu bench-gpu test-oldest other-target lint format docs bench paper dist test-dist clean
 
 demo: .venv/.with-plot
 	$(BIN)/python examples/demo.py
 
 test: .venv/.with-dev
+	$(BIN)/python $(PYTEST_ON_CORES) -m "not weekly"
+
+# Also the tests that take longest, and prove little that others do not.
+test-all: .venv/.with-dev
 	$(BIN)/python $(PYTEST_ON_CORES)
 
 # All but the tests that start clusters, long fits and programs.
 quick: .venv/.with-dev
-	$(BIN)/python $(PYTEST_ON_CORES) -m "not slow"
+	$(BIN)/python $(PYTEST_ON_CORES) -m "not slow and not weekly"
 
 # Tests marked fuzz, again and again for some time: other examples each time, and many. The seed
 # that is printed makes them again. A damaged file must not make a library ask for 16 GB.
@@ -42,11 +46,11 @@ other-target: .venv/.with-dev
 	echo "NUMBA_CPU_NAME=$(TARGET) OPENBLAS_CORETYPE=$(BLAS) NPY_DISABLE_CPU_FEATURES=$$newer" && \
 	NUMBA_CPU_NAME=$(TARGET) NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=$(BLAS) NUMBA_CACHE_DIR="$$cache" \
 		NPY_DISABLE_CPU_FEATURES="$$newer" \
-		$(BIN)/python $(PYTEST_ON_CORES) -m "numerical and not slow" $(or $(PYTEST),tests)
+		$(BIN)/python $(PYTEST_ON_CORES) -m "numerical and not slow and not weekly" $(or $(PYTEST),tests)
 
 # The quick tests with the oldest versions that pyproject.toml allows, in an environment of their own.
 test-oldest: .venv-oldest/.with-dev
-	.venv-oldest/bin/python $(PYTEST_ON_CORES) -m "not slow" $(PYTEST)
+	.venv-oldest/bin/python $(PYTEST_ON_CORES) -m "not slow and not weekly" $(PYTEST)
 
 .venv-oldest/.with-dev: pyproject.toml tests/oldest_versions.py
 	$(PYTHON) -m venv --clear .venv-oldest
@@ -87,7 +91,7 @@ dist: .venv/bin/python
 test-dist: dist
 	$(PYTHON) -m venv --clear .venv-dist
 	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[dev]"
-	.venv-dist/bin/python $(PYTEST_ON_CORES) tests -m "not slow" $(PYTEST)
+	.venv-dist/bin/python $(PYTEST_ON_CORES) tests -m "not slow and not weekly" $(PYTEST)
 
 # AESVM_DATA, or BENCH="--data-dir ...", says where the real datasets are.
 bench: .venv/.with-bench

@@ -35,7 +35,7 @@ LAYERS = [
         "onnx",
         "plotting",
         "tabular",
-        "warm_up",
+        "compiling",
         "__init__",
     },
     {"command", "__main__"},

@@ -88,6 +88,7 @@ print("done")
 """
 
 
+@pytest.mark.weekly
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory as Linux does")
 @pytest.mark.parametrize("width", WIDTHS)

@@ -44,5 +44,5 @@ def accelerated(request, no_size_is_small):
 
 def test_their_tests_were_found_and_what_is_listed_is_among_them():
     found = {name for name in globals() if name.startswith(("test_svm_", "test_sparse_"))}
-    assert len(found) > 80
+    assert len(found) > 60  # scikit-learn 1.6 has fewer than 1.9
     assert set().union(*DIFFERENCES.values()) <= found

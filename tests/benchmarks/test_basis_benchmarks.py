@@ -14,6 +14,8 @@ from benchmarks.datasets import Dataset
 from benchmarks.limits import Fitted, expected
 from benchmarks.report import Report, median_seconds
 
+pytestmark = pytest.mark.weekly
+
 
 def moons(n_train: int = 800, n_test: int = 300) -> Dataset:
     X, y = make_moons(n_train + n_test, noise=0.3, random_state=0)

@@ -34,6 +34,8 @@ os.wait()
 #: It takes memory, and gives it back when it is told to.
 HOLDS = """
 import sys
+
+pytestmark = pytest.mark.weekly
 held = b"x" * (100 * 2**20)
 print("held", flush=True)
 sys.stdin.readline()

@@ -96,6 +96,7 @@ def damaged(content: bytes, draw: np.random.Generator) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_files_are_errors_or_read_as_they_are(name, tmp_path, capsys, monkeypatch):

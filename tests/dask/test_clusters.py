@@ -135,6 +135,7 @@ def dies(block, block_info=None):
     return block
 
 
+@pytest.mark.weekly
 def test_a_partition_that_kills_workers_is_named():
     X, y = moons()
     rows, classes = lazy(X, y)
@@ -194,6 +195,7 @@ def test_a_cluster_without_workers_is_named(impatient, monkeypatch):
     assert f"no worker is connected to the scheduler at {address}" in said[0]
 
 
+@pytest.mark.weekly
 @pytest.mark.usefixtures("impatient")
 def test_workers_that_die_and_do_not_come_back_end_the_fit(monkeypatch):
     monkeypatch.setattr(waiting, "_COME_BACK", 0.0)
@@ -209,6 +211,7 @@ def test_workers_that_die_and_do_not_come_back_end_the_fit(monkeypatch):
             at_step(end).fit(*lazy(*moons()))
 
 
+@pytest.mark.weekly
 @pytest.mark.usefixtures("impatient")
 def test_workers_that_die_again_and_again_end_the_fit():
     X, y = moons()

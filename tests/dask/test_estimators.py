@@ -50,6 +50,7 @@ def test_without_a_client_it_says_how_to_get_one(monkeypatch):
         DaskAESVC().fit(*lazy(*moons(2000)))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("refine", [0, 1, "auto"])
 def test_it_is_as_accurate_as_in_one_place(client, refine):
     X, y = make_moons(12_000, noise=0.3, random_state=0)
@@ -129,7 +130,12 @@ def of_workers_that_live(client):
 
 @pytest.mark.parametrize(
     ("when", "all_done"),
-    [("reduce", False), ("reduce", True), ("look", False), ("stratify", True)],
+    [
+        ("reduce", False),
+        pytest.param("reduce", True, marks=pytest.mark.weekly),
+        pytest.param("look", False, marks=pytest.mark.weekly),
+        pytest.param("stratify", True, marks=pytest.mark.weekly),
+    ],
 )
 def test_a_worker_that_is_killed_changes_nothing(of_workers_that_live, mortal, when, all_done):
     """Killed as soon as one task is done, or once all are, and are lost with it."""
@@ -341,6 +347,7 @@ def fit_inside():
     return fitted(DaskAESVC(gamma=2.0, refine=1).fit(*recomputable(3)))
 
 
+@pytest.mark.weekly
 def test_it_may_be_fitted_inside_a_task():
     with cluster_of(1) as cluster, distributed.Client(cluster) as own:
         outside = fit_inside()

@@ -102,6 +102,7 @@ def objective(twin, model, X, y, weights):
     return half + of_width + costs @ np.maximum(0.0, np.abs(f - y) - epsilon)
 
 
+@pytest.mark.weekly
 @each
 @pytest.mark.parametrize(("weighted", "refine"), [(True, 0), (False, 2), (True, "auto")])
 def test_it_does_as_well_as_its_twins(client, twin, weighted, refine):

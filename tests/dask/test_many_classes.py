@@ -23,6 +23,7 @@ def rows():
     return X[order], y[order]
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("by_rounds", [False, True], ids=["all rows", "rounds"])
 def test_many_small_classes_are_as_in_memory(client, rows, by_rounds, monkeypatch):
     if by_rounds:

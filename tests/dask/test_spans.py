@@ -75,6 +75,7 @@ def test_three_classes_values_and_supports(client):
     assert support.certificate_.objective == pytest.approx(best.objective, rel=1e-3)
 
 
+@pytest.mark.weekly
 def test_a_worker_that_is_killed_in_a_pass_changes_nothing(client, mortal):
     X, y = recomputable()
     expected = DaskAESVC(**SVC).fit(X, y)

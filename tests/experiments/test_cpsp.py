@@ -20,6 +20,7 @@ from tests import oracles
 from tests.runtime.test_progress import Recorder
 
 
+@pytest.mark.weekly
 @parametrize_with_checks([CPSP(n_basis=20)])
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)

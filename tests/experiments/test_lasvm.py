@@ -53,6 +53,7 @@ def gram(current):
     return oracles.kernel(X, gamma=1.0)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize(
     "parameters",

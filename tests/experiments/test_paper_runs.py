@@ -28,6 +28,8 @@ from experiments.paper.scales import FULL, QUICK, SCALES
 from experiments.paper.tables import TABLES
 from experiments.paper.worker import Worker
 
+pytestmark = pytest.mark.weekly
+
 ENVIRONMENT = {
     "seed": 0,
     "threads": 1,

@@ -52,6 +52,7 @@ def test_sums_and_blocks_are_those_of_the_host(emulated, spec, dtype):
     assert_allclose(device.square(some), host.square(some), rtol=tol, atol=tol)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(("n_lines", "width", "n_outputs"), [(1, 1, 1), (65, 8, 33), (130, 9, 1)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_blocks", [1, 1024])
@@ -154,6 +155,7 @@ def test_duals_are_those_of_the_host(emulated, groups):
     assert found.objective == pytest.approx(wanted.objective, rel=1e-4)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_nothing_depends_on_which_thread_comes_first(emulated, monkeypatch, dtype):
     monkeypatch.setattr(cuda, "_ENOUGH_BLOCKS", 1)  # several tiles to a block

@@ -86,6 +86,7 @@ def test_the_kernel_keeps_the_bound_with_as_few_rows_as_the_host(emulated, dtype
     assert few[0] < len(problem["gram"][0])  # there was something to do
 
 
+@pytest.mark.weekly
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "threads"), [(np.float32, 64), (np.float64, 128)])
 def test_nothing_depends_on_which_thread_comes_first(emulated, monkeypatch, dtype, threads):
@@ -147,6 +148,7 @@ def test_points_on_a_line_need_its_two_ends(emulated):
     assert sorted(x[hulls.selected[0]]) == [0.0, 5.0]
 
 
+@pytest.mark.weekly
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [-1e35, 1e35, np.nan])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

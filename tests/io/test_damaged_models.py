@@ -131,6 +131,7 @@ def _forged(draw):
         return name, path.read_bytes()
 
 
+@pytest.mark.weekly
 @given(_forged())
 def test_a_forged_file_is_refused_or_gives_a_model(forged):
     name, content = forged

@@ -94,6 +94,7 @@ def predictions(search, y):
     )
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("kind", KINDS)
 def test_predictions_of_every_fold_are_those_of_fits_that_share_nothing(kind):
     estimator, grid, rows = KINDS[kind]

@@ -109,6 +109,7 @@ def far(name, model, exact, X, dense):
     return np.mean(ours != theirs)
 
 
+@pytest.mark.weekly
 @EACH
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

@@ -25,6 +25,7 @@ def client():
         yield client
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("backend", ["threading", "loky", "dask"])
 def test_a_grid_search_finds_the_same_under_every_backend(backend, client):
     X, y = make_moons(1500, noise=0.25, random_state=0)

@@ -86,6 +86,7 @@ def test_verbose_fits_say_that_they_compile(capsys):
     assert "compiling" not in capsys.readouterr().out
 
 
+@pytest.mark.weekly
 @pytest.mark.slow
 def test_two_processes_can_compile_at_once_into_an_empty_cache(tmp_path):
     command = children.code(FIRST_FIT, options=("-W", "error"))

@@ -315,6 +315,7 @@ def test_an_interrupt_is_answered_within_a_second(problem, n_jobs):
     assert statistics.median(seconds) < 1.0, seconds
 
 
+@pytest.mark.weekly
 @pytest.mark.slow
 @pytest.mark.parametrize("rival", ["BVM", "CPSP", "CVM", "LASVM"])
 def test_the_rivals_answer_an_interrupt_within_a_second(rival):
