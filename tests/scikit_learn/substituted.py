@@ -6,6 +6,7 @@ the names of their twins. Nothing of scikit-learn changes for other tests.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec, module_from_spec
@@ -46,7 +47,12 @@ STAND_INS = {
 
 
 def substituted(name: str) -> ModuleType:
-    """A module of scikit-learn's tests that knows our classes by the names of theirs."""
+    """A module of scikit-learn's tests that knows our classes by the names of theirs.
+
+    The modules beside it, which it imports, are imported first: they keep scikit-learn's classes.
+    """
+    for beside in ("test_svm", "test_sparse"):
+        importlib.import_module(f"sklearn.svm.tests.{beside}")
     svm = ModuleType("sklearn.svm")
     vars(svm).update({**vars(sklearn.svm), **STAND_INS})
     spec = find_spec(name)
