@@ -26,7 +26,7 @@ strata = {
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
 for (name, rows), color in zip(strata.items(), ("#c8553d", "black", "#9db4c0"), strict=True):
     left.scatter(*X[rows].T, s=2, color=color, label=f"{name} ({rows.mean():.0%})")
-left.legend(loc="upper right", markerscale=4)
+left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncol=3, fontsize=8, markerscale=4)
 left.set_title("the strata of both classes")
 
 labels, gaps = [], []
@@ -37,5 +37,5 @@ for refine in (0, 1, 2):
 right.semilogy([0, 1, 2], gaps, "o-", label="relative duality gap (a bound)")
 right.semilogy([0, 1, 2], labels, "s-", label="share of labels unlike the exact SVM's")
 right.set(xlabel="rounds (refine)", xticks=[0, 1, 2], title="how close")
-right.legend()
+right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=8)
 figure.tight_layout()
