@@ -2,9 +2,10 @@
 Representatives and the boundary
 ================================
 
-A *representative set* is a small part of the training rows, with weights, that stands for all of
-them: in kernel space every row is within ``hull_tol`` of a weighted mean of representatives.
-``refine=0`` trains on it alone. The boundary (black) hardly differs from that of all rows (dashed).
+A *representative set* is a small, weighted part of the training rows that stands for all of
+them. In kernel space, every row is within ``hull_tol`` of a weighted mean of representatives.
+``refine=0`` trains on the set alone. The boundary (black) hardly differs from that of all rows
+(dashed).
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,10 @@
 What a round does
 =================
 
-The loss of an SVM is linear on either side of the margin, so rows that are all on one side lose
-nothing by being represented together; a mixture of both does. A *round* (``refine=1``) looks at
-the margin of every row, cuts each class into two *strata*, inside the margin and outside, keeps
-the rows of the *band* between them as they are and represents the strata apart.
+The loss of an SVM is linear on either side of the margin. Rows on one side lose nothing by being
+represented together; a mixture of both sides does. A *round* (``refine=1``) computes the margin
+of every row and cuts each class into two *strata*, inside the margin and outside. It keeps the
+rows of the *band* between them as they are, and represents each stratum separately.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Choosing hull_tol
 =================
 
-``hull_tol`` is the squared distance in kernel space within which every row is reached. Ten times
-as much gives far smaller sets, and a model that is a little further away. The default, 1e-3, is
-the paper's; it has no part in an exact model.
+``hull_tol`` is the largest squared distance in kernel space between a row and what represents
+it. A value ten times as large gives far smaller sets, and a model that is slightly further away.
+The default, 1e-3, is the paper's. An exact model does not use it.
 """
 
 import matplotlib.pyplot as plt

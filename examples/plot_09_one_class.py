@@ -1,9 +1,9 @@
 """
-What is not like the rest
-=========================
+Finding outliers
+================
 
-``AEOneClassSVM`` learns where rows are, without labels; ``nu`` is about the share of them that is
-left outside. Rows outside of the line are called -1.
+``AEOneClassSVM`` learns where the rows are, without labels. ``nu`` is about the share of them
+that is left outside. Rows outside the line get the label -1.
 """
 
 import matplotlib.pyplot as plt
