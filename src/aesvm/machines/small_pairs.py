@@ -121,6 +121,7 @@ class SmallPairs:
         self.numbers = np.flatnonzero(nothing | is_small)
         self.diag = self.values.diag(classes.rows).astype(np.float64, copy=False)
         self.bundles = Bundles(classes, self.values)
+        self.class_values = self.bundles.class_values()  # none as yet
         larger = np.stack([first[is_larger], second[is_larger]], axis=1)
         # those that take longest first: no thread is left with one of them at the end
         self.batches = larger_batches(larger, rows[is_larger])
@@ -150,6 +151,7 @@ class SmallPairs:
             Called after every batch.
         """
         self.bundles.hold(self._held(), self.cache_bytes, run)
+        self.class_values = self.bundles.class_values()
         aims = _Aims(tol, duality_tol, max_iter)
         solved = [
             self._solve(batches, aims, self._improve_all(batches, run, is_over, done), is_over)
@@ -231,7 +233,7 @@ class SmallPairs:
         bundles, apart = self.bundles, self.dual.apart
         if batch.bundles is None:
             assert self.by_class is not None
-            held = bundles.class_values()
+            held = self.class_values
             return improve_by_working_sets(self.by_class, batch.pairs, held, apart, values)
         one, other = batch.bundles
         second = bundles.within(other, blocks[2])
