@@ -15,8 +15,8 @@ import numpy as np
 from aesvm.gpu.forms import Form
 from aesvm.gpu.steps import DeviceVariables, Summary, Work
 
-#: Variables that are solved for together: a thread for each.
-WORKING_SET = 1024
+#: Variables that are solved for together, and how many of them a thread has while pairs are updated.
+WORKING_SET, PER_THREAD = 1024, 4
 
 #: Compute capability that the kernels need: warp-wide minima.
 _LEAST_CAPABILITY = 80
@@ -76,7 +76,8 @@ def _tiles(form: Form) -> Any:
 
 
 def _steps(dtype: np.dtype) -> Any:
-    return compiled("steps.cu", f"REAL={real_name(dtype)}", f"WORKING_SET={WORKING_SET}")
+    sizes = f"WORKING_SET={WORKING_SET}", f"PER_THREAD={PER_THREAD}"
+    return compiled("steps.cu", f"REAL={real_name(dtype)}", *sizes)
 
 
 def _tile(form: Form) -> int:
@@ -316,7 +317,7 @@ def update_pairs(
     """
     _steps(work.block.dtype).get_function("update_pairs")(
         (1,),
-        (WORKING_SET,),
+        (WORKING_SET // PER_THREAD,),
         (
             work.block,
             work.chosen,
