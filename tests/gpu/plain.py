@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from aesvm.gpu.forms import Form
 from aesvm.gpu.steps import DeviceVariables, Summary, Work
@@ -144,3 +145,10 @@ def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
     rests |= (variables.coefs == variables.upper) & (slopes < lowest)
     work.rest[...] = np.where(rests, np.minimum(work.rest + 1, 100), 0)
     work.summary[Summary.N_STAY] = np.count_nonzero(work.rest < most)
+    free = (variables.lower < variables.coefs) & (variables.coefs < variables.upper)
+    work.summary[Summary.N_FREE] = np.count_nonzero(free)
+
+
+def solve_definite(matrix: Any, right: Any) -> Any:
+    """See ``cuda.solve_definite``."""
+    return scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), right)

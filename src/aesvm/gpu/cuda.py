@@ -343,8 +343,8 @@ def update_pairs(
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
-    """For how many iterations variables rest at bounds, and how many for less than ``most``."""
-    work.summary[Summary.N_STAY] = 0.0
+    """For how many iterations variables rest at bounds; how many for less than ``most``, or at none."""
+    work.summary[Summary.N_STAY :] = 0.0
     _steps(work.block.dtype).get_function("count_rest")(
         (-(-variables.n // _THREADS),),
         (_THREADS,),
@@ -357,3 +357,12 @@ def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
             work.summary,
         ),
     )
+
+
+def solve_definite(matrix: Any, right: Any) -> Any:
+    """The solutions of a positive definite system; numpy's LinAlgError where it is not definite."""
+    import cupyx
+    from cupyx import lapack
+
+    with cupyx.errstate(linalg="raise"):
+        return lapack.posv(matrix, right)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from aesvm.gpu.devices import Device
+from aesvm.gpu.free_variables import FreeVariables
 from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import DeviceColumns, add
 from aesvm.gpu.steps import DeviceVariables, Summary, Work
@@ -41,6 +42,14 @@ _UPDATES_OF_ALL = 200
 #: To leave out variables takes the host some 2 ms. It does so when scores of variables at rest have
 #: taken as many products of two features: about as long, on a large GPU.
 _SHRINK_PRODUCTS = 3e10
+
+#: An iteration is slow that takes more pair updates than this, per variable of the working set. A
+#: Newton step in n free variables is made once slow iterations have taken ``_UPDATES`` and
+#: ``n^3 / _CUBE`` pair updates since the last one: about as long as the step takes, on a large GPU.
+_SLOW, _UPDATES, _CUBE = 4, 10_000, 1e7
+
+#: Free variables of a Newton step, at most: their matrix takes 2 GiB, three times over.
+_MOST_FREE = 16_384
 
 
 class _Everything:
@@ -109,6 +118,7 @@ class DeviceDual:
         self.n_moved = 0  # variables that moved so far, each in every iteration
         self.n_columns = 0  # rows in play, in the last iteration
         self.at_rest = self.in_vain = 0.0  # products of features, for scores of variables at rest
+        self.n_slow_updates = 0  # since the last Newton step
         n = len(problem.coefs)
         self.work = Work.of(n, self.size, self.all.vectors.form.dtype, self.device.xp)
         self.enter(self.all.every)
@@ -170,7 +180,10 @@ class DeviceDual:
         summary = self.device.to_host(work.summary)
         check_finite(summary[Summary.VIOLATION : Summary.N_CHOSEN])
         self.n_chosen, self.n_stay = int(summary[Summary.N_CHOSEN]), int(summary[Summary.N_STAY])
-        self.n_updates, self.moved = int(summary[Summary.N_UPDATES]), float(summary[Summary.MOVED])
+        n_before, self.n_updates = self.n_updates, int(summary[Summary.N_UPDATES])
+        if self.n_updates - n_before > _SLOW * self.size:
+            self.n_slow_updates += self.n_updates - n_before
+        self.n_free, self.moved = int(summary[Summary.N_FREE]), float(summary[Summary.MOVED])
         n_moved = int(summary[Summary.N_MOVED])
         self.all.problem.n_evaluations += (n_moved - self.n_moved) * self.n_columns
         self.in_vain += (n_moved - self.n_moved) * self.at_rest
@@ -178,6 +191,8 @@ class DeviceDual:
         return float(summary[Summary.VIOLATION])
 
     def improve(self, aim: float, limit: int, shrinking: bool, is_over: Callable[[], bool]) -> None:
+        if self._leap():
+            return
         work, now, operations = self.work, self.now, self.operations
         inner, most, n_solved = INNER, UPDATES * self.size, self.n_chosen
         if now.n <= self.size:  # all of them
@@ -194,6 +209,43 @@ class DeviceDual:
         self.at_rest = float(now.n - self.n_stay) * self.vectors.n_products
         if shrinking:
             self._shrink()
+
+    def _leap(self) -> bool:
+        """Make a Newton step in the free variables, where pair updates are slow: whether it did."""
+        n = self.n_free
+        is_due = self.n_slow_updates >= _UPDATES + n**3 / _CUBE
+        if not is_due or not 2 <= n <= _MOST_FREE or isinstance(self.vectors, HostVectors):
+            return False
+        if 4 * 8 * n * n > self.device.free_bytes():
+            return False
+        self.n_slow_updates = 0
+        work, now, xp = self.work, self.now, self.device.xp
+        free = xp.flatnonzero((now.lower < now.coefs) & (now.coefs < now.upper))
+        numbers, groups = now.at[free], now.groups[free]
+        own = self.vectors.take(numbers)
+        present = [(groups == g).astype(np.float64) for g in range(self.all.n_groups)]
+        low, high, coefs = now.lower[free], now.upper[free], now.coefs[free]
+        change = FreeVariables(
+            xp,
+            self.operations.solve_definite,
+            own.values(own).astype(np.float64),
+            now.scores[numbers] + now.linear[free],
+            low - coefs,
+            high - coefs,
+            [of_group for of_group in present if bool(of_group.any())],
+            self.all.problem.unit,
+        ).best_change()
+        if change is None:
+            return False
+        after = coefs + change
+        # a variable that reaches a bound is at it to the last digit
+        near = float(np.finfo(np.float64).eps) * (high - low)
+        after = xp.where(after - low <= near, low, xp.where(high - after <= near, high, after))
+        now.coefs[free] = after
+        add(self.vectors, self.vectors, numbers, (after - coefs)[None], now.scores[None])
+        work.summary[Summary.MOVED] += abs(after - coefs).sum()
+        self.all.problem.n_evaluations += n * (n + len(self.vectors))
+        return True
 
     def _shrink(self) -> None:
         """Leave out variables that rest at a bound, once they are many and have taken long."""

@@ -17,7 +17,7 @@ typedef REAL real;
 
 // The places of ``summary``, which the host reads in every iteration.
 enum { VIOLATION, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, MOVED, N_MOVED,
-       N_STAY };  // as in steps.py
+       N_STAY, N_FREE };  // as in steps.py
 
 // All variables in play, and the rows they belong to.
 #define VARIABLES \
@@ -350,20 +350,23 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
 }
 
 // For how many iterations each variable has been at a bound that it does not want to leave; and how many
-// have been there for less than ``most``.
+// have been there for less than ``most``, and how many are at none.
 extern "C" __global__ void count_rest(
     VARIABLES, const signed char *groups, int n, int most, signed char *rest, double *summary)
 {
     const int v = blockIdx.x * blockDim.x + threadIdx.x;
-    bool stays = false;
+    bool stays = false, is_free = false;
     if (v < n) {
         const double slope = scores[at[v]] + linear[v];
         const bool rests = (coefs[v] == lower[v] && slope > summary[HIGHEST + groups[v]]) ||
                            (coefs[v] == upper[v] && slope < summary[LOWEST + groups[v]]);
         rest[v] = rests ? min(rest[v] + 1, 100) : 0;
         stays = rest[v] < most;
+        is_free = lower[v] < coefs[v] && coefs[v] < upper[v];
     }
     const int count = __popc(__ballot_sync(ALL, stays));
+    const int n_free = __popc(__ballot_sync(ALL, is_free));
     // whole numbers: their sum does not depend on the order
     if (threadIdx.x % 32 == 0 && count) atomicAdd(summary + N_STAY, (double)count);
+    if (threadIdx.x % 32 == 0 && n_free) atomicAdd(summary + N_FREE, (double)n_free);
 }

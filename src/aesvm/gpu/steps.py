@@ -19,6 +19,7 @@ class Summary(IntEnum):
     MOVED = 7  #: all that coefficients have moved so far
     N_MOVED = 8  #: variables that moved so far, each in every iteration
     N_STAY = 9
+    N_FREE = 10  #: variables strictly between their bounds
 
 
 class DeviceVariables(NamedTuple):
