@@ -113,6 +113,7 @@ def update_pairs(
     block = np.ascontiguousarray(work.block[:n, :n][np.ix_(order, order)])
     coefs = variables.coefs[chosen].copy()
     slopes = variables.scores[variables.at[chosen]] + variables.linear[chosen]
+    before = slopes.copy()
     ends = np.searchsorted(variables.groups[chosen], np.arange(n_groups), side="right")
     n_updates = update_pairs_on_host(
         block,
@@ -134,6 +135,7 @@ def update_pairs(
     work.summary[Summary.N_UPDATES] += n_updates
     work.summary[Summary.MOVED] += np.abs(changes).sum()
     work.summary[Summary.N_MOVED] += len(moved)
+    work.summary[Summary.FELL] -= 0.5 * changes @ (before + slopes)
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from aesvm.gpu.forms import Form
 from aesvm.gpu.steps import DeviceVariables, Summary, Work
 
-#: Variables that are solved for together, and how many of them a thread has while pairs are updated.
+#: Variables that are solved for together, and how many of them a thread has in pair updates.
 WORKING_SET, PER_THREAD = 1024, 4
 
 #: Compute capability that the kernels need: warp-wide minima.
@@ -343,7 +343,7 @@ def update_pairs(
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
-    """For how many iterations variables rest at bounds; how many for less than ``most``, or at none."""
+    """How long variables have rested at bounds; how many for less than ``most``, or at none."""
     work.summary[Summary.N_STAY :] = 0.0
     _steps(work.block.dtype).get_function("count_rest")(
         (-(-variables.n // _THREADS),),

@@ -43,10 +43,11 @@ _UPDATES_OF_ALL = 200
 #: taken as many products of two features: about as long, on a large GPU.
 _SHRINK_PRODUCTS = 3e10
 
-#: An iteration is slow that takes more pair updates than this, per variable of the working set. A
-#: Newton step in n free variables is made once slow iterations have taken ``_UPDATES`` and
-#: ``n^3 / _CUBE`` pair updates since the last one: about as long as the step takes, on a large GPU.
-_SLOW, _UPDATES, _CUBE = 4, 10_000, 1e7
+#: A Newton step in n free variables takes a large GPU about as long as this many pair updates, and
+#: ``n^3 / _CUBE``. It is made when ``patience`` times as many were made since the last one. That is
+#: ``_PATIENCE`` at first; 1 after a step that lowered the objective more than the pair updates
+#: before it, for the time that it took; and twice as much after one that lowered it less.
+_UPDATES, _CUBE, _PATIENCE = 10_000, 1e7, 3
 
 #: Free variables of a Newton step, at most: their matrix takes 2 GiB, three times over.
 _MOST_FREE = 16_384
@@ -118,7 +119,8 @@ class DeviceDual:
         self.n_moved = 0  # variables that moved so far, each in every iteration
         self.n_columns = 0  # rows in play, in the last iteration
         self.at_rest = self.in_vain = 0.0  # products of features, for scores of variables at rest
-        self.n_slow_updates = 0  # since the last Newton step
+        self.since = 0.0, 0.0  # pair updates until the last Newton step, and what these lowered
+        self.patience = _PATIENCE
         n = len(problem.coefs)
         self.work = Work.of(n, self.size, self.all.vectors.form.dtype, self.device.xp)
         self.enter(self.all.every)
@@ -180,10 +182,8 @@ class DeviceDual:
         summary = self.device.to_host(work.summary)
         check_finite(summary[Summary.VIOLATION : Summary.N_CHOSEN])
         self.n_chosen, self.n_stay = int(summary[Summary.N_CHOSEN]), int(summary[Summary.N_STAY])
-        n_before, self.n_updates = self.n_updates, int(summary[Summary.N_UPDATES])
-        if self.n_updates - n_before > _SLOW * self.size:
-            self.n_slow_updates += self.n_updates - n_before
-        self.n_free, self.moved = int(summary[Summary.N_FREE]), float(summary[Summary.MOVED])
+        self.n_updates, self.moved = int(summary[Summary.N_UPDATES]), float(summary[Summary.MOVED])
+        self.n_free, self.fell = int(summary[Summary.N_FREE]), float(summary[Summary.FELL])
         n_moved = int(summary[Summary.N_MOVED])
         self.all.problem.n_evaluations += (n_moved - self.n_moved) * self.n_columns
         self.in_vain += (n_moved - self.n_moved) * self.at_rest
@@ -211,30 +211,34 @@ class DeviceDual:
             self._shrink()
 
     def _leap(self) -> bool:
-        """Make a Newton step in the free variables, where pair updates are slow: whether it did."""
+        """Make a Newton step in the free variables, where that is due: whether it did."""
         n = self.n_free
-        is_due = self.n_slow_updates >= _UPDATES + n**3 / _CUBE
-        if not is_due or not 2 <= n <= _MOST_FREE or isinstance(self.vectors, HostVectors):
+        cost = _UPDATES + n**3 / _CUBE
+        n_updates, fell = self.n_updates - self.since[0], self.fell - self.since[1]
+        if not 2 <= n <= _MOST_FREE or n_updates < self.patience * cost:
             return False
-        if 4 * 8 * n * n > self.device.free_bytes():
+        too_large = 4 * 8 * n * n > self.device.free_bytes()
+        if too_large or isinstance(self.vectors, HostVectors):
             return False
-        self.n_slow_updates = 0
-        work, now, xp = self.work, self.now, self.device.xp
+        self.since = self.n_updates, self.fell
+        now, xp = self.now, self.device.xp
         free = xp.flatnonzero((now.lower < now.coefs) & (now.coefs < now.upper))
         numbers, groups = now.at[free], now.groups[free]
         own = self.vectors.take(numbers)
-        present = [(groups == g).astype(np.float64) for g in range(self.all.n_groups)]
+        of_groups = [(groups == g).astype(np.float64) for g in range(self.all.n_groups)]
         low, high, coefs = now.lower[free], now.upper[free], now.coefs[free]
-        change = FreeVariables(
+        change, fall = FreeVariables(
             xp,
             self.operations.solve_definite,
             own.values(own).astype(np.float64),
             now.scores[numbers] + now.linear[free],
             low - coefs,
             high - coefs,
-            [of_group for of_group in present if bool(of_group.any())],
+            [of_group for of_group in of_groups if bool(of_group.any())],
             self.all.problem.unit,
         ).best_change()
+        is_worth_it = fall * n_updates > fell * cost
+        self.patience = 1 if is_worth_it else 2 * self.patience
         if change is None:
             return False
         after = coefs + change
@@ -243,7 +247,7 @@ class DeviceDual:
         after = xp.where(after - low <= near, low, xp.where(high - after <= near, high, after))
         now.coefs[free] = after
         add(self.vectors, self.vectors, numbers, (after - coefs)[None], now.scores[None])
-        work.summary[Summary.MOVED] += abs(after - coefs).sum()
+        self.work.summary[Summary.MOVED] += abs(after - coefs).sum()
         self.all.problem.n_evaluations += n * (n + len(self.vectors))
         return True
 

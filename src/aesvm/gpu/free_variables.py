@@ -33,7 +33,7 @@ class FreeVariables:
     >>> free = FreeVariables(np, np.linalg.solve, np.eye(2), np.array([1.5, -0.5]), -far, far,
     ...                      [np.ones(2)], 1e-16)
     >>> free.best_change()
-    array([-1.,  1.])
+    (array([-1.,  1.]), 1.0)
     """
 
     xp: Any  #: the namespace of the arrays
@@ -45,32 +45,29 @@ class FreeVariables:
     groups: list[Any]  #: for each group of variables, 1 where one is of it and 0 elsewhere
     unit: float  #: relative rounding of K
 
-    def best_change(self) -> Any:
-        """A change that lowers the objective, within bounds; None where none was found."""
+    def best_change(self) -> tuple[Any, float]:
+        """A change that lowers the objective, within bounds, and by how much; None and 0: none."""
         xp = self.xp
         first = self._minimum(xp.zeros_like(self.slopes), xp.ones(len(self.slopes), dtype=bool))
         if first is None:
-            return None
+            return None, 0.0
         for change in (self._within(first), first):
-            if change is not None:
-                change = self._step(change)
-            if change is not None:
-                return change
-        return None
+            step, fall = (0.0, 0.0) if change is None else self._step(change)
+            if fall > 0.0:
+                return xp.minimum(xp.maximum(step * change, self.low), self.high), fall
+        return None, 0.0
 
-    def _step(self, change: Any) -> Any:
-        """The best step along a change, up to the first bound; None where it lowers nothing."""
+    def _step(self, change: Any) -> tuple[float, float]:
+        """The best step along a change, up to the first bound, and what it lowers."""
         xp = self.xp
         linear, curvature = float(change @ self.slopes), float(change @ (self.K @ change))
         if not linear < 0.0:
-            return None
+            return 0.0, 0.0
         room = xp.where(change < 0.0, self.low, self.high) / xp.where(change == 0.0, 1.0, change)
         step = min(1.0, float(xp.where(change == 0.0, xp.inf, room).min()))
         if curvature > 0.0:
             step = min(step, -linear / curvature)
-        if not step * linear + 0.5 * step * step * curvature < 0.0:
-            return None
-        return xp.minimum(xp.maximum(step * change, self.low), self.high)
+        return step, -step * (linear + 0.5 * step * curvature)
 
     def _within(self, change: Any) -> Any:
         """A change within bounds, variables pinned to them; None where none was found."""

@@ -17,7 +17,7 @@ typedef REAL real;
 
 // The places of ``summary``, which the host reads in every iteration.
 enum { VIOLATION, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, MOVED, N_MOVED,
-       N_STAY, N_FREE };  // as in steps.py
+       FELL, N_STAY, N_FREE };  // as in steps.py
 
 // All variables in play, and the rows they belong to.
 #define VARIABLES \
@@ -225,6 +225,7 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
     const double flat = 1e-12 * best_of_block(largest, -1).slope + 1e-300;
     const float enough = (float)fmax(tol, inner * summary[VIOLATION]);
     long long updates = 0;
+    double fell = 0;  // the objective, by all updates
     while (updates < limit) {
         const int turn = updates & 1;
         // the variable to rise: of smallest slope
@@ -318,6 +319,7 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
             if (k == j) coef[p] = step == second.room ? low[p] : fmax(coef[p] - step, low[p]);
             slope[p] += step * ((double)line.of[p] - (double)other.of[p]);
         }
+        fell += step * (difference - 0.5 * step * eta);
         updates++;
     }
     double own = 0;
@@ -346,6 +348,7 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
         summary[N_UPDATES] += (double)updates;
         summary[MOVED] += moved;
         summary[N_MOVED] += total;
+        summary[FELL] += fell;
     }
 }
 
