@@ -162,6 +162,7 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
         *n_chosen = size;
         summary[VIOLATION] = violation;
         summary[N_CHOSEN] = size;
+        summary[N_STAY] = summary[N_FREE] = 0;  // counted from here on
     }
 }
 
@@ -353,7 +354,7 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
 }
 
 // For how many iterations each variable has been at a bound that it does not want to leave; and how many
-// have been there for less than ``most``, and how many are at none.
+// have been there for less than ``most``, and how many are at none. After make_working_set.
 extern "C" __global__ void count_rest(
     VARIABLES, const signed char *groups, int n, int most, signed char *rest, double *summary)
 {
