@@ -44,10 +44,10 @@ _UPDATES_OF_ALL = 200
 _SHRINK_PRODUCTS = 3e10
 
 #: A Newton step in n free variables takes a large GPU about as long as this many pair updates, and
-#: ``n^3 / _CUBE``. It is made when ``patience`` times as many were made since the last one. That is
-#: ``_PATIENCE`` at first; 1 after a step that lowered the objective more than the pair updates
-#: before it, for the time that it took; and twice as much after one that lowered it less.
-_UPDATES, _CUBE, _PATIENCE = 10_000, 1e7, 3
+#: ``n^3 / _CUBE``. It is made when ``_PATIENCE`` times as many were made since the last one; when
+#: as many were made, if that one lowered the objective more than the pair updates before it, for
+#: the time that it took.
+_UPDATES, _CUBE, _PATIENCE = 10_000, 1e7, 4
 
 #: Free variables of a Newton step, at most: their matrix takes 2 GiB, three times over.
 _MOST_FREE = 16_384
@@ -238,7 +238,7 @@ class DeviceDual:
             self.all.problem.unit,
         ).best_change()
         is_worth_it = fall * n_updates > fell * cost
-        self.patience = 1 if is_worth_it else 2 * self.patience
+        self.patience = 1 if is_worth_it else _PATIENCE
         if change is None:
             return False
         after = coefs + change
