@@ -75,12 +75,13 @@ def _first_equal(
     X, labels: NDArray[np.intp], rows: NDArray[np.intp], hashes: NDArray[np.uint64]
 ) -> NDArray[np.intp]:
     """For each of the rows the first one equal to it."""
-    order = np.argsort(hashes, kind="stable")
+    order = np.argsort(hashes)  # which is several times as fast as a stable sort
     ordered = hashes[order]
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     starts = np.concatenate([[0], changes, [len(rows)]])
     head = np.empty(len(rows), dtype=np.intp)  # in the beginning, the first of the same hash
-    head[order] = np.repeat(order[starts[:-1]], np.diff(starts)) if len(rows) else 0
+    if len(rows):
+        head[order] = np.repeat(np.minimum.reduceat(order, starts[:-1]), np.diff(starts))
     pending = np.flatnonzero(head != np.arange(len(head)))
     while pending.size:
         here, there = rows[pending], rows[head[pending]]
