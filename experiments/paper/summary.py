@@ -111,7 +111,7 @@ def _table(scale: Scale, ledger: Ledger, figures: Figures) -> Section:
             rows.append([claim, _listed(found.holds), _listed(found.ties), _listed(found.others)])
     columns = ["AESVM has the ...", "so it is on", "equal on", "not on (who is ahead)"]
     return Section(
-        "Claims in one table",
+        "Who is ahead, in one table",
         [
             Text("What each line rests on is below, [claim by claim](#claims-one-by-one)."),
             Table("The paper's claims, and two of today", columns, rows),
