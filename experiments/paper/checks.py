@@ -23,9 +23,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         sizes = sorted({one.rows or 0 for one in checked})
         worst = min(one.agreement or 0.0 for one in checked)
         excess = [one.excess or 0.0 for one in checked]
-        ratios = [
-            (one.seconds or 0.0) / one.exact_seconds for one in checked if one.exact_seconds
-        ]
+        ratios = [(one.seconds or 0.0) / one.exact_seconds for one in checked if one.exact_seconds]
         law = laws.get(kind)
         rows.append(
             [
@@ -42,9 +40,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         "Both have the same rows, C, kernel and tolerance (1e-3), and one thread. The labels are "
         "those of the test rows; the objective is the dual one, from coefficients and vectors "
         "alone, ours less LIBSVM's and relative to it: below zero ours is the better one. The "
-        "points are "
-        + ", ".join(f"({C:g}, {g:g})" for C, g in scale.sample or scale.points)
-        + "."
+        "points are " + ", ".join(f"({C:g}, {g:g})" for C, g in scale.sample or scale.points) + "."
     )
     note = (
         "The last column is the standard deviation of log seconds about the law that LIBSVM's "

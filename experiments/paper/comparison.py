@@ -157,7 +157,9 @@ def compare(ledger: Ledger, reference: list[Run], runs: list[Run]) -> Compared:
         values |= _faster_than_libsvm(timed)
     why = _why([ledger[run] for run in runs if not ledger[run].ok])
     factors = [theirs.factor for _, theirs, _ in both if theirs.factor is not None]
-    return Compared(values, len(own), len(both), len(timed), len(runs), why, max(factors, default=None))
+    return Compared(
+        values, len(own), len(both), len(timed), len(runs), why, max(factors, default=None)
+    )
 
 
 def _beside_libsvm(both: list[tuple[Run, Outcome, Outcome]]) -> dict[str, float | None]:

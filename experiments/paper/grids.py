@@ -44,9 +44,7 @@ class Grid:
         ]
         return to_make(scale, runs)
 
-    def compared(
-        self, scale: Scale, ledger: Ledger, runs_of: Callable | None = None
-    ) -> Figures:
+    def compared(self, scale: Scale, ledger: Ledger, runs_of: Callable | None = None) -> Figures:
         """Every solver's figures, dataset by dataset; over other runs than those of the table."""
         of_scale = partial(runs_of or self.runs_of, scale)
         return comparison.compared(ledger, of_scale, self.datasets, self.solvers)

@@ -92,7 +92,8 @@ def _how(scale: Scale, ledger: Ledger) -> Section:
     for environment in _once(ledger.environments):
         versions = ", ".join(f"{k} {v}" for k, v in environment["versions"].items() if v)
         points.append(
-            f"Measured on {environment['machine']}{_when(environment)}, Python {environment['python']}, {versions}. "
+            f"Measured on {environment['machine']}{_when(environment)}, "
+            f"Python {environment['python']}, {versions}. "
             f"Threads of a solver: {environment['threads']}; runs at a time: "
             f"{environment['runs at a time']}; seconds allowed to train: "
             f"{environment['time limit']:g}, for a representative set of Tables 1 to 3 and 10: "

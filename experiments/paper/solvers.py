@@ -221,9 +221,7 @@ class _LastSet(NamedTuple):
 _last_set: list[_LastSet] = []
 
 
-def _shared_set(
-    run: Run, rows: Part, conditions: Conditions
-) -> tuple[RepresentativeSet, float]:
+def _shared_set(run: Run, rows: Part, conditions: Conditions) -> tuple[RepresentativeSet, float]:
     key = replace(run, solver="DeriveRS", C=1.0, like=None).key
     for kept in _last_set:
         if kept.key == key and kept.X is rows.X:
@@ -233,9 +231,7 @@ def _shared_set(
     return found
 
 
-def _represented(
-    run: Run, rows: Part, conditions: Conditions
-) -> tuple[RepresentativeSet, float]:
+def _represented(run: Run, rows: Part, conditions: Conditions) -> tuple[RepresentativeSet, float]:
     chosen = RepresentativeSet(
         hull_tol=run.epsilon,
         partition=run.partition,

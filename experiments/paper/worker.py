@@ -30,9 +30,7 @@ _WATCH = 1.0
 class Worker:
     """A process that makes one run after another."""
 
-    def __init__(
-        self, data_dir: Path | None, threads: int, processor_time: bool = False
-    ) -> None:
+    def __init__(self, data_dir: Path | None, threads: int, processor_time: bool = False) -> None:
         """``processor_time``: seconds are the process's, which a busy machine hardly changes."""
         self.processor_time = processor_time
         self.data_dir = data_dir
