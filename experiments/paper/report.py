@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets import COLUMNS, REGISTRY, describe, label
-from experiments.paper import checks, claims, pages, summary, verdicts
+from experiments.paper import checks, claims, pages, readings, summary, verdicts
 from experiments.paper.estimates import WithLibsvm
 from experiments.paper.pages import Points, Section, Table, Text, escaped
 from experiments.paper.runs import Ledger, Run
@@ -34,6 +34,7 @@ def write(
     sections = [
         *([verdicts.section(scale, ledger)] if whole else []),
         *([*summary.sections(scale, ledger), claims.section(scale, ledger)] if whole else []),
+        *([readings.section(scale, ledger)] if whole else []),
         _how(scale, ledger),
         checks.section(scale, ledger),
         *(table.section(scale, ledger) for table in tables),

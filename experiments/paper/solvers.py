@@ -283,7 +283,7 @@ def _auto(run: Run, rows: Part, conditions: Conditions) -> Fitted:
 
 def _exact(run: Run, rows: Part, conditions: Conditions) -> Fitted:
     """The SVM of all rows, to LIBSVM's tolerance."""
-    others = {"n_jobs": conditions.threads, "device": run.device}
+    others: dict[str, Any] = {"n_jobs": conditions.threads, "device": run.device}
     model = AESVC(C=run.C, refine="exact", cache_size=CACHE, **others, **_kernel(run))
     return _fit(model, rows, conditions)
 

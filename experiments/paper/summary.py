@@ -5,12 +5,10 @@ from __future__ import annotations
 from benchmarks.datasets import REGISTRY, label
 from experiments.paper import grids, published
 from experiments.paper.claims import (
-    AGREES,
     APPROXIMATE_TODAY,
     FAST_TODAY,
     RIVALS,
     Standing,
-    agreeing,
     errors_of_auto,
     size_ratios,
     speed_beside_intelex,
@@ -18,6 +16,7 @@ from experiments.paper.claims import (
 )
 from experiments.paper.comparison import AESVM, Figures
 from experiments.paper.pages import Points, Section, Table, Text
+from experiments.paper.readings import AGREES, agreeing
 from experiments.paper.runs import Ledger
 from experiments.paper.scales import Scale
 

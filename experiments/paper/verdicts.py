@@ -318,9 +318,9 @@ def _polynomial(scale: Scale, ledger: Ledger) -> Claim:
             runs = sets.reduction(scale, dataset, 1e-3, 1.0, degree)
             claim.pairs.append((sets.mean_share(ledger, runs), paper))
     for dataset, of_dataset in published.TABLE_11.items():
-        for name, row in of_dataset.items():
+        for name, figures_of in of_dataset.items():
             one = figures[dataset].get(name)
-            for metric, value in zip(published.METRICS, row, strict=True):
+            for metric, value in zip(published.METRICS, figures_of, strict=True):
                 if value is not None:
                     claim.pairs.append((value_of(one, metric), value))
         error = value_of(figures[dataset].get(AESVM), "RMSE")

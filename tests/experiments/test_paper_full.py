@@ -10,7 +10,7 @@ import pytest
 from sklearn.svm import SVC
 
 from experiments.paper import __main__ as command
-from experiments.paper import campaign, checks, published, report, solvers, verdicts
+from experiments.paper import campaign, checks, published, readings, report, sets, solvers, verdicts
 from experiments.paper.campaign import Campaign
 from experiments.paper.comparison import AESVM, EXACT, LIBSVM, compare, grid, to_make, twin
 from experiments.paper.estimates import Law, WithLibsvm, law_of
@@ -293,6 +293,7 @@ def test_a_claim_that_nobody_measured_is_not_judged(tmp_path):
     assert {claim.verdict for claim in claims} == {"not run"}
 
 
+@pytest.mark.weekly
 def test_claims_hold_where_the_figures_say_so(tmp_path):
     ledger = sampled(tmp_path)  # an RMSE of 3, the paper's is 0.99
     claims = verdicts.every_claim(FULL, WithLibsvm(ledger))
@@ -388,3 +389,49 @@ def test_folds_are_taken_in_the_order_that_begins_with_the_one_taken_alone(monke
         r.fold for r in to_make(scale, grid(scale, "D3", LIBSVM)) if r.solver == LIBSVM
     }
     assert sampled_folds == {4}
+
+
+def with_sizes(tmp_path, epsilon, gamma, factor=1.1):
+    """A ledger whose sets are the paper's at another epsilon and g."""
+    ledger = Ledger(tmp_path / "made_up.jsonl")
+    for of_ours in sorted({sets.COARSEST, *published.EPSILONS}):
+        theirs_at = readings.known_epsilon(of_ours / epsilon)
+        for of_g in published.GAMMA_GRID:
+            at_g = of_g / gamma
+            share = 33.0
+            if theirs_at in published.TABLE_2 and at_g in published.GAMMA_GRID:
+                row = published.TABLE_2[theirs_at]["D5"]
+                share = factor * row[published.GAMMA_GRID.index(at_g)][0]
+            for run in sets.reduction(FULL, "D5", of_ours, of_g):
+                outcome = Outcome("ok", 1.0, kept=round(1e4 * share), rows=1_000_000, reduced=True)
+                ledger.outcomes[run.key] = outcome
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "gamma", "words"),
+    [(10.0, 1.0, "ten times its epsilon"), (1.0, 0.25, "g/4"), (1.0, 0.125, "g/8")],
+)
+def test_the_reading_that_explains_the_sizes_is_found(tmp_path, epsilon, gamma, words):
+    ledger = with_sizes(tmp_path, epsilon, gamma)
+    assert f"With {words}" in readings.explained(FULL, ledger, "D5")
+    conclusion = readings.section(FULL, ledger).blocks[-1].text
+    assert f"**{words}" in conclusion
+    assert "by up to 10%" in conclusion
+
+
+def test_sizes_that_no_reading_gives_are_not_explained(tmp_path):
+    ledger = with_sizes(tmp_path, 1.0, 1.0, factor=3.0)
+    assert readings.explained(FULL, ledger, "D5") == " This is not explained."
+    assert "None of these readings" in readings.section(FULL, ledger).markdown()
+    assert "settle" not in readings.section(FULL, Ledger(tmp_path / "none.jsonl")).markdown()
+
+
+@pytest.mark.parametrize(("off", "words"), [(0.0, "sets alone"), (1.0, "differ from what is")])
+def test_the_exact_accuracies_decide_whether_the_kernel_is_as_written(tmp_path, off, words):
+    ledger = Ledger(tmp_path / "made_up.jsonl")
+    wanted = [98.9, 93.5] * 12  # the mean is 96.2, and the standard deviation 2.7
+    for run, accuracy in zip(grid(FULL, "D5", EXACT, FULL.small_points), wanted, strict=True):
+        one = Outcome("ok", 1.0, None, 9, (accuracy - off) / 100.0, rows=50)
+        ledger.outcomes[run.key] = one
+    assert words in readings.section(FULL, WithLibsvm(ledger)).blocks[0].text
