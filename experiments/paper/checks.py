@@ -53,5 +53,5 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         *("LIBSVM's seconds over ours, median", "scatter of the law"),
     ]
     table = Table("Our exact SVM beside LIBSVM", columns, rows, note)
-    nothing = Text("LIBSVM has not been run yet.")
+    nothing = Text("No run of LIBSVM has been compared yet.")
     return Section("Our exact SVM and LIBSVM", [text, table if rows else nothing], "exact")

@@ -321,7 +321,7 @@ def test_the_24_points_do_where_the_84_are_not_complete(tmp_path):
 @pytest.mark.weekly
 def test_the_checks_are_shown_and_so_is_who_measured_when(tmp_path, monkeypatch):
     ledger = sampled(tmp_path)
-    assert "not been run" in checks.section(FULL, WithLibsvm(ledger)).markdown()
+    assert "No run of LIBSVM" in checks.section(FULL, WithLibsvm(ledger)).markdown()
     run = grid(FULL, "D5", LIBSVM)[0]
     outcome = Outcome(
         "ok", 9.0, None, 10, 0.9, rows=500, agreement=0.9987, excess=-2e-7, exact_seconds=3.0
