@@ -90,10 +90,11 @@ def main() -> int:
     ledger = Ledger.open(results)
     tables = [TABLES[name] for name in chosen]
     every = [run for table in tables for run in table.runs(scale)]
+    of_scale = {run.key for table in TABLES.values() for run in table.runs(scale)}
     for path in options.merge:
         if not path.exists():
             parser.error(f"--merge: there is no file {path}")
-        print(f"{path}: {ledger.merge(Ledger.open(path))} runs added")
+        print(f"{path}: {ledger.merge(Ledger.open(path), of_scale)} runs added")
     if options.no_runs and not results.exists():
         parser.error(f"--no-runs: there are no results in {results}")
     if not options.no_runs:
