@@ -105,7 +105,7 @@ test-dist: dist
 bench: .venv/.with-bench
 	$(BIN)/python -m benchmarks $(BENCH)
 
-# The paper's experiments, and a report in docs/paper; PAPER="--scale full ..." for more.
+# The paper's experiments, and a report in docs/paper/quick; PAPER="--scale full ..." for more.
 paper: .venv/.with-bench
 	$(BIN)/python -m experiments.paper $(PAPER)
 
