@@ -12,7 +12,6 @@ import argparse
 import io
 import os
 import re
-import sys
 import tempfile
 import tomllib
 import warnings
@@ -162,4 +161,4 @@ def with_address(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -30,6 +30,7 @@ def predictions(report: Report) -> None:
             "intelex": rivals.intelex(C, gamma, report.jobs).fit(data.X, data.y),
             "aesvm": ours,
         }
+        assert data.X_test is not None
         rows = data.X_test[:N_ROWS]
         expected = ours.predict(rows)
         for program, model in models.items():
