@@ -46,7 +46,7 @@ LEAST = 1e-30
 _PAIRS = 5
 
 #: Factors at nodes that a task computes, some tenth of a second; and the rows of a task, at most.
-_TASK_FACTORS, _TASK_ROWS = 2e8, 8
+_TASK_FACTORS, _TASK_ROWS = 5e8, 8
 
 
 class Game(NamedTuple):
