@@ -23,6 +23,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import column_or_1d
 
+from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fit_warnings import FAR, NOTHING
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.trained import fit_rows
@@ -79,7 +80,7 @@ def calibrated(
     return SharedCalibration(estimator, cv=cv, method=method, ensemble=ensemble)
 
 
-class SharedCalibration(CalibratedClassifierCV):
+class SharedCalibration(LinkedToDocumentation, CalibratedClassifierCV):
     """What :func:`calibrated` returns: scikit-learn's ``CalibratedClassifierCV``, with shared work.
 
     Parameters
