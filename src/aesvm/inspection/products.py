@@ -11,11 +11,11 @@ times ``(p_i - q_i) (p_j - q_j)``. The integrand is a polynomial in t, and ``qua
 many nodes are as good as exact. Values of a model are sums over its vectors, with their
 coefficients, and means over the background.
 
-A factor is ``m_l (1 + a_l s)`` with ``s = 2t - 1``, ``m_l = (p_l + q_l) / 2`` and ``a_l = (p_l - q_l)
-/ (p_l + q_l)``, and nodes come in pairs s and -s, which share most operations. Products without
-one factor are quotients. That is safe: factors below 1e-30 are replaced by 1e-30, which changes the
-game by at most 1e-30 for each player, since no factor is above one. A product that underflows
-then belongs to a quotient below 1e-270.
+A factor is ``m_l (1 + a_l s)`` with ``s = 2t - 1``, ``m_l = (p_l + q_l) / 2`` and ``a_l = (p_l -
+q_l) / (p_l + q_l)``, and nodes come in pairs s and -s, which share most operations. Products
+without one factor are quotients. That is safe: factors below 1e-30 are replaced by 1e-30, which
+changes the game by at most 1e-30 for each player, since no factor is above one. A product that
+underflows then belongs to a quotient below 1e-270.
 
 Vectors are taken 32 at a time, in lanes. Loops over lanes are vectorised, and what they use stays
 in the core's cache. Factors of features that x and b have in common are constants of the integral.
