@@ -1,4 +1,4 @@
-"""The report: five lines, words and claims; then every table and figure, and the data."""
+"""The report: claims, a few lines and words; then every table and figure, and the data."""
 
 from __future__ import annotations
 
@@ -74,8 +74,10 @@ def _how(scale: Scale, ledger: Ledger) -> Section:
         *_estimated(scale),
         f"Folds tested with, of 0 to 4: {folds}. They are of consecutive rows: the data is "
         "ordered in time, or by region, and the paper's accuracies of 60 to 68 % on D4 can only "
-        "come from such folds. Where test rows are published they are used, but for D5 the first "
-        "20,000 of them and for D1 every third.",
+        "come from such folds. Where test rows are published they are used"
+        + (".", ", but for D5 the first 20,000 of them and for D1 every third.")[
+            not scale.all_test_rows
+        ],
         "CVM, BVM, LASVM and CPSP (SVMperf) are this package's own implementations; RfeatSVM and "
         "Nystroem put scikit-learn's parts together. LIBSVM is scikit-learn's SVC; intelex is "
         "scikit-learn-intelex; “AESVC auto” is this package as it comes. The subsamples are "

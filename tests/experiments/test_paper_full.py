@@ -140,8 +140,10 @@ def test_runs_of_other_machines_are_added_once(tmp_path):
     here.add(runs[1], Outcome("timeout"), HERE)
     there.add(runs[0], Outcome("ok", 5.0), ELSEWHERE)
     there.add(runs[1], Outcome("ok", 6.0), ELSEWHERE)
-    there.add(runs[2], Outcome("error"), ELSEWHERE)
+    there.add(runs[2], Outcome("timeout"), ELSEWHERE)
+    there.add(replace(runs[2], gamma=9.0), Outcome("error"), ELSEWHERE)
     assert here.merge(there) == 2
+    assert replace(runs[2], gamma=9.0) not in here
     assert here.merge(there) == 0
     again = Ledger.open(here.path)
     for ledger in (here, again):
@@ -333,7 +335,7 @@ def test_the_checks_are_shown_and_so_is_who_measured_when(tmp_path, monkeypatch)
     monkeypatch.setattr("experiments.paper.pages.pngs", lambda pictures: {})
     markdown, _ = report.write(list(TABLES.values()), FULL, ledger, tmp_path / "out")
     text = markdown.read_text()
-    assert text.index("What the paper claims") < text.index("In five lines")
+    assert text.index("What the paper claims") < text.index("In a few lines")
     assert "this machine, 2030-01-02" in text
     assert "Command: `python -m experiments.paper`" in text
     assert "*not run* (paper 1.08)" in text
