@@ -89,7 +89,10 @@ def samples(ledger: Ledger) -> dict[tuple[str, str], list[tuple[str, Run, Outcom
 
 
 class WithLibsvm(Ledger):
-    """A ledger whose runs of LIBSVM are measured, or estimated from those of our exact SVM."""
+    """A ledger whose runs of LIBSVM are measured, or estimated from those of our exact SVM.
+
+    It is for reading: runs that are added later are not seen.
+    """
 
     def __init__(self, ledger: Ledger, device: str = "cpu") -> None:
         super().__init__(ledger.path, dict(ledger.outcomes), ledger.environments, ledger.lines)
@@ -97,6 +100,7 @@ class WithLibsvm(Ledger):
         self.places = {key: place_of(environment) for key, environment in _environments(ledger)}
         self.timed_at: dict[tuple[str, str], str] = {}
         self.laws: dict[tuple[str, str], Law] = {}
+        self.found: dict[Run, Outcome] = {}
         for kind, of_kind in samples(ledger).items():
             where = Counter(place for place, _, _ in of_kind).most_common(1)[0][0]
             law = law_of([(run, one) for place, run, one in of_kind if place == where])
@@ -105,6 +109,11 @@ class WithLibsvm(Ledger):
                 self.laws[kind] = law
 
     def __getitem__(self, run: Run) -> Outcome:
+        if run not in self.found:
+            self.found[run] = self._found(run)
+        return self.found[run]
+
+    def _found(self, run: Run) -> Outcome:
         if run.solver == EXACT:
             return self._exact(run)
         measured = self._timed(run, super().__getitem__(run))

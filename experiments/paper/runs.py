@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,13 @@ class Run:
 
     @property
     def key(self) -> str:
-        return json.dumps(self.content, sort_keys=True)
+        return _key(self)
+
+
+@cache
+def _key(run: Run) -> str:
+    """A report asks for thousands of runs, many times."""
+    return json.dumps(run.content, sort_keys=True)
 
 
 @dataclass(frozen=True)

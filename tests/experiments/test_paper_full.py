@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import replace
 
@@ -437,3 +438,30 @@ def test_the_exact_accuracies_decide_whether_the_kernel_is_as_written(tmp_path, 
         one = Outcome("ok", 1.0, None, 9, (accuracy - off) / 100.0, rows=50)
         ledger.outcomes[run.key] = one
     assert words in readings.section(FULL, WithLibsvm(ledger)).blocks[0].text
+
+
+def test_a_fit_that_compiles_is_made_again(monkeypatch):
+    """Its first one takes 100 seconds on the clock, the second 1."""
+
+    class Model:
+        fits = 0
+
+        def fit(self):
+            self.fits += 1
+            now[0] += 100.0 if self.fits == 1 else 1.0
+            if self.fits == 1:
+                told("compiling")
+
+    now, told = [0.0], print
+
+    @contextlib.contextmanager
+    def listening(tell):
+        nonlocal told
+        told = tell
+        yield
+
+    monkeypatch.setattr(solvers, "told_of_compiling", listening)
+    conditions = solvers.Conditions(1, None, lambda: now[0])
+    model = Model()
+    assert solvers._seconds_to_fit(conditions, model) == 1.0
+    assert (solvers._seconds_to_fit(conditions, model), model.fits) == (1.0, 3)
