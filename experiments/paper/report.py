@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets import COLUMNS, REGISTRY, describe, label
-from experiments.paper import checks, claims, pages, readings, summary, verdicts
+from experiments.paper import checks, claims, pages, peers, readings, summary, verdicts
 from experiments.paper.estimates import WithLibsvm
 from experiments.paper.pages import Points, Section, Table, Text, escaped
 from experiments.paper.runs import Ledger, Run
@@ -37,6 +37,7 @@ def write(
         *([readings.section(scale, ledger)] if whole else []),
         _how(scale, ledger),
         checks.section(scale, ledger),
+        *([peers.section(scale, ledger)] if scale.estimates else []),
         *(table.section(scale, ledger) for table in tables),
         _datasets(),
         _left_out(wanted, made),

@@ -11,7 +11,17 @@ import pytest
 from sklearn.svm import SVC
 
 from experiments.paper import __main__ as command
-from experiments.paper import campaign, checks, published, readings, report, sets, solvers, verdicts
+from experiments.paper import (
+    campaign,
+    checks,
+    peers,
+    published,
+    readings,
+    report,
+    sets,
+    solvers,
+    verdicts,
+)
 from experiments.paper.campaign import Campaign
 from experiments.paper.comparison import AESVM, EXACT, LIBSVM, compare, grid, to_make, twin
 from experiments.paper.estimates import Law, WithLibsvm, law_of
@@ -465,3 +475,15 @@ def test_a_fit_that_compiles_is_made_again(monkeypatch):
     model = Model()
     assert solvers._seconds_to_fit(conditions, model) == 1.0
     assert (solvers._seconds_to_fit(conditions, model), model.fits) == (1.0, 3)
+
+
+def test_seconds_of_others_stand_beside_ours_where_both_are_known(tmp_path):
+    ledger = Ledger(tmp_path / "made_up.jsonl")
+    (table,) = peers.section(FULL, ledger).blocks[1:]
+    assert [row[1:3] for row in table.rows] == [["–", "–"]] * len(peers.SECONDS)
+    run = Run("D5", EXACT, gamma=0.25, C=16.0, all_test_rows=True)
+    ledger.outcomes[run.key] = Outcome("ok", 0.512)
+    ledger.outcomes[replace(run, device="cuda").key] = Outcome("ok", 0.123)
+    (table,) = peers.section(FULL, ledger).blocks[1:]
+    row = next(row for row in table.rows if row[0] == "D5 (16, 0.25)")
+    assert row[1:] == ["0.51", "0.12", "7.9", "5.1", "3.0", "9.6", "0.338", "0.067"]
