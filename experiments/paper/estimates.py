@@ -115,8 +115,10 @@ class WithLibsvm(Ledger):
 
     def _found(self, run: Run) -> Outcome:
         if run.solver == EXACT:
-            return self._exact(run)
-        measured = self._timed(run, super().__getitem__(run))
+            found = [self._timed(one, self._made(one)) for one in exact_runs(run, self.device)]
+            finished = [one for one in found if one.ok]
+            return next((one for one in finished if one.seconds), (finished or found)[0])
+        measured = self._timed(run, self._made(run))
         if run.solver != LIBSVM or (measured.ok and measured.seconds is not None):
             return measured
         exact = self._exact(run)
@@ -128,9 +130,12 @@ class WithLibsvm(Ledger):
             seconds, factor = law.predicted(exact.rows, exact.support_vectors, run.C)
         return replace(exact, seconds=seconds, factor=factor, exact_seconds=exact.seconds)
 
+    def _made(self, run: Run) -> Outcome:
+        return super().__getitem__(run)
+
     def _exact(self, run: Run) -> Outcome:
         """On whichever device it was computed."""
-        found = [super(WithLibsvm, self).__getitem__(one) for one in exact_runs(run, self.device)]
+        found = [self._made(one) for one in exact_runs(run, self.device)]
         return next((one for one in found if one.ok), found[0])
 
     def _timed(self, run: Run, outcome: Outcome) -> Outcome:
@@ -138,7 +143,7 @@ class WithLibsvm(Ledger):
         where = self.timed_at.get((run.dataset, run.kernel))
         if not outcome.ok or where is None or self.places.get(run.key, where) == where:
             return outcome
-        if run.solver == "DeriveRS":
+        if run.solver == "DeriveRS" or not outcome.seconds:
             return outcome
         return replace(outcome, seconds=None, reduction_seconds=None)
 

@@ -313,6 +313,7 @@ def test_claims_hold_where_the_figures_say_so(tmp_path):
     assert verdict(claims, "RMSE as small").verdict == "**does not hold**"
     assert verdict(claims, "faster than LIBSVM").verdict == "**holds**"
     assert verdict(claims, "lowest RMSE").verdict == "not run"
+    assert verdict(claims, "our exact SVM").verdict == "**holds**"
     near = verdict(claims, "RMSE as small")
     assert near.not_so[0].startswith("D5 3.")
     assert near.pairs.count((None, 0.28)) == 1
@@ -487,3 +488,13 @@ def test_seconds_of_others_stand_beside_ours_where_both_are_known(tmp_path):
     (table,) = peers.section(FULL, ledger).blocks[1:]
     row = next(row for row in table.rows if row[0] == "D5 (16, 0.25)")
     assert row[1:] == ["0.51", "0.12", "7.9", "5.1", "3.0", "9.6", "0.338", "0.067"]
+
+
+def test_seconds_of_an_exact_svm_elsewhere_are_not_compared(tmp_path):
+    ledger = sampled(tmp_path)
+    run = replace(LIBSVM_S, solver=EXACT, C=1.0, gamma=0.25)
+    assert WithLibsvm(ledger)[run].seconds == 0.5
+    ledger.add(run, Outcome("ok", 0.2, None, 1_000, 0.9, rows=10_000), ELSEWHERE)
+    assert WithLibsvm(ledger)[run].accuracy == 0.9
+    claims = verdicts.every_claim(FULL, WithLibsvm(ledger))
+    assert verdict(claims, "our exact SVM").verdict == "not run"
