@@ -137,6 +137,7 @@ def _make(options: argparse.Namespace, scale: Scale, ledger: Ledger, runs: list[
         options.seconds,
         options.processor_time,
         _command(),
+        _gpu(options.device),
     )
     wanted = [
         run
@@ -145,6 +146,19 @@ def _make(options: argparse.Namespace, scale: Scale, ledger: Ledger, runs: list[
         and (not options.solvers or run.solver in options.solvers)
     ]
     campaign.make(wanted)
+
+
+def _gpu(device: str) -> str:
+    """Its name, where CuPy says it; what cannot be computed there, the runs say themselves."""
+    if device == "cpu":
+        return ""
+    try:
+        import cupy
+
+        number = int(device.partition(":")[2] or 0)
+        return str(cupy.cuda.runtime.getDeviceProperties(number)["name"].decode())
+    except ImportError:
+        return ""
 
 
 def _command() -> str:

@@ -141,7 +141,8 @@ def _estimated(scale: Scale) -> list[str]:
 
 
 def _when(environment: dict[str, Any]) -> str:
-    return f", {environment['date']}" if "date" in environment else ""
+    told = [environment[key] for key in ("gpu", "date") if key in environment]
+    return "".join(f", {one}" for one in told)
 
 
 def _command(environment: dict[str, Any]) -> str:
