@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from experiments.paper.campaign import Campaign
+from experiments.paper.comparison import EXACT
+from experiments.paper.estimates import exact_runs
 from experiments.paper.plan import in_order
 from experiments.paper.runs import Ledger, Run
 from experiments.paper.scales import FULL, ORDER, SCALES, Scale
@@ -90,7 +92,12 @@ def main() -> int:
     ledger = Ledger.open(results)
     tables = [TABLES[name] for name in chosen]
     every = [run for table in tables for run in table.runs(scale)]
-    of_scale = {run.key for table in TABLES.values() for run in table.runs(scale)}
+    of_scale = {
+        one.key
+        for table in TABLES.values()
+        for run in table.runs(scale)
+        for one in (exact_runs(run) if run.solver == EXACT else [run])
+    }
     for path in options.merge:
         if not path.exists():
             parser.error(f"--merge: there is no file {path}")

@@ -368,13 +368,16 @@ def test_the_command_says_what_does_not_go_together(monkeypatch, capsys, tmp_pat
 
 def test_the_command_merges_and_writes_no_report_where_none_is_wanted(monkeypatch, tmp_path):
     other, results = tmp_path / "other.jsonl", tmp_path / "runs.jsonl"
-    runs = TABLES["table_1"].runs(FULL)
+    exact = replace(LIBSVM_S, solver=EXACT, gamma=0.25)
+    runs = [*TABLES["table_1"].runs(FULL), exact, replace(exact, device="cuda")]
+    Ledger.open(other).add(replace(exact, C=0.3), Outcome("ok", 1.0), ELSEWHERE)  # of no table
     for run in runs:
         Ledger.open(other).add(run, Outcome("ok", 1.0, kept=1, rows=10, reduced=True), ELSEWHERE)
     words = ["--scale", "full", "--tables", "table_1", "--results", str(results), "--no-report"]
     monkeypatch.setattr("sys.argv", ["experiments.paper", *words, "--merge", str(other)])
     assert command.main() == 0
     assert all(Ledger.open(results)[run].ok for run in runs)
+    assert len(Ledger.open(results).outcomes) == len(runs)
     assert sorted(tmp_path.iterdir()) == [other, results]
 
 
