@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import inf
 from numbers import Real
 from typing import Any
 
@@ -90,9 +91,15 @@ class TimeLimit:
 
     def is_over(self, context: Any) -> bool:
         """Whether the fit that a task belongs to has had its time."""
+        return self.seconds_left(context) <= 0.0
+
+    def seconds_left(self, context: Any) -> float:
+        """How long the fit that a task belongs to may go on."""
         while context is not None and context not in self._began:
             context = context.parent
-        return context is not None and self.clock() - self._began[context] >= self.seconds
+        if context is None:
+            return inf
+        return self.seconds - (self.clock() - self._began[context])
 
 
 def _ends_when_asked(estimator: Any) -> bool:
