@@ -194,10 +194,10 @@ def test_time_enough_gives_the_exact_model_itself(name):
 def test_a_short_limit_gives_the_svm_of_a_sample_and_says_so():
     X, y = rows(4000)
     with pytest.warns(
-        ConvergenceWarning, match=r"time_limit=0 ended the fit.*sample of 2\d\d rows"
+        ConvergenceWarning, match=r"time_limit=0 ended the fit.*sample of 5\d\d rows"
     ):
         model = AESVC(gamma=2.0, time_limit=0).fit(X, y)
     assert model.score(X, y) > 0.85
-    assert model.certificate_.n_solved < 300
+    assert model.certificate_.n_solved < 600
     assert model.certificate_.exact_after > 0
     assert "; the exact SVM takes some" in model.certificate_.verdict()

@@ -111,7 +111,7 @@ class _Climb:
         self.ranks = np.random.default_rng(0).permutation(len(work.data.weights))
         self.best: Made | None = None
         self.sampled = Sampled(0, 0.0, 0.0)
-        self.first = 0, 0.0  # rows and seconds of the first sample
+        self.look = 0.0  # seconds that a look at all rows by it takes
         self.of_sample: TrainedMachines | None = None  # the last one, as it was trained
         self.last_sample: Made | None = None
         self.cut: TrainedMachines | None = None  # the exact SVMs, where they were cut short
@@ -188,11 +188,11 @@ class _Climb:
         share = float(support.sum()) / max(float(sizes.sum()), 1.0)
         n_rows, after = len(chosen.rows), self._left()
         self.last_sample = self._seen(f"that of a sample of {n_rows:,} rows", others)
-        look = (after - self._left()) * len(self.prepared.rows) / len(others)
-        seconds = max(before - after, 0.0)
-        self.sampled = Sampled(n_rows, share, seconds, look, self.first)
-        if rung.n_rows == plans.TABLE.first_samples[-1]:
-            self.first = n_rows, seconds
+        end = self._left()
+        # one look at all rows by this machine takes about so long
+        self.look = (after - end) * len(self.prepared.rows) / len(others)
+        sizes = self.sampled.n_rows, self.sampled.seconds
+        self.sampled = Sampled(n_rows, share, max(before - after, 0.0), before - end, sizes)
         return self.last_sample
 
     def _seen(self, name: str, rows: NDArray[np.intp]) -> Made:
@@ -225,7 +225,7 @@ class _Climb:
     def _stopped(self) -> tuple[TrainedMachines, Reached]:
         """The best machines, where the exact ones were not reached."""
         assert self.best is not None
-        if self.best is self.last_sample and self.sampled.look <= self._left():
+        if self.best is self.last_sample and self.look <= self._left():
             self.best = self._seen(self.best.name, self.prepared.rows)
         best, seconds = self.best, self.plan.seconds_of_exact(self.sampled)
         self.progress.end_by_plan(

@@ -140,7 +140,7 @@ class _Table(NamedTuple):
     kept: float = 0.1
     #: Rows of the first two samples of a ladder, which are made in any case (the first takes what a
     #: fit takes once, the second is measured), and how many times as many the next one has.
-    first_samples: tuple[int, int] = 250, 1000
+    first_samples: tuple[int, int] = 500, 2000
     larger_sample: int = 4
     #: The exact SVM of n times a sample's rows takes n^2 times as long, where as many of them are
     #: support vectors. (From 4,000 to 16,000 rows, covtype, heart2020 and flights took 14, 10 and
@@ -340,15 +340,18 @@ class Sampled(NamedTuple):
 
     n_rows: int
     support_share: float  #: of the rows of a machine, the mean over rows of all machines
-    seconds: float
-    look: float = 0.0  #: seconds that a look at all rows by its machines takes
-    first: tuple[int, float] = (0, 0.0)  #: rows and seconds of the first sample, if it is another
+    seconds: float  #: that its solves took
+    spent: float = 0.0  #: the same, with a look at other rows
+    before: tuple[int, float] = (0, 0.0)  #: rows and seconds of the sample before
 
     @property
     def square_seconds(self) -> float:
         """Seconds by squared row, without what solves of any size take."""
-        n_first, overhead = self.first
-        return max(self.seconds - overhead, 1e-9) / (self.n_rows**2 - n_first**2)
+        n_before, seconds = self.before
+        more = self.seconds - seconds
+        if more <= 0.0:
+            return max(self.seconds, 1e-9) / self.n_rows**2
+        return more / (self.n_rows**2 - n_before**2)
 
 
 #: What is made next on a ladder; None: nothing more.
@@ -408,16 +411,17 @@ class Ladder:
         larger = TABLE.larger_sample
         goes_on = span is not None or (self.facts.n_machines > 1 and Exact not in tried)
         share = TABLE.for_samples if goes_on else TABLE.fills
-        if larger * made.n_rows < n_rows and larger**2 * made.seconds <= share * left:
+        if (
+            larger * made.n_rows < n_rows
+            and larger**2 * max(made.seconds, made.spent) <= share * left
+        ):
             return Sample(larger * made.n_rows)
         if span is not None:
             return span
         if goes_on or (Exact not in tried and seconds <= left):
             return self.goal  # of several machines, those that are reached are exact
-        # the time of the solve grows with the square of the rows, that of the look with the rows
-        look, square = made.look / made.n_rows, made.square_seconds
-        most = TABLE.fills * left
-        n_fits = min(int(2.0 * most / (look + sqrt(look**2 + 4.0 * square * most))), n_rows)
+        spent = max(made.seconds, made.spent, 1e-9)
+        n_fits = min(int(made.n_rows * sqrt(TABLE.fills * left / spent)), n_rows)
         return Sample(n_fits) if n_fits >= TABLE.worth_a_sample * made.n_rows else None
 
     def _span(self, made: Sampled, left: float) -> Span | None:
