@@ -17,6 +17,7 @@ RESULTS = Path(__file__).parent / "results"
 QUESTIONS: dict[str, tuple[str, ...]] = {
     "floor": ("floor",),
     "startup": ("startup",),
+    "speed": ("speed", "values", "few", "scaling"),
     "solver": ("solver", "cores", "classes", "family"),
     "refinement": ("refinement", "exactness_growth", "regret"),
     "few_vectors": ("basis", "basis_rivals", "compress"),
@@ -27,6 +28,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "shapley": ("shapley", "shapley_rivals"),
     "accel": ("accel",),
     "time_limit": ("time_limit",),
+    "predictions": ("predictions",),
 }
 
 

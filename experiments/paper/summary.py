@@ -5,12 +5,10 @@ from __future__ import annotations
 from benchmarks.datasets import REGISTRY, label
 from experiments.paper import grids, published
 from experiments.paper.claims import (
-    AGREES,
     APPROXIMATE_TODAY,
     FAST_TODAY,
     RIVALS,
     Standing,
-    agreeing,
     errors_of_auto,
     size_ratios,
     speed_beside_intelex,
@@ -18,6 +16,7 @@ from experiments.paper.claims import (
 )
 from experiments.paper.comparison import AESVM, Figures
 from experiments.paper.pages import Points, Section, Table, Text
+from experiments.paper.readings import AGREES, agreeing
 from experiments.paper.runs import Ledger
 from experiments.paper.scales import Scale
 
@@ -111,7 +110,7 @@ def _table(scale: Scale, ledger: Ledger, figures: Figures) -> Section:
             rows.append([claim, _listed(found.holds), _listed(found.ties), _listed(found.others)])
     columns = ["AESVM has the ...", "so it is on", "equal on", "not on (who is ahead)"]
     return Section(
-        "Claims in one table",
+        "Who is ahead, in one table",
         [
             Text("What each line rests on is below, [claim by claim](#claims-one-by-one)."),
             Table("The paper's claims, and two of today", columns, rows),

@@ -465,8 +465,9 @@ class SpanTraining:
         relative = gap / abs(objective) if objective else 0.0
         known = None if isnan(gap) else objective - gap
         self.trainer.history.note(0, objective, known, n_vectors=len(self.basis))
+        estimate = f"estimated as {relative:.2g}" if relative <= 1.0 else "too wide to be estimated"
         self.trainer.progress.say(
             f"few vectors: {len(self.basis):,}, objective {objective:.6g}, relative duality gap "
-            f"estimated as {relative:.2g}"
+            f"{estimate}"
         )
         return gap, float(np.sqrt(variance)), objective

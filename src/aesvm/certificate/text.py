@@ -149,7 +149,7 @@ def _verdict_of(certificate: Certificate) -> str:
     estimate, error = certificate.estimated_gap, certificate.estimated_gap_error
     if estimate is not None and error is not None:
         share = _share_above(estimate + error, certificate.objective)
-        if share > _TELLING:
+        if _is_too_wide(certificate):
             return "how close it is to the exact SVM is unknown: the estimated bound is too wide"
         return f"objective at most about {_times_or_percent(share)} the exact SVM's (estimated)"
     changed = "" if certificate.changed is None else _changed(certificate.changed)
@@ -183,7 +183,7 @@ def caveat_of(certificate: Certificate) -> str:
             return f'{known}; a smaller tol lowers it, and so does refine="exact"'
     elif (estimate := certificate.estimated_gap) is not None and estimate > POOR_GAP:
         share = _share_above(estimate + (certificate.estimated_gap_error or 0.0), objective)
-        if share > _TELLING:
+        if _is_too_wide(certificate):
             return (
                 "the estimated bound on its objective is too wide to be of use; more vectors (now "
                 f'{certificate.n_vectors:,}), or refine="exact" without max_vectors, narrow it'
@@ -251,6 +251,12 @@ def in_digits(seconds: float) -> str:
     ('0.12 s', '20 s', '1,234 s')
     """
     return f"{seconds:,.0f} s" if seconds >= 10.0 else f"{seconds:.2g} s"
+
+
+def _is_too_wide(certificate: Certificate) -> bool:
+    """Whether the estimated bound is so wide that it is no number to show."""
+    gap, error = certificate.estimated_gap, certificate.estimated_gap_error or 0.0
+    return gap is not None and _share_above(gap + error, certificate.objective) > _TELLING
 
 
 def _of_gap(certificate: Certificate) -> str:
@@ -354,7 +360,8 @@ def _is_shown(certificate: Certificate, name: str) -> bool:
     if name in _OF_REPRESENTATIVES and not certificate.max_residual:
         return False
     if name in ("estimated_gap", "estimated_gap_error"):
-        return certificate.gap is None  # else the computed gap is shown
+        # else the computed gap is shown
+        return certificate.gap is None and not _is_too_wide(certificate)
     if name == "relative_gap" and certificate.negligible:
         return False  # a quotient of rounding errors
     if name == "worst_pair_gap":

@@ -272,11 +272,11 @@ def fit_rows(
         check(asked)
         if estimator.kernel == "precomputed":
             check_symmetric(data)
-        estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
-        if estimator.kernel == "rbf":
-            warn_of_scales(data)
-        spec = kernel_spec(estimator, estimator.gamma_)
         with fitting(estimator, data, y, weighted=True) as (run, progress):
+            estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel, run)
+            if estimator.kernel == "rbf":
+                warn_of_scales(data)
+            spec = kernel_spec(estimator, estimator.gamma_)
             kernel = shared.kernel(
                 (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, X, shared)
             )

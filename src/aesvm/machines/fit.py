@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.certificate.records import Record
@@ -70,6 +69,7 @@ class Work:
     def distinct(self) -> PreparedRows:
         """The distinct rows of non-zero weight, kernel values of which are finite."""
         data, kernel, shared = self.data, self.kernel, self.shared
+        kernel.prepare(self.run)
         kernel.check_bounded(np.flatnonzero(data.weights))
         with self.progress.task("distinct rows", None, share=0.0) as task:
             hashes = shared.of_rows("hashes", lambda: row_hashes(kernel.X, self.run))
@@ -103,16 +103,8 @@ def counted(facts: Facts, work: Work, prepared: PreparedRows) -> Facts:
         n_rows=len(rows),
         n_machines=work.data.n_machines,
         squared_rows=work.data.squared_sizes(rows),
-        n_features=_n_features(work.kernel),
+        n_features=work.kernel.n_features,
     )
-
-
-def _n_features(kernel: TrainingKernel) -> float:
-    """Features of a row that kernel values are computed from: none of values that are given."""
-    X = kernel.X
-    if kernel.spec.kernel == "precomputed":
-        return 0.0
-    return X.nnz / X.shape[0] if sp.issparse(X) else float(X.shape[1])
 
 
 def every_row(work: Work, prepared: PreparedRows) -> Represented:

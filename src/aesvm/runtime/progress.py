@@ -68,10 +68,14 @@ class Limit:
 
 
 class Ending:
-    """Whether a fit is to end before it is done, and what that has cut short."""
+    """Whether a fit is to end before it is done, and what that has cut short.
 
-    def __init__(self, callbacks: Sequence[Any] = ()) -> None:
-        self.callbacks = [one for one in callbacks if hasattr(one, "is_over")]
+    ``callbacks``: all that the fit has; None where they are not known.
+    """
+
+    def __init__(self, callbacks: Sequence[Any] | None = None) -> None:
+        self.callbacks = [one for one in callbacks or () if hasattr(one, "is_over")]
+        self.is_followed = callbacks is None or len(callbacks) > 0
         self.asked_by = ""
         self.cut: Counter[str] = Counter()
 
@@ -136,6 +140,8 @@ class _Bar:
 
     def show(self, share: float) -> None:
         """Show that this share is done; less than was shown before changes nothing."""
+        if not self.ending.is_followed:
+            return
         while self.n_shown < int(share * self.n_steps):
             self.n_shown += 1
             number = None if self.whole else MOST_BARS + self.n_shown  # bars have the first ones
