@@ -191,8 +191,8 @@ class _Climb:
         end = self._left()
         # one look at all rows by this machine takes about so long
         self.look = (after - end) * len(self.prepared.rows) / len(others)
-        sizes = self.sampled.n_rows, self.sampled.seconds
-        self.sampled = Sampled(n_rows, share, max(before - after, 0.0), before - end, sizes)
+        last = self.sampled.n_rows, self.sampled.seconds
+        self.sampled = Sampled(n_rows, share, max(before - after, 0.0), before - end, last)
         return self.last_sample
 
     def _seen(self, name: str, rows: NDArray[np.intp]) -> Made:

@@ -183,6 +183,11 @@ def caveat_of(certificate: Certificate) -> str:
             return f'{known}; a smaller tol lowers it, and so does refine="exact"'
     elif (estimate := certificate.estimated_gap) is not None and estimate > POOR_GAP:
         share = _share_above(estimate + (certificate.estimated_gap_error or 0.0), objective)
+        if _is_too_wide(certificate) and certificate.remedy:
+            return (
+                "the estimated bound on its objective is too wide to be of use: the fit was cut "
+                f"short; to go further, {certificate.remedy}"
+            )
         if _is_too_wide(certificate):
             return (
                 "the estimated bound on its objective is too wide to be of use; more vectors (now "
