@@ -21,6 +21,7 @@ from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
 from aesvm.estimators.fit_warnings import (
+    scale_factor,
     stopped_at_limit,
     warn_of_gap,
     warn_of_scales,
@@ -268,7 +269,7 @@ def fit_rows(
             check_symmetric(data)
         estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
         if estimator.kernel == "rbf":
-            warn_of_scales(data)
+            warn_of_scales(shared.of_rows("scales", lambda: scale_factor(data)))
         spec = kernel_spec(estimator, estimator.gamma_)
         with fitting(estimator, data, y, weighted=True) as (run, progress):
             kernel = shared.kernel(
