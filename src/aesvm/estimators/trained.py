@@ -23,6 +23,7 @@ from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
 from aesvm.estimators.fit_warnings import (
+    scale_factor,
     stopped_at_limit,
     warn_of_gap,
     warn_of_scales,
@@ -275,7 +276,7 @@ def fit_rows(
         with fitting(estimator, data, y, weighted=True) as (run, progress):
             estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel, run)
             if estimator.kernel == "rbf":
-                warn_of_scales(data)
+                warn_of_scales(shared.of_rows("scales", lambda: scale_factor(data)))
             spec = kernel_spec(estimator, estimator.gamma_)
             kernel = shared.kernel(
                 (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, X, shared)
