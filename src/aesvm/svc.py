@@ -74,6 +74,11 @@ class AESVC(
         With ``max_vectors``, and where "auto" chooses few vectors: no vectors are added once the
         relative duality gap is estimated to be smaller. With up to 20,000 rows it has hardly any
         effect, since the first vectors usually leave a smaller gap.
+    time_limit : float, default=None
+        Seconds for a fit. With rows in memory, and ``refine`` "auto" or "exact", the fit trains
+        better and better models: the exact SVM of a sample, few vectors, the exact SVM. It returns
+        the one with the lowest objective. All other fits end with the best model so far, as with
+        :class:`aesvm.TimeLimit`. None: no limit.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
         What computes: the processor, or an NVIDIA GPU by number (``pip install "aesvm[gpu]"``).
         Rows stay on the GPU during a fit or a prediction. See docs/gpu.md.
@@ -227,6 +232,7 @@ class AESVC(
         refine: int | str = "auto",
         max_vectors: int | None = None,
         gap_tol: float = 1e-3,
+        time_limit: float | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -252,6 +258,7 @@ class AESVC(
         self.refine = refine
         self.max_vectors = max_vectors
         self.gap_tol = gap_tol
+        self.time_limit = time_limit
         self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose

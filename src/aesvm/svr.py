@@ -36,7 +36,7 @@ class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixi
         Half the width of the tube around the prediction in which errors cost nothing.
     kernel, gamma, degree, coef0, tol, cache_size, shrinking
         As in SVR, with its defaults.
-    refine, max_vectors, gap_tol, device, n_jobs, verbose, max_iter, memory_budget, \
+    refine, max_vectors, gap_tol, time_limit, device, n_jobs, verbose, max_iter, memory_budget, \
 on_overflow, hull_tol, subset_size, partition_size, partition
         As in :class:`aesvm.AESVC`. For "auto", a prediction counts as changed if it moves by more
         than a twentieth of the standard deviation of y.
@@ -87,6 +87,7 @@ shape_fit_, n_features_in_, feature_names_in_
         refine: int | str = "auto",
         max_vectors: int | None = None,
         gap_tol: float = 1e-3,
+        time_limit: float | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -110,6 +111,7 @@ shape_fit_, n_features_in_, feature_names_in_
         self.refine = refine
         self.max_vectors = max_vectors
         self.gap_tol = gap_tol
+        self.time_limit = time_limit
         self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
