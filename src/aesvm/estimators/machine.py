@@ -52,6 +52,7 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
     "refine": [StrOptions({"auto", "exact"}), Interval(Integral, 0, None, closed="left")],
     "max_vectors": [None, Interval(Integral, 1, None, closed="left")],
     "gap_tol": [Interval(Real, 0.0, None, closed="left")],
+    "time_limit": [None, Interval(Real, 0.0, None, closed="left")],
     "tol": [Interval(Real, 0.0, None, closed="neither")],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [Interval(Real, 0.0, None, closed="left")],
