@@ -60,6 +60,7 @@ _OTHERS = [
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.calibration._TemperatureScaling",
+    "sklearn.compose._column_transformer._RemainderColsList",  # of scikit-learn 1.6
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn.metrics._scorer._Scorer",
