@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from aesvm.kernels.blocks import cached_rows
 from aesvm.runtime.jit import jit
 
+#: Rows that are sorted at once, and not in parts on several threads.
+_FEW = 1 << 16
+
 
 def distinct_rows(
     X,
@@ -57,8 +60,11 @@ def distinct_rows(
         rows = np.flatnonzero(hashes >> np.uint64(60) == bucket)
         head[rows] = _first_equal(X, labels, rows, hashes[rows])
 
-    for _ in run(find, range(16)):
-        pass
+    if len(hashes) <= _FEW:
+        head[...] = _first_equal(X, labels, np.arange(len(hashes)), hashes)
+    else:
+        for _ in run(find, range(16)):
+            pass
     first = np.flatnonzero(head == np.arange(len(head)))
     number = np.empty(len(head), dtype=np.intp)
     number[first] = np.arange(len(first))
