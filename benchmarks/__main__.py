@@ -27,6 +27,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "exports": ("exports",),
     "shapley": ("shapley", "shapley_rivals"),
     "accel": ("accel",),
+    "time_limit": ("time_limit",),
     "predictions": ("predictions",),
 }
 

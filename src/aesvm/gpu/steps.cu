@@ -2,7 +2,7 @@
 //
 // Compiled with
 //   REAL         float or double: the precision of kernel values
-//   WORKING_SET  the variables that are solved for together, a multiple of 64, at most 1024
+//   WORKING_SET  the variables that are solved for together, a multiple of 64
 //   PER_THREAD   how many of them a thread has in updates of pairs; threads are a multiple of 32
 //
 // The problem is that of aesvm.solver.smo, in signed coefficients: slopes are scores + linear.
@@ -13,6 +13,7 @@
 typedef REAL real;
 
 #define FAR 1e300
+#define CHOOSE_THREADS (WORKING_SET / 2 < 1024 ? WORKING_SET / 2 : 1024)
 #define INFINITE __uint_as_float(0x7f800000u)  // NVRTC, without math.h, has no INFINITY
 
 // The places of ``summary``, which the host reads in every iteration.
@@ -107,24 +108,24 @@ __device__ int rank_of(bool flag, int *total)
 
 // The next working set: candidates that violate optimality, then the newest of the last set.
 //
-// One block of WORKING_SET threads. Candidates of group g are found[g * most ...], two for each of
+// One block of CHOOSE_THREADS threads. Candidates of group g are found[g * most ...], two for each of
 // its chunks. Those that will stay in the next set are marked.
-extern "C" __global__ void __launch_bounds__(1024) make_working_set(
+extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) make_working_set(
     const Extreme *found, const double *edges, int n_chunks_first, int n_chunks_last, int most,
     int n_groups, int *chosen, int *n_chosen, int *marks, int mark, double *summary)
 {
     const int thread = threadIdx.x;
     double violation = -FAR;
     int size = 0;
-    __shared__ int kept[WORKING_SET];
+    __shared__ int kept[WORKING_SET / 2];
     const int n_before = min(*n_chosen, WORKING_SET / 2);
-    if (thread < n_before) kept[thread] = chosen[thread];
+    for (int k = thread; k < n_before; k += CHOOSE_THREADS) kept[k] = chosen[k];
     __syncthreads();
     for (int g = 0; g < n_groups; g++) {
         const double *own = edges + 2 * g * most;
         const int n_chunks = g == 0 ? n_chunks_first : n_chunks_last;
         Extreme lowest = {FAR, -1}, highest = {-FAR, -1};
-        for (int c = thread; c < n_chunks; c += blockDim.x) {
+        for (int c = thread; c < n_chunks; c += CHOOSE_THREADS) {
             lowest = better(lowest, {own[2 * c], c}, 1);
             highest = better(highest, {own[2 * c + 1], c}, -1);
         }
@@ -135,29 +136,32 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
             summary[HIGHEST + g] = highest.slope;
         }
         violation = max(violation, highest.slope - lowest.slope);
-        // candidates to rise are those of the first threads, and those to fall of the others
-        const int c = thread % (WORKING_SET / 2), side = thread / (WORKING_SET / 2);
-        Extreme own_one = {0.0, -1};
-        bool wanted = false;
-        if (c < n_chunks) {
-            const Extreme *pair = found + 2 * (g * most + c);
-            own_one = pair[side];
-            wanted = own_one.variable >= 0;
-            wanted = wanted && (side ? own_one.slope > lowest.slope : own_one.slope < highest.slope);
-            // one that is chosen to rise is chosen once
-            const bool rises = pair[0].slope < highest.slope;
-            if (side && rises && pair[0].variable == own_one.variable) wanted = false;
+        // candidates to rise come first, then those to fall
+        for (int first = 0; first < WORKING_SET; first += CHOOSE_THREADS) {
+            const int c = (first + thread) % (WORKING_SET / 2);
+            const int side = (first + thread) / (WORKING_SET / 2);
+            Extreme own_one = {0.0, -1};
+            bool wanted = false;
+            if (c < n_chunks) {
+                const Extreme *pair = found + 2 * (g * most + c);
+                own_one = pair[side];
+                wanted = own_one.variable >= 0;
+                wanted = wanted && (side ? own_one.slope > lowest.slope : own_one.slope < highest.slope);
+                // one that is chosen to rise is chosen once
+                const bool rises = pair[0].slope < highest.slope;
+                if (side && rises && pair[0].variable == own_one.variable) wanted = false;
+            }
+            int total;
+            const int rank = size + rank_of(wanted, &total);
+            if (wanted && rank < WORKING_SET) chosen[rank] = own_one.variable;
+            size = min(WORKING_SET, size + total);
         }
-        int total;
-        const int rank = size + rank_of(wanted, &total);
-        if (wanted && rank < WORKING_SET) chosen[rank] = own_one.variable;
-        size = min(WORKING_SET, size + total);
     }
     const int n_kept = min(n_before, WORKING_SET - size);
-    if (thread < n_kept) chosen[size + thread] = kept[thread];
+    for (int k = thread; k < n_kept; k += CHOOSE_THREADS) chosen[size + k] = kept[k];
     size += n_kept;
     __syncthreads();
-    if (thread < min(size, WORKING_SET / 2)) marks[chosen[thread]] = mark + 1;
+    for (int k = thread; k < min(size, WORKING_SET / 2); k += CHOOSE_THREADS) marks[chosen[k]] = mark + 1;
     if (thread == 0) {
         *n_chosen = size;
         summary[VIOLATION] = violation;

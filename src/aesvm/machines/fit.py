@@ -64,6 +64,7 @@ class Work:
     run: Callable  #: ``map`` or a parallel one
     progress: Progress
     shared: SharedWork
+    every_machine: bool = True  #: whether one that is not reached in time has a model nonetheless
 
     def distinct(self) -> PreparedRows:
         """The distinct rows of non-zero weight, kernel values of which are finite."""
@@ -275,6 +276,10 @@ def _train_one(
     constant = formulation.constant(problem.targets)
     if constant is not None:
         return Trained(constant_machine(constant), 0, Record.of_nothing(), None)
+    if not work.every_machine and progress.is_over():
+        nothing = constant_machine((0.0,) * len(formulation.slopes(1.0)))
+        unknown = replace(Record.of_nothing(), loss=None, dual_objective=None, proven=False)
+        return Trained(nothing, 0, unknown, None)
     if not trainer.alone:
         trainer.history.begin(number)
     share, spent, look_share = _share_of(problem, squared_rows), 0.0, 0.0
@@ -309,7 +314,8 @@ def _train_one(
         state = State([trainer.train(number, kernel, sets.sets[0], progress)], 0, sets)
         if is_cheap(place, state, share, spent):
             state = seen(place, state, free_offsets=True, note=note)
-    return place.trained(state, trainer.n_iter[number], certify)
+    # what is cheap beside a fit need not be beside one that was cut short
+    return place.trained(state, trainer.n_iter[number], certify and not progress.is_over())
 
 
 def _share_of(problem: Problem, squared_rows: float) -> float:
