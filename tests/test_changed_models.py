@@ -124,3 +124,21 @@ def test_a_changed_model_predicts_and_is_still_changed_when_compressed_or_read(t
 def test_a_compressed_model_is_certified():
     model = AESVC().fit(X, LABELS).compress(20)
     assert model.certify(X, LABELS).objective is not None
+
+
+#: Parameters that decide how a model is computed, or how it is used, and not which model is optimal.
+HOW = {
+    *("gamma", "subset_size", "partition_size", "partition", "refine", "gap_tol", "max_iter"),
+    *("cache_size", "shrinking", "memory_budget", "on_overflow", "device", "n_jobs", "verbose"),
+    *("decision_function_shape", "break_ties"),
+}
+
+
+@pytest.mark.parametrize("name", aesvm.__all__)
+def test_every_parameter_is_checked_before_certifying_or_does_not_matter(name):
+    """``gamma`` is a fitted attribute, too, and checked as that."""
+    made = getattr(aesvm, name)
+    if not (isinstance(made, type) and name.startswith("AE") and hasattr(made, "certify")):
+        return
+    parameters = set(inspect.signature(made).parameters)
+    assert parameters - HOW == set(trained_with(made()))
