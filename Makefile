@@ -9,7 +9,7 @@ PYTEST_ON_CORES := -m pytest -n auto --maxprocesses 4 --dist loadfile
 TARGET ?= generic
 BLAS ?= Prescott
 
-.PHONY: demo test test-all quick fuzz test-gpu bench-gpu test-oldest other-target lint format docs bench paper dist test-dist clean
+.PHONY: demo test test-all quick fuzz test-gpu bench-gpu test-oldest other-target lint format docs docs-figures bench paper dist test-dist clean
 
 demo: .venv/.with-plot
 	$(BIN)/python examples/demo.py
@@ -81,11 +81,19 @@ docs: .venv/.with-docs
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-# What is published: an sdist and a wheel, in dist.
+# Outputs, charts and tables of README and of the site, from runs: the code of pages, recorded
+# measurements (benchmarks/recorded), and screens of a terminal in which the program runs.
+docs-figures: .venv/.with-dev .venv/.with-docs
+	$(BIN)/python -m benchmarks.pictures docs
+	$(BIN)/python -m benchmarks.command_screens
+	$(BIN)/python -m benchmarks.pages
+
+# What is published: an sdist and a wheel, in dist. The index must be able to render README.
 dist: .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
 	rm -rf dist
 	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 # The quick tests with the wheel installed, and nothing of this folder but the tests.
 test-dist: dist
@@ -97,7 +105,7 @@ test-dist: dist
 bench: .venv/.with-bench
 	$(BIN)/python -m benchmarks $(BENCH)
 
-# The paper's experiments, and a report in docs/paper; PAPER="--scale full ..." for more.
+# The paper's experiments, and a report in docs/paper/quick; PAPER="--scale full ..." for more.
 paper: .venv/.with-bench
 	$(BIN)/python -m experiments.paper $(PAPER)
 

@@ -17,6 +17,7 @@ RESULTS = Path(__file__).parent / "results"
 QUESTIONS: dict[str, tuple[str, ...]] = {
     "floor": ("floor",),
     "startup": ("startup",),
+    "speed": ("speed", "values", "few", "scaling"),
     "solver": ("solver", "cores", "classes", "family"),
     "refinement": ("refinement", "exactness_growth", "regret"),
     "few_vectors": ("basis", "basis_rivals", "compress"),
@@ -26,6 +27,8 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "exports": ("exports",),
     "shapley": ("shapley", "shapley_rivals"),
     "accel": ("accel",),
+    "time_limit": ("time_limit",),
+    "predictions": ("predictions",),
 }
 
 

@@ -84,7 +84,8 @@ class Entry:
 
     ``checksum`` is the ``content_checksum`` of ``arrays``, those that are read from ``file``;
     an entry without a file is generated. ``fetch`` makes the arrays from the public origin,
-    ``prepare`` the dataset from the arrays.
+    ``prepare`` the dataset from the arrays. ``tested``: the end and the step of the test
+    rows that are used, unless all are asked for.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Entry:
     split: str
     traps: str
     prepare: Callable[[Arrays], Dataset]
+    tested: tuple[int | None, int] = (None, 1)
     stand_in: str = ""
     kind: str = ""
     file: str = ""
@@ -104,11 +106,15 @@ class Entry:
     fetch: Callable[[Get], Arrays] | None = None
 
 
-def load(name: str, data_dir: Path | None) -> Dataset:
+def load(name: str, data_dir: Path | None, all_test_rows: bool = False) -> Dataset:
     if name not in REGISTRY:
         raise ValueError(f"dataset {name!r} is unknown: use one of {', '.join(REGISTRY)}.")
     entry = REGISTRY[name]
-    return entry.prepare(arrays_of(entry, data_dir) if entry.file else {})
+    data = entry.prepare(arrays_of(entry, data_dir) if entry.file else {})
+    if all_test_rows or data.X_test is None or data.y_test is None:
+        return data
+    end, step = entry.tested
+    return data._replace(X_test=data.X_test[:end:step], y_test=data.y_test[:end:step])
 
 
 def by_paper(paper: str) -> Entry:
@@ -236,8 +242,8 @@ def _ijcnn1(arrays: Arrays) -> Dataset:
         "ijcnn1 (D5)",
         arrays["X_train"].astype(np.float64),
         arrays["y_train"],
-        arrays["X_test"][:20_000].astype(np.float64),
-        arrays["y_test"][:20_000],
+        arrays["X_test"].astype(np.float64),
+        arrays["y_test"],
     )
 
 
@@ -258,8 +264,8 @@ def _kdd99(arrays: Arrays) -> Dataset:
         "KDD99 10 % (part of D1)",
         scaler.transform(X),
         y,
-        scaler.transform(X_test[::3]),
-        y_test[::3],
+        scaler.transform(X_test),
+        y_test,
     )
 
 
@@ -372,6 +378,7 @@ _ENTRIES = [
         traps="The training rows are one time series of sliding windows: hold out contiguous "
         "rows, not random ones.",
         prepare=_ijcnn1,
+        tested=(20_000, 1),
         file="ijcnn1",
         arrays=_DENSE,
         checksum="f9e22cb458b16bf25cf1fb39c433135afc379f3d2b0862d13a1d960a85e4c7c9",
@@ -393,6 +400,7 @@ _ENTRIES = [
         stand_in="The training rows are those of the 10 % file: 145,585 of the paper's 1,074,974 "
         "distinct rows.",
         prepare=_kdd99,
+        tested=(None, 3),
         file="kdd99_10pct",
         arrays=(
             *_DENSE,

@@ -63,6 +63,10 @@ def _heart(arrays: Arrays) -> Dataset:
     return Dataset("heart2020", scale(arrays["X"].astype(np.float64)), arrays["y"])
 
 
+def _usps(arrays: Arrays) -> Dataset:
+    return Dataset("usps", scale(arrays["X"].astype(np.float64)), arrays["y"])
+
+
 def _entry(name: str, title: str, size: str, origin: str, checksum: str) -> Entry:
     return Entry(
         name=name,
@@ -125,6 +129,20 @@ OTHERS: dict[str, Entry] = {
         file="heart2020",
         arrays=("X", "y"),
         checksum="19bed1f16dfed24c5e904dd73c182f7d0ed1d24feea79c0e7a37b35a6f157061",
+    ),
+    "usps": Entry(
+        name="usps",
+        paper="",
+        title="Handwritten digits of letters' addresses",
+        size="9,298 × 256",
+        origin="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
+        preprocessing="Features of mean 0 and variance 1.",
+        split="None.",
+        traps="It is not fetched: pass a folder that has it.",
+        prepare=_usps,
+        file="usps",
+        arrays=("X", "y"),
+        checksum="3947bd5bb893edf79e55932de65d5ff86cd0d714a4bb5a87653e9fab362983cc",
     ),
     "mnist_digits": replace(REGISTRY["mnist"], prepare=_digits),
     "covtype_7": replace(REGISTRY["covtype"], prepare=_seven_covers),

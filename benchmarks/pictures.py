@@ -1,21 +1,26 @@
 """``python -m benchmarks.pictures FOLDER [RESULTS.json]``: the docs' pictures.
 
-The flow chart of ``refine="auto"``; and with results, those of refinement and of growing streams.
+The chart of seconds from recorded runs, the layers of the package and the flow chart of
+``refine="auto"``; and with results, those of refinement and of growing streams.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.limits import LIMIT
+from benchmarks.records import TITLES, recorded
 from benchmarks.streams import GROWTH
 
 COLORS = {
@@ -27,7 +32,12 @@ COLORS = {
     "refine=2": "#08519c",
     "refine=auto": "#d94801",
     "refine=exact": "#238b45",
+    "ThunderSVM": "#4292c6",
+    "cuML": "#74a57f",
+    "aesvm": "#d94801",
 }
+
+ROOT = Path(__file__).parents[1]
 
 #: Columns of the table of refinement: title, scale and limits.
 PANELS: dict[str, tuple[str, dict[str, Any], tuple[float, float] | None]] = {
@@ -65,8 +75,12 @@ def main() -> None:
 
 
 def drawn(tables: dict[str, dict], folder: Path) -> list[Path]:
-    """Draw the flow chart, and those of the tables that are drawn."""
-    figures = {"pictures/auto.png": auto_chart()}
+    """Draw the charts that need no results, and those of the tables that are drawn."""
+    figures = {
+        "pictures/speed.png": speed(),
+        "pictures/layers.png": layers(),
+        "pictures/auto.png": auto_chart(),
+    }
     for title, table in tables.items():
         lines = pd.DataFrame(table["rows"])
         if title.startswith("Refinement"):
@@ -81,7 +95,7 @@ def drawn(tables: dict[str, dict], folder: Path) -> list[Path]:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial.png")
-        figure.savefig(partial, dpi=80)
+        figure.savefig(partial, dpi=110 if name == "pictures/speed.png" else 80)
         partial.replace(path)
     return [folder / name for name in figures]
 
@@ -141,6 +155,77 @@ def _style(axis: Any, plain: tuple[str, ...]) -> None:
         which = getattr(axis, f"{name}axis")
         which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
         which.set_minor_formatter(NullFormatter())
+
+
+def speed() -> Figure:
+    """Seconds to fit and to predict, as they were recorded."""
+    (front, lines), (gpu, on_gpu) = recorded("front"), recorded("gpu")
+    on_gpu = on_gpu[(on_gpu["data"] == "covtype") & (on_gpu["C"] == 1.0)]
+    figure = Figure(figsize=(10.0, 4.1))
+    axes = figure.subplots(1, 3)
+    lines["of"] = [
+        f"{TITLES[data]}\n{rows:,} × {n}"
+        for data, rows, n in lines[["data", "rows", "features"]].itertuples(index=False)
+    ]
+    on_gpu = on_gpu.assign(of=[f"covertype\n{rows:,} rows" for rows in on_gpu["rows"]])
+    three, on_device = ("SVC", "intelex", "aesvm"), ("ThunderSVM", "cuML", "aesvm")
+    _bars(axes[0], lines, "fit s", three, f"fit, {front['machine']}")
+    _bars(axes[1], lines.dropna(subset="predict s"), "predict s", three, "predict 10,000 rows")
+    _bars(axes[2], on_gpu, "fit s", on_device, f"fit, {gpu['machine']}")
+    names = dict.fromkeys((*three, *on_device))
+    handles = [Patch(color=COLORS[name], label=name) for name in names]
+    figure.legend(handles=handles, loc="lower center", ncol=5, fontsize=9, frameon=False)
+    figure.text(
+        0.99, 0.015, f"{front['date']}; GPU {gpu['date']}", ha="right", fontsize=7, color="#57606a"
+    )
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
+    return figure
+
+
+def _bars(axis: Any, lines: pd.DataFrame, what: str, programs: tuple[str, ...], title: str) -> None:
+    """A bar of seconds for each dataset and program; the first dataset on top."""
+    names = list(dict.fromkeys(lines["of"]))
+    height = 0.8 / len(programs)
+    for number, program in enumerate(programs):
+        seconds = lines[lines["program"] == program].set_index("of")[what].reindex(names)
+        places = np.arange(len(names)) + (number - (len(programs) - 1) / 2) * height
+        axis.barh(places, seconds, height, color=COLORS[program])
+        for place, value in zip(places, seconds, strict=True):
+            shown = f" {value:.2g}" if value < 10 else f" {value:.0f}"
+            bold = "bold" if program == "aesvm" else "normal"
+            axis.text(value, place, shown, va="center", fontsize=7, fontweight=bold)
+    axis.set_xscale("log")
+    axis.set_xlim(lines[what].min() / 2, lines[what].max() * 3)
+    axis.set_yticks(range(len(names)), names, fontsize=8)
+    axis.invert_yaxis()
+    axis.tick_params(axis="x", labelsize=7)
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_xlabel("seconds (logarithmic)", fontsize=8)
+    axis.set_title(title, fontsize=9)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def layers() -> Figure:
+    """The layers of the package, as CONTRIBUTING.md lists them: imports go downwards."""
+    lines = layers_of((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    figure = Figure(figsize=(8.2, 0.42 * len(lines) + 0.3), layout="tight")
+    axis = figure.subplots()
+    colors = matplotlib.colormaps["Blues"](np.linspace(0.08, 0.4, len(lines)))
+    for number, (names, color) in enumerate(zip(lines, colors, strict=True)):
+        axis.barh(number, 1.0, 0.86, color=color)
+        axis.text(0.5, number, "    ".join(names), ha="center", va="center", fontsize=9)
+    axis.invert_yaxis()
+    axis.axis("off")
+    return figure
+
+
+def layers_of(text: str) -> list[list[str]]:
+    """The names of each layer, the highest first; what a layer is follows its names."""
+    block = re.search(r"(?:^ {6}\S.*\n)+", text, re.MULTILINE)
+    assert block is not None
+    parts = [re.split(r"\s{2,}", line.strip()) for line in block[0].splitlines()]
+    return [[part for part in line if " " not in part] for line in parts]
 
 
 def auto_chart() -> Figure:

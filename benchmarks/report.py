@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pandas as pd
 
 from benchmarks import datasets, other_datasets
 from benchmarks.datasets import Dataset
+from benchmarks.machine import installed, processor
 
 PACKAGES = ("aesvm", "numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex", "dask")
 
@@ -90,18 +90,3 @@ def _text(value) -> str:
     if value is None or value != value:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def installed(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
-    except (OSError, StopIteration):
-        return platform.processor()

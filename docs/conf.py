@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -18,22 +20,58 @@ author = "The aesvm developers"
 project_copyright = "The aesvm developers, BSD-3-Clause"
 version = release = aesvm.__version__
 
+_PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+repository = _PROJECT["project"]["urls"]["Repository"]
+
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "numpydoc",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
-# Every link inside the site must lead somewhere; classes of scikit-learn are on its own site.
+exclude_patterns = [
+    "_build",
+    "generated/backreferences",
+    "**/sg_execution_times.rst",
+    "sg_execution_times.rst",
+]
+# Every link inside the site must lead somewhere. Links to other sites are made from their
+# inventories; without a network, from small ones that docs/inventories/make.py has made.
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"sklearn\..*")]
+intersphinx_mapping = {
+    name: (address, (None, f"inventories/{name}.inv"))
+    for name, address in {
+        "python": "https://docs.python.org/3/",
+        "numpy": "https://numpy.org/doc/stable/",
+        "sklearn": "https://scikit-learn.org/stable/",
+    }.items()
+}
+intersphinx_timeout = 5
+intersphinx_disabled_reftypes = ["std:*"]
 templates_path = ["_templates"]
 html_theme = "furo"
 html_title = f"aesvm {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("versions.js", {"defer": "defer"})]
+html_theme_options = {
+    "source_repository": repository,
+    "source_branch": "main",
+    "source_directory": "docs/",
+    "top_of_page_buttons": ["view"],
+    "footer_icons": [{"name": "The repository", "url": repository, "html": "GitHub", "class": ""}],
+}
+# The code of blocks, without prompts; outputs have no button.
+copybutton_selector = (
+    "div.highlight-python pre, div.highlight-default pre, div.highlight-pycon pre, "
+    "div.highlight-Python pre"
+)
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
@@ -59,6 +97,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "download_all_examples": False,
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("aesvm",),
     "plot_gallery": True,
     "remove_config_comments": True,
     "matplotlib_animations": False,

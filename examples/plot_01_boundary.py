@@ -2,12 +2,11 @@
 Representatives and the boundary
 ================================
 
-A *representative set* is a small part of the training rows, with weights, that stands for all of
-them: in kernel space every row is within ``hull_tol`` of a weighted mean of representatives.
-``refine=0`` trains on it alone. The boundary (black) hardly differs from that of all rows (dashed).
+A *representative set* is a small, weighted part of the training rows that stands for all of
+them. In kernel space, every row is within ``hull_tol`` of a weighted mean of representatives.
+``refine=0`` trains on the set alone. The boundary (black) hardly differs from that of all rows
+(dashed).
 """
-
-import warnings
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_moons
@@ -16,11 +15,9 @@ from sklearn.inspection import DecisionBoundaryDisplay
 from aesvm import AESVC
 from aesvm.plotting import RepresentativeSetDisplay
 
-X, y = make_moons(20_000, noise=0.2, random_state=0)
-exact = AESVC(gamma=1.0, refine="exact").fit(X, y)
-# the objective is small here and its bound coarse, which fit warns of: see what it comes to
-warnings.filterwarnings("ignore", message="The model may be far from the exact SVM")
-few = AESVC(gamma=1.0, refine=0).fit(X, y)
+X, y = make_moons(20_000, noise=0.3, random_state=0)
+exact = AESVC(gamma=2.0, refine="exact").fit(X, y)
+few = AESVC(gamma=2.0, refine=0).fit(X, y)
 
 figure, axis = plt.subplots(figsize=(8, 5))
 RepresentativeSetDisplay.from_estimator(few, X, y, ax=axis)

@@ -2,10 +2,10 @@
 What a round does
 =================
 
-The loss of an SVM is linear on either side of the margin, so rows that are all on one side lose
-nothing by being represented together; a mixture of both does. A *round* (``refine=1``) looks at
-the margin of every row, cuts each class into two *strata*, inside the margin and outside, keeps
-the rows of the *band* between them as they are and represents the strata apart.
+The loss of an SVM is linear on either side of the margin. Rows on one side lose nothing by being
+represented together; a mixture of both sides does. A *round* (``refine=1``) computes the margin
+of every row and cuts each class into two *strata*, inside the margin and outside. It keeps the
+rows of the *band* between them as they are, and represents each stratum separately.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,7 @@ strata = {
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
 for (name, rows), color in zip(strata.items(), ("#c8553d", "black", "#9db4c0"), strict=True):
     left.scatter(*X[rows].T, s=2, color=color, label=f"{name} ({rows.mean():.0%})")
-left.legend(loc="upper right", markerscale=4)
+left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncol=3, fontsize=8, markerscale=4)
 left.set_title("the strata of both classes")
 
 labels, gaps = [], []
@@ -37,5 +37,5 @@ for refine in (0, 1, 2):
 right.semilogy([0, 1, 2], gaps, "o-", label="relative duality gap (a bound)")
 right.semilogy([0, 1, 2], labels, "s-", label="share of labels unlike the exact SVM's")
 right.set(xlabel="rounds (refine)", xticks=[0, 1, 2], title="how close")
-right.legend()
+right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=8)
 figure.tight_layout()

@@ -3,8 +3,8 @@ A search over C and gamma
 =========================
 
 ``AEGridSearchCV`` is scikit-learn's ``GridSearchCV`` with fits that share their work. The grid
-``"svm"`` centres itself on the data; a frame marks the best point. The best values lie on a ridge:
-a larger gamma wants a smaller C.
+``"svm"`` centres itself on the data. A frame marks the best point. The best values lie on a
+ridge: a larger gamma needs a smaller C.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Probabilities
 =============
 
-Decision values are no probabilities. ``CalibratedClassifierCV`` makes them so, from values of rows
-that a model was not trained on. Of the rows that are said to be of class 1 with probability 0.8,
-four in five should be: the nearer to the diagonal, the better.
+Decision values are not probabilities. ``CalibratedClassifierCV`` turns them into probabilities,
+with the help of rows that a model was not trained on. Of the rows with a predicted probability
+of 0.8, four in five should be of class 1. The closer a line is to the diagonal, the better.
 """
 
 import matplotlib.pyplot as plt

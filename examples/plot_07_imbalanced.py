@@ -2,9 +2,9 @@
 Rare classes
 ============
 
-Where one class is rare, errors on it are few, and an SVM may leave it out altogether.
-``class_weight="balanced"`` makes every error on it as dear as the class is rare: more of it is
-found, at the price of false alarms. Weights count in representative sets too.
+If one class is rare, an SVM may ignore it: errors on it are few. ``class_weight="balanced"``
+raises the cost of these errors in proportion. The SVM then finds more rows of the rare class,
+and gives more false alarms. Weights count in representative sets too.
 """
 
 import matplotlib.pyplot as plt

@@ -3,9 +3,9 @@ Text
 ====
 
 TF-IDF makes thousands of columns, nearly all of them zero. Sparse rows stay sparse. In so many
-dimensions hardly a row is a mean of others, and there is nothing to represent: the exact SVM is
-trained, and its decision values are SVC's. (The documents are drawn from two lists of words, whose
-frequencies follow Zipf's law.)
+dimensions hardly any row is a mean of others, so no set can represent them. The exact SVM is
+trained instead, and its decision values are SVC's. (The documents are drawn from two lists of
+words, whose frequencies follow Zipf's law.)
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-What is not like the rest
-=========================
+Finding outliers
+================
 
-``AEOneClassSVM`` learns where rows are, without labels; ``nu`` is about the share of them that is
-left outside. Rows outside of the line are called -1.
+``AEOneClassSVM`` learns where the rows are, without labels. ``nu`` is about the share of them
+that is left outside. Rows outside the line get the label -1.
 """
 
 import matplotlib.pyplot as plt
@@ -36,6 +36,6 @@ DecisionBoundaryDisplay.from_estimator(
     levels=[0.0],
     colors="black",
 )
-axis.legend(loc="upper right")
+axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncol=3, fontsize=8)
 axis.set_title(f"outside of the line: {(model.predict(usual) == -1).mean():.1%} of the usual")
 figure.tight_layout()

@@ -2,8 +2,8 @@
 Regression and its tube
 =======================
 
-``AESVR`` does not mind errors of less than ``epsilon``: rows within the tube about the curve have
-no part in it. ``AENuSVR`` is told the share of rows that may lie outside instead, and finds the
+``AESVR`` ignores errors smaller than ``epsilon``: rows within the tube around the curve do not
+influence it. ``AENuSVR`` takes the share of rows that may lie outside instead, and finds the
 width.
 """
 

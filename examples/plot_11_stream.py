@@ -1,10 +1,10 @@
 """
-Rows that come by and by
-========================
+Rows that arrive over time
+==========================
 
-``partial_fit`` takes chunks and holds representatives of what it has seen, and the last rows as
-they are. Whenever these fill the buffer that ``memory_budget`` allows, they are reduced too: the
-drops in the upper picture. The model is trained again as the stream grows.
+``partial_fit`` takes chunks. It holds representatives of the rows it has seen, and the latest
+rows as they are. Whenever these fill the buffer that ``memory_budget`` allows, they are reduced
+too: the drops in the upper picture. The model is trained again as the stream grows.
 """
 
 import matplotlib.pyplot as plt

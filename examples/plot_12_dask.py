@@ -2,9 +2,9 @@
 Rows on a cluster
 =================
 
-``aesvm.dask`` has a twin of every estimator for Dask arrays and dataframes. Partitions are reduced
-where they lie, and no more than representatives travel. Here the "cluster" is two threads of this
-machine; ``Client("scheduler:8786")`` would be the only change.
+``aesvm.dask`` has a twin of every estimator for Dask arrays and dataframes. Each partition is
+reduced where it is, and only representatives are sent. Here the "cluster" is two threads of this
+machine; with ``Client("scheduler:8786")`` it is a real one.
 """
 
 import dask.array as da

@@ -2,9 +2,9 @@
 Smaller models
 ==============
 
-An SVM sums over all its support vectors to predict. ``compress`` makes a model of a few of them,
-without the training rows, and bounds by how much any decision value can have changed. The bound is
-for the worst row there may be: long before it is small, labels hardly differ.
+To predict, an SVM sums over all of its support vectors. ``compress`` makes a model with few of
+them, without the training rows. It bounds the change of every decision value. The bound is for
+the worst possible row: labels hardly differ long before it is small.
 """
 
 import matplotlib.pyplot as plt
@@ -26,6 +26,7 @@ figure, axis = plt.subplots(figsize=(6.5, 4))
 axis.loglog(numbers, bounds, "o-", label="change of a decision value, at most")
 axis.loglog(numbers, unlike, "s-", label="share of labels that changed (none: not shown)")
 axis.set_xticks(numbers, [str(number) for number in numbers])
+axis.minorticks_off()
 axis.set(xlabel="vectors kept")
 axis.set_title(f"of {len(exact.support_):,} support vectors")
 axis.legend()

@@ -2,9 +2,9 @@
 A set for any model
 ===================
 
-``RepresentativeSet`` gives rows and weights, and any estimator that takes ``sample_weight`` can be
-trained on them: here logistic regression on kernel features. A few hundred representatives do what
-all rows do, and random rows of the same number do not.
+``RepresentativeSet`` selects rows and weights. Train any estimator that takes ``sample_weight``
+on them: here logistic regression on kernel features. A few hundred representatives do what all
+rows do, and as many random rows do not.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-Why did it say so?
-==================
+Why this prediction?
+====================
 
-``shapley_values`` says how much each column adds to the decision value of each row, exactly. A dot
-is a tumour: those to the right are drawn towards "benign" by the column. Its colour is the column's
-value.
+``shapley_values`` says how much each column adds to the decision value of each row, exactly.
+Each dot is a tumour. A column draws the dots on the right towards "benign". The colour is the
+column's value.
 """
 
 import matplotlib.pyplot as plt

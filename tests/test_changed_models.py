@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import warnings
 
@@ -13,6 +14,7 @@ from sklearn.datasets import make_blobs
 
 import aesvm
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
+from aesvm.estimators.parameters import trained_with
 
 X, LABELS = make_blobs(90, centers=3, cluster_std=3.0, random_state=0)
 

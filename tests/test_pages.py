@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import aesvm
+from benchmarks.pages import address, blocks, renew, run, same
+from benchmarks.records import TABLES, with_tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -17,21 +19,17 @@ DOCS = ROOT / "docs"
 PAGES: dict[str, tuple[str, ...]] = {
     "README.md": (),
     "docs/accelerate.md": (),
-    "docs/basis.md": (),
-    "docs/coming_from_libsvm.md": (),
-    "docs/coming_from_svc.md": (),
-    "docs/coming_from_thundersvm.md": (),
     "docs/command_line.md": ("pandas",),
     "docs/explaining.md": ("matplotlib", "pandas"),
-    "docs/files.md": ("skl2onnx", "onnxruntime"),
-    "docs/getting_started.md": ("sklearn.callback",),  # scikit-learn 1.9
+    "docs/few_vectors.md": (),
+    "docs/getting_started.md": (),
     "docs/how_close.md": (),
     "docs/index.md": (),
-    "docs/laptop_to_cluster.md": ("distributed", "pandas", "pyarrow"),
-    "docs/parameter_search.md": ("matplotlib", "pandas"),
-    "docs/probabilities.md": (),
-    "docs/progress.md": ("rich", "sklearn.callback"),
+    "docs/large_data.md": ("distributed", "pandas", "pyarrow"),
+    "docs/migrating.md": (),
+    "docs/parameter_search.md": ("matplotlib", "pandas", "rich"),
     "docs/rivals.md": (),
+    "docs/saving.md": ("skl2onnx", "onnxruntime"),
 }
 
 #: Modules whose public names are in the API reference.
@@ -46,30 +44,82 @@ PUBLIC = (
 )
 
 
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-
-
 def pages() -> list[Path]:
-    return [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("paper/*.md")]
+    return [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("paper/**/*.md")]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", PAGES)
-def test_the_blocks_run_one_after_the_other(name, tmp_path, monkeypatch):
+def test_the_blocks_run_and_print_what_the_page_shows(name, tmp_path, monkeypatch):
     for needed in PAGES[name]:
         pytest.importorskip(needed)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    monkeypatch.chdir(tmp_path)
-    known: dict = {}
-    for block in blocks(ROOT / name):
-        exec(compile(block, name, "exec"), known)
-    assert known
+    found = list(run(ROOT / name, tmp_path))
+    assert found
+    for block, printed in found:
+        assert same(block.shown or "", printed), f"{block.code}\nmake docs-figures renews outputs"
 
 
 def test_no_page_has_blocks_that_are_not_run():
     with_blocks = {str(page.relative_to(ROOT).as_posix()) for page in pages() if blocks(page)}
     assert with_blocks == set(PAGES)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "expected"),
+    [
+        ("score 0.9734", "score 0.9741", True),
+        ("score 0.9734", "score 0.8734", False),
+        ("score 0.9734", "scores 0.9734", False),
+        ("exact to 8e-8", "exact to 2e-7", True),
+        ("exact to 8e-8", "exact to 2e-3", False),
+        ("1,234 rows", "1,235   rows", True),
+        ("one\ntwo", "one", False),
+        ("first\n...\nlast", "first\nmiddle\nmiddle\nlast", True),
+        ("first\n...\nlast", "first\nmiddle", False),
+        ("calls seconds\n3 0.1", "calls seconds\n3 20.5", True),
+        ("calls seconds\n3 0.1", "calls seconds\n9 0.1", False),
+        ("", "something", False),
+    ],
+)
+def test_outputs_are_compared_but_for_last_digits(shown, printed, expected):
+    assert same(shown, printed) is expected
+
+
+def test_outputs_that_differ_are_renewed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("A\n\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n\nB\n")
+    assert renew(page, tmp_path)
+    assert page.read_text() == "A\n\n```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n\nB\n"
+    assert not renew(page, tmp_path)
+
+
+def test_tables_are_made_from_the_recorded_runs():
+    page = (DOCS / "benchmarks.md").read_text("utf-8")
+    assert all(f"<!-- {name} -->" in page for name in TABLES)
+    assert with_tables(page) == page
+
+
+def test_links_of_readme_are_absolute_and_lead_to_files_of_the_repository():
+    text = (ROOT / "README.md").read_text("utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert len(links) > 10
+    for link in links:
+        place = re.fullmatch(rf"{re.escape(address())}/(?:blob|raw)/main/([^#]+)(?:#.*)?", link)
+        assert place, link
+        assert (ROOT / place[1]).exists(), link
+
+
+def test_the_layers_are_read_from_the_page_that_lists_them():
+    pytest.importorskip("matplotlib")
+    from benchmarks.pictures import layers_of
+
+    found = layers_of((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert found[0] == ["command"]
+    assert found[-1] == ["runtime"]
+    source = Path(aesvm.__file__).parent
+    for name in (name for layer in found for name in layer):
+        assert (source / name).is_dir() or (source / f"{name}.py").exists(), name
 
 
 def test_changelog_and_citation_are_of_this_version():

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from benchmarks.datasets import label
-from experiments.paper import grids, published, sets
+from experiments.paper import grids, published, readings, sets
 from experiments.paper.comparison import AESVM, LIBSVM, Figures, grid, number
 from experiments.paper.pages import Block, Points, Section, Text
+from experiments.paper.readings import AGREES, agreeing
 from experiments.paper.runs import Ledger
 from experiments.paper.scales import FOLDED, Scale
 from experiments.paper.sets import mean_share, ratios, reduction
@@ -25,9 +26,6 @@ RIVALS = ("CVM", "BVM", "LASVM", "CPSP")
 #: subsample, whose size or time is chosen to be AESVM's, the error.
 APPROXIMATE_TODAY = ("subsample, same M", "subsample, same time", "Nystroem")
 FAST_TODAY = ("intelex", "AESVC auto", "Nystroem")
-
-#: Our M/N may differ from the paper's by this share.
-AGREES = 0.25
 
 #: Maximum accuracies are called similar within this, in hundredths.
 SIMILAR = 1.0
@@ -340,11 +338,6 @@ def size_ratios(scale: Scale, ledger: Ledger) -> dict[str, list[float]]:
     return found
 
 
-def agreeing(values: Iterable[float]) -> int:
-    """How many sizes are the paper's, nearly."""
-    return sum(1 - AGREES <= value <= 1 + AGREES for value in values)
-
-
 def _shares(scale: Scale, ledger: Ledger) -> list[str]:
     points = []
     for dataset, values in sorted(size_ratios(scale, ledger).items()):
@@ -364,7 +357,7 @@ def _shares(scale: Scale, ledger: Ledger) -> list[str]:
             sentence += (
                 f" What would explain it: {_EXPLAINED[dataset]}."
                 if dataset in _EXPLAINED
-                else _as_if_scaled(scale, ledger, dataset)
+                else readings.explained(scale, ledger, dataset)
             )
         elif dataset in published.TABLE_3:
             sentence += _given_up(scale, ledger, dataset)
@@ -384,25 +377,3 @@ def _given_up(scale: Scale, ledger: Ledger, dataset: str) -> str:
     if kept is not None and max(paper) > kept + 0.5:
         sentence += f" The paper's {max(paper)} at the largest g is more: it merges no equal rows."
     return sentence
-
-
-def _as_if_scaled(scale: Scale, ledger: Ledger, dataset: str) -> str:
-    """Whether our sizes at another g, the same multiple of it everywhere, are the paper's at g."""
-    best: tuple[int, int, int] = (0, 0, 0)
-    for power in range(1, len(published.GAMMA_GRID) - 2):
-        found = []
-        for epsilon, rows in published.TABLE_2.items():
-            for at, (theirs, _) in enumerate(rows.get(dataset, ())[power:]):
-                gamma = published.GAMMA_GRID[at]
-                ours = mean_share(ledger, reduction(scale, dataset, epsilon, gamma))
-                if ours is not None:
-                    found.append(1 - AGREES <= ours / theirs <= 1 + AGREES)
-        best = max(best, (sum(found), power, len(found)))
-    within, power, of = best
-    if not of or within < 0.8 * of:
-        return " This is not explained."
-    factor = 2**power
-    return (
-        f" Taken at g/{factor} in place of g, {within} of {of} are: as if the features of the "
-        f"paper's copy had been scaled by {factor**-0.5:.2f}. Its description does not say so."
-    )

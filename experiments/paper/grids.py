@@ -10,6 +10,7 @@ from benchmarks.datasets import label
 from experiments.paper import comparison, published
 from experiments.paper.comparison import (
     AESVM,
+    EPSILONS,
     LIBSVM,
     MODERN,
     Figures,
@@ -17,6 +18,7 @@ from experiments.paper.comparison import (
     by_solver,
     epsilon_of,
     grid,
+    to_make,
 )
 from experiments.paper.pages import Section, Table, Text
 from experiments.paper.pictures import Bars, Scatter
@@ -34,16 +36,17 @@ class Grid:
     runs_of: Callable[[Scale, str, str], list[Run]] = grid
 
     def runs(self, scale: Scale) -> list[Run]:
-        return [
+        runs = [
             run
             for dataset in self.datasets
             for solver in self.solvers
             for run in self.runs_of(scale, dataset, solver)
         ]
+        return to_make(scale, runs)
 
-    def compared(self, scale: Scale, ledger: Ledger) -> Figures:
-        """Every solver's figures, dataset by dataset."""
-        of_scale = partial(self.runs_of, scale)
+    def compared(self, scale: Scale, ledger: Ledger, runs_of: Callable | None = None) -> Figures:
+        """Every solver's figures, dataset by dataset; over other runs than those of the table."""
+        of_scale = partial(runs_of or self.runs_of, scale)
         return comparison.compared(ledger, of_scale, self.datasets, self.solvers)
 
 
@@ -63,6 +66,7 @@ def polynomial_grid(scale: Scale, dataset: str, solver: str) -> list[Run]:
             fold=fold,
             train_rows=scale.train_rows.get(dataset),
             test_rows=scale.test_rows,
+            all_test_rows=scale.all_test_rows,
         )
         for fold in scale.folds_of(dataset)
         for C, degree in scale.poly_points
@@ -70,7 +74,7 @@ def polynomial_grid(scale: Scale, dataset: str, solver: str) -> list[Run]:
 
 
 OTHERS = ("CVM", "BVM", "LASVM", *MODERN, LIBSVM)
-OF_D1_TO_D5 = Grid(("D1", "D2", "D3", "D4", "D5"), (*published.AESVM.values(), *OTHERS))
+OF_D1_TO_D5 = Grid(("D1", "D2", "D3", "D4", "D5"), (*EPSILONS.values(), *OTHERS))
 OF_D6_TO_D9 = Grid(("D6", "D7", "D8", "D9"), (AESVM, *OTHERS))
 WITH_CPSP = Grid(tuple(published.TABLE_8), (AESVM, "CPSP", LIBSVM))
 WITH_FEATURES = Grid(tuple(published.TABLE_9), (AESVM, "RfeatSVM", LIBSVM), small_grid)
@@ -258,13 +262,29 @@ FIGURES = (
 )
 
 
-def everything(scale: Scale, ledger: Ledger) -> Figures:
-    """Every solver's figures on every dataset, from all tables with the RBF kernel."""
-    found = OF_D1_TO_D5.compared(scale, ledger) | OF_D6_TO_D9.compared(scale, ledger)
+def everything(scale: Scale, ledger: Ledger, runs_of: Callable = small_grid) -> Figures:
+    """Every solver's figures on every dataset, from all tables with the RBF kernel.
+
+    Over the paper's grid of 24 points, on which all are run, unless ``runs_of`` says otherwise.
+    """
+    found = OF_D1_TO_D5.compared(scale, ledger, runs_of)
+    found |= OF_D6_TO_D9.compared(scale, ledger, runs_of)
     for table, name in ((WITH_CPSP, "CPSP"), (WITH_FEATURES, "RfeatSVM")):
-        for dataset, of_dataset in table.compared(scale, ledger).items():
+        for dataset, of_dataset in table.compared(scale, ledger, runs_of).items():
             found[dataset][name] = of_dataset[name]
     return found
+
+
+def widest(scale: Scale, ledger: Ledger) -> Figures:
+    """The same over each solver's whole grid, or over the 24 points where that is not complete."""
+    whole, small = everything(scale, ledger, grid), everything(scale, ledger)
+    return {
+        dataset: {
+            name: one if one.shared == one.wanted else small[dataset][name]
+            for name, one in of_dataset.items()
+        }
+        for dataset, of_dataset in whole.items()
+    }
 
 
 def figures_4_7(scale: Scale, ledger: Ledger) -> Section:

@@ -15,10 +15,6 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-import pandas as pd
-from markdown_it import MarkdownIt
-
-from benchmarks.report import replace_file
 from experiments.paper.pictures import Bars, Picture, Scatter, pngs
 
 _PICTURE = re.compile(r"!\[[^]]*\]\(([\w.-]+\.png)\)")
@@ -86,6 +82,8 @@ class Table:
         return [[c if isinstance(c, Cell) else Cell(c) for c in row] for row in self.rows]
 
     def markdown(self) -> str:
+        import pandas as pd  # a machine that only makes runs need not have it
+
         rows = [[cell.markdown() for cell in row] for row in self.cells()]
         table = pd.DataFrame(rows, columns=list(self.columns)).to_markdown(
             index=False, disable_numparse=True, colalign=self._alignments()
@@ -133,6 +131,8 @@ def write(
     A file is replaced by a whole one or not at all. Pictures of this report's earlier version
     that are no longer in it are removed.
     """
+    from benchmarks.report import replace_file
+
     markdown, page = folder / f"{stem}.md", folder / f"{stem}.html"
     pictures = pngs(b for s in sections for b in s.blocks if isinstance(b, Scatter | Bars))
     earlier = set(_PICTURE.findall(markdown.read_text("utf-8"))) if markdown.exists() else set()
@@ -152,6 +152,8 @@ def write(
 
 def _page(title: str, text: str, sections: Sequence[Section], pictures: dict[str, bytes]) -> str:
     """The Markdown as one page: contents after the lead, pictures inside, tables that scroll."""
+    from markdown_it import MarkdownIt
+
     body = MarkdownIt("commonmark").enable("table").render(text)
     for name, picture in pictures.items():
         code = base64.b64encode(picture).decode()

@@ -6,12 +6,11 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from PIL import Image
+if TYPE_CHECKING:  # a machine that only makes runs need not have matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Pairs = Sequence[tuple[float, float]]
 
@@ -157,6 +156,9 @@ Picture = Scatter | Bars
 
 def pngs(pictures: Iterable[Picture]) -> dict[str, bytes]:
     """The pictures by file name; a series looks the same in all of them."""
+    from matplotlib import rc_context
+    from PIL import Image
+
     shown = list(pictures)
     names = dict.fromkeys(name for picture in shown for name in picture.series())
     looks = {name: number for number, name in enumerate(names)}
@@ -178,6 +180,8 @@ def _grid(
     panels: int, width: float, height: float, shared: bool = False
 ) -> tuple[Figure, list[Axes]]:
     """A figure with so many panels: one is larger, two rows of two look better than three."""
+    from matplotlib.figure import Figure
+
     across = {1: 1, 2: 2, 4: 2}.get(panels, 3)
     down = math.ceil(panels / across)
     if panels == 1:

@@ -7,8 +7,9 @@ need not be made again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from benchmarks.datasets import by_paper
 
 #: Stands for all rows of a dataset that has folds.
 WHOLE = -1
+
+#: Why a run has no outcome that was never begun.
+NOT_RUN = "not run"
 
 #: Of all random choices.
 SEED = 0
@@ -41,6 +45,8 @@ class Run:
     shuffled: int | None = None  #: seed of a random order
     components: int = 0  #: basis vectors, random features, landmarks
     like: Run | None = None  #: the run whose set size, or seconds, a subsample has
+    all_test_rows: bool = False  #: also those that the registry leaves out
+    device: str = "cpu"  #: what trains and predicts, of this package's solvers
 
     @property
     def content(self) -> dict[str, Any]:
@@ -51,7 +57,13 @@ class Run:
 
     @property
     def key(self) -> str:
-        return json.dumps(self.content, sort_keys=True)
+        return _key(self)
+
+
+@cache
+def _key(run: Run) -> str:
+    """A report asks for thousands of runs, many times."""
+    return json.dumps(run.content, sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,12 @@ class Outcome:
     rows: int | None = None  #: trained on
     features: int | None = None
     reduced: bool | None = None  #: whether reducing was not given up
+    objective: float | None = None  #: of the dual, to be minimised
+    agreement: float | None = None  #: of LIBSVM: the share of test rows with our exact SVM's label
+    excess: float | None = None  #: of LIBSVM: by how much our objective is above, relative to it
+    exact_seconds: float | None = None  #: of LIBSVM: those of our exact SVM, beside it
+    factor: float | None = None  #: of estimated seconds: a standard error, as a factor
+    spent: float | None = None  #: seconds of the clock for the whole run, testing included
     reason: str | None = None  #: of a run that is not ok
 
     @property
@@ -89,6 +107,7 @@ class Ledger:
     path: Path
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     environments: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=list)
 
     @classmethod
     def open(cls, path: Path) -> Ledger:
@@ -107,15 +126,11 @@ class Ledger:
     def _read(self, line: str, number: int) -> None:
         try:
             content = json.loads(line)
-            self.outcomes[json.dumps(content["run"], sort_keys=True)] = Outcome(
-                **content["outcome"]
-            )
-            environment = content.get("environment") or self.environments[-1]
+            self._take(content, content.get("environment") or self.environments[-1])
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise ValueError(
                 f"{self.path}, line {number} is not a run ({error}): remove the line, or the file."
             ) from error
-        self._now_in(environment)
 
     def _now_in(self, environment: dict[str, Any]) -> None:
         """The environment of the last line is the last of them."""
@@ -131,19 +146,47 @@ class Ledger:
             "data": {"name": entry.name, "kind": entry.kind or "the paper's"},
             "outcome": {k: v for k, v in asdict(outcome).items() if v is not None},
         }
+        self._write(content, environment)
+
+    def _write(self, content: dict[str, Any], environment: dict[str, Any]) -> None:
+        line = {k: v for k, v in content.items() if k != "environment"}
         if self.environments[-1:] != [environment]:
-            content["environment"] = environment
+            line["environment"] = environment
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
-            file.write(json.dumps(content) + "\n")
-        self.outcomes[run.key] = outcome
+            file.write(json.dumps(line) + "\n")
+        self._take(content, environment)
+
+    def _take(self, content: dict[str, Any], environment: dict[str, Any]) -> None:
+        key = json.dumps(content["run"], sort_keys=True)
+        self.outcomes[key] = Outcome(**content["outcome"])
+        self.lines.append((content, environment))
         self._now_in(environment)
+
+    def merge(self, other: Ledger, wanted: Collection[str] | None = None) -> int:
+        """Add another machine's runs, but for those that this file has; how many were added.
+
+        A run without a result gives way to one that has it, and errors are left where they were.
+        ``wanted``: the keys of runs to add.
+        """
+        added = 0
+        for content, environment in other.lines:
+            key, outcome = json.dumps(content["run"], sort_keys=True), content["outcome"]
+            known = self.outcomes.get(key)
+            if outcome["status"] == "error" or (known is not None and known.ok):
+                continue
+            if known is not None and outcome["status"] != "ok":
+                continue
+            if wanted is None or key in wanted:
+                self._write(content, environment)
+                added += 1
+        return added
 
     def __contains__(self, run: Run) -> bool:
         return run.key in self.outcomes
 
     def __getitem__(self, run: Run) -> Outcome:
-        return self.outcomes.get(run.key, Outcome("skipped", reason="not run"))
+        return self.outcomes.get(run.key, Outcome("skipped", reason=NOT_RUN))
 
     def missing(self, runs: Iterable[Run]) -> Iterator[Run]:
         """The runs still to be made, each once."""

@@ -16,18 +16,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
+from aesvm.runtime.jit import told_of_compiling
 from benchmarks import rivals
 from benchmarks.datasets import by_paper, folds, load
-from experiments.paper import published
+from experiments.paper.comparison import EPSILONS
 from experiments.paper.runs import SEED, WHOLE, Outcome, Run
 from experiments.rivals import BVM, CPSP, CVM, LASVM, NystroemSVM, RandomFeatureSVM, SubsampleSVM
 
 #: Megabytes for kernel rows: the paper's, for every solver that has such a cache.
 CACHE = 600
+
+#: Rows of a block of kernel values.
+_BLOCK = 2000
 
 #: Rows of each class to warm up with.
 _WARM_UP = 700
@@ -50,6 +56,7 @@ class Conditions(NamedTuple):
 
     threads: int
     like: Outcome | None = None  #: of the run that it is measured against
+    clock: Callable[[], float] = time.perf_counter
 
 
 class Fitted(NamedTuple):
@@ -64,8 +71,8 @@ class Fitted(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _dataset(paper: str, data_dir: Path | None) -> Any:
-    return load(by_paper(paper).name, data_dir)
+def _dataset(paper: str, data_dir: Path | None, all_test_rows: bool) -> Any:
+    return load(by_paper(paper).name, data_dir, all_test_rows)
 
 
 @lru_cache(maxsize=2)
@@ -75,9 +82,10 @@ def _part(
     train_rows: int | None,
     test_rows: int | None,
     shuffled: int | None,
+    all_test_rows: bool,
     data_dir: Path | None,
 ) -> Part:
-    data = _dataset(dataset, data_dir)
+    data = _dataset(dataset, data_dir, all_test_rows)
     if data.X_test is None and fold == WHOLE:
         X, y, X_test, y_test = data.X, data.y, data.X[:0], data.y[:0]
     elif data.X_test is None:
@@ -100,7 +108,8 @@ def _spaced(n: int, most: int | None) -> slice | NDArray[np.intp]:
 
 def part_of(run: Run, data_dir: Path | None) -> Part:
     """The rows of a run; folds are of consecutive rows, and fewer rows are evenly spaced."""
-    return _part(run.dataset, run.fold, run.train_rows, run.test_rows, run.shuffled, data_dir)
+    chosen = (run.fold, run.train_rows, run.test_rows, run.shuffled, run.all_test_rows)
+    return _part(run.dataset, *chosen, data_dir)
 
 
 def carry_out(
@@ -111,22 +120,70 @@ def carry_out(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of little to gain, which is recorded, and of scales
         if run.solver == "DeriveRS":
-            chosen, seconds = _represented(run, rows, conditions.threads)
+            chosen, seconds = _represented(run, rows, conditions)
             kept = len(chosen.sample_indices_)
             return Outcome("ok", seconds, kept=kept, reduced=chosen.reduced_, **shape)
         fitted = SOLVERS[run.solver](run, rows, conditions)
         trained()
-        accuracy = float(np.mean(fitted.model.predict(rows.X_test) == rows.y_test))
-    return Outcome(
-        "ok",
-        fitted.seconds,
-        support_vectors=fitted.support_vectors,
-        accuracy=accuracy,
-        reduction_seconds=fitted.reduction_seconds,
-        kept=fitted.kept,
-        reduced=fitted.reduced,
-        **shape,
+        labels = _labels(run, fitted.model, rows.X_test)
+        outcome = Outcome(
+            "ok",
+            fitted.seconds,
+            support_vectors=fitted.support_vectors,
+            accuracy=float(np.mean(labels == rows.y_test)),
+            reduction_seconds=fitted.reduction_seconds,
+            kept=fitted.kept,
+            reduced=fitted.reduced,
+            **shape,
+        )
+        if run.solver == "LIBSVM":
+            return _beside_exact(outcome, fitted.model, labels, run, rows, conditions)
+    return outcome
+
+
+def _beside_exact(
+    outcome: Outcome, model: SVC, labels: NDArray, run: Run, rows: Part, conditions: Conditions
+) -> Outcome:
+    """LIBSVM's outcome, and what our exact SVM of the same rows has in common with it."""
+    exact = _exact(run, rows, conditions)
+    objective = dual_objective(model, run)
+    ours = dual_objective(exact.model, run)
+    return replace(
+        outcome,
+        objective=objective,
+        agreement=float(np.mean(exact.model.predict(rows.X_test) == labels)),
+        excess=(ours - objective) / abs(objective),
+        exact_seconds=exact.seconds,
     )
+
+
+def _labels(run: Run, model: Any, X: Any) -> NDArray:
+    """LIBSVM's predictions take longer than its training: its model's, in blocks of rows."""
+    if run.solver != "LIBSVM" or X.shape[0] == 0:
+        return model.predict(X)
+    a, vectors = _coefficients(model), model.support_vectors_
+    scores = np.empty(X.shape[0])
+    for start in range(0, len(scores), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        K = pairwise_kernels(X[block], vectors, metric=run.kernel, **_kernel_values(run))
+        scores[block] = K @ a + model.intercept_[0]
+    return model.classes_[(scores > 0).astype(int)]
+
+
+def _coefficients(model: Any) -> NDArray:
+    found = model.dual_coef_
+    return np.ravel(found.toarray() if sp.issparse(found) else found)
+
+
+def dual_objective(model: Any, run: Run) -> float:
+    """Half of a'Ka less the sum of |a|, from a model's coefficients and vectors alone."""
+    a, vectors = _coefficients(model), model.support_vectors_
+    quadratic = 0.0
+    for start in range(0, len(a), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        K = pairwise_kernels(vectors[block], vectors, metric=run.kernel, **_kernel_values(run))
+        quadratic += float(a[block] @ (K @ a))
+    return 0.5 * quadratic - float(np.abs(a).sum())
 
 
 def warm_up(run: Run, rows: Part, conditions: Conditions) -> None:
@@ -137,48 +194,80 @@ def warm_up(run: Run, rows: Part, conditions: Conditions) -> None:
     carry_out(run, small, conditions._replace(like=Outcome("ok", 1e-3, kept=len(few) // 2)))
 
 
-def _seconds_to_fit(model: Any, *data: Any, **others: Any) -> float:
-    started = time.perf_counter()
-    model.fit(*data, **others)
-    return time.perf_counter() - started
+def _seconds_to_fit(conditions: Conditions, model: Any, *data: Any, **others: Any) -> float:
+    """Of a fit that compiles nothing: where a first one has to, it is made again."""
+    compiled: list[str] = []
+    for _ in range(2):
+        with told_of_compiling(compiled.append):
+            started = conditions.clock()
+            model.fit(*data, **others)
+            seconds = conditions.clock() - started
+        if not compiled:
+            break
+    return seconds
 
 
 def _kernel(run: Run) -> dict[str, Any]:
     """The paper's: exp(-g |x - y|^2), or (1 + x.y)^d."""
+    return {"kernel": run.kernel, **_kernel_values(run)} if run.degree else {"gamma": run.gamma}
+
+
+def _kernel_values(run: Run) -> dict[str, Any]:
     if run.kernel == "rbf":
         return {"gamma": run.gamma}
-    return {"kernel": run.kernel, "degree": run.degree, "gamma": 1.0, "coef0": 1.0}
+    return {"degree": run.degree, "gamma": 1.0, "coef0": 1.0}
 
 
-def _represented(run: Run, rows: Part, threads: int) -> tuple[RepresentativeSet, float]:
+class _LastSet(NamedTuple):
+    """A representative set serves every C: the last one is kept."""
+
+    key: str
+    X: Any
+    found: tuple[RepresentativeSet, float]
+
+
+_last_set: list[_LastSet] = []
+
+
+def _shared_set(run: Run, rows: Part, conditions: Conditions) -> tuple[RepresentativeSet, float]:
+    key = replace(run, solver="DeriveRS", C=1.0, like=None).key
+    for kept in _last_set:
+        if kept.key == key and kept.X is rows.X:
+            return kept.found
+    found = _represented(run, rows, conditions)
+    _last_set[:] = [_LastSet(key, rows.X, found)]
+    return found
+
+
+def _represented(run: Run, rows: Part, conditions: Conditions) -> tuple[RepresentativeSet, float]:
     chosen = RepresentativeSet(
         hull_tol=run.epsilon,
         partition=run.partition,
         partition_size=run.partition_size,
         subset_size=run.subset_size,
-        n_jobs=threads,
+        n_jobs=conditions.threads,
         **_kernel(run),
     )
-    return chosen, _seconds_to_fit(chosen, rows.X, rows.y)
+    return chosen, _seconds_to_fit(conditions, chosen, rows.X, rows.y)
 
 
-def _fit(model: Any, rows: Part) -> Fitted:
-    seconds = _seconds_to_fit(model, rows.X, rows.y)
+def _fit(model: Any, rows: Part, conditions: Conditions) -> Fitted:
+    seconds = _seconds_to_fit(conditions, model, rows.X, rows.y)
     n_support = getattr(model, "n_support_", None)
     return Fitted(model, seconds, None if n_support is None else int(np.sum(n_support)))
 
 
 def _libsvm(run: Run, rows: Part, conditions: Conditions) -> Fitted:
-    return _fit(SVC(C=run.C, cache_size=CACHE, **_kernel(run)), rows)
+    return _fit(SVC(C=run.C, cache_size=CACHE, **_kernel(run)), rows, conditions)
 
 
 def _intelex(run: Run, rows: Part, conditions: Conditions) -> Fitted:
     model = rivals.intelex(run.C, run.gamma, conditions.threads)
-    return _fit(model.set_params(cache_size=CACHE, **_kernel(run)), rows)
+    return _fit(model.set_params(cache_size=CACHE, **_kernel(run)), rows, conditions)
 
 
 def _aesvm(run: Run, rows: Part, conditions: Conditions) -> Fitted:
-    chosen, reduction_seconds = _represented(run, rows, conditions.threads)
+    chosen, reduction_seconds = _shared_set(run, rows, conditions)
     at = chosen.sample_indices_
     model = AESVC(
         C=run.C,
@@ -186,20 +275,30 @@ def _aesvm(run: Run, rows: Part, conditions: Conditions) -> Fitted:
         refine=0,
         cache_size=CACHE,
         n_jobs=conditions.threads,
+        device=run.device,
         **_kernel(run),
     )
-    seconds = _seconds_to_fit(model, rows.X[at], rows.y[at], sample_weight=chosen.weights_)
+    weights = chosen.weights_
+    seconds = _seconds_to_fit(conditions, model, rows.X[at], rows.y[at], sample_weight=weights)
     n_support = int(model.n_support_.sum())
     return Fitted(model, seconds, n_support, reduction_seconds, len(at), chosen.reduced_)
 
 
 def _auto(run: Run, rows: Part, conditions: Conditions) -> Fitted:
-    return _fit(AESVC(C=run.C, n_jobs=conditions.threads, **_kernel(run)), rows)
+    model = AESVC(C=run.C, n_jobs=conditions.threads, device=run.device, **_kernel(run))
+    return _fit(model, rows, conditions)
+
+
+def _exact(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    """The SVM of all rows, to LIBSVM's tolerance."""
+    others: dict[str, Any] = {"n_jobs": conditions.threads, "device": run.device}
+    model = AESVC(C=run.C, refine="exact", cache_size=CACHE, **others, **_kernel(run))
+    return _fit(model, rows, conditions)
 
 
 def _rival(kind: type, run: Run, rows: Part, conditions: Conditions, **others: Any) -> Fitted:
     model = kind(C=run.C, random_state=SEED, n_jobs=conditions.threads, **_kernel(run), **others)
-    return _fit(model, rows)
+    return _fit(model, rows, conditions)
 
 
 def _cpsp(run: Run, rows: Part, conditions: Conditions) -> Fitted:
@@ -211,12 +310,12 @@ def _random_features(run: Run, rows: Part, conditions: Conditions) -> Fitted:
     model = RandomFeatureSVM(
         C=run.C, gamma=run.gamma, n_components=run.components, random_state=SEED
     )
-    return _fit(model, rows)
+    return _fit(model, rows, conditions)
 
 
 def _nystroem(run: Run, rows: Part, conditions: Conditions) -> Fitted:
     model = NystroemSVM(C=run.C, n_components=run.components, random_state=SEED, **_kernel(run))
-    return _fit(model, rows)._replace(support_vectors=run.components)
+    return _fit(model, rows, conditions)._replace(support_vectors=run.components)
 
 
 def _as_many(run: Run, rows: Part, conditions: Conditions) -> Fitted:
@@ -251,7 +350,8 @@ def _subsample(run: Run, rows: Part, conditions: Conditions, size: int) -> Fitte
 
 SOLVERS: dict[str, Callable[[Run, Part, Conditions], Fitted]] = {
     "LIBSVM": _libsvm,
-    **dict.fromkeys(published.AESVM.values(), _aesvm),
+    "exact": _exact,
+    **dict.fromkeys(EPSILONS.values(), _aesvm),
     "CVM": partial(_rival, CVM),
     "BVM": partial(_rival, BVM, cache_size=CACHE),
     "LASVM": partial(_rival, LASVM),

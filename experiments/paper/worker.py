@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -29,7 +30,9 @@ _WATCH = 1.0
 class Worker:
     """A process that makes one run after another."""
 
-    def __init__(self, data_dir: Path | None, threads: int) -> None:
+    def __init__(self, data_dir: Path | None, threads: int, processor_time: bool = False) -> None:
+        """``processor_time``: seconds are the process's, which a busy machine hardly changes."""
+        self.processor_time = processor_time
         self.data_dir = data_dir
         self.threads = threads
         self.run: Run | None = None
@@ -41,13 +44,16 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
-            target=_work, args=(theirs, self.data_dir, self.threads, os.getpid()), daemon=True
+            target=_work,
+            args=(theirs, self.data_dir, self.threads, self.processor_time, os.getpid()),
+            daemon=True,
         )
         self.process.start()
         theirs.close()
 
     def begin(self, run: Run, like: Outcome | None, time_limit: float) -> None:
         self.run = run
+        self.begun = time.monotonic()
         self.limits = {
             "loading": _GRACE,
             "training": time_limit,
@@ -67,7 +73,7 @@ class Worker:
                 message = self.connection.recv()
                 if isinstance(message, Outcome):
                     self.run = None
-                    return message
+                    return replace(message, spent=time.monotonic() - self.begun)
                 self._enter(message)
         except (EOFError, OSError):
             self.process.join()
@@ -96,7 +102,13 @@ def wait_for(workers: list[Worker], seconds: float) -> None:
     wait([worker.connection for worker in workers], seconds)
 
 
-def _work(connection: Connection, data_dir: Path | None, threads: int, parent: int) -> None:
+def _work(
+    connection: Connection,
+    data_dir: Path | None,
+    threads: int,
+    processor_time: bool,
+    parent: int,
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     from benchmarks.datasets import ChecksumError, MissingError  # all that is measured is
@@ -110,8 +122,9 @@ def _work(connection: Connection, data_dir: Path | None, threads: int, parent: i
             return
         try:
             rows = solvers.part_of(run, data_dir)
-            conditions = solvers.Conditions(threads, like)
-            kind = (run.solver, run.kernel, type(rows.X).__name__, str(rows.X.dtype))
+            clock = time.process_time if processor_time else time.perf_counter
+            conditions = solvers.Conditions(threads, like, clock)
+            kind = (run.solver, run.device, run.kernel, type(rows.X).__name__, str(rows.X.dtype))
             if kind not in warm:
                 solvers.warm_up(run, rows, conditions)
                 warm.add(kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import inf
 from numbers import Real
 from typing import Any
 
@@ -19,13 +20,12 @@ class TimeLimit:
     search limits each of its fits: ``GridSearchCV(AESVR().set_callbacks(TimeLimit(60)), grid)``.
     Set on the search itself it raises an error. Where the time is over
 
-    - reducing ends at the next batch of subsets, and rows that were not reached represent
-      themselves;
-    - a solve ends before its next working set, at a feasible point whose gap is known
-      (``fit_status_`` is 1): the dual objective has risen so far, and a model of more time need not
-      predict better. Of several pairs of classes, those not reached get one working set each;
+    - a fit to rows in memory with ``refine`` "auto" or "exact" returns the best of the models that
+      it has made, as with the parameter ``time_limit``: the exact SVM of a sample, few vectors, the
+      exact SVM. It is planned by the time there is;
+    - with a number for ``refine``, reducing ends at the next batch of subsets, and rows that were
+      not reached represent themselves; refining ends with the best model seen;
     - with ``max_vectors`` a fit ends within its present step, with the vectors chosen so far;
-    - refining ends with the best model seen: a look or a round that is not finished is dropped;
     - ``fit_stream`` ends its first pass at the next chunk, and learns from the rows read so far:
       ``n_seen_`` and the certificate count these, and ``certify_stream`` wants these. Where they
       are of one class, a classifier raises;
@@ -90,9 +90,15 @@ class TimeLimit:
 
     def is_over(self, context: Any) -> bool:
         """Whether the fit that a task belongs to has had its time."""
+        return self.seconds_left(context) <= 0.0
+
+    def seconds_left(self, context: Any) -> float:
+        """How long the fit that a task belongs to may go on."""
         while context is not None and context not in self._began:
             context = context.parent
-        return context is not None and self.clock() - self._began[context] >= self.seconds
+        if context is None:
+            return inf
+        return self.seconds - (self.clock() - self._began[context])
 
 
 def _ends_when_asked(estimator: Any) -> bool:

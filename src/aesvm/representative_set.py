@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.parameters import by_name, kernel_spec, reduction_settings
 from aesvm.estimators.streams import (
@@ -54,7 +55,7 @@ from aesvm.runtime.warn import warn
 from aesvm.sets.derive import GivenUp
 
 
-class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
+class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimator):
     """A small weighted subset of the rows that stands for all of them in kernel space.
 
     The rows that remain span, class by class, a convex hull that every row lies within

@@ -82,6 +82,11 @@ class AESVC(
         relative duality gap is estimated to be smaller. The first vectors are chosen by an exact
         SVM of up to 20,000 rows. If there are no more rows than that, these vectors usually
         leave a smaller gap already, and ``gap_tol`` has hardly any effect.
+    time_limit : float, default=None
+        Seconds that a fit has. With rows in memory, and ``refine`` "auto" or "exact", the fit makes
+        ever better models: the exact SVM of a sample, few vectors, the exact SVM. It returns the
+        one with the lowest objective. All other fits end where they are, as with
+        :class:`aesvm.TimeLimit`. None: no limit.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
@@ -221,6 +226,7 @@ class AESVC(
         refine: int | str = "auto",
         max_vectors: int | None = None,
         gap_tol: float = 1e-3,
+        time_limit: float | None = None,
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
@@ -246,6 +252,7 @@ class AESVC(
         self.refine = refine
         self.max_vectors = max_vectors
         self.gap_tol = gap_tol
+        self.time_limit = time_limit
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size

@@ -37,7 +37,7 @@ class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixi
     kernel, degree, gamma, coef0, tol, cache_size, shrinking
         As in SVR, with its defaults.
     max_iter, hull_tol, subset_size, partition_size, partition, refine, max_vectors, gap_tol, \
-memory_budget, on_overflow, n_jobs, verbose
+time_limit, memory_budget, on_overflow, n_jobs, verbose
         As in :class:`aesvm.AESVC`. A prediction counts as changed, where "auto" asks, if it moves
         by more than a twentieth of the standard deviation of y.
 
@@ -89,6 +89,7 @@ shape_fit_, n_features_in_, feature_names_in_
         refine: int | str = "auto",
         max_vectors: int | None = None,
         gap_tol: float = 1e-3,
+        time_limit: float | None = None,
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
@@ -112,6 +113,7 @@ shape_fit_, n_features_in_, feature_names_in_
         self.refine = refine
         self.max_vectors = max_vectors
         self.gap_tol = gap_tol
+        self.time_limit = time_limit
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size

@@ -18,6 +18,8 @@ from tests import children
 
 MB = 2**20
 
+pytestmark = pytest.mark.weekly
+
 linux = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 
 #: It starts a child, which takes memory of its own, and both wait to be told to end.
@@ -34,8 +36,6 @@ os.wait()
 #: It takes memory, and gives it back when it is told to.
 HOLDS = """
 import sys
-
-pytestmark = pytest.mark.weekly
 held = b"x" * (100 * 2**20)
 print("held", flush=True)
 sys.stdin.readline()

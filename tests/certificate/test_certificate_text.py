@@ -116,6 +116,8 @@ def test_a_large_gap_is_one_percentage_wherever_it_is_said():
     useless = certificate(1.0, None, n_vectors=3, estimated_dual=-7.0, estimated_error=0.01)
     assert "too wide to be of use; more vectors (now 3)" in useless.caveat()
     assert 'refine="exact" without max_vectors' in useless.caveat()
+    assert "estimated  " in str(estimated)
+    assert "estimated  " not in str(useless)  # no number of 800 %
 
 
 def test_the_caveat_of_a_fit_that_was_cut_short_is_its_remedy():

@@ -25,7 +25,8 @@ def device_code_on_this_processor(monkeypatch, tmp_path_factory):
     if emulator.COMPILER is None:
         pytest.skip("there is no C++ compiler to build device code with")
     monkeypatch.setattr(cuda, "compiled", emulator.emulate(tmp_path_factory.mktemp("device_code")))
-    monkeypatch.setattr(cuda, "WORKING_SET", 64)
+    monkeypatch.setattr(cuda, "WORKING_SET", 128)
+    monkeypatch.setattr(cuda, "PER_THREAD", 2)  # of two warps
     monkeypatch.setattr(dual, "_SHRINK_PRODUCTS", 0.0)
     device = NumpyDevice(operations=cuda)
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)

@@ -190,6 +190,7 @@ static unsigned __reduce_max_sync(unsigned, unsigned own)
     return own;
 }
 
+static float __fdividef(float x, float y) { return x / y; }
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static int __ffs(unsigned bits) { return __builtin_ffs(bits); }
 static unsigned __float_as_uint(float x) { unsigned u; std::memcpy(&u, &x, 4); return u; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from aesvm.gpu.forms import Form
 from aesvm.gpu.steps import DeviceVariables, Summary, Work
@@ -112,6 +113,7 @@ def update_pairs(
     block = np.ascontiguousarray(work.block[:n, :n][np.ix_(order, order)])
     coefs = variables.coefs[chosen].copy()
     slopes = variables.scores[variables.at[chosen]] + variables.linear[chosen]
+    before = slopes.copy()
     ends = np.searchsorted(variables.groups[chosen], np.arange(n_groups), side="right")
     n_updates = update_pairs_on_host(
         block,
@@ -133,6 +135,7 @@ def update_pairs(
     work.summary[Summary.N_UPDATES] += n_updates
     work.summary[Summary.MOVED] += np.abs(changes).sum()
     work.summary[Summary.N_MOVED] += len(moved)
+    work.summary[Summary.FELL] -= 0.5 * changes @ (before + slopes)
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
@@ -144,3 +147,10 @@ def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
     rests |= (variables.coefs == variables.upper) & (slopes < lowest)
     work.rest[...] = np.where(rests, np.minimum(work.rest + 1, 100), 0)
     work.summary[Summary.N_STAY] = np.count_nonzero(work.rest < most)
+    free = (variables.lower < variables.coefs) & (variables.coefs < variables.upper)
+    work.summary[Summary.N_FREE] = np.count_nonzero(free)
+
+
+def solve_definite(matrix: Any, right: Any) -> Any:
+    """See ``cuda.solve_definite``."""
+    return scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), right)

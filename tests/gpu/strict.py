@@ -152,7 +152,7 @@ class Operations:
 
     def __getattr__(self, name):
         function = getattr(plain, name)
-        return lambda *given: function(*(bare(one) for one in given))
+        return lambda *given: wrapped(function(*(bare(one) for one in given)))
 
 
 def bare(given):

@@ -63,6 +63,8 @@ def test_one_of_several_outputs_is_drawn_by_name():
         display.plot()
     with pytest.raises(ValueError, match="kind='pie' cannot be drawn"):
         display.plot(kind="pie")
+    with pytest.raises(ValueError, match="max_features=-1: at least one"):
+        display.plot(kind="bar", max_features=-1)
 
 
 def test_columns_of_text_are_grey():

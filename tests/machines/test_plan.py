@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
+from math import inf
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC
@@ -20,7 +24,10 @@ from aesvm.machines.plan import (
     Exact,
     Expected,
     Facts,
+    Ladder,
     Rounds,
+    Sample,
+    Sampled,
     Span,
     outcome,
     plan,
@@ -366,3 +373,96 @@ def test_certificates_of_all_pairs_together_take_no_more_than_one_may(monkeypatc
 def test_numbers_of_the_table_are_read_when_a_plan_is_made(monkeypatch):
     set_table(monkeypatch, worth=0.0)
     assert isinstance(plan(MANY, Told(2e5)), Exact)
+
+
+# --- a limit
+
+
+def ladder(**facts):
+    known = {"n_rows": 100_000, "squared_rows": 1e10, "seconds": 10.0}
+    found = plan(Facts(**{**known, **facts}))
+    assert isinstance(found, Ladder)
+    return found
+
+
+def sampled(n_rows, seconds, support_share=0.5):
+    return Sampled(n_rows, support_share, seconds)
+
+
+def test_a_limit_makes_a_ladder_where_the_method_is_free():
+    assert ladder().goal.duality_tol is None
+    assert ladder(refine="exact").goal.duality_tol is not None
+    assert ladder(refine="exact", definite=False).goal.duality_tol is None
+    few = Facts(n_rows=900, squared_rows=81e4, seconds=1.0)
+    for other in (
+        few,
+        replace(few, n_rows=100_000, refine=2),
+        replace(few, n_rows=100_000, max_vectors=10),
+        replace(few, n_rows=100_000, in_memory=False),
+        replace(few, n_rows=100_000, seconds=inf),
+    ):
+        assert not isinstance(plan(other, None), Ladder)
+
+
+def test_the_exact_svm_is_next_where_it_is_surely_in_time():
+    one = ladder()
+    assert one.seconds_of_exact(sampled(1000, 0.001)) == pytest.approx(10.0)
+    assert one.next(sampled(1000, 0.001), 20.1, ()) is one.goal
+    assert one.next(sampled(1000, 0.001), 19.9, ()) is not one.goal
+    # what solves of any size take counts once
+    timed = Sampled(1000, 0.5, 0.101, before=(100, 0.1))
+    assert one.seconds_of_exact(timed) == pytest.approx(10.0, rel=0.02)
+
+
+def test_few_vectors_follow_where_the_exact_svm_takes_too_long():
+    found = ladder().next(sampled(4000, 0.05), 10.0, ())
+    assert isinstance(found, Span)
+    assert found.first == TABLE.first_vectors
+    # not with little time for them, an indefinite kernel, few rows, or after they were tried
+    for other, left, tried in (
+        (ladder(), 0.1, ()),
+        (ladder(definite=False), 10.0, ()),
+        (ladder(n_rows=20_000, squared_rows=4e8), 0.4, ()),
+        (ladder(), 10.0, (Span,)),
+    ):
+        assert not isinstance(other.next(sampled(4000, 0.05), left, tried), Span)
+
+
+def test_a_larger_sample_follows_where_nothing_else_is_in_time():
+    one = ladder(definite=False)
+    assert one.next(sampled(1000, 0.01), 1.0, ()) == Sample(4000)
+    last = one.next(sampled(4000, 0.16), 1.0, ())
+    assert isinstance(last, Sample)
+    assert 4000 < last.n_rows < 16_000
+    assert one.next(sampled(last.n_rows, 0.7), 0.1, ()) is None
+
+
+def test_pairs_of_classes_that_are_reached_are_exact_whatever_the_time():
+    many = ladder(n_machines=45, squared_rows=2e9)
+    assert many.next(sampled(2000, 0.1), 5.0, ()) is many.goal
+    after = many.next(sampled(2000, 0.1), 5.0, (Exact,))
+    assert after is None or isinstance(after, Sample)
+
+
+@given(
+    st.floats(1e-4, 1e3), st.integers(500, 99_000), st.floats(0.0, 1e3), st.sampled_from([1, 45])
+)
+def test_every_ladder_ends(seconds, n_rows, left, n_machines):
+    """Samples grow, all else is tried once, and nothing is begun when the time is over."""
+    one = ladder(n_machines=n_machines)
+    tried, now = [], n_rows
+    for _ in range(30):
+        square = seconds * (now / n_rows) ** 2
+        rung = one.next(sampled(now, square), left, tried)
+        if rung is None:
+            return
+        assert left > 0.0
+        if isinstance(rung, Sample):
+            assert now < rung.n_rows <= 100_000
+            now = rung.n_rows
+            left -= seconds * (now / n_rows) ** 2
+        else:
+            assert type(rung) not in tried
+            tried.append(type(rung))
+            left *= 0.5
+    raise AssertionError(rung)

@@ -156,7 +156,7 @@ def test_a_solve_ends_at_a_feasible_point_whose_gap_is_known(monkeypatch):
 @pytest.mark.parametrize(
     ("refine", "advised", "not_advised"),
     [
-        ("exact", "raise the limit.*fewer rows, max_vectors or refine=1", "hull_tol"),
+        ("exact", "raise the limit", "refine=|hull_tol|tol="),
         (3, "raise the limit", "refine=|hull_tol|tol="),
     ],
 )
@@ -175,7 +175,7 @@ def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
     monkeypatch.setattr(host, "WORKING_SET", 256)
     monkeypatch.setattr(aesvm.machines.small_pairs, "MOST_ROWS", 0)  # all are solved in rounds
     X, y = make_blobs(3000, centers=4, cluster_std=2.0, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"a solve ended before tol=0\.001 \(\d+ times\)"):
+    with pytest.warns(ConvergenceWarning, match=r"the model is that of a sample of \d+ rows"):
         model = AESVC(gamma=0.1, refine="exact").set_callbacks(limit(6)).fit(X, y)
     whole = AESVC(gamma=0.1, refine="exact").fit(X, y)
     assert model.decision_function(X).shape == (3000, 4)

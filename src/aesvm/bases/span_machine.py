@@ -87,6 +87,7 @@ class SpanMachine:
         self.n_steps = 0
         self.known: Machine | None = None  # the exact one, where that was trained
         self.squared_norm: tuple[float, float] | None = None  # of g, and its standard error
+        self.best_dual: tuple[float, float] | None = None  # of all rows, and its standard error
 
     @property
     def basis(self) -> NDArray[np.intp]:
@@ -255,6 +256,9 @@ class SpanMachine:
             outside = float(terms.mean()) * len(active)
             error = float(terms.std(ddof=1)) / np.sqrt(len(terms)) * len(active)
         self.squared_norm = float(inside @ at_basis) + max(0.0, outside), error
+        dual = self.dual()
+        if self.is_of_all_rows and dual is not None:
+            self.best_dual = dual if self.best_dual is None else max(self.best_dual, dual)
         return left
 
     def choose_multipliers(self, n_most: int) -> None:
@@ -297,7 +301,7 @@ class SpanMachine:
         """The machine, one of ``n_machines``, with the numbers for a certificate."""
         coefs, offsets, loss = to_host(self.point.coefs), self.best_offsets(), self.loss()
         scores = to_host(times(self.within, self.point.coefs))
-        dual, error = self.dual() or (None, 0.0)
+        dual, error = self.dual() or self.best_dual or (None, 0.0)
         n_iter += self.n_steps
         solution = Solution(
             np.abs(coefs),

@@ -105,17 +105,24 @@ class SpanTraining:
         The distinct ones of them.
     trainer : Trainer
         Of the pilots.
+    pilot_rows : int, default=None
+        Rows of the pilots of all machines together; None: as usual.
     """
 
     def __init__(
-        self, data: TrainingRows, kernel: TrainingKernel, prepared: PreparedRows, trainer: Trainer
+        self,
+        data: TrainingRows,
+        kernel: TrainingKernel,
+        prepared: PreparedRows,
+        trainer: Trainer,
+        pilot_rows: int | None = None,
     ) -> None:
         self.data = data
         self.prepared = prepared
         self.groups = data.groups
         self.trainer = trainer
         self.kernel = kernel
-        self.samples = Pilots(data, kernel, prepared, trainer, trainer.progress)
+        self.samples = Pilots(data, kernel, prepared, trainer, trainer.progress, pilot_rows)
         self.sampled = self.samples.share  # the fraction of the rows that pilots are trained on
         self.pursuit: Pursuit | None = None  # on the pilots, where a survey has made one
         self.n_chosen = 0  # vectors that it has chosen
@@ -273,6 +280,8 @@ class SpanTraining:
     def _first_vectors(self) -> Pursuit:
         """A pursuit that has chosen the first vectors."""
         n_first = self.most if self.sampled == 1.0 else max(1, round(_PILOTS_FRACTION * self.most))
+        if self.span.first is not None:
+            n_first = min(n_first, self.span.first)
         pursuit, progress = self.pursuit, self.trainer.progress
         if pursuit is None:
             pursuit = self._pursuit_of_pilots(n_first)
@@ -326,6 +335,8 @@ class SpanTraining:
             if gained <= least and (auto or exhausted):
                 break
             n_most, n_before = min(most - len(self.basis), _MOST_ADDED), len(self.basis)
+            if self.span.first is not None:
+                n_most = min(n_most, n_before)
             if not self._enriched(n_most):
                 break
             exhausted = len(self.basis) - n_before < TABLE.exhausted * n_most
@@ -454,8 +465,9 @@ class SpanTraining:
         relative = gap / abs(objective) if objective else 0.0
         known = None if isnan(gap) else objective - gap
         self.trainer.history.note(0, objective, known, n_vectors=len(self.basis))
+        estimate = f"estimated as {relative:.2g}" if relative <= 1.0 else "too wide to be estimated"
         self.trainer.progress.say(
             f"few vectors: {len(self.basis):,}, objective {objective:.6g}, relative duality gap "
-            f"estimated as {relative:.2g}"
+            f"{estimate}"
         )
         return gap, float(np.sqrt(variance)), objective

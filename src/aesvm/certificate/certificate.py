@@ -125,6 +125,9 @@ class Certificate:
     remedy : str
         What to change where a callback such as :class:`aesvm.TimeLimit`, or ``max_iter``, ended
         the fit before it was done; otherwise empty.
+    stopped_after, exact_after : float or None
+        Where a time limit ended the fit before the exact SVM was reached: the seconds it took, and
+        those that the exact SVM is expected to take.
     """
 
     kernel: str
@@ -159,6 +162,8 @@ class Certificate:
     history: tuple[Step, ...] = field(default=(), compare=False)
     plan: str = ""
     remedy: str = ""
+    stopped_after: float | None = field(default=None, compare=False)
+    exact_after: float | None = field(default=None, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as a dict of plain values; ``max_residual`` may be infinite.
@@ -230,6 +235,8 @@ def certificate_of(
     history: tuple[Step, ...] = (),
     plan: str = "",
     remedy: str = "",
+    stopped_after: float | None = None,
+    exact_after: float | None = None,
 ) -> Certificate:
     """The certificate of all machines together.
 
@@ -250,6 +257,8 @@ def certificate_of(
         What the fit was to do and why, and what came of it.
     remedy : str, default=""
         What to change where a callback or ``max_iter`` ended the fit before it was done.
+    stopped_after, exact_after : float, default=None
+        See ``Certificate``.
     """
     total = records.total
     squared_norm = total("squared_norm")
@@ -343,6 +352,8 @@ def certificate_of(
         history=history,
         plan=plan,
         remedy=remedy,
+        stopped_after=stopped_after,
+        exact_after=exact_after,
         **numbers,
     )
 

@@ -141,6 +141,10 @@ class Records:
         }
         return cls(columns)
 
+    def take(self, numbers: NDArray) -> Records:
+        """The records of some machines."""
+        return Records({name: column[numbers] for name, column in self.columns.items()})
+
     def put_together(self, numbers: NDArray, others: Records, their: NDArray) -> Records:
         """These records and others, in the order of their machines' numbers."""
         order = np.argsort(np.concatenate([numbers, their]))

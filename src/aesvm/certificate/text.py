@@ -127,7 +127,17 @@ def as_html(certificate: Certificate) -> str:
 
 
 def verdict_of(certificate: Certificate) -> str:
-    """How close the model is to the exact SVM, in one line."""
+    """How close the model is to the exact SVM, in one line; of a fit in time, what it reached."""
+    verdict = _verdict_of(certificate)
+    if certificate.stopped_after is None:
+        return verdict
+    verdict = f"stopped after {in_digits(certificate.stopped_after)}: {verdict}"
+    if certificate.exact_after is None:
+        return verdict
+    return f"{verdict}; the exact SVM takes {duration(certificate.exact_after)}"
+
+
+def _verdict_of(certificate: Certificate) -> str:
     if certificate.kernel == NOT_DEFINITE:
         return "the kernel is not positive semidefinite: no theorem says how close the model is"
     if isinf(certificate.max_residual):
@@ -139,7 +149,7 @@ def verdict_of(certificate: Certificate) -> str:
     estimate, error = certificate.estimated_gap, certificate.estimated_gap_error
     if estimate is not None and error is not None:
         share = _share_above(estimate + error, certificate.objective)
-        if share > _TELLING:
+        if _is_too_wide(certificate):
             return "how close it is to the exact SVM is unknown: the estimated bound is too wide"
         return f"objective at most about {_times_or_percent(share)} the exact SVM's (estimated)"
     changed = "" if certificate.changed is None else _changed(certificate.changed)
@@ -173,7 +183,12 @@ def caveat_of(certificate: Certificate) -> str:
             return f'{known}; a smaller tol lowers it, and so does refine="exact"'
     elif (estimate := certificate.estimated_gap) is not None and estimate > POOR_GAP:
         share = _share_above(estimate + (certificate.estimated_gap_error or 0.0), objective)
-        if share > _TELLING:
+        if _is_too_wide(certificate) and certificate.remedy:
+            return (
+                "the estimated bound on its objective is too wide to be of use: the fit was cut "
+                f"short; to go further, {certificate.remedy}"
+            )
+        if _is_too_wide(certificate):
             return (
                 "the estimated bound on its objective is too wide to be of use; more vectors (now "
                 f'{certificate.n_vectors:,}), or refine="exact" without max_vectors, narrow it'
@@ -214,6 +229,39 @@ def at_most(value: float, digits: int = 2) -> str:
     if -4 <= unit <= 3:
         return f"{shown.normalize():f}"
     return f"{shown:.{digits - 1}e}".replace("e+", "e")
+
+
+def duration(seconds: float) -> str:
+    """A time in words, one digit.
+
+    Examples
+    --------
+    >>> from aesvm.certificate.text import duration
+    >>> duration(42.0), duration(600.0), duration(9000.0)
+    ('some 40 seconds', 'some 10 minutes', 'some 2 hours')
+    """
+    for unit, name in ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")):
+        if seconds >= 1.5 * unit or unit == 1.0:
+            return f"some {float(f'{seconds / unit:.1g}'):.0f} {name}"
+    raise AssertionError
+
+
+def in_digits(seconds: float) -> str:
+    """A time in seconds, two digits or more.
+
+    Examples
+    --------
+    >>> from aesvm.certificate.text import in_digits
+    >>> in_digits(0.123), in_digits(20.04), in_digits(1234.5)
+    ('0.12 s', '20 s', '1,234 s')
+    """
+    return f"{seconds:,.0f} s" if seconds >= 10.0 else f"{seconds:.2g} s"
+
+
+def _is_too_wide(certificate: Certificate) -> bool:
+    """Whether the estimated bound is so wide that it is no number to show."""
+    gap, error = certificate.estimated_gap, certificate.estimated_gap_error or 0.0
+    return gap is not None and _share_above(gap + error, certificate.objective) > _TELLING
 
 
 def _of_gap(certificate: Certificate) -> str:
@@ -317,7 +365,8 @@ def _is_shown(certificate: Certificate, name: str) -> bool:
     if name in _OF_REPRESENTATIVES and not certificate.max_residual:
         return False
     if name in ("estimated_gap", "estimated_gap_error"):
-        return certificate.gap is None  # else the computed gap is shown
+        # else the computed gap is shown
+        return certificate.gap is None and not _is_too_wide(certificate)
     if name == "relative_gap" and certificate.negligible:
         return False  # a quotient of rounding errors
     if name == "worst_pair_gap":

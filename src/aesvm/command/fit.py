@@ -401,9 +401,13 @@ class Deadline(TimeLimit):
     def __deepcopy__(self, memo: dict) -> Deadline:
         return self
 
+    def seconds_left(self, context: Any) -> float:
+        """How long fits may go on."""
+        return self.at - self.clock()
+
     def is_over(self, context: Any) -> bool:
         """Whether it is time."""
-        self.was_over = self.was_over or self.clock() >= self.at
+        self.was_over = self.was_over or self.seconds_left(context) <= 0.0
         return self.was_over
 
 

@@ -14,9 +14,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from aesvm.machines.processor import processor
 from aesvm.runtime.jit import told_of_compiling
-from aesvm.runtime.progress import STEPS, Ending, Progress, say
+from aesvm.runtime.progress import STEPS, Ending, Limit, Progress, say
 from aesvm.runtime.scikit_learn import as_preferred, with_callbacks
 from aesvm.runtime.threads import Threads, one_blas_thread
+
+#: Work on a fitted model, which ``time_limit`` is not for.
+_UNLIMITED = ("certify", "compress")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -97,7 +100,11 @@ def fit_task(
         sequential_subtasks=not weighted,
     )
     task.call_on_fit_task_begin(estimator=estimator, **data)
-    progress = Progress(estimator, task, ending=Ending(_callbacks_above(task)))
+    limits = _callbacks_above(task)
+    seconds = getattr(estimator, "time_limit", None)
+    if seconds is not None and name not in _UNLIMITED:
+        limits.append(Limit(float(seconds)))
+    progress = Progress(estimator, task, ending=Ending(limits))
     yield progress.weighted() if weighted else progress
     task.call_on_fit_task_end(estimator=estimator, **data)
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.certificate.certificate import Certificate
 from aesvm.estimators.conversion import check_compress, compressed, to_sklearn
+from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
@@ -51,6 +52,7 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
     "refine": [StrOptions({"auto", "exact"}), Interval(Integral, 0, None, closed="left")],
     "max_vectors": [None, Interval(Integral, 1, None, closed="left")],
     "gap_tol": [Interval(Real, 0.0, None, closed="left")],
+    "time_limit": [None, Interval(Real, 0.0, None, closed="left")],
     "tol": [Interval(Real, 0.0, None, closed="neither")],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [Interval(Real, 0.0, None, closed="left")],
@@ -60,7 +62,7 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
 }
 
 
-class KernelMachine:
+class KernelMachine(LinkedToDocumentation):
     """An estimator that trains one or several SVMs."""
 
     _learns: ClassVar[Learning]

@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from aesvm.gpu.forms import check_kernel
 from aesvm.kernels import KernelSpec
 from aesvm.machines import plan as plans
-from aesvm.machines.plan import Exact, Facts, Rounds, Span, plan
+from aesvm.machines.plan import Exact, Facts, Ladder, Rounds, Span, plan
 from aesvm.machines.processor import kind_of
 from aesvm.machines.trainer import SolverOptions
 from aesvm.out_of_core.merge_tree import bytes_of
@@ -65,6 +65,7 @@ class MachineParameters(TypedDict, total=False):
     refine: int | str
     max_vectors: int | None
     gap_tol: float
+    time_limit: float | None
     tol: float
     max_iter: int
     cache_size: float
@@ -138,7 +139,7 @@ def facts_of(estimator: Any, **counts: Any) -> Facts:
 def plan_elsewhere(estimator: Any, asked_again: bool = True) -> Rounds | Span:
     """The plan of a fit to rows that are not in memory; rounds are made where they can be asked."""
     found = plan(facts_of(estimator, in_memory=False, asked_again=asked_again))
-    assert not isinstance(found, Exact)  # that needs all rows in one place
+    assert not isinstance(found, Exact | Ladder)  # these need all rows in one place
     return found
 
 

@@ -5,6 +5,7 @@ Also what a fitted estimator keeps of all that, for its certificate.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from math import isinf
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from aesvm.bases.ladder import Reached, train_in_time
 from aesvm.bases.span_training import SpanTraining, train_in_span
 from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
@@ -42,7 +44,7 @@ from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gam
 from aesvm.machines.certifying import certify
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
 from aesvm.machines.fitted import Fitted
-from aesvm.machines.plan import Exact, Plan, Rounds, Span, check, outcome, plan, remedy
+from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
 from aesvm.machines.results import Terms
 from aesvm.machines.sharing import SharedWork
@@ -75,6 +77,8 @@ class TrainedOn(NamedTuple):
     history: dict[str, NDArray] = columns_of([])  #: see ``Step``
     plan: str = ""  #: what was planned, the counts that decided it, and what came of it
     remedy: str = ""  #: what to change, where a callback ended the fit before it was done
+    stopped_after: float | None = None  #: see ``Certificate``
+    exact_after: float | None = None
     model: dict[str, str] | None = None  #: see ``_hashes``; None in files of older versions
 
     @classmethod
@@ -120,6 +124,8 @@ class TrainedOn(NamedTuple):
             steps_of(self.history),
             self.plan,
             self.remedy,
+            self.stopped_after,
+            self.exact_after,
         )
 
 
@@ -267,11 +273,11 @@ def fit_rows(
         check(asked)
         if estimator.kernel == "precomputed":
             check_symmetric(data)
-        estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel)
-        if estimator.kernel == "rbf":
-            warn_of_scales(shared.of_rows("scales", lambda: scale_factor(data)))
-        spec = kernel_spec(estimator, estimator.gamma_)
         with fitting(estimator, data, y, weighted=True) as (run, progress):
+            estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel, run)
+            if estimator.kernel == "rbf":
+                warn_of_scales(shared.of_rows("scales", lambda: scale_factor(data)))
+            spec = kernel_spec(estimator, estimator.gamma_)
             kernel = shared.kernel(
                 (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, X, shared)
             )
@@ -287,9 +293,13 @@ def fit_rows(
             )
             prepared = work.distinct()
             pilots = SpanTraining(learner.rows, kernel, prepared, work.trainer())
+            asked = replace(asked, seconds=progress.seconds_left())
             chosen = plan(counted(asked, work, prepared), pilots)
             progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
+            reached: Reached | None = None
             match chosen:
+                case Ladder():
+                    first, trained, reached = train_in_time(work, prepared, chosen)
                 case Exact():
                     first = every_row(work, prepared)
                     trained = train(work, first, chosen)
@@ -306,19 +316,24 @@ def fit_rows(
             warn_given_up(estimator, first)
         represented = set_of(estimator, first.settings.hull_tol)
         set_represented(represented, first, estimator.gamma_)
-        in_span, n_solved = isinstance(chosen, Span), len(trained.solved)
+        if reached is None:
+            n_rows, n_solved = len(prepared.rows), len(trained.solved)
+            in_span = isinstance(chosen, Span)
+            reached = Reached(n_rows if in_span else n_solved, n_solved if in_span else None)
         trained_on = TrainedOn(
             True,
             known,
             trained_with(estimator),
             estimator.hull_tol,
             len(prepared.rows),
-            len(prepared.rows) if in_span else n_solved,
+            reached.n_solved,
             trained.records,
             trained.multipliers,
             spec.definiteness,
-            n_solved if in_span else None,
+            reached.n_vectors,
             columns_of(trained.history),
+            stopped_after=reached.stopped_after,
+            exact_after=reached.exact_after,
         )
         fitted = estimator._learns.fitted(data, learner, trained, spec)
         cut_short = progress.ending.message()

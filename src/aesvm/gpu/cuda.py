@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from aesvm.gpu.forms import Form
-from aesvm.gpu.steps import DeviceVariables, Summary, Work
+from aesvm.gpu.steps import DeviceVariables, Work
 
-#: Variables that are solved for together: a thread for each.
-WORKING_SET = 1024
+#: Variables that are solved for together, and how many of them a thread has in pair updates.
+WORKING_SET, PER_THREAD = 1024, 4
 
 #: Compute capability that the kernels need: warp-wide minima.
 _LEAST_CAPABILITY = 80
@@ -76,7 +76,21 @@ def _tiles(form: Form) -> Any:
 
 
 def _steps(dtype: np.dtype) -> Any:
-    return compiled("steps.cu", f"REAL={real_name(dtype)}", f"WORKING_SET={WORKING_SET}")
+    sizes = f"WORKING_SET={WORKING_SET}", f"PER_THREAD={PER_THREAD}"
+    return compiled("steps.cu", f"REAL={real_name(dtype)}", *sizes)
+
+
+@cache
+def _function(module: Any, name: str, device: int) -> Any:
+    return module.get_function(name)
+
+
+def _kernel(module: Any, name: str, values: Any) -> Any:
+    """A kernel of a module, for the device that has the values: looked up once.
+
+    (To look it up takes longer than to launch it.)
+    """
+    return _function(module, name, getattr(getattr(values, "device", None), "id", 0))
 
 
 def _tile(form: Form) -> int:
@@ -124,7 +138,7 @@ def sum_lines(
         own = coefs[first : first + _MOST_OUTPUTS]
         n = len(own)
         name, shared = ("sum_lines", 0) if n == 1 else ("sum_lines_to_several", n * tile * 8)
-        kernel = module.get_function(name)
+        kernel = _kernel(module, name, columns.rows)
         if shared:
             kernel.max_dynamic_shared_size_bytes = _MOST_OUTPUTS * tile * 8
         parts = columns.device.xp.empty((splits, n, n_columns))
@@ -151,7 +165,7 @@ def sum_lines(
         )
         size = n * n_columns
         target = sums[first : first + n]
-        module.get_function("add_parts")(
+        _kernel(module, "add_parts", parts)(
             (-(-size // 256),), (256,), (parts, np.int32(splits), np.int64(size), target)
         )
 
@@ -188,7 +202,7 @@ def write_values(
         rows, norms = lines.rows, lines.norms
         if line_numbers is None:
             rows, norms = rows[top:], norms[top:]
-        _tiles(form).get_function("write_values")(
+        _kernel(_tiles(form), "write_values", own)(
             (-(-n_columns // tile), -(-len(own) // tile)),
             (256,),
             (
@@ -247,7 +261,7 @@ def choose(
         counts.append(-(-size // chunk))
         if not size:
             continue
-        steps.get_function("find_candidates")(
+        _kernel(steps, "find_candidates", work.found)(
             (counts[-1],),
             (_THREADS,),
             (
@@ -261,9 +275,9 @@ def choose(
                 work.edges[2 * group * room :],
             ),
         )
-    steps.get_function("make_working_set")(
+    _kernel(steps, "make_working_set", work.found)(
         (1,),
-        (WORKING_SET,),
+        (min(WORKING_SET // 2, 1024),),
         (
             work.found,
             work.edges,
@@ -287,7 +301,7 @@ def _of_variables(variables: DeviceVariables) -> tuple:
 
 def find_rows(work: Work, variables: DeviceVariables) -> None:
     """Rows of the variables chosen, by number among the rows in play."""
-    _steps(work.block.dtype).get_function("find_rows")(
+    _kernel(_steps(work.block.dtype), "find_rows", work.block)(
         (-(-WORKING_SET // _THREADS),),
         (_THREADS,),
         (work.chosen, work.n_chosen, variables.at, work.numbers),
@@ -314,9 +328,9 @@ def update_pairs(
     limit : int
         Most updates.
     """
-    _steps(work.block.dtype).get_function("update_pairs")(
+    _kernel(_steps(work.block.dtype), "update_pairs", work.block)(
         (1,),
-        (WORKING_SET,),
+        (WORKING_SET // PER_THREAD,),
         (
             work.block,
             work.chosen,
@@ -342,9 +356,8 @@ def update_pairs(
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
-    """For how many iterations variables rest at bounds, and how many for less than ``most``."""
-    work.summary[Summary.N_STAY] = 0.0
-    _steps(work.block.dtype).get_function("count_rest")(
+    """How long variables have rested at bounds; how many for less than ``most``, or at none."""
+    _kernel(_steps(work.block.dtype), "count_rest", work.block)(
         (-(-variables.n // _THREADS),),
         (_THREADS,),
         (
@@ -356,3 +369,12 @@ def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
             work.summary,
         ),
     )
+
+
+def solve_definite(matrix: Any, right: Any) -> Any:
+    """The solutions of a positive definite system; numpy's LinAlgError where it is not definite."""
+    import cupyx
+    from cupyx import lapack
+
+    with cupyx.errstate(linalg="raise"):
+        return lapack.posv(matrix, right)

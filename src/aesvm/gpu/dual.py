@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from aesvm.gpu.devices import Device
+from aesvm.gpu.free_variables import FreeVariables
 from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import DeviceColumns, add
 from aesvm.gpu.steps import DeviceVariables, Summary, Work
@@ -41,6 +42,15 @@ _UPDATES_OF_ALL = 200
 #: To leave out variables takes the host some 2 ms. It does so when scores of variables at rest have
 #: taken as many products of two features: about as long, on a large GPU.
 _SHRINK_PRODUCTS = 3e10
+
+#: A Newton step in n free variables takes a large GPU about as long as this many pair updates, and
+#: ``n^3 / _CUBE``. It is made when ``_PATIENCE`` times as many were made since the last one; when
+#: as many were made, if that one lowered the objective more than the pair updates before it, for
+#: the time that it took.
+_UPDATES, _CUBE, _PATIENCE = 10_000, 1e7, 4
+
+#: Free variables of a Newton step, at most: their matrix takes 2 GiB, three times over.
+_MOST_FREE = 16_384
 
 
 class _Everything:
@@ -109,6 +119,8 @@ class DeviceDual:
         self.n_moved = 0  # variables that moved so far, each in every iteration
         self.n_columns = 0  # rows in play, in the last iteration
         self.at_rest = self.in_vain = 0.0  # products of features, for scores of variables at rest
+        self.since = 0.0, 0.0  # pair updates until the last Newton step, and what these lowered
+        self.patience = _PATIENCE
         n = len(problem.coefs)
         self.work = Work.of(n, self.size, self.all.vectors.form.dtype, self.device.xp)
         self.enter(self.all.every)
@@ -171,6 +183,7 @@ class DeviceDual:
         check_finite(summary[Summary.VIOLATION : Summary.N_CHOSEN])
         self.n_chosen, self.n_stay = int(summary[Summary.N_CHOSEN]), int(summary[Summary.N_STAY])
         self.n_updates, self.moved = int(summary[Summary.N_UPDATES]), float(summary[Summary.MOVED])
+        self.n_free, self.fell = int(summary[Summary.N_FREE]), float(summary[Summary.FELL])
         n_moved = int(summary[Summary.N_MOVED])
         self.all.problem.n_evaluations += (n_moved - self.n_moved) * self.n_columns
         self.in_vain += (n_moved - self.n_moved) * self.at_rest
@@ -178,6 +191,8 @@ class DeviceDual:
         return float(summary[Summary.VIOLATION])
 
     def improve(self, aim: float, limit: int, shrinking: bool, is_over: Callable[[], bool]) -> None:
+        if self._leap():
+            return
         work, now, operations = self.work, self.now, self.operations
         inner, most, n_solved = INNER, UPDATES * self.size, self.n_chosen
         if now.n <= self.size:  # all of them
@@ -194,6 +209,47 @@ class DeviceDual:
         self.at_rest = float(now.n - self.n_stay) * self.vectors.n_products
         if shrinking:
             self._shrink()
+
+    def _leap(self) -> bool:
+        """Make a Newton step in the free variables, where that is due: whether it did."""
+        n = self.n_free
+        cost = _UPDATES + n**3 / _CUBE
+        n_updates, fell = self.n_updates - self.since[0], self.fell - self.since[1]
+        if not 2 <= n <= _MOST_FREE or n_updates < self.patience * cost:
+            return False
+        too_large = 4 * 8 * n * n > self.device.free_bytes()
+        if too_large or isinstance(self.vectors, HostVectors):
+            return False
+        self.since = self.n_updates, self.fell
+        now, xp = self.now, self.device.xp
+        free = xp.flatnonzero((now.lower < now.coefs) & (now.coefs < now.upper))
+        numbers, groups = now.at[free], now.groups[free]
+        own = self.vectors.take(numbers)
+        of_groups = [(groups == g).astype(np.float64) for g in range(self.all.n_groups)]
+        low, high, coefs = now.lower[free], now.upper[free], now.coefs[free]
+        change, fall = FreeVariables(
+            xp,
+            self.operations.solve_definite,
+            own.values(own).astype(np.float64),
+            now.scores[numbers] + now.linear[free],
+            low - coefs,
+            high - coefs,
+            [of_group for of_group in of_groups if bool(of_group.any())],
+            self.all.problem.unit,
+        ).best_change()
+        is_worth_it = fall * n_updates > fell * cost
+        self.patience = 1 if is_worth_it else _PATIENCE
+        if change is None:
+            return False
+        after = coefs + change
+        # a variable that reaches a bound is at it to the last digit
+        near = float(np.finfo(np.float64).eps) * (high - low)
+        after = xp.where(after - low <= near, low, xp.where(high - after <= near, high, after))
+        now.coefs[free] = after
+        add(self.vectors, self.vectors, numbers, (after - coefs)[None], now.scores[None])
+        self.work.summary[Summary.MOVED] += abs(after - coefs).sum()
+        self.all.problem.n_evaluations += n * (n + len(self.vectors))
+        return True
 
     def _shrink(self) -> None:
         """Leave out variables that rest at a bound, once they are many and have taken long."""

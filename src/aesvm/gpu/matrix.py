@@ -49,17 +49,22 @@ def matrix_on_device(
 
 
 def _scaled_squared_norms(rows: DeviceRows, host: DenseKernel) -> NDArray[np.float64]:
-    """Those of the host's kernel, by the device: copied there and computed, they take less time."""
-    device, there = rows.device, rows.there()
-    center = device.array(host.center, dtype=np.float64)
-    X = host.X if there is None else there
-    norms = device.xp.empty(len(X))
-    step = panel_rows(16 * X.shape[1])
+    """Those of the host's kernel; rows have the same ones for all kernels."""
     with np.errstate(over="ignore"):
-        for first in range(0, len(X), step):
-            own = device.array(X[first : first + step]) - center
-            norms[first : first + step] = device.xp.einsum("ij,ij->i", own, own)
-        return device.to_host(host.parameters.gamma * norms)
+        norms = rows.squared_norms(lambda: _squared_norms(rows, host.center))
+        return host.parameters.gamma * norms
+
+
+def _squared_norms(rows: DeviceRows, center: NDArray) -> NDArray[np.float64]:
+    """By the device: rows are copied there and computed with in less time."""
+    device, there = rows.device, rows.there()
+    X = rows.X if there is None else there
+    norms, center = device.xp.empty(len(X)), device.array(center, dtype=np.float64)
+    step = panel_rows(16 * X.shape[1])
+    for first in range(0, len(X), step):
+        own = device.array(X[first : first + step]) - center
+        norms[first : first + step] = device.xp.einsum("ij,ij->i", own, own)
+    return device.to_host(norms)
 
 
 class DeviceArrays(Arrays):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from aesvm.gpu.devices import Device, DeviceMemoryError
 from aesvm.gpu.room import has_room_for_copy
@@ -46,6 +47,7 @@ class DeviceRows:
         self.say = say
         self.stay = False  #: whether they are on the host alone
         self._there = there
+        self._squared_norms: NDArray[np.float64] | None = None
         self._copying = threading.Lock()
 
     def there(self) -> Any:
@@ -57,6 +59,12 @@ class DeviceRows:
                 else:
                     self._note_stay()
             return self._there
+
+    def squared_norms(self, compute: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Squared lengths of dense rows, seen from their center: computed once."""
+        if self._squared_norms is None:
+            self._squared_norms = compute()
+        return self._squared_norms
 
     def keep_on_host(self) -> None:
         """Note that a form of these rows has no room on the device."""

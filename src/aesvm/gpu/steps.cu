@@ -2,7 +2,8 @@
 //
 // Compiled with
 //   REAL         float or double: the precision of kernel values
-//   WORKING_SET  the variables that are solved for together, a multiple of 64, at most 1024
+//   WORKING_SET  the variables that are solved for together, a multiple of 64
+//   PER_THREAD   how many of them a thread has in updates of pairs; threads are a multiple of 32
 //
 // The problem is that of aesvm.solver.smo, in signed coefficients: slopes are scores + linear.
 // Nothing depends on the order in which threads come by.
@@ -12,11 +13,12 @@
 typedef REAL real;
 
 #define FAR 1e300
+#define CHOOSE_THREADS (WORKING_SET / 2 < 1024 ? WORKING_SET / 2 : 1024)
 #define INFINITE __uint_as_float(0x7f800000u)  // NVRTC, without math.h, has no INFINITY
 
 // The places of ``summary``, which the host reads in every iteration.
 enum { VIOLATION, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, MOVED, N_MOVED,
-       N_STAY };  // as in steps.py
+       FELL, N_STAY, N_FREE };  // as in steps.py
 
 // All variables in play, and the rows they belong to.
 #define VARIABLES \
@@ -106,24 +108,24 @@ __device__ int rank_of(bool flag, int *total)
 
 // The next working set: candidates that violate optimality, then the newest of the last set.
 //
-// One block of WORKING_SET threads. Candidates of group g are found[g * most ...], two for each of
+// One block of CHOOSE_THREADS threads. Candidates of group g are found[g * most ...], two for each of
 // its chunks. Those that will stay in the next set are marked.
-extern "C" __global__ void __launch_bounds__(1024) make_working_set(
+extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) make_working_set(
     const Extreme *found, const double *edges, int n_chunks_first, int n_chunks_last, int most,
     int n_groups, int *chosen, int *n_chosen, int *marks, int mark, double *summary)
 {
     const int thread = threadIdx.x;
     double violation = -FAR;
     int size = 0;
-    __shared__ int kept[WORKING_SET];
+    __shared__ int kept[WORKING_SET / 2];
     const int n_before = min(*n_chosen, WORKING_SET / 2);
-    if (thread < n_before) kept[thread] = chosen[thread];
+    for (int k = thread; k < n_before; k += CHOOSE_THREADS) kept[k] = chosen[k];
     __syncthreads();
     for (int g = 0; g < n_groups; g++) {
         const double *own = edges + 2 * g * most;
         const int n_chunks = g == 0 ? n_chunks_first : n_chunks_last;
         Extreme lowest = {FAR, -1}, highest = {-FAR, -1};
-        for (int c = thread; c < n_chunks; c += blockDim.x) {
+        for (int c = thread; c < n_chunks; c += CHOOSE_THREADS) {
             lowest = better(lowest, {own[2 * c], c}, 1);
             highest = better(highest, {own[2 * c + 1], c}, -1);
         }
@@ -134,33 +136,37 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
             summary[HIGHEST + g] = highest.slope;
         }
         violation = max(violation, highest.slope - lowest.slope);
-        // candidates to rise are those of the first threads, and those to fall of the others
-        const int c = thread % (WORKING_SET / 2), side = thread / (WORKING_SET / 2);
-        Extreme own_one = {0.0, -1};
-        bool wanted = false;
-        if (c < n_chunks) {
-            const Extreme *pair = found + 2 * (g * most + c);
-            own_one = pair[side];
-            wanted = own_one.variable >= 0;
-            wanted = wanted && (side ? own_one.slope > lowest.slope : own_one.slope < highest.slope);
-            // one that is chosen to rise is chosen once
-            const bool rises = pair[0].slope < highest.slope;
-            if (side && rises && pair[0].variable == own_one.variable) wanted = false;
+        // candidates to rise come first, then those to fall
+        for (int first = 0; first < WORKING_SET; first += CHOOSE_THREADS) {
+            const int c = (first + thread) % (WORKING_SET / 2);
+            const int side = (first + thread) / (WORKING_SET / 2);
+            Extreme own_one = {0.0, -1};
+            bool wanted = false;
+            if (c < n_chunks) {
+                const Extreme *pair = found + 2 * (g * most + c);
+                own_one = pair[side];
+                wanted = own_one.variable >= 0;
+                wanted = wanted && (side ? own_one.slope > lowest.slope : own_one.slope < highest.slope);
+                // one that is chosen to rise is chosen once
+                const bool rises = pair[0].slope < highest.slope;
+                if (side && rises && pair[0].variable == own_one.variable) wanted = false;
+            }
+            int total;
+            const int rank = size + rank_of(wanted, &total);
+            if (wanted && rank < WORKING_SET) chosen[rank] = own_one.variable;
+            size = min(WORKING_SET, size + total);
         }
-        int total;
-        const int rank = size + rank_of(wanted, &total);
-        if (wanted && rank < WORKING_SET) chosen[rank] = own_one.variable;
-        size = min(WORKING_SET, size + total);
     }
     const int n_kept = min(n_before, WORKING_SET - size);
-    if (thread < n_kept) chosen[size + thread] = kept[thread];
+    for (int k = thread; k < n_kept; k += CHOOSE_THREADS) chosen[size + k] = kept[k];
     size += n_kept;
     __syncthreads();
-    if (thread < min(size, WORKING_SET / 2)) marks[chosen[thread]] = mark + 1;
+    for (int k = thread; k < min(size, WORKING_SET / 2); k += CHOOSE_THREADS) marks[chosen[k]] = mark + 1;
     if (thread == 0) {
         *n_chosen = size;
         summary[VIOLATION] = violation;
         summary[N_CHOSEN] = size;
+        summary[N_STAY] = summary[N_FREE] = 0;  // counted from here on
     }
 }
 
@@ -172,139 +178,203 @@ extern "C" __global__ void find_rows(
     if (k < *n_chosen) numbers[k] = at[chosen[k]];
 }
 
+// The best of a warp's variables, group by group: to rise, and to fall as its partner.
 struct First { unsigned key[2], highest[2]; int k[2]; double slope[2], room[2], diag[2]; };
 struct Second { unsigned gain; int k; double slope, room, diag, value; };
 
+#define UPDATE_THREADS (WORKING_SET / PER_THREAD)
+#define UPDATE_WARPS (UPDATE_THREADS / 32)
+
+// Kernel values of a variable with those of a thread.
+struct alignas(PER_THREAD * sizeof(real)) Values { real of[PER_THREAD]; };
+
+__device__ __forceinline__ Values values_of(const real *K, int k)
+{
+    return reinterpret_cast<const Values *>(K + (long long)k * WORKING_SET)[threadIdx.x];
+}
+
 // The dual in the variables chosen, by updates of pairs; see aesvm.solver.pair_updates.
 //
-// One block of WORKING_SET threads, one for each variable. Slopes are compared in single
-// precision, seen from the middle of the edges; differences by which variables move are double.
-extern "C" __global__ void __launch_bounds__(1024) update_pairs(
+// One block, PER_THREAD variables to a thread: what all warps do once more for each update, to find the
+// best of all, takes longer with more of them. Slopes are compared in single precision, seen from
+// the middle of the edges; differences by which variables move are double.
+extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
     const real *K, const int *chosen, const int *n_chosen, const int *numbers, const double *scores,
     const int *at, double *coefs, const double *linear, const double *lower, const double *upper,
     const signed char *groups, int n_groups, double tol, double inner, long long limit,
     int *moved_rows, double *moves, int *n_moved, double *summary)
 {
-    __shared__ First firsts[2][32];
-    __shared__ Second seconds[2][32];
-    const int k = threadIdx.x, lane = k % 32, warp = k / 32, n = *n_chosen;
-    const bool here = k < n;
-    const int v = here ? chosen[k] : 0;
-    const double low = here ? lower[v] : 0, high = here ? upper[v] : 0, begin = here ? coefs[v] : 0;
-    const int group = here ? groups[v] : 0;
-    double slope = here ? scores[at[v]] + linear[v] : 0, coef = begin;
-    const double diag = here ? (double)K[(long long)k * WORKING_SET + k] : 0;
-    double middle = 0, largest = 0;
-    for (int g = 0; g < n_groups; g++)
-        if (summary[LOWEST + g] < 0.5 * FAR && summary[HIGHEST + g] > -0.5 * FAR && g == group)
-            middle = 0.5 * (summary[LOWEST + g] + summary[HIGHEST + g]);
-    {
-        Extreme own = {fabs(diag), here ? k : -1};
-        largest = best_of_block(own, -1).slope;
+    __shared__ First firsts[2][UPDATE_WARPS];
+    __shared__ Second seconds[2][UPDATE_WARPS];
+    __shared__ double moved_by[UPDATE_WARPS];
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, n = *n_chosen;
+    double slope[PER_THREAD], coef[PER_THREAD], low[PER_THREAD], high[PER_THREAD], diag[PER_THREAD];
+    double middle[PER_THREAD];
+    int group[PER_THREAD];
+    Extreme largest = {0.0, -1};
+#pragma unroll
+    for (int p = 0; p < PER_THREAD; p++) {
+        const int k = thread * PER_THREAD + p;
+        const bool here = k < n;
+        const int v = here ? chosen[k] : 0;
+        low[p] = here ? lower[v] : 0, high[p] = here ? upper[v] : 0;
+        coef[p] = here ? coefs[v] : 0;  // between bounds that are equal, none moves
+        group[p] = here ? groups[v] : 0;
+        slope[p] = here ? scores[at[v]] + linear[v] : 0;
+        diag[p] = here ? (double)K[(long long)k * WORKING_SET + k] : 0;
+        if (here) largest = better(largest, {fabs(diag[p]), k}, -1);
+        const double lowest = summary[LOWEST + group[p]], highest = summary[HIGHEST + group[p]];
+        const bool both = lowest < 0.5 * FAR && highest > -0.5 * FAR;
+        middle[p] = both ? 0.5 * (lowest + highest) : 0;
     }
-    const double flat = 1e-12 * largest + 1e-300;
+    const double flat = 1e-12 * best_of_block(largest, -1).slope + 1e-300;
     const float enough = (float)fmax(tol, inner * summary[VIOLATION]);
     long long updates = 0;
+    double fell = 0;  // the objective, by all updates
     while (updates < limit) {
         const int turn = updates & 1;
         // the variable to rise: of smallest slope
-        const float seen = (float)(slope - middle);
-        const bool can_rise = here && coef < high, can_fall = here && coef > low;
+        float seen[PER_THREAD];
+#pragma unroll
+        for (int p = 0; p < PER_THREAD; p++) seen[p] = (float)(slope[p] - middle[p]);
         for (int g = 0; g < n_groups; g++) {
-            const bool own = group == g;
-            const unsigned up = can_rise && own ? ordered(seen) : ordered(INFINITE);
-            const unsigned down = can_fall && own ? ordered(seen) : ordered(-INFINITE);
-            const unsigned least = __reduce_min_sync(ALL, up);
-            const unsigned most = __reduce_max_sync(ALL, down);
-            const int leader = __ffs(__ballot_sync(ALL, up == least)) - 1;
-            if (lane == leader) {
+            float least = INFINITE, most = -INFINITE;
+            int own = 0;
+#pragma unroll
+            for (int p = 0; p < PER_THREAD; p++) {
+                if (group[p] == g && coef[p] < high[p] && seen[p] < least) least = seen[p], own = p;
+                if (group[p] == g && coef[p] > low[p] && seen[p] > most) most = seen[p];
+            }
+            const unsigned key = __reduce_min_sync(ALL, ordered(least));
+            // where there are two groups it must be known which one is farther from its optimum
+            const unsigned top = n_groups > 1 ? __reduce_max_sync(ALL, ordered(most)) : 0;
+            if (leads(ordered(least) == key)) {
                 First &slot = firsts[turn][warp];
-                slot.key[g] = least, slot.highest[g] = most, slot.k[g] = k;
-                slot.slope[g] = slope, slot.room[g] = high - coef, slot.diag[g] = diag;
+                slot.key[g] = key, slot.highest[g] = top, slot.k[g] = thread * PER_THREAD + own;
+#pragma unroll
+                for (int p = 0; p < PER_THREAD; p++)
+                    if (p == own)
+                        slot.slope[g] = slope[p], slot.room[g] = high[p] - coef[p], slot.diag[g] = diag[p];
             }
         }
         __syncthreads();
-        float violation = enough;
-        int i = -1, from = 0, of_group = 0;
+        int from = 0, of_group = 0;
+        unsigned first_key = 0;
+        float violation = -INFINITE;
         for (int g = 0; g < n_groups; g++) {
-            const bool filled = lane * 32 < WORKING_SET;
-            const unsigned up = filled ? firsts[turn][lane].key[g] : ordered(INFINITE);
-            const unsigned down = filled ? firsts[turn][lane].highest[g] : ordered(-INFINITE);
+            const unsigned up = lane < UPDATE_WARPS ? firsts[turn][lane].key[g] : ALL;
             const unsigned least = __reduce_min_sync(ALL, up);
-            const unsigned most = __reduce_max_sync(ALL, down);
-            const float own = from_ordered(most) - from_ordered(least);
-            if (own > violation && own < INFINITE) {
+            const unsigned leaders = __ballot_sync(ALL, up == least);
+            float own = 0;
+            if (n_groups > 1) {
+                const unsigned down = lane < UPDATE_WARPS ? firsts[turn][lane].highest[g] : 0;
+                own = from_ordered(__reduce_max_sync(ALL, down)) - from_ordered(least);
+            }
+            if (own > violation) {
                 violation = own;
-                from = __ffs(__ballot_sync(ALL, up == least)) - 1;
-                of_group = g;
-                i = firsts[turn][from].k[g];
+                of_group = g, first_key = least, from = __ffs(leaders) - 1;
             }
         }
-        if (i < 0) break;
-        const double slope_i = firsts[turn][from].slope[of_group];
-        const double room_i = firsts[turn][from].room[of_group];
-        const double diag_i = firsts[turn][from].diag[of_group];
+        const float seen_i = from_ordered(first_key);
+        if (!(seen_i < INFINITE)) break;
+        const First &first = firsts[turn][from];
+        const int i = first.k[of_group];
+        const Values line = values_of(K, i);
+        const double slope_i = first.slope[of_group], room_i = first.room[of_group];
+        const double diag_i = first.diag[of_group];
         // its partner, which falls: the one that lowers the objective most
-        const double value = here ? (double)K[(long long)i * WORKING_SET + k] : 0;
         float gain = 0;
-        if (can_fall && group == of_group && slope > slope_i) {
-            const float ahead = (float)(slope - slope_i);
-            gain = ahead * ahead / (float)fmax(diag_i + diag - 2 * value, flat);
-            gain = fmaxf(fminf(gain, 3e38f), 1e-38f);
+        int own = 0;
+#pragma unroll
+        for (int p = 0; p < PER_THREAD; p++) {
+            const float ahead = seen[p] - seen_i;
+            if (group[p] == of_group && coef[p] > low[p] && ahead > enough) {
+                const double eta = fmax(diag_i + diag[p] - 2 * (double)line.of[p], flat);
+                // nothing is too large, nor too small, to be compared
+                const float ratio = __fdividef(ahead * ahead, (float)eta);
+                const float falls = fmaxf(fminf(ratio, 3e38f), 1e-38f);
+                if (falls > gain) gain = falls, own = p;
+            }
         }
         const unsigned bits = __float_as_uint(gain);
         const unsigned top = __reduce_max_sync(ALL, bits);
-        if (lane == __ffs(__ballot_sync(ALL, bits == top)) - 1)
-            seconds[turn][warp] = {top, k, slope, coef - low, diag, value};
+        if (leads(bits == top)) {
+            Second &slot = seconds[turn][warp];
+            slot.gain = top, slot.k = thread * PER_THREAD + own;
+#pragma unroll
+            for (int p = 0; p < PER_THREAD; p++)
+                if (p == own)
+                    slot.slope = slope[p], slot.room = coef[p] - low[p], slot.diag = diag[p],
+                    slot.value = (double)line.of[p];
+        }
         __syncthreads();
-        const unsigned own = lane * 32 < WORKING_SET ? seconds[turn][lane].gain : 0;
-        const unsigned most = __reduce_max_sync(ALL, own);
+        const unsigned given = lane < UPDATE_WARPS ? seconds[turn][lane].gain : 0;
+        const unsigned most = __reduce_max_sync(ALL, given);
         if (most == 0) break;
-        const Second second = seconds[turn][__ffs(__ballot_sync(ALL, own == most)) - 1];
+        const Second second = seconds[turn][__ffs(__ballot_sync(ALL, given == most)) - 1];
         const int j = second.k;
-        const double other = here ? (double)K[(long long)j * WORKING_SET + k] : 0;
+        const Values other = values_of(K, j);
         const double difference = second.slope - slope_i;
         const double eta = diag_i + second.diag - 2 * second.value;
         const double step = fmin(difference / fmax(eta, flat), fmin(room_i, second.room));
-        if (k == i) coef = step == room_i ? high : fmin(coef + step, high);
-        if (k == j) coef = step == second.room ? low : fmax(coef - step, low);
-        slope += step * (value - other);
+#pragma unroll
+        for (int p = 0; p < PER_THREAD; p++) {
+            const int k = thread * PER_THREAD + p;
+            if (k == i) coef[p] = step == room_i ? high[p] : fmin(coef[p] + step, high[p]);
+            if (k == j) coef[p] = step == second.room ? low[p] : fmax(coef[p] - step, low[p]);
+            slope[p] += step * ((double)line.of[p] - (double)other.of[p]);
+        }
+        fell += step * (difference - 0.5 * step * eta);
         updates++;
     }
-    const double change = coef - begin;
-    int total;
-    const int rank = rank_of(here && change != 0, &total);
-    if (here && change != 0) {
-        coefs[v] = coef;
-        moved_rows[rank] = numbers[k];
-        moves[rank] = change;
+    double own = 0;
+    int total = 0;
+#pragma unroll
+    for (int p = 0; p < PER_THREAD; p++) {
+        const int k = thread * PER_THREAD + p, v = k < n ? chosen[k] : 0;
+        const double change = k < n ? coef[p] - coefs[v] : 0;
+        int more;
+        const int rank = total + rank_of(change != 0, &more);
+        if (change != 0) {
+            coefs[v] = coef[p];
+            moved_rows[rank] = numbers[k];
+            moves[rank] = change;
+        }
+        total += more;
+        own += fabs(change);
     }
+    own = sum_of_warp(own);
+    if (lane == 0) moved_by[warp] = own;
     __syncthreads();
-    if (k == 0) {
+    if (thread == 0) {
         double moved = 0;
-        for (int m = 0; m < total; m++) moved += fabs(moves[m]);
+        for (int w = 0; w < UPDATE_WARPS; w++) moved += moved_by[w];
         *n_moved = total;
         summary[N_UPDATES] += (double)updates;
         summary[MOVED] += moved;
         summary[N_MOVED] += total;
+        summary[FELL] += fell;
     }
 }
 
 // For how many iterations each variable has been at a bound that it does not want to leave; and how many
-// have been there for less than ``most``.
+// have been there for less than ``most``, and how many are at none. After make_working_set.
 extern "C" __global__ void count_rest(
     VARIABLES, const signed char *groups, int n, int most, signed char *rest, double *summary)
 {
     const int v = blockIdx.x * blockDim.x + threadIdx.x;
-    bool stays = false;
+    bool stays = false, is_free = false;
     if (v < n) {
         const double slope = scores[at[v]] + linear[v];
         const bool rests = (coefs[v] == lower[v] && slope > summary[HIGHEST + groups[v]]) ||
                            (coefs[v] == upper[v] && slope < summary[LOWEST + groups[v]]);
         rest[v] = rests ? min(rest[v] + 1, 100) : 0;
         stays = rest[v] < most;
+        is_free = lower[v] < coefs[v] && coefs[v] < upper[v];
     }
     const int count = __popc(__ballot_sync(ALL, stays));
+    const int n_free = __popc(__ballot_sync(ALL, is_free));
     // whole numbers: their sum does not depend on the order
     if (threadIdx.x % 32 == 0 && count) atomicAdd(summary + N_STAY, (double)count);
+    if (threadIdx.x % 32 == 0 && n_free) atomicAdd(summary + N_FREE, (double)n_free);
 }

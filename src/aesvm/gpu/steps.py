@@ -18,7 +18,9 @@ class Summary(IntEnum):
     N_UPDATES = 6  #: so far
     MOVED = 7  #: all that coefficients have moved so far
     N_MOVED = 8  #: variables that moved so far, each in every iteration
-    N_STAY = 9
+    FELL = 9  #: what pair updates have lowered the objective by so far
+    N_STAY = 10
+    N_FREE = 11  #: variables strictly between their bounds
 
 
 class DeviceVariables(NamedTuple):

@@ -11,12 +11,14 @@ times ``(p_i - q_i) (p_j - q_j)``. The integrand is a polynomial in t, and ``qua
 many nodes are as good as exact. Values of a model are sums over its vectors, with their
 coefficients, and means over the background.
 
-Products without one factor are quotients. That is safe: factors below 1e-30 are replaced by 1e-30,
-which changes the game by at most 1e-30 for each player, since no factor is above one. A
-product that underflows then belongs to a quotient below 1e-270.
+A factor is ``m_l (1 + a_l s)`` with ``s = 2t - 1``, ``m_l = (p_l + q_l) / 2`` and ``a_l = (p_l -
+q_l) / (p_l + q_l)``, and nodes come in pairs s and -s, which share most operations. Products
+without one factor are quotients. That is safe: factors below 1e-30 are replaced by 1e-30, which
+changes the game by at most 1e-30 for each player, since no factor is above one. A product that
+underflows then belongs to a quotient below 1e-270.
 
-Vectors are taken 32 at a time, in lanes. Loops over lanes are vectorised, and what they use stays
-in the core's cache. Factors that are the same for x and b are constants of the integral.
+Vectors are taken 64 at a time, in lanes. Loops over lanes are vectorised, and what they use stays
+in the core's cache. Factors of features that x and b have in common are constants of the integral.
 """
 
 from __future__ import annotations
@@ -35,13 +37,16 @@ from aesvm.kernels.exponential import exponential
 from aesvm.runtime.jit import jit
 
 #: Vectors that are computed with together.
-LANES = 32
+LANES = 64
 
 #: Factors below this are replaced by it.
 LEAST = 1e-30
 
+#: Pairs of nodes that are computed with together.
+_PAIRS = 5
+
 #: Factors at nodes that a task computes, some tenth of a second; and the rows of a task, at most.
-_TASK_FACTORS, _TASK_ROWS = 2e8, 8
+_TASK_FACTORS, _TASK_ROWS = 5e8, 8
 
 
 class Game(NamedTuple):
@@ -83,10 +88,11 @@ def shapley_products(
     n_players, n_outputs = game.n_players, game.coefs.shape[1]
     n_terms = n_players * n_players if interactions else n_players
     found = np.zeros((X.shape[0], n_terms, n_outputs))
-    rules = rules_for(n_players)
+    rules = rules_for(n_players, 2 * _PAIRS)
+    above_zero = rules.sizes, rules.reaches, 2.0 * rules.nodes - 1.0, rules.weights
     n_tiles = -(-game.coefs.shape[0] // LANES)
     work = LANES * n_terms * float(rules.sizes[-1])  # of one row, background row and tile
-    few = 8 * LANES * n_players
+    few = 8 * LANES * (n_players + 1)
     n_others = int(max(1, min(_TASK_FACTORS // work, copied_bytes() // few)))
     parts = list(_parts(background.shape[0], n_others))
     n_others = parts[0].stop
@@ -96,19 +102,21 @@ def shapley_products(
     rows_of_tasks = list(_parts(X.shape[0], task_rows))
     fill = _add_pairs if interactions else _add_values
 
-    def some_rows(vectors: NDArray, coefs: NDArray, others: NDArray, rows: slice) -> None:
-        given = np.ascontiguousarray(dense(X[rows])[:, game.columns])
+    def some_rows(
+        vectors: NDArray, coefs: NDArray, compared: NDArray, others: NDArray, rows: slice
+    ) -> None:
+        given = _by_player(game, X[rows])
         sums = np.zeros((len(given), n_terms, len(coefs)))
-        fill(given, vectors, game.ends, game.gamma, others, *rules, sums)
+        fill(given, vectors, game.ends, game.gamma, compared, others, above_zero, sums)
         found[rows] += sums @ coefs
 
     n_done, n_tasks = 0, len(parts) * len(panels) * len(rows_of_tasks)
     for panel in panels:
         vectors, coefs = _lanes(game, panel)
         for part in parts:
-            others = _factors(game, dense(background[part]), vectors, run)
-
-            task = partial(some_rows, vectors, coefs, others)
+            compared = _by_player(game, background[part])
+            others = _factors(game, compared, vectors, run)
+            task = partial(some_rows, vectors, coefs, compared, others)
             for _ in run(task, rows_of_tasks):
                 n_done += 1
                 done(n_done / n_tasks)
@@ -123,10 +131,15 @@ def _parts(size: int, step: int) -> Iterator[slice]:
         yield slice(first, min(first + step, size))
 
 
+def _by_player(game: Game, rows: Any) -> NDArray[np.float64]:
+    """Rows with the columns of the first player, then of the second, ..."""
+    return np.ascontiguousarray(dense(rows)[:, game.columns])
+
+
 def _lanes(game: Game, panel: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Vectors of some tiles, (n_tiles, n_columns, LANES), and coefficients; zeros are added."""
     begin, end = panel.start * LANES, panel.stop * LANES
-    own = dense(game.vectors[begin:end])[:, game.columns]
+    own = _by_player(game, game.vectors[begin:end])
     coefs = game.coefs[begin:end]
     short = end - begin - len(own)
     own, coefs = np.pad(own, ((0, short), (0, 0))), np.pad(coefs, ((0, short), (0, 0)))
@@ -137,9 +150,8 @@ def _lanes(game: Game, panel: slice) -> tuple[NDArray[np.float64], NDArray[np.fl
 def _factors(
     game: Game, rows: NDArray[np.float64], vectors: NDArray[np.float64], run: Callable
 ) -> NDArray[np.float64]:
-    """Factors of some rows, (n_tiles, n_rows, n_players, LANES)."""
-    rows = np.ascontiguousarray(rows[:, game.columns])
-    found = np.empty((len(vectors), len(rows), game.n_players, LANES))
+    """Half the factors of some rows, (n_tiles, n_rows, n_players + 1, LANES)."""
+    found = np.empty((len(vectors), len(rows), game.n_players + 1, LANES))
 
     def one_tile(number: int) -> None:
         for row, out in zip(rows, found[number], strict=True):
@@ -152,7 +164,7 @@ def _factors(
 
 @jit
 def _fill_factors(row, vectors, ends, gamma, out):
-    """The factor of each player of a row with the vectors of a tile."""
+    """Half the factor of each player of a row with the vectors of a tile."""
     begin = 0
     for player in range(ends.size):
         own = out[player]
@@ -166,79 +178,112 @@ def _fill_factors(row, vectors, ends, gamma, out):
         begin = ends[player]
         exponential(own)
         for lane in range(LANES):
-            own[lane] = max(own[lane], LEAST)
+            own[lane] = 0.5 * max(own[lane], LEAST)
+    for lane in range(LANES):
+        out[ends.size, lane] = 0.5
 
 
 @jit
-def _choose(p, q, sizes, reaches, active, constant, spread):
-    """The players that differ, the product of the others, and the rule that is to be used."""
-    n_active = 0
+def _fill_active(row, other, ends, active):
+    """The players that differ, and how many."""
+    n_active, begin = 0, 0
+    for player in range(ends.size):
+        differs = False
+        for column in range(begin, ends[player]):
+            differs |= row[column] != other[column]
+        begin = ends[player]
+        if differs:
+            active[n_active] = player
+            n_active += 1
+    active[n_active] = ends.size  # a factor of one: they are multiplied two at a time
+    return n_active
+
+
+@jit
+def _fill_shares(p, q, active, n_active, sizes, reaches, constant, spread, shares):
+    """The a_l of the active players, the product of the other factors, and the rule to use."""
     for lane in range(LANES):
         constant[lane] = 1.0
         spread[lane] = 0.0
-    for player in range(p.shape[0]):
+    number = 0
+    for player in range(p.shape[0] - 1):
         own, other = p[player], q[player]
-        total = 0.0
-        for lane in range(LANES):
-            total += abs(own[lane] - other[lane])
-        if total > 0.0:
-            active[n_active] = player
-            n_active += 1
+        if number < n_active and active[number] == player:
+            share = shares[number]
             for lane in range(LANES):
-                spread[lane] += abs(own[lane] - other[lane]) / (own[lane] + other[lane])
+                share[lane] = (own[lane] - other[lane]) / (own[lane] + other[lane])
+                spread[lane] += abs(share[lane])
+            number += 1
         else:
             for lane in range(LANES):
-                constant[lane] *= own[lane]
+                constant[lane] *= own[lane] + other[lane]
     widest = 0.0
     for lane in range(LANES):
         widest = max(widest, spread[lane])
     rule = 0
     while 2 * sizes[rule] < n_active and reaches[rule] < widest:
         rule += 1
-    return n_active, rule
+    return rule
 
 
 @jit
 def _fill_products(p, q, active, n_active, constant, nodes, weights, first, products):
-    """Weighted products of all factors, at four nodes."""
-    t0, t1, t2, t3 = nodes[first], nodes[first + 1], nodes[first + 2], nodes[first + 3]
-    w0, w1, w2, w3 = weights[first], weights[first + 1], weights[first + 2], weights[first + 3]
-    a, b, c, d = products[0], products[1], products[2], products[3]
+    """Weighted products of all factors at five nodes s above zero, and at -s."""
+    w0, w1, w2 = weights[first], weights[first + 1], weights[first + 2]
+    w3, w4 = weights[first + 3], weights[first + 4]
     for lane in range(LANES):
-        a[lane] = w0 * constant[lane]
-        b[lane] = w1 * constant[lane]
-        c[lane] = w2 * constant[lane]
-        d[lane] = w3 * constant[lane]
-    for number in range(n_active):
+        start = constant[lane]
+        products[lane] = products[5 * LANES + lane] = w0 * start
+        products[LANES + lane] = products[6 * LANES + lane] = w1 * start
+        products[2 * LANES + lane] = products[7 * LANES + lane] = w2 * start
+        products[3 * LANES + lane] = products[8 * LANES + lane] = w3 * start
+        products[4 * LANES + lane] = products[9 * LANES + lane] = w4 * start
+    s0, s1, s2 = nodes[first], nodes[first + 1], nodes[first + 2]
+    s3, s4 = nodes[first + 3], nodes[first + 4]
+    for number in range(0, n_active, 2):  # (m + h s) (n + g s): the even and the odd part
         own, other = p[active[number]], q[active[number]]
+        own_2, other_2 = p[active[number + 1]], q[active[number + 1]]
         for lane in range(LANES):
-            least = other[lane]
-            apart = own[lane] - least
-            a[lane] *= least + t0 * apart
-            b[lane] *= least + t1 * apart
-            c[lane] *= least + t2 * apart
-            d[lane] *= least + t3 * apart
+            m, h = own[lane] + other[lane], own[lane] - other[lane]
+            n, g = own_2[lane] + other_2[lane], own_2[lane] - other_2[lane]
+            constant_term, square = m * n, h * g
+            linear = m * g + n * h
+            even, odd = constant_term + square * (s0 * s0), linear * s0
+            products[lane] *= even + odd
+            products[5 * LANES + lane] *= even - odd
+            even, odd = constant_term + square * (s1 * s1), linear * s1
+            products[LANES + lane] *= even + odd
+            products[6 * LANES + lane] *= even - odd
+            even, odd = constant_term + square * (s2 * s2), linear * s2
+            products[2 * LANES + lane] *= even + odd
+            products[7 * LANES + lane] *= even - odd
+            even, odd = constant_term + square * (s3 * s3), linear * s3
+            products[3 * LANES + lane] *= even + odd
+            products[8 * LANES + lane] *= even - odd
+            even, odd = constant_term + square * (s4 * s4), linear * s4
+            products[4 * LANES + lane] *= even + odd
+            products[9 * LANES + lane] *= even - odd
 
 
 @jit
-def _add_values(X, vectors, ends, gamma, others, sizes, reaches, nodes, weights, sums):
+def _add_values(X, vectors, ends, gamma, background, others, rules, sums):
     """Add the values of every row, with each vector, over some background rows."""
     n_players = ends.size
-    p, added = np.empty((n_players, LANES)), np.empty((n_players, LANES))
-    active = np.empty(n_players, np.int64)
-    lanes, products = np.empty((2, LANES)), np.empty((4, LANES))
+    sizes, reaches, nodes, weights = rules
+    p, shares = np.empty((n_players + 1, LANES)), np.empty((n_players, LANES))
+    active = np.empty(n_players + 1, np.int64)
+    lanes, products = np.empty((2, LANES)), np.empty(2 * _PAIRS * LANES)
     for tile in range(vectors.shape[0]):
         begin = tile * LANES
         for row in range(X.shape[0]):
             _fill_factors(X[row], vectors[tile], ends, gamma, p)
-            for background in range(others.shape[1]):
-                q = others[tile, background]
-                n_active, rule = _choose(p, q, sizes, reaches, active, lanes[0], lanes[1])
-                for number in range(n_active):
-                    here = added[number]
-                    for lane in range(LANES):
-                        here[lane] = 0.0
-                for first in range(0, sizes[rule], 4):
+            for b in range(background.shape[0]):
+                q = others[tile, b]
+                n_active = _fill_active(X[row], background[b], ends, active)
+                rule = _fill_shares(
+                    p, q, active, n_active, sizes, reaches, lanes[0], lanes[1], shares
+                )
+                for first in range(0, sizes[rule] // 2, 5):
                     _fill_products(
                         p,
                         q,
@@ -250,75 +295,102 @@ def _add_values(X, vectors, ends, gamma, others, sizes, reaches, nodes, weights,
                         first,
                         products,
                     )
-                    _add_quotients(p, q, active, n_active, nodes[rule], first, products, added)
-                for number in range(n_active):
-                    player = active[number]
-                    own, other, here = p[player], q[player], added[number]
-                    into = sums[row, player, begin : begin + LANES]
-                    for lane in range(LANES):
-                        into[lane] += (own[lane] - other[lane]) * here[lane]
+                    _add_quotients(
+                        shares, active, n_active, nodes[rule], first, products, sums[row], begin
+                    )
 
 
 @jit
-def _add_quotients(p, q, active, n_active, nodes, first, products, added):
-    """Add the products over each player's factor, of four nodes: one division for all four."""
-    t0, t1, t2, t3 = nodes[first], nodes[first + 1], nodes[first + 2], nodes[first + 3]
-    a, b, c, d = products[0], products[1], products[2], products[3]
+def _add_quotients(shares, active, n_active, nodes, first, products, sums, begin):
+    """Add the products without each player's factor, at five nodes and their negatives.
+
+    ``u / (1 + a s) + v / (1 - a s) = (u + v - a s (u - v)) / (1 - a^2 s^2)``, and one division for
+    all nodes.
+    """
+    s0, s1, s2 = nodes[first], nodes[first + 1], nodes[first + 2]
+    s3, s4 = nodes[first + 3], nodes[first + 4]
+    for lane in range(LANES):
+        u, v = products[lane], products[5 * LANES + lane]
+        products[lane], products[5 * LANES + lane] = u + v, s0 * (u - v)
+        u, v = products[LANES + lane], products[6 * LANES + lane]
+        products[LANES + lane], products[6 * LANES + lane] = u + v, s1 * (u - v)
+        u, v = products[2 * LANES + lane], products[7 * LANES + lane]
+        products[2 * LANES + lane], products[7 * LANES + lane] = u + v, s2 * (u - v)
+        u, v = products[3 * LANES + lane], products[8 * LANES + lane]
+        products[3 * LANES + lane], products[8 * LANES + lane] = u + v, s3 * (u - v)
+        u, v = products[4 * LANES + lane], products[9 * LANES + lane]
+        products[4 * LANES + lane], products[9 * LANES + lane] = u + v, s4 * (u - v)
+    s0, s1, s2, s3, s4 = s0 * s0, s1 * s1, s2 * s2, s3 * s3, s4 * s4
     for number in range(n_active):
-        own, other, here = p[active[number]], q[active[number]], added[number]
+        share, into = shares[number], sums[active[number], begin : begin + LANES]
         for lane in range(LANES):
-            least = other[lane]
-            apart = own[lane] - least
-            f0, f1 = least + t0 * apart, least + t1 * apart
-            f2, f3 = least + t2 * apart, least + t3 * apart
-            f01, f23 = f0 * f1, f2 * f3
-            upper = (a[lane] * f1 + b[lane] * f0) * f23 + (c[lane] * f3 + d[lane] * f2) * f01
-            here[lane] += upper / (f01 * f23)
+            a = share[lane]
+            square = a * a
+            d0, d1, d2 = 1.0 - square * s0, 1.0 - square * s1, 1.0 - square * s2
+            d3, d4 = 1.0 - square * s3, 1.0 - square * s4
+            n01 = (products[lane] - a * products[5 * LANES + lane]) * d1 + (products[LANES + lane] - a * products[6 * LANES + lane]) * d0
+            n23 = (products[2 * LANES + lane] - a * products[7 * LANES + lane]) * d3 + (products[3 * LANES + lane] - a * products[8 * LANES + lane]) * d2
+            d01, d23 = d0 * d1, d2 * d3
+            d0123 = d01 * d23
+            upper = (n01 * d23 + n23 * d01) * d4 + (products[4 * LANES + lane] - a * products[9 * LANES + lane]) * d0123
+            into[lane] += 2.0 * a * upper / (d0123 * d4)
 
 
 @jit
-def _add_pairs(X, vectors, ends, gamma, others, sizes, reaches, nodes, weights, sums):
+def _add_pairs(X, vectors, ends, gamma, background, others, rules, sums):
     """Add the interactions of every row, with each vector, over some background rows."""
     n_players = ends.size
-    p, ratios = np.empty((n_players, LANES)), np.empty((n_players, LANES))
-    active = np.empty(n_players, np.int64)
-    lanes, products = np.empty((2, LANES)), np.empty((4, LANES))
+    sizes, reaches, nodes, weights = rules
+    p = np.empty((n_players + 1, LANES))
+    shares, ratios = np.empty((n_players, LANES)), np.empty((n_players, LANES))
+    active = np.empty(n_players + 1, np.int64)
+    lanes, products = np.empty((2, LANES)), np.empty(2 * _PAIRS * LANES)
     for tile in range(vectors.shape[0]):
         begin = tile * LANES
         for row in range(X.shape[0]):
             _fill_factors(X[row], vectors[tile], ends, gamma, p)
-            for background in range(others.shape[1]):
-                q = others[tile, background]
-                n_active, rule = _choose(p, q, sizes, reaches, active, lanes[0], lanes[1])
-                for node in range(sizes[rule]):
-                    if node % 4 == 0:
-                        _fill_products(
-                            p,
-                            q,
-                            active,
-                            n_active,
-                            lanes[0],
-                            nodes[rule],
-                            weights[rule],
-                            node,
-                            products,
-                        )
-                    t, product = nodes[rule, node], products[node % 4]
-                    for number in range(n_active):
-                        own, other, ratio = p[active[number]], q[active[number]], ratios[number]
-                        for lane in range(LANES):
-                            apart = own[lane] - other[lane]
-                            ratio[lane] = apart / (other[lane] + t * apart)
-                    for i in range(n_active):
-                        of_i = ratios[i]
-                        for j in range(i):
-                            of_j = ratios[j]
-                            into = sums[
-                                row, active[i] * n_players + active[j], begin : begin + LANES
-                            ]
-                            for lane in range(LANES):
-                                into[lane] += product[lane] * of_i[lane] * of_j[lane]
+            for b in range(background.shape[0]):
+                q = others[tile, b]
+                n_active = _fill_active(X[row], background[b], ends, active)
+                rule = _fill_shares(
+                    p, q, active, n_active, sizes, reaches, lanes[0], lanes[1], shares
+                )
+                for first in range(0, sizes[rule] // 2, 5):
+                    _fill_products(
+                        p,
+                        q,
+                        active,
+                        n_active,
+                        lanes[0],
+                        nodes[rule],
+                        weights[rule],
+                        first,
+                        products,
+                    )
+                    args = active, n_active, sums[row], begin
+                    for node in range(2 * _PAIRS):
+                        s = nodes[rule, first + node % _PAIRS]
+                        s, at = s if node < _PAIRS else -s, node * LANES
+                        product = products[at : at + LANES]
+                        _add_products(shares, s, product, ratios, *args)
     for row in range(X.shape[0]):
         for i in range(n_players):
             for j in range(i):
                 sums[row, j * n_players + i] = sums[row, i * n_players + j]
+
+
+@jit
+def _add_products(shares, s, product, ratios, active, n_active, sums, begin):
+    """Add the products without two players' factors, at a node."""
+    n_players = shares.shape[0]
+    for number in range(n_active):
+        share, ratio = shares[number], ratios[number]
+        for lane in range(LANES):
+            ratio[lane] = 2.0 * share[lane] / (1.0 + s * share[lane])
+    for i in range(n_active):
+        of_i = ratios[i]
+        for j in range(i):
+            of_j = ratios[j]
+            into = sums[active[i] * n_players + active[j], begin : begin + LANES]
+            for lane in range(LANES):
+                into[lane] += product[lane] * of_i[lane] * of_j[lane]

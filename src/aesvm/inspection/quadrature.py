@@ -19,9 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import roots_legendre
 
-#: Nodes that are used together; a rule has a multiple of them.
-STEP = 4
-
 #: The error that counts as none: a rounding.
 _ROUNDING = 2.0**-52
 
@@ -31,12 +28,14 @@ class Rules(NamedTuple):
 
     sizes: NDArray[np.int64]  #: nodes of each, ascending
     reaches: NDArray[np.float64]  #: the largest sum of the |a_l| that each is good for
-    nodes: NDArray[np.float64]
+    nodes: NDArray[np.float64]  #: descending: 1 - t follows in the other half
     weights: NDArray[np.float64]  #: which add up to one
 
 
-def rules_for(n_factors: int) -> Rules:
+def rules_for(n_factors: int, step: int = 4) -> Rules:
     """Rules for products of up to ``n_factors`` factors: the last one is exact for all of them.
+
+    Sizes are multiples of ``step``: nodes that are computed with together.
 
     Examples
     --------
@@ -44,15 +43,15 @@ def rules_for(n_factors: int) -> Rules:
     >>> rules_for(30).sizes
     array([ 4,  8, 12, 16])
     """
-    largest = -(-max(1, n_factors) // (2 * STEP))  # in steps
+    largest = -(-max(1, n_factors) // (2 * step))  # in steps
     steps = [1]
     while steps[-1] < largest:  # by a quarter: with many factors there are few rules
         steps.append(min(largest, steps[-1] + max(1, steps[-1] // 4)))
-    sizes = STEP * np.array(steps, dtype=np.int64)
+    sizes = step * np.array(steps, dtype=np.int64)
     nodes, weights = np.zeros((2, len(sizes), sizes[-1]))
     for own, size in enumerate(sizes):
         at, weight = roots_legendre(int(size))
-        nodes[own, :size], weights[own, :size] = (at + 1.0) / 2.0, weight / 2.0
+        nodes[own, :size], weights[own, :size] = (1.0 - at) / 2.0, weight / 2.0
     return Rules(sizes, np.array([_reach(int(size)) for size in sizes]), nodes, weights)
 
 

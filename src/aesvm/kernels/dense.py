@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import blocks, expansion, tiles
 from aesvm.kernels.accumulate import KeptRows
-from aesvm.kernels.blocks import copied_rows
+from aesvm.kernels.blocks import cached_rows
 from aesvm.kernels.crew import Crew
 from aesvm.kernels.distances import DenseDistances, RowDistances
+from aesvm.kernels.far_rows import FARTHEST, GAMMAS, MOST_FAR, NO_FAR, Limit, mend
+from aesvm.kernels.functions import EXPONENTIAL
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.rows_by_class import ProductMap, RowsByClass
 from aesvm.kernels.vectors import VectorKernel, scaled
@@ -37,17 +39,52 @@ class DenseKernel(VectorKernel):
     def square(self, rows, out=None):
         return self.square_of(self.X[rows], out)
 
+    def square_by(self, rows, columns, crew):
+        n = len(rows)
+        if not (isinstance(columns, _Products) and columns._in_tiles(n, n)):
+            return self.square(rows)
+        values = np.empty((n, n), dtype=self.dtype)
+        columns.write_square(rows, values, crew)
+        return values
+
     def columns(self, rows):
+        return self.columns_by(rows)
+
+    def columns_by(self, rows, run=map):
         if not self.kernel.of_distances:
             return _Products(self, self.X[rows].astype(self.dtype, copy=False))
-        dtype = self.precision(self.largest(rows))
-        if dtype is None:
+        found = self.products(rows)
+        if found is None:
             return self.apart(rows)
-        return _Products(self, self.factor(self.X[rows], dtype))
+        dtype, limit = found
+        return _Products(self, self.factor(self.X, dtype, rows, run), limit)
+
+    def products(self, rows: NDArray[np.intp]) -> tuple[np.dtype, Limit] | None:
+        """The precision of products, and which rows are far; None: products are not for them."""
+        norms, gamma = self.scaled_squared_norms[rows], self.parameters.gamma
+        largest, may_be_far = float(norms.max(initial=0.0)), False
+        if self.kernel.compiled_map == EXPONENTIAL and COMPILES:
+            may_be_far = largest <= FARTHEST and GAMMAS[0] <= gamma <= GAMMAS[1]
+        for dtype in dict.fromkeys([self.dtype, np.dtype(np.float64)]):
+            most = self.most_precise(dtype)
+            if largest <= most:
+                return dtype, NO_FAR
+            if may_be_far and np.count_nonzero(norms > most) <= MOST_FAR * len(norms):
+                return dtype, Limit(most, gamma)
+        return None
+
+    def size_of_terms(self, rows):
+        found = self.products(rows)
+        if found is None or not found[1].exists:
+            return super().size_of_terms(rows)
+        # differences are rounded as the vectors are
+        return max(4.0 * (found[1].squared + 1.0), float(np.sqrt(self.largest(rows))))
 
     def keeps(self, rows):
-        far = self.kernel.of_distances and self.precision(self.largest(rows)) != self.dtype
-        return far or not self._is_cheap
+        if not self.kernel.of_distances:
+            return not self._is_cheap
+        found = self.products(rows)
+        return found is None or found[0] != self.dtype or not self._is_cheap
 
     @property
     def _is_cheap(self) -> bool:
@@ -59,49 +96,80 @@ class DenseKernel(VectorKernel):
         return DenseDistances(self, rows) if self.kernel.euclidean else super().distances(rows)
 
     def squared_norms(self, rows):
-        norms = np.empty(len(rows))
-        with np.errstate(over="ignore"):
-            for part, vectors in self._row_blocks(rows):
-                norms[part] = np.einsum("ij,ij->i", vectors, vectors)
-        return norms
+        return self._squared_lengths(rows)
 
     def n_terms(self, rows: NDArray[np.intp]) -> int:
         return self.X.shape[1]
 
-    def factor(self, vectors: NDArray, dtype: np.dtype) -> NDArray:
-        """[y, 1, -g|y|^2] of the given vectors, seen from the centre."""
-        factor = np.empty((vectors.shape[0], vectors.shape[1] + 2), dtype=dtype)
-        plain = factor[:, :-2]
-        with np.errstate(over="ignore"):
-            finer = np.result_type(vectors.dtype, dtype)  # differences of single in double, too
-            np.subtract(vectors, self.center, out=plain, dtype=finer, casting="same_kind")
-            factor[:, -2] = 1.0
-            norms = np.einsum("ij,ij->i", plain, plain, dtype=np.float64)
-            factor[:, -1] = -self.parameters.gamma * norms
+    def factor(
+        self,
+        vectors: NDArray,
+        dtype: np.dtype,
+        rows: NDArray[np.intp] | None = None,
+        run: Callable = map,
+    ) -> NDArray:
+        """[y, 1, -g|y|^2] of the given vectors, or of some rows of them, seen from the centre."""
+        n_rows = len(vectors) if rows is None else len(rows)
+        factor = np.empty((n_rows, vectors.shape[1] + 2), dtype=dtype)
+        factor[:, -2] = 1.0
+        finer = np.result_type(vectors.dtype, dtype)  # differences of single in double, too
+
+        def write(part: slice) -> None:
+            with np.errstate(over="ignore"):
+                plain, own = factor[part, :-2], vectors[part if rows is None else rows[part]]
+                np.subtract(own, self.center, out=plain, dtype=finer, casting="same_kind")
+                norms = np.einsum("ij,ij->i", plain, plain, dtype=np.float64)
+                factor[part, -1] = -self.parameters.gamma * norms
+
+        for _ in run(write, _parts(n_rows, vectors.shape[1])):
+            pass
         return factor
 
     @cached_property
     def scaled_squared_norms(self) -> NDArray[np.float64]:
-        norms = np.empty(self.n_rows)
+        return self._scaled_squared_norms(map)
+
+    def prepare(self, run):
+        if self.kernel.of_distances and "scaled_squared_norms" not in vars(self):
+            self.scaled_squared_norms = self._scaled_squared_norms(run)
+
+    def _scaled_squared_norms(self, run: Callable) -> NDArray[np.float64]:
+        norms = self._squared_lengths(np.arange(self.n_rows), self.center, run)
         with np.errstate(over="ignore"):
-            for part, vectors in self._row_blocks(np.arange(self.n_rows)):
-                vectors = vectors - self.center
-                norms[part] = np.einsum("ij,ij->i", vectors, vectors)
             return self.parameters.gamma * norms
 
-    def _row_blocks(self, rows: NDArray[np.intp]):
-        step = copied_rows(8 * self.X.shape[1])
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            yield part, self.X[rows[part]].astype(np.float64, copy=False)
+    def _squared_lengths(
+        self, rows: NDArray[np.intp], origin: NDArray | None = None, run: Callable = map
+    ) -> NDArray[np.float64]:
+        """Of some rows, seen from an origin."""
+        norms = np.empty(len(rows))
+
+        def write(part: slice) -> None:
+            with np.errstate(over="ignore"):
+                vectors = self.X[rows[part]].astype(np.float64, copy=False)
+                if origin is not None:
+                    vectors -= origin
+                norms[part] = np.einsum("ij,ij->i", vectors, vectors)
+
+        for _ in run(write, _parts(len(rows), self.X.shape[1])):
+            pass
+        return norms
+
+
+def _parts(n_rows: int, n_features: int) -> Iterator[slice]:
+    """Rows by the few that fit into a core's cache."""
+    step = cached_rows(2 * 8 * n_features)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
 
 
 class _Products(Columns):
     """Columns whose values are a map of matrix products."""
 
-    def __init__(self, kernel: DenseKernel, right: NDArray) -> None:
+    def __init__(self, kernel: DenseKernel, right: NDArray, limit: Limit = NO_FAR) -> None:
         self.kernel = kernel
         self.right = right
+        self.limit = limit  #: beyond which rows are far
         self.dtype = kernel.dtype
         self.worth_keeping = not (kernel._is_cheap and right.dtype == kernel.dtype)
 
@@ -109,7 +177,7 @@ class _Products(Columns):
         return len(self.right)
 
     def take(self, positions):
-        return _Products(self.kernel, self.right[positions])
+        return _Products(self.kernel, self.right[positions], self.limit)
 
     def lines(self, rows):
         return self.new_lines(self.kernel.X[rows])
@@ -167,7 +235,7 @@ class _Products(Columns):
             ready = self._prepared(lines, part, run)
             for own, (first, last) in zip(found, pairwise(edges.tolist()), strict=True):
                 # products are symmetric in both: a thread has some of the lines, and their sums
-                add = self._addition(self.right[first:last], ready)
+                add = self._addition(self.right[first:last], ready, lines_are_scaled=False)
                 sums = np.zeros((len(coefs), len(ready)))
                 segment = np.ascontiguousarray(coefs[:, first:last])
                 add(segment, sums, kept, crew)
@@ -177,7 +245,7 @@ class _Products(Columns):
     def rows_by_class(self, ends):
         kernel, parameters = self.kernel.kernel, self.kernel.parameters
         in_double = self.dtype == self.right.dtype == np.float64
-        if not COMPILES or kernel.compiled_map is None or not in_double:
+        if not COMPILES or kernel.compiled_map is None or not in_double or self.limit.exists:
             return None
         scale = parameters.gamma * (2.0 if kernel.of_distances else 1.0)
         # of one type each: compiled code would be compiled again for others
@@ -185,10 +253,12 @@ class _Products(Columns):
         product_map = ProductMap(*numbers, float(parameters.coef0), int(parameters.degree))
         return RowsByClass.of(self.right, ends, product_map)
 
-    def _addition(self, lines: NDArray, columns: NDArray) -> tiles.Addition:
+    def _addition(
+        self, lines: NDArray, columns: NDArray, lines_are_scaled: bool = True
+    ) -> tiles.Addition:
         compiled_map = self.kernel.kernel.compiled_map
         assert compiled_map in tiles.MAPS
-        return tiles.Addition(lines, columns, compiled_map)
+        return tiles.Addition(lines, columns, compiled_map, self.limit.numbers(lines_are_scaled))
 
     @property
     def _has_map(self) -> bool:
@@ -215,13 +285,14 @@ class _Products(Columns):
         return ready
 
     def write(self, lines, start, stop, out):
-        columns = self.right[start:stop].T
-        if self.right.dtype == self.dtype:
-            values = np.matmul(lines, columns, out=out)
-            self.kernel.kernel.map(values, self.kernel.parameters)
-        else:  # products that need more digits than the values
-            values = np.matmul(lines, columns)
-            self.kernel.kernel.map(values, self.kernel.parameters)
+        right = self.right[start:stop]
+        # products may need more digits than the values
+        values = out if right.dtype == self.dtype else np.empty(out.shape, right.dtype)
+        np.matmul(lines, right.T, out=values)
+        self.kernel.kernel.map(values, self.kernel.parameters)
+        if self.limit.exists:
+            mend(lines, right, self.limit.numbers(True), values)
+        if values is not out:
             out[...] = values
 
 

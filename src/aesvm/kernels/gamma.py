@@ -6,12 +6,13 @@ number of features, as in scikit-learn.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from aesvm.kernels.blocks import copied_rows
+from aesvm.kernels.blocks import cached_rows
 from aesvm.kernels.functions import KERNELS
 from aesvm.kernels.moments import Moments
 
@@ -20,8 +21,10 @@ def has_gamma(kernel: Any) -> bool:
     return isinstance(kernel, str) and kernel in KERNELS and KERNELS[kernel].has_gamma
 
 
-def resolve_gamma(gamma: str | float, X: Any, kernel: Any = "rbf") -> float:
+def resolve_gamma(gamma: str | float, X: Any, kernel: Any = "rbf", run: Callable = map) -> float:
     """The number that ``gamma`` stands for, by scikit-learn's rules; 1 where it has no part.
+
+    ``run``: ``map`` or a parallel one.
 
     Examples
     --------
@@ -33,7 +36,8 @@ def resolve_gamma(gamma: str | float, X: Any, kernel: Any = "rbf") -> float:
     if not has_gamma(kernel):
         return 1.0
     if isinstance(gamma, str):
-        return Variance(X.shape[1]).gamma(gamma) if gamma == "auto" else Variance.of(X).gamma(gamma)
+        moments = Variance(X.shape[1]) if gamma == "auto" else Variance.of(X, run)
+        return moments.gamma(gamma)
     return float(gamma)
 
 
@@ -48,7 +52,7 @@ class Variance(NamedTuple):
         return int(self.values.weight)
 
     @classmethod
-    def of(cls, X: Any) -> Variance:
+    def of(cls, X: Any, run: Callable = map) -> Variance:
         """Of all values of some rows; of sparse ones, zeros as well. Without a copy of them.
 
         Examples
@@ -62,13 +66,21 @@ class Variance(NamedTuple):
         if not n_values:
             return cls(X.shape[1])
         values = X.data if sp.issparse(X) else X
-        squares = 0.0
-        step = copied_rows(2 * 8 * (1 if sp.issparse(X) else X.shape[1]))  # and their squares
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = values.sum(dtype=np.float64) / n_values
-            for start in range(0, len(values), step):
+        step = cached_rows(2 * 8 * (1 if sp.issparse(X) else X.shape[1]))  # and their squares
+
+        def total(start: int) -> float:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return float(values[start : start + step].sum(dtype=np.float64))
+
+        def squared(start: int) -> float:
+            with np.errstate(over="ignore", invalid="ignore"):
                 deviations = values[start : start + step] - mean
-                squares += float(np.square(deviations).sum(dtype=np.float64))
+                return float(np.square(deviations).sum(dtype=np.float64))
+
+        starts = range(0, len(values), step)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.float64(sum(run(total, starts))) / n_values
+            squares = np.float64(sum(run(squared, starts)))
             squares += (n_values - values.size) * mean**2
         return cls(X.shape[1], Moments(n_values, float(mean), float(squares) / n_values))
 

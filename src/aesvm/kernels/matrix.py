@@ -43,6 +43,10 @@ class KernelMatrix(ABC):
         ``out`` is an array of the block's shape to write to, where the caller has one.
         """
 
+    def square_by(self, rows: NDArray[np.intp], columns: Columns, crew: Crew) -> NDArray:
+        """The same by the threads of a crew, where they compute it; ``columns``: of these rows."""
+        return self.square(rows)
+
     def square_there(self, rows: NDArray[np.intp]) -> Any:
         """The same, as an array of the kind that ``arrays`` has."""
         return self.square(rows)
@@ -50,6 +54,16 @@ class KernelMatrix(ABC):
     @abstractmethod
     def columns(self, rows: NDArray[np.intp]) -> Columns:
         """The given rows, made ready to be the columns of many blocks."""
+
+    def columns_by(self, rows: NDArray[np.intp], run: Callable = map) -> Columns:
+        """The same, made ready by ``run``: ``map``, or a parallel one."""
+        return self.columns(rows)
+
+    def prepare(self, run: Callable) -> None:  # noqa: B027
+        """Compute by ``run`` what many calls need, where there is something."""
+
+    def take_over(self, other: KernelMatrix) -> None:  # noqa: B027
+        """Take over what the same kernel matrix in another precision has computed already."""
 
     def keeps(self, rows: NDArray[np.intp]) -> bool:
         """Whether solves for the given rows keep values: see ``Columns.worth_keeping``."""

@@ -18,6 +18,7 @@ from aesvm.kernels import blocks
 from aesvm.kernels.accumulate import KeptRows, add_rows, store_rows
 from aesvm.kernels.crew import DONE, HELP, HELPERS, LIMIT, SKIP, Crew, Work, next_strip
 from aesvm.kernels.exponential import take_exponential
+from aesvm.kernels.far_rows import NO_FAR, NO_LIMIT, mend
 from aesvm.kernels.functions import EXPONENTIAL, IDENTITY
 from aesvm.runtime import atomic
 from aesvm.runtime.jit import jit
@@ -40,11 +41,13 @@ _LEAST_PRODUCTS = 5e6
 #: their width, rows to add and lines to keep; and the addresses of arrays.
 _FIRST, _WIDTH, _HEIGHT, _MAP, _SYMMETRIC = range(5)
 _N_LINES, _N_FEATURES, _N_COLUMNS, _N_OUTPUTS, _N_ROWS, _ROW_WIDTH, _N_SLOTS, _N_FREE = range(5, 13)
-_LINES, _RIGHT, _COEFS, _SCORES, _ROWS, _SLOTS, _CHANGES, _FREE = range(13, 21)
+_LINES, _RIGHT, _COEFS, _SCORES, _ROWS, _SLOTS, _CHANGES, _FREE, _FAR = range(13, 22)
 
 
 @jit
-def _publish(numbers, job, n_strips, size, symmetric, lines, right, mapped, coefs, scores, kept):
+def _publish(
+    numbers, job, n_strips, size, symmetric, lines, right, mapped, far, coefs, scores, kept
+):
     """Write an ``Addition``, as ``_add_strip`` reads it."""
     job[_FIRST], job[_MAP], job[_SYMMETRIC] = numbers[LIMIT], mapped, symmetric
     job[_WIDTH], job[_HEIGHT] = size
@@ -56,6 +59,7 @@ def _publish(numbers, job, n_strips, size, symmetric, lines, right, mapped, coef
     job[_COEFS], job[_SCORES] = coefs.ctypes.data, scores.ctypes.data
     job[_ROWS], job[_SLOTS] = kept.rows.ctypes.data, kept.slots.ctypes.data
     job[_CHANGES], job[_FREE] = kept.coefs.ctypes.data, kept.free.ctypes.data
+    job[_FAR] = far.ctypes.data
     atomic.add(numbers, LIMIT, n_strips)
 
 
@@ -106,6 +110,7 @@ def _add_strip(job, number, buffer, every, sums):
     slots = carray(atomic.pointer(job[_SLOTS]), (job[_N_SLOTS],), np.intp)
     changes = carray(atomic.pointer(job[_CHANGES]), (job[_N_SLOTS],), np.float64)
     free = carray(atomic.pointer(job[_FREE]), (job[_N_FREE],), np.intp)
+    far = carray(atomic.pointer(job[_FAR]), (3,), np.float64)
     first = (number - job[_FIRST]) * width
     last = min(first + width, n)
     for top in range(first if job[_SYMMETRIC] else 0, n_lines, height):
@@ -115,6 +120,8 @@ def _add_strip(job, number, buffer, every, sums):
         np.dot(lines[top:bottom], right[first:last].T, block)
         if job[_MAP] == EXPONENTIAL:
             take_exponential(values)
+            if far[0] < NO_LIMIT:
+                mend(lines[top:bottom], right[first:last], far, block)
         for o in range(scores.shape[0]):
             here, part = sums[: last - first], scores[o, first:last]
             for k in range(here.size):
@@ -139,6 +146,7 @@ class Addition(NamedTuple):
     lines: NDArray
     right: NDArray
     compiled_map: int  #: one of ``MAPS``
+    far: NDArray[np.float64] = NO_FAR.numbers(True)  #: see ``far_rows.mend``
 
     def __call__(
         self,
@@ -165,7 +173,7 @@ class Addition(NamedTuple):
             Whether lines and columns are the same rows, and all lines are kept and nothing else is
             done: then half of the values are computed, and kept twice.
         """
-        arrays = self.lines, self.right, coefs, scores, *kept
+        arrays = self.lines, self.right, self.far, coefs, scores, *kept
         values, sums = (
             {self.lines.dtype, self.right.dtype, kept.rows.dtype},
             {coefs.dtype, scores.dtype},

@@ -42,6 +42,11 @@ class VectorKernel(KernelMatrix):
         self.accuracy = accuracy
         self.n_rows = X.shape[0]
 
+    def take_over(self, other):
+        for name in ("center", "scaled_squared_norms"):
+            if name in vars(other):
+                setattr(self, name, vars(other)[name])
+
     def squared_sizes(self, rows: NDArray[np.intp]) -> NDArray:
         return self.squared_norms(rows)
 
@@ -75,12 +80,15 @@ class VectorKernel(KernelMatrix):
         """
         n_terms = self.n_terms(rows) + 8
         if self.kernel.of_distances:
-            largest = self.largest(rows)
-            by_products = self.precision(largest) is not None
-            size = max(1.0, 4.0 * largest) if by_products else 1.0  # of differences: no sizes
+            size = max(1.0, self.size_of_terms(rows))
         else:
             size = max(1, self.parameters.degree) * self.bound(rows)
         return n_terms * _EPS[self.dtype] * size
+
+    def size_of_terms(self, rows: NDArray[np.intp]) -> float:
+        """How large the terms are that distances are summed up from; at most 1 of differences."""
+        largest = self.largest(rows)
+        return 4.0 * largest if self.precision(largest) is not None else 1.0
 
     def largest(self, rows: NDArray[np.intp]) -> float:
         """The largest scaled squared norm of the given rows."""
@@ -107,9 +115,13 @@ class VectorKernel(KernelMatrix):
         ``largest`` is the largest ``gamma |x|^2``: products are rounded by a few units of it.
         """
         for dtype in (self.dtype, np.dtype(np.float64)):
-            if 4.0 * _EPS[dtype] * largest <= self.accuracy:
+            if largest <= self.most_precise(dtype):
                 return dtype
         return None
+
+    def most_precise(self, dtype: np.dtype) -> float:
+        """The largest ``gamma |x|^2`` with which products of a precision are accurate enough."""
+        return self.accuracy / (4.0 * _EPS[dtype])
 
     def apart(self, rows: NDArray[np.intp]) -> Columns:
         """Columns so far from each other that products would cancel."""

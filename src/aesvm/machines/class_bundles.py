@@ -21,7 +21,7 @@ from aesvm.formulations.protocol import Array
 from aesvm.kernels import KernelMatrix
 from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
-from aesvm.machines.one_vs_one import pair_number
+from aesvm.machines.one_vs_one import pair_classes
 from aesvm.solver.small_working_sets import ClassValues
 
 #: Rows of a bundle, at most where it has several classes.
@@ -96,10 +96,6 @@ class Bundles:
         self.held: dict[int, Array] = {}
         self.held_values = np.empty(0)
 
-    def of(self, number: int) -> int:
-        """The bundle of a class."""
-        return int(np.searchsorted(self.edges, number, side="right")) - 1
-
     def hold(self, wanted: Iterable[int], cache_bytes: int, run: Callable) -> None:
         """Compute and keep the values within the first of these bundles that there is room for."""
         bundles = np.array(sorted(wanted), dtype=np.intp)
@@ -136,31 +132,37 @@ class Bundles:
             part = slice(begin, begin + SQUARE_LINES)
             columns.write(columns.lines(lines[part]), 0, len(columns), block[part])
 
+    @property
+    def of_classes(self) -> NDArray[np.intp]:
+        """The bundle of each class."""
+        return np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
+
     def class_values(self) -> ClassValues:
         """Where the kernel values within each class are held."""
-        n_classes = len(self.classes.ends)
-        bundle = np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
+        bundle = self.of_classes
         starts = np.full(len(self.edges) - 1, -1, dtype=np.intp)
         at = 0
         for number, block in self.held.items():
             starts[number], at = at, at + block.size
         begins = self.classes.begins - self.starts[bundle]
         places = np.stack([starts[bundle], np.diff(self.starts)[bundle], begins], axis=1)
-        return ClassValues(self.held_values, places.reshape(n_classes, 3))
+        return ClassValues(self.held_values, places.reshape(len(self.classes.ends), 3))
 
     def batches(self, wanted: NDArray[np.bool_]) -> list[Batch]:
         """The wanted pairs, by the bundles of their classes; those of a second bundle in a row."""
-        found, n_classes = [], len(self.classes.ends)
-        spans = [np.arange(*edges) for edges in pairwise(self.edges)]
-        for other, second in enumerate(spans):
-            for one, first in enumerate(spans[: other + 1]):
-                grid = np.meshgrid(first, second, indexing="ij")
-                pairs = np.stack([own.ravel() for own in grid], axis=1)
-                pairs = pairs[pairs[:, 0] < pairs[:, 1]]
-                pairs = pairs[wanted[pair_number(pairs[:, 0], pairs[:, 1], n_classes)]]
-                if len(pairs):
-                    found.append(Batch((one, other), pairs))
-        return found
+        if not wanted.any():
+            return []
+        pairs = np.stack(pair_classes(len(self.classes.ends)), axis=1)[wanted]
+        of_pairs = self.of_classes[pairs]
+        order = np.lexsort(of_pairs.T)
+        pairs, of_pairs = pairs[order], of_pairs[order]
+        begins = np.flatnonzero(np.r_[True, (np.diff(of_pairs, axis=0) != 0).any(axis=1)])
+        return [
+            Batch((one, other), own)
+            for (one, other), own in zip(
+                of_pairs[begins].tolist(), np.split(pairs, begins[1:]), strict=True
+            )
+        ]
 
 
 def _edges(sizes: NDArray[np.intp]) -> list[int]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.certificate.records import Record
@@ -65,10 +64,12 @@ class Work:
     run: Callable  #: ``map`` or a parallel one
     progress: Progress
     shared: SharedWork
+    every_machine: bool = True  #: whether one that is not reached in time has a model nonetheless
 
     def distinct(self) -> PreparedRows:
         """The distinct rows of non-zero weight, kernel values of which are finite."""
         data, kernel, shared = self.data, self.kernel, self.shared
+        kernel.prepare(self.run)
         kernel.check_bounded(np.flatnonzero(data.weights))
         with self.progress.task("distinct rows", None, share=0.0) as task:
             hashes = shared.of_rows("hashes", lambda: row_hashes(kernel.X, self.run))
@@ -102,16 +103,8 @@ def counted(facts: Facts, work: Work, prepared: PreparedRows) -> Facts:
         n_rows=len(rows),
         n_machines=work.data.n_machines,
         squared_rows=work.data.squared_sizes(rows),
-        n_features=_n_features(work.kernel),
+        n_features=work.kernel.n_features,
     )
-
-
-def _n_features(kernel: TrainingKernel) -> float:
-    """Features of a row that kernel values are computed from: none of values that are given."""
-    X = kernel.X
-    if kernel.spec.kernel == "precomputed":
-        return 0.0
-    return X.nnz / X.shape[0] if sp.issparse(X) else float(X.shape[1])
 
 
 def every_row(work: Work, prepared: PreparedRows) -> Represented:
@@ -283,6 +276,10 @@ def _train_one(
     constant = formulation.constant(problem.targets)
     if constant is not None:
         return Trained(constant_machine(constant), 0, Record.of_nothing(), None)
+    if not work.every_machine and progress.is_over():
+        nothing = constant_machine((0.0,) * len(formulation.slopes(1.0)))
+        unknown = replace(Record.of_nothing(), loss=None, dual_objective=None, proven=False)
+        return Trained(nothing, 0, unknown, None)
     if not trainer.alone:
         trainer.history.begin(number)
     share, spent, look_share = _share_of(problem, squared_rows), 0.0, 0.0
@@ -317,7 +314,8 @@ def _train_one(
         state = State([trainer.train(number, kernel, sets.sets[0], progress)], 0, sets)
         if is_cheap(place, state, share, spent):
             state = seen(place, state, free_offsets=True, note=note)
-    return place.trained(state, trainer.n_iter[number], certify)
+    # what is cheap beside a fit need not be beside one that was cut short
+    return place.trained(state, trainer.n_iter[number], certify and not progress.is_over())
 
 
 def _share_of(problem: Problem, squared_rows: float) -> float:

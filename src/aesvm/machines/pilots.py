@@ -36,6 +36,8 @@ class Pilots:
     trainer : Trainer
         Of these machines.
     progress : Progress
+    n_rows : int, default=None
+        Of all pilots together; None: as usual.
     """
 
     def __init__(
@@ -45,15 +47,15 @@ class Pilots:
         prepared: PreparedRows,
         trainer: Trainer,
         progress: Progress,
+        n_rows: int | None = None,
     ) -> None:
         self.data = data
         self.kernel = kernel
         self.prepared = prepared
         self.trainer = trainer
         self.progress = progress
-        self.share = min(
-            1.0, plan.TABLE.pilot_rows / max(len(prepared.rows), 1)
-        )  #: of the rows of a machine
+        n_rows = plan.TABLE.pilot_rows if n_rows is None else n_rows
+        self.share = min(1.0, n_rows / max(len(prepared.rows), 1))  #: of the rows of a machine
         self._found: dict[int, Machine] = {}
         self._seconds = 0.0
         self._n_values = 0

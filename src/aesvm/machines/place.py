@@ -26,7 +26,7 @@ from aesvm.formulations.objective import (
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.machines import rounds
 from aesvm.machines.certifying import records_of
-from aesvm.machines.plan import COARSER
+from aesvm.machines.plan import COARSER, TABLE
 from aesvm.machines.problem import (
     Coverage,
     Machine,
@@ -282,7 +282,10 @@ class RowsInMemory:
         coefs = self.lifted(machine)
         best = coefs if self.best_coefs is None else self.best_coefs
         cost = len(self.problem.rows) * machine.n_support + np.count_nonzero(best) ** 2 / 2
-        if cost > self.share * rounds.FREE and _IN_DOUBLE * cost > self._free(machine):
+        few, other = TABLE.features, TABLE.other_work
+        work = max(1.0, (self.kernel.n_features + other) / (few + other))
+        free = rounds.free_values(self.share, self.spent, [machine], work)
+        if work * cost > self.share * rounds.FREE and _IN_DOUBLE * cost > free:
             return None
         problem = self.problem
         return prove_machine(

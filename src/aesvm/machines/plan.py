@@ -1,10 +1,11 @@
 """What a fit does: the one place where ``refine="auto"`` is decided.
 
-A plan is a value, one of three:
+A plan is a value, one of four:
 
     Exact   solve for all rows;
     Rounds  solve for representatives (the paper's AESVM), then refine by rounds (``rounds``);
-    Span    solve for all rows with w in the span of few vectors (``bases``).
+    Span    solve for all rows with w in the span of few vectors (``bases``);
+    Ladder  make ever better models while the time lasts (``bases.ladder``).
 
 It depends on counts alone (``Facts``, and what a ``Survey`` of a sample tells), so that the same
 data gets the same plan on every machine. The unit is the kernel value. An exact SVM computes about
@@ -18,17 +19,23 @@ twice rows times support vectors of them. With "auto", for rows in memory:
 4. else the exact SVM, with an estimate of the time it takes.
 
 Rows that are elsewhere cannot be solved for at once: "auto" makes rounds while they pay.
+
+A fit to rows in memory that has a time limit, and is to be as exact as that allows ("auto" or
+"exact"), climbs a ladder: the exact SVM of a small sample, of larger ones, the span of few vectors
+and then of more, the exact SVM. It skips what the time of the samples says is not needed, or does
+not end in time. (That depends on the machine, as a limit does.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from aesvm.certificate.text import EXACT_GAP
+from aesvm.certificate.text import EXACT_GAP, duration, in_digits
 from aesvm.runtime.errors import ParameterError
 from aesvm.sets.derive import ReductionSettings
 
@@ -131,6 +138,29 @@ class _Table(NamedTuple):
     #: and that a first set keeps. On the paper's datasets they were 2 to 60 %, and 1 to 40 %.
     support_share: float = 0.3
     kept: float = 0.1
+    #: Rows of the first two samples of a ladder, which are made in any case (the first takes what a
+    #: fit takes once, the second is measured), and how many times as many the next one has.
+    first_samples: tuple[int, int] = 500, 2000
+    larger_sample: int = 4
+    #: The exact SVM of n times a sample's rows takes n^2 times as long, where as many of them are
+    #: support vectors. (From 4,000 to 16,000 rows, covtype, heart2020 and flights took 14, 10 and
+    #: 20 times as long.) It is surely in time where that is at most this fraction of what is left.
+    surely: float = 0.5
+    #: What is kept of the time for something else, where the exact SVM takes longer after all.
+    kept_back: float = 0.3
+    #: Samples larger than the first take at most this fraction of what is left where few vectors,
+    #: or the exact SVM, follow.
+    for_samples: float = 0.05
+    #: The largest sample is chosen to take this fraction of what is left, if it has this many times
+    #: the rows of the one before.
+    fills: float = 0.7
+    worth_a_sample: float = 1.5
+    #: The vectors that a ladder begins with in the span, and the most that it goes to.
+    first_vectors: int = 256
+    most_vectors: int = 4096
+    #: Kernel values that a first solve with those vectors is taken to be worth, for each row and
+    #: vector, with the choice of the vectors. It is begun where that is half of the time left.
+    span_values: float = 6.0
     #: Reducing is given up where ``n_probes`` subsets, spread over all rows, keep more than this
     #: fraction of theirs: a set of nine tenths of the rows saves a fifth of a solve at most. More
     #: probes are surer, and take longer where there is little to gain.
@@ -164,6 +194,7 @@ class Facts:
     max_vectors: int | None = None
     gap_tol: float = 1e-3
     most_bytes: float | None = None  #: of kernel values that a span may hold
+    seconds: float = inf  #: that are left of a time limit
 
 
 class Expected(NamedTuple):
@@ -212,7 +243,7 @@ class Exact:
     @property
     def warning(self) -> str:
         """How long it may take, where that may be long."""
-        return "" if self.seconds is None else f"; it may take {_duration(self.seconds)}"
+        return "" if self.seconds is None else f"; it may take {duration(self.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -288,12 +319,133 @@ class Span:
     gap_tol: float  #: no vectors are added where the relative gap is estimated to be smaller
     most_bytes: float | None = None  #: of kernel values that are held
     settles: bool = False  #: whether it ends as soon as more vectors gain little ("auto")
+    first: int | None = None  #: solve for so many first, then twice as many; None: half of all
 
     def __str__(self) -> str:
         return f"approximate: all rows, on at most {self.max_vectors:,} vectors ({self.reason})"
 
 
-Plan = Exact | Rounds | Span
+@dataclass(frozen=True)
+class Sample:
+    """A rung of a ladder: the exact SVM of a random sample of the rows."""
+
+    n_rows: int
+
+    def __str__(self) -> str:
+        return f"the exact SVM of {self.n_rows:,} rows"
+
+
+class Sampled(NamedTuple):
+    """What the last sample of a ladder was, and took."""
+
+    n_rows: int
+    support_share: float  #: of the rows of a machine, the mean over rows of all machines
+    seconds: float  #: that its solves took
+    spent: float = 0.0  #: the same, with a look at other rows
+    before: tuple[int, float] = (0, 0.0)  #: rows and seconds of the sample before
+
+    @property
+    def square_seconds(self) -> float:
+        """Seconds by squared row, without what solves of any size take."""
+        n_before, seconds = self.before
+        more = self.seconds - seconds
+        if more <= 0.0:
+            return max(self.seconds, 1e-9) / self.n_rows**2
+        return more / (self.n_rows**2 - n_before**2)
+
+
+#: What is made next on a ladder; None: nothing more.
+Rung = Sample | Span | Exact | None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Make ever better models while the time lasts, and at last the exact SVM.
+
+    Examples
+    --------
+    >>> from aesvm.machines.plan import Facts, Sampled, plan
+    >>> ladder = plan(Facts(n_rows=100_000, squared_rows=1e10, seconds=10.0))
+    >>> print(ladder)
+    the best SVM in 10 s (auto): samples, few vectors, the exact SVM
+    >>> print(ladder.next(Sampled(1000, 0.5, seconds=0.01), left=9.9, tried=()))
+    the exact SVM of 4,000 rows
+    >>> print(ladder.next(Sampled(4000, 0.5, seconds=0.16), left=9.7, tried=()).max_vectors)
+    4096
+    >>> print(ladder.next(Sampled(4000, 0.5, seconds=0.0016), left=9.7, tried=()))
+    exact (auto, in time)
+    """
+
+    reason: str
+    facts: Facts
+    goal: Exact
+
+    def __str__(self) -> str:
+        within = in_digits(max(self.facts.seconds, 0.0))
+        return f"the best SVM in {within} ({self.reason}): samples, few vectors, the exact SVM"
+
+    def seconds_of_exact(self, made: Sampled) -> float:
+        """What the exact SVM of all rows is expected to take."""
+        return made.square_seconds * float(self.facts.n_rows) ** 2
+
+    def next(self, made: Sampled, left: float, tried: Sequence[type]) -> Rung:
+        """What is made next.
+
+        Parameters
+        ----------
+        made : Sampled
+            The last sample.
+        left : float
+            Seconds.
+        tried : sequence of type
+            The kinds of rungs beside samples that were made already, or cut.
+        """
+        n_rows, seconds = self.facts.n_rows, self.seconds_of_exact(made)
+        if left <= 0.0 or (Exact in tried and Span in tried):
+            return None
+        if Exact not in tried and seconds <= (1.0 if Span in tried else TABLE.surely) * left:
+            return self.goal
+        if Span in tried:
+            return None
+        span = self._span(made, left)
+        larger = TABLE.larger_sample
+        goes_on = span is not None or (self.facts.n_machines > 1 and Exact not in tried)
+        share = TABLE.for_samples if goes_on else TABLE.fills
+        if (
+            larger * made.n_rows < n_rows
+            and larger**2 * max(made.seconds, made.spent) <= share * left
+        ):
+            return Sample(larger * made.n_rows)
+        if span is not None:
+            return span
+        if goes_on or (Exact not in tried and seconds <= left):
+            return self.goal  # of several machines, those that are reached are exact
+        spent = max(made.seconds, made.spent, 1e-9)
+        n_fits = min(int(made.n_rows * sqrt(TABLE.fills * left / spent)), n_rows)
+        return Sample(n_fits) if n_fits >= TABLE.worth_a_sample * made.n_rows else None
+
+    def _span(self, made: Sampled, left: float) -> Span | None:
+        """Few vectors, where they take less time than the exact SVM does."""
+        facts = self.facts
+        values = facts.squared_rows * made.support_share
+        long = values > facts.n_machines * LIMITS[facts.device].machine_in_span
+        if not (facts.definite and long and facts.n_rows > TABLE.pilots * made.n_rows):
+            return None
+        rate = TABLE.exact_values * made.support_share / made.square_seconds
+        first = TABLE.span_values * facts.n_rows * TABLE.first_vectors
+        if first > 0.5 * left * rate:
+            return None
+        return Span(
+            "few vectors, then more",
+            TABLE.most_vectors,
+            facts.gap_tol,
+            facts.most_bytes,
+            settles=True,
+            first=TABLE.first_vectors,
+        )
+
+
+Plan = Exact | Rounds | Span | Ladder
 
 
 def plan(facts: Facts, survey: Survey | None = None) -> Plan:
@@ -313,6 +465,9 @@ def plan(facts: Facts, survey: Survey | None = None) -> Plan:
         reason = f"max_vectors={facts.max_vectors}"
         return Span(reason, facts.max_vectors, facts.gap_tol, facts.most_bytes)
     if facts.in_memory:
+        climbs = facts.seconds < inf and isinstance(refine, str)
+        if climbs and facts.n_rows > max(TABLE.first_samples):
+            return _in_time(facts)
         if refine == "exact":
             return Exact(
                 'refine="exact"', duality_tol=TABLE.duality_tol if facts.definite else None
@@ -408,6 +563,13 @@ def remedy(plan: Plan, definite: bool) -> str:
         return "raise the limit"
     vectors = ", max_vectors" if definite else ""
     return f"raise the limit, or use what takes less time: fewer rows{vectors} or refine=1"
+
+
+def _in_time(facts: Facts) -> Ladder:
+    reason = facts.refine if facts.refine == "auto" else f'refine="{facts.refine}"'
+    is_proven = facts.refine == "exact" and facts.definite
+    goal = Exact(f"{reason}, in time", duality_tol=TABLE.duality_tol if is_proven else None)
+    return Ladder(str(reason), facts, goal)
 
 
 def _auto(facts: Facts, survey: Survey | None) -> Plan:
@@ -532,18 +694,3 @@ def _most_kept(facts: Facts, expected: Expected) -> float:
     shares = np.linspace(0.0, TABLE.most_kept, 91)
     worth = [kept for kept in shares if rounds_share(facts, expected, kept) < TABLE.worth]
     return float(max(worth, default=0.0))
-
-
-def _duration(seconds: float) -> str:
-    """A time in words, one digit.
-
-    Examples
-    --------
-    >>> from aesvm.machines.plan import _duration
-    >>> _duration(42.0), _duration(600.0), _duration(9000.0)
-    ('some 40 seconds', 'some 10 minutes', 'some 2 hours')
-    """
-    for unit, name in ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")):
-        if seconds >= 1.5 * unit or unit == 1.0:
-            return f"some {float(f'{seconds / unit:.1g}'):.0f} {name}"
-    raise AssertionError

@@ -59,6 +59,12 @@ class Terms(NamedTuple):
         own = slice(self.ends[number - 1] if number else 0, self.ends[number])
         return self.rows[own], self.coefs[own]
 
+    def take(self, numbers: NDArray) -> Terms:
+        """The terms of some machines, their numbers ascending."""
+        held = np.isin(self.machines, numbers)
+        sizes = np.diff(self.ends, prepend=0)[numbers]
+        return Terms(np.cumsum(sizes), self.rows[held], self.coefs[held])
+
     def put_together(self, numbers: NDArray, others: Terms, their: NDArray) -> Terms:
         """These and others, each at the numbers of its machines."""
         which = np.concatenate([numbers[self.machines], their[others.machines]])
@@ -103,6 +109,20 @@ class TrainedMachines(NamedTuple):
             Records.of([one.record for one in trained]),
             different(one.machine.set.rows for one in trained),
             trained[0].machine if len(trained) == 1 else None,
+        )
+
+    def take(self, numbers: NDArray) -> TrainedMachines:
+        """Some of the machines, their numbers ascending."""
+        return TrainedMachines(
+            self.n_iter[numbers],
+            self.dual_objective[numbers],
+            self.kkt_violation[numbers],
+            self.converged[numbers],
+            self.decisions.take(numbers),
+            self.intercept[numbers],
+            self.multipliers.take(numbers),
+            self.records.take(numbers),
+            self.solved,
         )
 
     def put_together(

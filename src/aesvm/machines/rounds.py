@@ -160,14 +160,17 @@ Train = Callable[[TrainingSets, Progress], list[Machine]]
 Note = Callable[[State], None]
 
 
-def free_values(share: float, spent: float, machines: Iterable[Machine]) -> float:
+def free_values(
+    share: float, spent: float, machines: Iterable[Machine], work: float = 1.0
+) -> float:
     """Kernel values that certifying machines may take without being asked for.
 
     ``share``: theirs, of all machines; ``spent``: what the first set of all of them took. The rest
-    of what a fit takes is at least what their last solves did.
+    of what a fit takes is at least what their last solves did. ``work``: how many times as long as
+    usual a kernel value takes.
     """
     taken = share * spent + sum(machine.n_evaluations for machine in machines)
-    return max(share * FREE, FREE_SHARE * taken)
+    return max(share * FREE / work, FREE_SHARE * taken)
 
 
 def refine(

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from math import inf
 from sys import maxsize
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,6 +54,9 @@ _LAST_UPDATES = 1 / 8
 
 #: Rows of pairs that are trained together, about: their variables take some 200 MB.
 _TOGETHER = 2**21
+
+#: Variables of pairs whose certificates are computed at a time, about.
+_PROVED = 2**15
 
 #: Sparse rows that take less memory as dense ones are trained as these.
 _DENSE_BYTES = 2**26
@@ -121,6 +125,7 @@ class SmallPairs:
         self.numbers = np.flatnonzero(nothing | is_small)
         self.diag = self.values.diag(classes.rows).astype(np.float64, copy=False)
         self.bundles = Bundles(classes, self.values)
+        self.class_values = self.bundles.class_values()  # none as yet
         larger = np.stack([first[is_larger], second[is_larger]], axis=1)
         # those that take longest first: no thread is left with one of them at the end
         self.batches = larger_batches(larger, rows[is_larger])
@@ -150,9 +155,10 @@ class SmallPairs:
             Called after every batch.
         """
         self.bundles.hold(self._held(), self.cache_bytes, run)
+        self.class_values = self.bundles.class_values()
         aims = _Aims(tol, duality_tol, max_iter)
         solved = [
-            self._solve(batches, aims, self._improve_all(batches, run, is_over, done), is_over)
+            self._solve(batches, aims, self._improve_all(batches, run, is_over, done), is_over, run)
             for batches in self._together()
         ]
         return trained_pairs(solved, self.numbers, self.classes, self.formulation, self.definite)
@@ -231,7 +237,7 @@ class SmallPairs:
         bundles, apart = self.bundles, self.dual.apart
         if batch.bundles is None:
             assert self.by_class is not None
-            held = bundles.class_values()
+            held = self.class_values
             return improve_by_working_sets(self.by_class, batch.pairs, held, apart, values)
         one, other = batch.bundles
         second = bundles.within(other, blocks[2])
@@ -241,7 +247,12 @@ class SmallPairs:
         return improve_by_matrices((first, cross, second), begins, apart, values)
 
     def _solve(
-        self, batches: list[Batch], aims: _Aims, improve: Improve, is_over: Callable[[], bool]
+        self,
+        batches: list[Batch],
+        aims: _Aims,
+        improve: Improve,
+        is_over: Callable[[], bool],
+        run: Callable,
     ) -> SolvedPairs:
         classes, formulation, dual = self.classes, self.formulation, self.dual
         assert dual is not None
@@ -254,7 +265,7 @@ class SmallPairs:
         objective = Objective(formulation, targets, variables.bounds, Segments.of(n_rows))
         of_costs = tol_of(formulation, aims.tol, objective.total_cost, n_rows)
         tol = np.array(np.broadcast_to(of_costs, len(n_rows)))
-        prove = partial(self._prove, variables, objective, tol)
+        prove = partial(self._prove, variables, objective, tol, run)
         proven: tuple[OffsetArrays, Proof] | None = None
 
         def is_close() -> NDArray[np.bool_]:
@@ -302,12 +313,40 @@ class SmallPairs:
         )
 
     def _prove(
-        self, v: PairVariables, objective: Objective, tol: Array, multiples: Array | float = 1.0
+        self,
+        v: PairVariables,
+        objective: Objective,
+        tol: Array,
+        run: Callable,
+        multiples: Array | None = None,
     ) -> tuple[OffsetArrays, Proof]:
         """The offsets of some pairs, and what certificates say of them.
 
         ``multiples``: of the dual solutions, for w.
         """
+        begins, n = v.classes[::2], len(v.sizes)
+        edges = np.searchsorted(begins, np.arange(0, len(v.coefs), _PROVED)).tolist()
+
+        def some(begin: int, end: int) -> tuple[OffsetArrays, Proof]:
+            part, own = v.part(begin, end), slice(begin, end)
+            targets = objective.targets[begins[begin] :][: len(part.coefs)]
+            segments = Segments.of(part.sizes.sum(axis=1))
+            each = Objective(self.formulation, targets, part.bounds, segments)
+            return self._prove_part(
+                part, each, tol[own], 1.0 if multiples is None else multiples[own]
+            )
+
+        parts = [(a, b) for a, b in pairwise([*edges, n]) if a < b]
+        found = list(run(lambda one: some(*one), parts))
+        offsets = tuple(map(np.concatenate, zip(*(own for own, _ in found), strict=True)))
+        proofs: Any = zip(*(proof for _, proof in found), strict=True)
+        columns: Any = [None if own[0] is None else np.concatenate(own) for own in proofs]
+        return offsets, Proof(*columns)
+
+    def _prove_part(
+        self, v: PairVariables, objective: Objective, tol: Array, multiples: Array | float
+    ) -> tuple[OffsetArrays, Proof]:
+        """The same of consecutive pairs."""
         assert self.dual is not None
         segments, scores = objective.segments, v.scores
         norms = segments.sum(v.coefs * scores)

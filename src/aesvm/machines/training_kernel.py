@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from aesvm.gpu.streams import Streams
@@ -93,8 +94,19 @@ class TrainingKernel:
         key = np.dtype(dtype), accuracy
         with self._making:
             if key not in self._matrices:
-                self._matrices[key] = self.processor.matrix(self.spec, self.rows, dtype, accuracy)
+                found = self.processor.matrix(self.spec, self.rows, dtype, accuracy)
+                for other in self._matrices.values():
+                    found.take_over(other)
+                self._matrices[key] = found
             return self._matrices[key]
+
+    @property
+    def n_features(self) -> float:
+        """Features of a row that values are computed from: none of values that are given."""
+        if self.spec.kernel == "precomputed":
+            return 0.0
+        X = self.X
+        return X.nnz / X.shape[0] if sp.issparse(X) else float(X.shape[1])
 
     @property
     def dual_operations(self) -> Any:
@@ -104,6 +116,10 @@ class TrainingKernel:
     def streams(self) -> Streams | None:
         """What trains machines side by side; None: threads do, or one after another."""
         return self.processor.streams(self.rows)
+
+    def prepare(self, run: Callable) -> None:
+        """Compute by ``run``, a parallel map, what values in both precisions need."""
+        self.matrix(np.float64, self.sum_tol / 10).prepare(run)
 
     def check_bounded(self, rows: NDArray[np.intp]) -> None:
         """Refuse rows whose kernel values are too large to compute with."""

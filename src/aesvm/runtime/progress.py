@@ -6,7 +6,9 @@ three bars, however deep the parts go. Other fits have a task for every part.
 
 A callback may end a fit before it is done. Its method ``is_over(context)``, where it has one, is
 called wherever work can end; or its ``on_fit_task_end`` returns True. Loops check
-``Progress.is_over``, leave a state that can be used, and note what they cut short.
+``Progress.is_over``, leave a state that can be used, and note what they cut short. A limit that
+knows how long a fit may go on says so by ``seconds_left(context)``. An estimator's ``time_limit``
+is a limit like that of a callback.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 #: Steps of a bar that is weighted, and the most bars there are.
@@ -37,13 +40,53 @@ class OutOfTimeError(Exception):
     """The fit is to end, and what was being done is of no use unless it is finished."""
 
 
-class Ending:
-    """Whether a fit is to end before it is done, and what that has cut short."""
+class Limit:
+    """The seconds that a fit has, from now on: an estimator's ``time_limit``.
 
-    def __init__(self, callbacks: Sequence[Any] = ()) -> None:
-        self.callbacks = [one for one in callbacks if hasattr(one, "is_over")]
+    Examples
+    --------
+    >>> from aesvm.runtime.progress import Limit
+    >>> times = iter([0.0, 2.0, 5.0])
+    >>> limit = Limit(4.0, clock=times.__next__)
+    >>> limit, limit.seconds_left(None), limit.is_over(None)
+    (time_limit=4, 2.0, True)
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self.clock = clock
+        self.began = clock()
+
+    def __repr__(self) -> str:
+        return f"time_limit={self.seconds:g}"
+
+    def seconds_left(self, context: Any) -> float:
+        return self.seconds - (self.clock() - self.began)
+
+    def is_over(self, context: Any) -> bool:
+        return self.seconds_left(context) <= 0.0
+
+
+class Ending:
+    """Whether a fit is to end before it is done, and what that has cut short.
+
+    ``callbacks``: all that the fit has; None where they are not known.
+    """
+
+    def __init__(self, callbacks: Sequence[Any] | None = None) -> None:
+        self.callbacks = [one for one in callbacks or () if hasattr(one, "is_over")]
+        self.is_followed = callbacks is None or len(callbacks) > 0
         self.asked_by = ""
         self.cut: Counter[str] = Counter()
+
+    @property
+    def limits(self) -> list[Any]:
+        """The callbacks that know how many seconds are left."""
+        return [one for one in self.callbacks if hasattr(one, "seconds_left")]
+
+    def seconds_left(self, context: Any) -> float:
+        """How long the fit may go on; infinite where nothing limits it."""
+        return min((one.seconds_left(context) for one in self.limits), default=inf)
 
     def is_due(self, context: Any) -> bool:
         if not self.asked_by:
@@ -66,6 +109,23 @@ class Ending:
         return f"{self.asked_by} ended the fit before it was done: {cut}."
 
 
+class _EndingOfPart(Ending):
+    """The ending of a part of a fit, when ``reserve`` seconds are left; it has its own notes."""
+
+    def __init__(self, whole: Ending, reserve: float) -> None:
+        super().__init__(whole.callbacks)
+        self.whole = whole
+        self.reserve = reserve
+
+    def is_due(self, context: Any) -> bool:
+        if not self.asked_by and self.reserve > 0.0:
+            if self.whole.seconds_left(context) <= self.reserve:
+                self.asked_by = "a limit"
+        elif self.whole.is_due(context):
+            self.asked_by = self.whole.asked_by
+        return bool(self.asked_by)
+
+
 class _Bar:
     """A progress bar of a hundred steps, which may show a part of another bar's work."""
 
@@ -80,6 +140,8 @@ class _Bar:
 
     def show(self, share: float) -> None:
         """Show that this share is done; less than was shown before changes nothing."""
+        if not self.ending.is_followed:
+            return
         while self.n_shown < int(share * self.n_steps):
             self.n_shown += 1
             number = None if self.whole else MOST_BARS + self.n_shown  # bars have the first ones
@@ -246,6 +308,14 @@ class Progress:
         """The same, of work that is done whole or not at all."""
         return self._like(limited=False)
 
+    def apart(self, reserve: float = 0.0) -> Progress:
+        """The same, of work that ends while ``reserve`` seconds are left, and has its own notes."""
+        return self._like(ending=_EndingOfPart(self.ending, reserve))
+
+    def seconds_left(self) -> float:
+        """How long the fit may go on; infinite where nothing limits it."""
+        return self.ending.seconds_left(self.context)
+
     def is_over(self) -> bool:
         """Whether the work is to end where it is."""
         return self.limited and self.ending.is_due(self.context)
@@ -258,6 +328,12 @@ class Progress:
     def cut_short(self, what: str) -> None:
         """Note something that was left undone because the work was over."""
         self.ending.cut[what] += 1
+
+    def end_by_plan(self, what: str) -> None:
+        """Note what was left undone, or not begun, since there was no time for it."""
+        if not self.ending.asked_by:
+            self.ending.asked_by = ", ".join(map(repr, self.ending.limits))
+        self.cut_short(what)
 
     def step(self, name: str = "step") -> None:
         """One of the parts is done."""

@@ -119,8 +119,10 @@ class HostDual:
         self.gram = gram
         self.n_slow_updates = 0
         if gram is None and self._are_few():
-            self.gram = self.problem.kernel.square(self.problem.rows[self.points])
-            self.problem.n_evaluations += self.gram.size // 2
+            problem = self.problem
+            rows = problem.rows[self.points]
+            self.gram = problem.kernel.square_by(rows, self.columns, problem.crew)
+            problem.n_evaluations += self.gram.size // 2
         if self.gram is None:
             self.cache.clear(len(self.points))
 

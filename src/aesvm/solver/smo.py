@@ -161,7 +161,7 @@ def minimize(
     array([0.5, 0.5, 0. ])
     """
     if prepared is None:
-        prepared = PreparedVariables.of(kernel, rows, groups)
+        prepared = PreparedVariables.of(kernel, rows, groups, run)
     problem = DualState(kernel, prepared, signs, linear, bounds, start, known, run)
     if not len(rows):
         return problem.solution(0, tol, duality_tol)

@@ -6,6 +6,7 @@ training row, and ``slopes`` are ``Kb + q``, one for each variable.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -61,7 +62,11 @@ class PreparedVariables(NamedTuple):
 
     @classmethod
     def of(
-        cls, kernel: KernelMatrix, rows: NDArray[np.intp], groups: NDArray[np.intp] | None
+        cls,
+        kernel: KernelMatrix,
+        rows: NDArray[np.intp],
+        groups: NDArray[np.intp] | None,
+        run: Callable = map,
     ) -> PreparedVariables:
         """Make some variables ready; solves for the same ones may share the result."""
         n = len(rows)
@@ -70,7 +75,7 @@ class PreparedVariables(NamedTuple):
         order = order[np.argsort(groups[order], kind="stable")]
         own, at = _by_appearance(rows[order])
         numbers = np.flatnonzero(np.bincount(groups))
-        return cls(order, groups[order], numbers, own, at, kernel.columns(own))
+        return cls(order, groups[order], numbers, own, at, kernel.columns_by(own, run))
 
 
 class DualState:

@@ -1,0 +1,120 @@
+"""Runs that were recorded: what the charts and the tables of docs/benchmarks.md are made from.
+
+``recorded/front.json`` has the seconds of fits (``python -m benchmarks refinement``) and of
+predictions (``python -m benchmarks predictions``); ``recorded/gpu.json`` has those of
+``python -m benchmarks.gpu`` and of the rivals' programs on a GPU. ``make docs-figures`` makes the
+charts and the tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+FOLDER = Path(__file__).parent / "recorded"
+
+#: Names of datasets on charts and in tables.
+TITLES = {
+    "a9a": "a9a",
+    "covtype": "covertype",
+    "ijcnn1": "ijcnn1",
+    "kdd99": "KDD99",
+    "mnist": "mnist, 0 or not",
+    "w8a": "w8a",
+}
+
+
+def recorded(name: str) -> tuple[dict[str, Any], pd.DataFrame]:
+    """What is known of the runs, and a line for each of them."""
+    content = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    lines = pd.DataFrame(content.pop("rows"))
+    return content, lines
+
+
+def front_table() -> str:
+    about, lines = recorded("front")
+    head = [
+        "data, rows × features (C, gamma)",
+        "fit: SVC, s",
+        "intelex, s",
+        "aesvm, s",
+        "predict: SVC, s",
+        "intelex, s",
+        "aesvm, s",
+        "labels as SVC's",
+    ]
+    body = []
+    for _, group in lines.groupby(["data", "rows"], sort=False):
+        by = group.set_index("program")
+        programs = ("SVC", "intelex", "aesvm")
+        body.append(
+            [
+                _title(group.iloc[0]),
+                *(_seconds(by.loc[name, "fit s"]) for name in programs),
+                *(_seconds(by.loc[name, "predict s"]) for name in programs),
+                f"{by.loc['SVC', 'same labels as ours %']:.2f} %",
+            ]
+        )
+    return f"{_table(head, body)}\n\n{about['machine']}, {about['date']}."
+
+
+def gpu_table() -> str:
+    _, lines = recorded("gpu")
+    head = [
+        "exact SVM, rows × features (C, gamma)",
+        "ThunderSVM, s",
+        "cuML, s",
+        "aesvm, s",
+        "support vectors",
+        "accuracy",
+    ]
+    body = []
+    for _, group in lines.groupby(["data", "rows", "C", "gamma"], sort=False):
+        by = group.set_index("program")
+        seconds = [
+            _seconds(by.loc[name, "fit s"]) if name in by.index else ""
+            for name in ("ThunderSVM", "cuML", "aesvm")
+        ]
+        ours = by.loc["aesvm"]
+        vectors = ours["support vectors"]
+        known = ["" if pd.isna(vectors) else f"{vectors:,.0f}", f"{ours['accuracy']:.4f}"]
+        body.append([_title(group.iloc[0]), *seconds, *known])
+    return _table(head, body)
+
+
+#: Tables of docs/benchmarks.md, by the name that marks their place.
+TABLES: dict[str, Callable[[], str]] = {"front": front_table, "gpu": gpu_table}
+
+
+def with_tables(text: str) -> str:
+    """The page with its tables as the records have them."""
+    for name, table in TABLES.items():
+        begin = f"<!-- {name} -->\n"
+        before, found, rest = text.partition(begin)
+        if found:
+            _, end, after = rest.partition("<!-- end -->")
+            text = f"{before}{begin}\n{table()}\n\n{end}{after}"
+    return text
+
+
+def _title(line: pd.Series) -> str:
+    gamma = Fraction(line["gamma"]).limit_denominator(64)
+    size = f"{line['rows']:,} × {line['features']}"
+    return f"{TITLES[line['data']]}, {size} ({line['C']:g}, {gamma})"
+
+
+def _seconds(value: float) -> str:
+    """To two digits, or as a whole number from ten on; nothing where it was not measured."""
+    if pd.isna(value):
+        return ""
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
+
+
+def _table(head: list[str], body: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,399 @@
+"""A fit in the time that there is: ever better models, each of them whole.
+
+    sample   the exact SVM of a random sample of the rows, class by class; then of larger ones
+    span     the SVM of all rows in the span of few vectors, and then of more
+    exact    the exact SVM of all rows
+
+``plan.Ladder`` says what is made next, by what the samples took. Each machine ends with the best
+model that was made of it: the one with the lowest objective on all rows. The objective of a
+sample's model is estimated from other rows. So what was cut short counts only where it is better
+than what was there before. That holds for an exact solve that was cut, too: its w is the best
+multiple of the dual solution. Its dual bounds the optimum, whatever model is returned.
+
+More time lets the same rungs be made, and more of them. Where the exact SVM takes longer than
+expected, ``plan.TABLE.kept_back`` of the time is left for the rungs that were skipped.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.bases.span_training import SpanTraining, train_in_span
+from aesvm.certificate.history import Step
+from aesvm.certificate.records import Record, Records
+from aesvm.certificate.text import duration
+from aesvm.formulations.objective import total_loss, worst_optimum
+from aesvm.formulations.protocol import Array
+from aesvm.machines import plan as plans
+from aesvm.machines.fit import Work, every_row, train
+from aesvm.machines.plan import Exact, Ladder, Rung, Sample, Sampled, Span
+from aesvm.machines.problem import Problem
+from aesvm.machines.represent import Represented
+from aesvm.machines.results import Terms, TrainedMachines
+from aesvm.machines.sharing import SharedWork
+from aesvm.runtime.progress import Progress
+from aesvm.sets.derive import PreparedRows
+
+#: Rows of a sample in each group of rows, at least.
+_LEAST_OF_GROUP = 10
+
+#: Kernel values that are computed between two looks at the clock.
+_AT_ONCE = 1e8
+
+#: Standard errors that an estimate is given with.
+_ERRORS = 2.0
+
+#: What rungs are expected to take of the rest, for progress alone.
+_SHARES = {Sample: 0.05, Span: 0.5, Exact: 1.0}
+
+
+class Reached(NamedTuple):
+    """Where a fit in time has ended."""
+
+    n_solved: int  #: rows that were solved for
+    n_vectors: int | None = None  #: of the model; None where every machine is exact
+    stopped_after: float | None = None  #: seconds; None where the exact SVM was reached
+    exact_after: float | None = None  #: seconds that it is expected to take
+
+
+class Made(NamedTuple):
+    """The machines of a rung."""
+
+    name: str
+    trained: TrainedMachines
+    objectives: Array  #: of each machine on all rows, maybe estimated; NaN where not known
+    n_solved: int  #: rows that were solved for
+    errors: Array | float = 0.0  #: two standard errors of the objectives, where estimated
+
+    def or_better(self, other: Made) -> Made:
+        """Of each machine the one with the lower objective; this one where that is not known.
+
+        Of two that are estimated the other one, from more rows, is taken unless it is surely worse.
+        """
+        both = (np.asarray(self.errors) > 0.0) & (np.asarray(other.errors) > 0.0)
+        doubt = np.where(both, np.hypot(self.errors, other.errors), 0.0)
+        is_better = other.objectives < self.objectives + doubt
+        is_better |= np.isnan(self.objectives) & ~np.isnan(other.objectives)
+        new, kept = np.flatnonzero(is_better), np.flatnonzero(~is_better)
+        if not len(new):
+            return self
+        if not len(kept):
+            return other
+        trained = other.trained.take(new).put_together(new, self.trained.take(kept), kept)
+        objectives = np.where(is_better, other.objectives, self.objectives)
+        errors = np.where(is_better, other.errors, self.errors)
+        name = f"{other.name} for {len(new):,} of {len(is_better):,} pairs, {self.name} for others"
+        return Made(name, trained, objectives, max(self.n_solved, other.n_solved), errors)
+
+
+def train_in_time(
+    work: Work, prepared: PreparedRows, plan: Ladder
+) -> tuple[Represented, TrainedMachines, Reached]:
+    """Train every machine of rows in memory as well as the time allows."""
+    trained, reached = _Climb(work, prepared, plan).run()
+    return every_row(work, prepared), trained, reached
+
+
+class _Climb:
+    """The rungs of one fit, and the best machines so far."""
+
+    def __init__(self, work: Work, prepared: PreparedRows, plan: Ladder) -> None:
+        self.work = work
+        self.prepared = prepared
+        self.plan = plan
+        self.progress = work.progress
+        self.ranks = np.random.default_rng(0).permutation(len(work.data.weights))
+        self.best: Made | None = None
+        self.sampled = Sampled(0, 0.0, 0.0)
+        self.look = 0.0  # seconds that a look at all rows by it takes
+        self.of_sample: TrainedMachines | None = None  # the last one, as it was trained
+        self.last_sample: Made | None = None
+        self.cut: TrainedMachines | None = None  # the exact SVMs, where they were cut short
+        self.steps: list[Step] = []
+        # made now, since rungs are timed: what kernel values in either precision take once
+        work.kernel.in_sums(prepared.rows[:1], np.zeros(1))
+
+    def run(self) -> tuple[TrainedMachines, Reached]:
+        """Make rung after rung, as the plan says."""
+        tried: list[type] = []
+        rung: Rung
+        rung, *waiting = map(Sample, plans.TABLE.first_samples)
+        while rung is not None:
+            self.progress.say(f"in time: {rung}; {self._left():.2g} s left")
+            with self.progress.share(_SHARES[type(rung)]) as progress:
+                made, is_done = self._make(rung, progress, Span in tried)
+            self.steps += made.trained.history
+            if is_done:
+                return made.trained._replace(history=self.steps), Reached(made.n_solved)
+            self.best = made if self.best is None else self.best.or_better(made)
+            self.progress.say(f"in time: {made.name}, objective {made.objectives.sum():.6g}")
+            if not isinstance(rung, Sample):
+                tried.append(type(rung))
+            left = self._left()
+            if waiting and left > 0.0:
+                rung = waiting.pop(0)
+            else:
+                rung = self.plan.next(self.sampled, left, tried)
+        return self._stopped()
+
+    def _make(
+        self, rung: Sample | Span | Exact, progress: Progress, last: bool
+    ) -> tuple[Made, bool]:
+        """The machines of a rung, and whether they are the exact ones."""
+        if isinstance(rung, Exact):
+            reserve = 0.0 if last else plans.TABLE.kept_back * self._left()
+            return self._exact(rung, progress, reserve)
+        # what is cut short here is no note of the fit's, and solutions are not kept for other fits
+        work = replace(self.work, progress=progress.apart(), shared=SharedWork(in_search=True))
+        if isinstance(rung, Span):
+            return self._in_span(rung, work), False
+        return self._sample(rung, work), False
+
+    def _left(self) -> float:
+        return self.progress.seconds_left()
+
+    # --- the rungs
+
+    def _exact(self, rung: Exact, progress: Progress, reserve: float) -> tuple[Made, bool]:
+        part = progress.apart(reserve)
+        work = replace(self.work, progress=part, every_machine=False)
+        trained = train(work, every_row(work, self.prepared), rung)
+        objectives = trained.records.objectives
+        made = Made("the exact SVM", trained, objectives, len(trained.solved))
+        if trained.converged.all() and not np.isnan(objectives).any():
+            return made, True
+        if not part.ending.asked_by:  # it ended by itself: rounding, or max_iter
+            return made, True
+        self.cut = trained
+        return made._replace(name="an exact SVM that was cut short"), False
+
+    def _in_span(self, rung: Span, work: Work) -> Made:
+        given = work.data, work.kernel, self.prepared, work.trainer(), self.sampled.n_rows
+        _, trained = train_in_span(work, self.prepared, rung, SpanTraining(*given))
+        name = f"that of all rows in the span of {len(trained.solved):,} vectors"
+        return Made(name, trained, trained.records.objectives, len(self.prepared.rows))
+
+    def _sample(self, rung: Sample, work: Work) -> Made:
+        before = self._left()
+        chosen, others = split(self.prepared, self.ranks, rung.n_rows)
+        trained = train(work, every_row(work, chosen), Exact("a sample"))
+        self.of_sample = trained._replace(history=())
+        sizes, support = trained.records["n_rows"], np.diff(trained.decisions.ends, prepend=0)
+        share = float(support.sum()) / max(float(sizes.sum()), 1.0)
+        n_rows, after = len(chosen.rows), self._left()
+        self.last_sample = self._seen(f"that of a sample of {n_rows:,} rows", others)
+        end = self._left()
+        # one look at all rows by this machine takes about so long
+        self.look = (after - end) * len(self.prepared.rows) / len(others)
+        last = self.sampled.n_rows, self.sampled.seconds
+        self.sampled = Sampled(n_rows, share, max(before - after, 0.0), before - end, last)
+        return self.last_sample
+
+    def _seen(self, name: str, rows: NDArray[np.intp]) -> Made:
+        """The machines of a sample as machines of all rows, by a look at some of these."""
+        trained, data, prepared = self.of_sample, self.work.data, self.prepared
+        assert trained is not None
+        is_seen = np.zeros(len(data.weights), dtype=bool)
+        is_seen[rows] = True
+        every = len(rows) == len(prepared.rows)
+        objectives = np.full(data.n_machines, np.nan)
+        found: list[_OfSample] = []
+        problems = data.problems(prepared.rows, prepared.weights)
+        for number, (problem, record) in enumerate(zip(problems, trained.records, strict=True)):
+            one = _OfSample(self.work, problem, trained, number, record)
+            at = np.flatnonzero(is_seen[problem.rows])
+            if one.look(at if len(at) else np.arange(len(problem.rows)), every):
+                objectives[number] = one.objective
+            found.append(one)
+        seen = trained._replace(
+            decisions=Terms.of((one.rows, one.decided) for one in found),
+            intercept=np.array([one.intercept for one in found]),
+            multipliers=Terms.of(one.multipliers() for one in found),
+            records=Records.of([one.record for one in found]),
+        )
+        errors = np.array([0.0 if every else one.error for one in found])
+        return Made(name, seen, objectives, len(trained.solved), errors)
+
+    # --- the end
+
+    def _stopped(self) -> tuple[TrainedMachines, Reached]:
+        """The best machines, where the exact ones were not reached."""
+        assert self.best is not None
+        if self.best is self.last_sample and self.look <= self._left():
+            self.best = self._seen(self.best.name, self.prepared.rows)
+        best, seconds = self.best, self.plan.seconds_of_exact(self.sampled)
+        self.progress.end_by_plan(
+            f"the exact SVM takes {duration(seconds)}, and the model is {best.name}"
+        )
+        trained = self._bounded(best.trained)._replace(history=self.steps)
+        n_vectors = None
+        if not trained.records["exact"].all():
+            n_vectors = len(np.unique(trained.decisions.rows))
+        elapsed = time.perf_counter() - self.progress.started
+        return trained, Reached(best.n_solved, n_vectors, elapsed, seconds)
+
+    def _bounded(self, trained: TrainedMachines) -> TrainedMachines:
+        """Machines with the best dual that was seen, also of exact solves that were cut short."""
+        if self.cut is None:
+            return trained
+        records, cut = trained.records, self.cut.records["dual_objective"]
+        known = np.where(records["exact"], records["dual_objective"], records["estimated_dual"])
+        is_better = ~records["exact"] & ~np.isnan(cut) & ~(known >= cut)
+        new, kept = np.flatnonzero(is_better), np.flatnonzero(~is_better)
+        if not len(new):
+            return trained
+        dual = np.where(is_better, cut, records["dual_objective"])
+        given = self.cut.multipliers.take(new)
+        multipliers = given.put_together(new, trained.multipliers.take(kept), kept)
+        records = Records({**records.columns, "dual_objective": dual})
+        return trained._replace(records=records, multipliers=multipliers)
+
+
+class _OfSample:
+    """A machine of a sample, as a machine of all rows."""
+
+    def __init__(
+        self, work: Work, problem: Problem, trained: TrainedMachines, number: int, record: Record
+    ) -> None:
+        self.work = work
+        self.problem = problem
+        self.record = record
+        self.rows, self.decided = trained.decisions.one(number)
+        self.intercept = float(trained.intercept[number])
+        self.trained = trained.multipliers.one(number)
+        formulation, bounds = work.formulation, problem.bounds
+        self.error, self.n_sampled = 0.0, record.n_rows
+        self.times = 1.0  # w and the offsets of nu forms grow with the costs
+        scale = formulation.decision(record.offsets).scale
+        if not record.n_rows:  # there was nothing to learn
+            self.coefs = self.decided
+            self.objective = 0.0
+            return
+        total = float(bounds.sum())
+        ratio = total / record.total_cost
+        offsets = record.offsets
+        if formulation.is_homogeneous:
+            self.times = ratio
+            offsets = tuple(self.times * one for one in offsets)
+        self.coefs = self.times * scale * self.decided
+        decision = formulation.decision(offsets)
+        if formulation.is_homogeneous:
+            self.decided, self.intercept = self.coefs / decision.scale, float(decision.intercept)
+        worst = worst_optimum(formulation, problem.targets, bounds)
+        dual = None
+        if record.dual_objective is not None:  # of the sample, its rows standing for all
+            gain = record.dual_objective + 0.5 * record.squared_norm
+            dual = float(formulation.dual_value(ratio * gain, ratio**2 * record.squared_norm))
+        self.record = replace(
+            record,
+            exact=False,
+            n_rows=len(problem.rows),
+            n_vectors=len(self.rows),
+            squared_norm=self.times**2 * record.squared_norm,
+            rounding=0.0,
+            loss=None,
+            loss_reduced=None,
+            total_cost=total,
+            worst_optimum=worst,
+            squared_norm_bound=formulation.squared_norm_bound(total, worst),
+            offsets=offsets,
+            dual_objective=None,
+            estimated_dual=dual,
+            violators=None,
+            proof_rounding=0.0,
+            proven=False,
+        )
+
+    def look(self, at: NDArray[np.intp], every: bool) -> bool:
+        """Compute the objective from the rows at some positions; False where there is no time.
+
+        ``every``: whether these are all rows.
+        """
+        record, formulation = self.record, self.work.formulation
+        if not record.n_rows:
+            return True
+        own = self.problem.take(at)
+        scores = np.zeros(len(at))
+        kernel = self.work.kernel.for_sums(own.rows, self.coefs)
+        step = max(1, int(_AT_ONCE / max(1, len(self.rows))))
+        for first in range(0, len(at), step):
+            if self.work.progress.is_over():
+                return False
+            part = slice(first, first + step)
+            scores[part] = kernel.scores(self.rows, self.coefs, own.rows[part], self.work.run)
+        groups, of_group = np.unique(self.problem.groups, return_inverse=True)
+        costs = np.bincount(of_group, self.problem.bounds, len(groups))
+        seen = np.bincount(of_group[at], own.bounds, len(groups))
+        bounds = own.bounds * (costs / np.where(seen > 0.0, seen, 1.0))[of_group[at]]
+        positions = formulation.positions(scores, own.targets, record.offsets)
+        loss = total_loss(formulation, positions, bounds, record.offsets)
+        self.objective = 0.5 * max(record.squared_norm, 0.0) + loss
+        losses = formulation.losses(positions)
+        spread = float(np.sqrt(np.average(np.square(losses - np.mean(losses)), weights=bounds)))
+        self.error = _ERRORS * spread * record.total_cost / sqrt(len(at))
+        if every:  # the dual is estimated from the sample
+            error = self.error * sqrt(len(at) / max(self.n_sampled, 1))
+            self.record = replace(record, loss=loss, loss_reduced=loss, estimated_error=error)
+        return True
+
+    def multipliers(self) -> tuple[NDArray, Array]:
+        """Rows, and multipliers that are feasible for the dual of all rows."""
+        rows, coefs = self.trained
+        if not self.record.n_rows:
+            return rows, coefs
+        problem = self.problem
+        whole = np.zeros(len(problem.rows))
+        whole[np.searchsorted(problem.rows, rows)] = self.times * coefs
+        whole = self.work.formulation.feasible(whole, problem.targets, problem.bounds)
+        held = np.flatnonzero(whole)
+        return problem.rows[held].astype(np.int32), whole[held]
+
+
+def split(
+    prepared: PreparedRows, ranks: NDArray[np.intp], n_rows: int
+) -> tuple[PreparedRows, NDArray[np.intp]]:
+    """A random sample of the rows, and as many others to judge its machines by.
+
+    Groups have the shares that they have of all rows: small ones, of which more rows are taken, by
+    their weights. A larger sample holds the smaller ones. The others are all rows where too few are
+    left.
+
+    Parameters
+    ----------
+    prepared : PreparedRows
+    ranks : ndarray
+        A random order of all rows.
+    n_rows : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.ladder import split
+    >>> from aesvm.sets.derive import prepare
+    >>> groups = np.repeat([0, 1], [90, 60])
+    >>> prepared = prepare(np.arange(150.0)[:, None], groups, np.ones(150))
+    >>> chosen, others = split(prepared, np.arange(150), 50)
+    >>> [len(own) for own in chosen.groups], len(others), float(chosen.weights[:90].sum())
+    ([30, 20], 50, 30.0)
+    """
+    n_all, weights = len(prepared.rows), np.zeros(len(prepared.weights))
+    groups, others = [], []
+    for own in prepared.groups:
+        size = min(len(own), max(_LEAST_OF_GROUP, -(-n_rows * len(own) // n_all)))
+        order = own[np.argsort(ranks[own])]
+        groups.append(np.sort(order[:size]))
+        others.append(order[size : 2 * size] if 2 * size <= len(own) else own)
+        share = prepared.weights[own].sum() / prepared.weights[groups[-1]].sum()
+        weights[groups[-1]] = share * prepared.weights[groups[-1]]
+    rows = np.sort(np.concatenate(groups))
+    weights *= prepared.weights[rows].sum() / weights[rows].sum()
+    judges = np.concatenate(others)
+    if any(len(judge) == len(own) for judge, own in zip(others, prepared.groups, strict=True)):
+        judges = prepared.rows if 2 * len(rows) > n_all else judges
+    return prepared._replace(rows=rows, weights=weights, groups=groups), np.sort(judges)

@@ -1,0 +1,203 @@
+"""A fit with a time limit climbs a ladder of models, and returns the best of them."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
+
+from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, TimeLimit
+from aesvm.bases import ladder
+from aesvm.bases.ladder import split
+from aesvm.machines.plan import Exact, Ladder, Sample, Span
+from aesvm.sets.derive import prepare
+from aesvm.solver import host
+from tests.plans import set_table
+
+FAMILY = {
+    "AESVC": AESVC(C=10.0, gamma=2.0),
+    "AENuSVC": AENuSVC(nu=0.3, gamma=2.0),
+    "AESVR": AESVR(C=10.0, gamma=2.0),
+    "AENuSVR": AENuSVR(C=10.0, gamma=2.0),
+    "AEOneClassSVM": AEOneClassSVM(nu=0.2, gamma=2.0),
+}
+EACH = pytest.mark.parametrize("name", FAMILY)
+
+
+def rows(n=1000):
+    return make_moons(n, noise=0.3, random_state=0)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The first samples are small."""
+    set_table(monkeypatch, first_samples=(60, 120))
+
+
+class Clock:
+    """A clock that stands still until a rung is made, and has then so many looks left."""
+
+    def __init__(self, monkeypatch, rung, looks):
+        self.left = None
+        make = ladder._Climb._make
+
+        def watched(climb, now, *others):
+            if isinstance(now, rung):
+                self.left = looks
+            return make(climb, now, *others)
+
+        monkeypatch.setattr(ladder._Climb, "_make", watched)
+
+    def __call__(self):
+        if self.left is None:
+            return 0.0
+        self.left -= 1
+        return 0.0 if self.left > 0 else 1e9
+
+
+def script(monkeypatch, *rungs):
+    """Have a ladder make these rungs after the first two samples."""
+    waiting = iter(rungs)
+    monkeypatch.setattr(Ladder, "next", lambda self, made, left, tried: next(waiting, None))
+
+
+def fitted(model, limit, X, y):
+    """A fit with a limit, and what it warned of."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = clone(model).set_callbacks(limit).fit(X, y)
+    return model, [str(one.message) for one in told if one.category is ConvergenceWarning]
+
+
+@EACH
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("rung", [Sample, Span, Exact])
+@pytest.mark.parametrize("looks", [1, 4, 30])
+def test_a_fit_that_ends_in_any_rung_has_a_true_certificate(name, rung, looks, monkeypatch):
+    monkeypatch.setattr(host, "WORKING_SET", 64)
+    X, y = rows()
+    exact = clone(FAMILY[name]).set_params(refine="exact").fit(X, y).certificate_
+    span = Span("few", 40, 1e-3, settles=True, first=10)
+    script(monkeypatch, Sample(300), span, Exact("all"))
+    found, said = fitted(FAMILY[name], TimeLimit(1.0, Clock(monkeypatch, rung, looks)), X, y)
+    certificate = found.certificate_
+    assert np.isfinite(found.predict(X)).all()
+    assert (certificate.stopped_after is None) == (not said)
+    assert certificate.verdict().startswith("stopped after") == bool(said)
+    assert said or rung is Exact
+    proven, slack = found.certify(X, y), 1e-9 * abs(exact.objective)
+    assert proven.objective >= exact.dual_objective - slack
+    assert proven.dual_objective <= exact.objective + slack
+    if certificate.objective is not None:
+        assert certificate.objective == pytest.approx(proven.objective, rel=1e-6)
+    if certificate.dual_objective is not None:
+        assert certificate.dual_objective <= exact.objective + slack
+
+
+@EACH
+@pytest.mark.usefixtures("small")
+def test_the_best_of_all_rungs_is_returned(name, monkeypatch):
+    """However little an exact SVM that was cut short was solved, the model is no worse."""
+    monkeypatch.setattr(host, "WORKING_SET", 64)
+    X, y = rows()
+    span = Span("few", 80, 1e-3, settles=True, first=20)
+    script(monkeypatch, span)
+    before, _ = fitted(FAMILY[name], TimeLimit(1.0, clock=lambda: 0.0), X, y)
+    best = before.certificate_.objective
+    assert before.certificate_.n_vectors is not None
+    slack, found = 1e-6 * abs(best), []
+    for looks in (1, 10, 10**6):
+        with monkeypatch.context() as patch:
+            script(patch, span, Exact("all"))
+            limit = TimeLimit(1.0, Clock(patch, Exact, looks))
+            model, said = fitted(FAMILY[name], limit, X, y)
+        certificate = model.certificate_
+        found.append(certificate.objective)
+        assert certificate.objective <= best + slack
+        if said:  # the gap is that of the best primal and the best dual
+            assert certificate.gap is not None or certificate.estimated_gap is not None
+    assert found[-1] < best
+    assert not said
+
+
+@EACH
+@pytest.mark.usefixtures("small")
+def test_rungs_are_better_the_higher_they_are(name, monkeypatch):
+    X, y = rows()
+    span = Span("few", 60, 1e-3, settles=True, first=20)
+    found = []
+    for rungs in ([], [Sample(450)], [Sample(450), span], [Sample(450), span, Exact("all")]):
+        script(monkeypatch, *rungs)
+        model, _ = fitted(FAMILY[name], TimeLimit(1.0, clock=lambda: 0.0), X, y)
+        found.append(model.certify(X, y).objective)
+    slack = 0.01 * abs(found[-1])  # the objective of a sample's machine is estimated
+    assert all(after < before + slack for before, after in pairwise(found))
+    assert found[0] > found[1]
+
+
+def test_pairs_of_classes_that_are_reached_are_exact(monkeypatch):
+    monkeypatch.setattr(host, "WORKING_SET", 64)
+    monkeypatch.setattr("aesvm.machines.small_pairs.MOST_ROWS", 0)  # one after another
+    set_table(monkeypatch, first_samples=(100, 200))
+    X, y = make_blobs(2000, centers=4, cluster_std=3.0, random_state=0)
+    model = AESVC(gamma=0.1, C=10.0)
+    script(monkeypatch, Exact("all"))
+    whole = clone(model).set_params(refine="exact").fit(X, y)
+    n_reached = []
+    for looks in (10, 40, 80, 160, 320, 640):
+        with monkeypatch.context() as patch:
+            limit = TimeLimit(1.0, Clock(patch, Exact, looks))
+            cut, said = fitted(model, limit, X, y)
+        script(monkeypatch, Exact("all"))
+        reached = np.isclose(cut.dual_objective_, whole.dual_objective_, rtol=1e-3)
+        n_reached.append(int(reached.sum()))
+        assert bool(said) == (n_reached[-1] < 6)
+        assert np.mean(cut.predict(X) == whole.predict(X)) > 0.6
+        assert cut.certify(X, y).dual_objective <= whole.certificate_.objective
+    assert n_reached == sorted(n_reached)
+    assert any(0 < n < 6 for n in n_reached)
+
+
+def test_a_sample_has_the_shares_of_all_groups():
+    groups = np.repeat([0, 1, 2], [3000, 1000, 20])
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(groups))
+    prepared = prepare(np.arange(float(len(groups)))[:, None], groups, weights)
+    ranks = np.random.default_rng(1).permutation(len(groups))
+    small, others = split(prepared, ranks, 400)
+    large, _ = split(prepared, ranks, 1600)
+    assert np.isin(small.rows, large.rows).all()
+    assert not np.isin(others[groups[others] < 2], small.rows).any()
+    assert [len(own) for own in small.groups] == [299, 100, 10]
+    shares = np.bincount(groups[small.rows], small.weights[small.rows])
+    np.testing.assert_allclose(
+        shares / shares.sum(), np.bincount(groups, weights) / weights.sum(), rtol=1e-12
+    )
+    assert len(split(prepared, ranks, 3000)[1]) == len(groups)
+
+
+@EACH
+def test_time_enough_gives_the_exact_model_itself(name):
+    X, y = rows()
+    model = clone(FAMILY[name]).set_params(refine="exact")
+    limited = clone(model).set_params(time_limit=10**6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        np.testing.assert_array_equal(limited.fit(X, y).dual_coef_, model.fit(X, y).dual_coef_)
+    assert limited.certificate_.verdict() == model.certificate_.verdict()
+
+
+def test_a_short_limit_gives_the_svm_of_a_sample_and_says_so():
+    X, y = rows(4000)
+    with pytest.warns(
+        ConvergenceWarning, match=r"time_limit=0 ended the fit.*sample of 5\d\d rows"
+    ):
+        model = AESVC(gamma=2.0, time_limit=0).fit(X, y)
+    assert model.score(X, y) > 0.85
+    assert model.certificate_.n_solved < 600
+    assert model.certificate_.exact_after > 0
+    assert "; the exact SVM takes some" in model.certificate_.verdict()
