@@ -128,7 +128,7 @@ def test_a_compressed_model_is_certified():
     assert model.certify(X, LABELS).objective is not None
 
 
-#: Parameters that decide how a model is computed, or how it is used, and not which model is optimal.
+#: Parameters of how a model is computed or used: which model is optimal does not depend on them.
 HOW = {
     *("gamma", "subset_size", "partition_size", "partition", "refine", "gap_tol", "max_iter"),
     *("cache_size", "shrinking", "memory_budget", "on_overflow", "device", "n_jobs", "verbose"),
