@@ -132,7 +132,7 @@ def test_a_compressed_model_is_certified():
 HOW = {
     *("gamma", "subset_size", "partition_size", "partition", "refine", "gap_tol", "max_iter"),
     *("cache_size", "shrinking", "memory_budget", "on_overflow", "device", "n_jobs", "verbose"),
-    *("decision_function_shape", "break_ties"),
+    *("decision_function_shape", "break_ties", "time_limit"),
 }
 
 
