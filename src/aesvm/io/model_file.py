@@ -329,8 +329,13 @@ def _is_ours(value: Any) -> bool:
 
 
 def _check_parameters(estimator: Any) -> None:
-    """Refuse parameters that are not what they may be, and a folder of pickles."""
+    """Refuse parameters that are not what they may be, and a folder of pickles.
+
+    Also whole numbers of more than 64 bits: nothing that computes takes them.
+    """
     name = type(estimator).__name__
+    if isinstance(estimator, int) and not -(2**63) <= estimator < 2**64:
+        raise ValueError(f"it holds a whole number of {estimator.bit_length():,} bits")
     if _is_ours(estimator):
         estimator._validate_params()
         for key in vars(estimator):
