@@ -247,7 +247,7 @@ def test_a_bad_pair_does_not_hide_among_good_ones():
     assert certificate.relative_gap < 1e-3
     assert certificate.worst_pair_gap == pytest.approx(0.6)
     assert "of a pair of classes may be 150% above the exact SVM's" in certificate.caveat()
-    assert "that of the worst pair of classes   0.6" in str(certificate)
+    assert "gap of the worst pair of classes    0.6" in str(certificate)
     assert certificate.as_dict()["worst_pair_gap"] == certificate.worst_pair_gap
     of_nu = certificate_of_pairs(record(-9.0, -9.001), record(-0.01, -0.02))
     assert of_nu.worst_pair_gap == pytest.approx(1.0)

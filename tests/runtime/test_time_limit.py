@@ -252,7 +252,9 @@ def test_a_set_of_a_source_is_of_the_rows_that_were_read():
 
 def test_gamma_is_of_the_rows_that_were_read_for_it():
     X, y = rows()
-    with pytest.warns(ConvergenceWarning, match=r"gamma is that of the first 1,000 rows.*row 500"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"gamma is computed from the first 1,000 rows.*row 500"
+    ):
         model = AESVC(gamma="scale").set_callbacks(limit(4)).fit_stream(chunks(X, y))
     assert model.gamma_ == pytest.approx(1.0 / (2 * X[:1000].var()))
     assert model.n_seen_ == 500

@@ -225,9 +225,9 @@ def _nu_too_small(nu: float, records: Records) -> str:
     where = "" if len(records) == 1 else f" in {n_pairs:,} of {len(records):,} pairs"
     return (
         f"nu={nu:g} seems too small for classes that overlap as much as these{where}. The "
-        "objective is not below zero; where the exact SVM's is zero, its w is zero too, and "
-        "decision values are what tol and rounding leave. Raise nu, or change the kernel; a "
-        "smaller tol tells whether there is anything to learn."
+        "objective is not below zero. If the exact SVM's is zero, so is its w, and decision values "
+        "are noise of the size of tol. Raise nu, or change the kernel; a smaller tol shows "
+        "whether there is anything to learn."
     )
 
 

@@ -182,7 +182,7 @@ def check_same_rows(estimator: Any, known: TrainedOn, found: Digest, n_rows: int
 
     ``how``: in which order, or where, the rows are to be.
     """
-    wanted = f"certify wants what the model was trained on, {how}."
+    wanted = f"certify needs what the model was trained on, {how}."
     if n_rows != estimator.shape_fit_[0]:
         before = f"{estimator.shape_fit_[0]:,}"
         raise ValueError(
@@ -348,7 +348,7 @@ def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Cer
     if not known.in_memory:
         check_not_compressed(estimator)
         raise ValueError(
-            "certify wants all rows here, and the model was trained on rows that are "
+            "certify needs all rows here, and the model was trained on rows that are "
             "elsewhere: use certify_stream."
         )
     check_unchanged(estimator, known.parameters)
