@@ -84,7 +84,7 @@ STEPS = {
     ),
     "rare": make_column_transformer(
         (encoded(max_categories=2, drop="first"), make_column_selector(dtype_exclude="number")),
-        (KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), [0]),
+        (KBinsDiscretizer(4, strategy="uniform"), [0]),
         (FunctionTransformer(np.sqrt, feature_names_out="one-to-one"), [False] * 4 + [True]),
     ),
     "pipelines": Pipeline(

@@ -1,7 +1,7 @@
 """``python -m aesvm.accel script.py args``: run a program with ``aesvm.accel`` installed.
 
-The program runs as by ``python script.py args``: it is ``__main__``, until the process ends, with its
-own ``sys.argv`` and ``sys.path``. Its exit code, its tracebacks and what Ctrl-C does are Python's.
+The program runs as by ``python script.py args``: it is ``__main__`` until the process ends, and has
+the same ``sys.argv`` and ``sys.path``. Exit codes, tracebacks and Ctrl-C are as Python has them.
 """
 
 from __future__ import annotations
@@ -90,10 +90,11 @@ def _report() -> None:
 
 def _hide_our_frames(error: BaseException) -> None:
     """Have Python's traceback of an error begin in the program."""
-    begin = frame = error.__traceback__
+    frame = begin = error.__traceback__
     while frame is not None:
-        frame, is_ours = frame.tb_next, frame.tb_frame.f_code.co_filename == __file__
-        begin = frame if is_ours else begin
+        if frame.tb_frame.f_code.co_filename == __file__:
+            begin = frame.tb_next
+        frame = frame.tb_next
     theirs = sys.excepthook  # the program may have set it
 
     def hook(kind: type[BaseException], value: BaseException, _: TracebackType | None) -> None:

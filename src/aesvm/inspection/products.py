@@ -328,17 +328,15 @@ def _add_quotients(shares, active, n_active, nodes, first, products, sums, begin
             square = a * a
             d0, d1, d2 = 1.0 - square * s0, 1.0 - square * s1, 1.0 - square * s2
             d3, d4 = 1.0 - square * s3, 1.0 - square * s4
-            n01 = (products[lane] - a * products[5 * LANES + lane]) * d1 + (
-                products[LANES + lane] - a * products[6 * LANES + lane]
-            ) * d0
-            n23 = (products[2 * LANES + lane] - a * products[7 * LANES + lane]) * d3 + (
-                products[3 * LANES + lane] - a * products[8 * LANES + lane]
-            ) * d2
+            n0 = products[lane] - a * products[5 * LANES + lane]
+            n1 = products[LANES + lane] - a * products[6 * LANES + lane]
+            n2 = products[2 * LANES + lane] - a * products[7 * LANES + lane]
+            n3 = products[3 * LANES + lane] - a * products[8 * LANES + lane]
+            n4 = products[4 * LANES + lane] - a * products[9 * LANES + lane]
             d01, d23 = d0 * d1, d2 * d3
             d0123 = d01 * d23
-            upper = (n01 * d23 + n23 * d01) * d4 + (
-                products[4 * LANES + lane] - a * products[9 * LANES + lane]
-            ) * d0123
+            n0123 = (n0 * d1 + n1 * d0) * d23 + (n2 * d3 + n3 * d2) * d01
+            upper = n0123 * d4 + n4 * d0123
             into[lane] += 2.0 * a * upper / (d0123 * d4)
 
 

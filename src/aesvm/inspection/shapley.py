@@ -91,7 +91,10 @@ class ShapleyValues:
         return len(self.values)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
-        return np.array(self.values, dtype=dtype, copy=copy)
+        values = np.asarray(self.values, dtype=dtype)
+        if copy is False and not np.shares_memory(values, self.values):
+            raise ValueError(f"copy=False, and values of type {dtype} are a copy.")
+        return values.copy() if copy else values
 
     def _check_no_interactions(self, name: str) -> None:
         if self.interactions:

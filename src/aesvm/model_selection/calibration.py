@@ -226,8 +226,9 @@ class _Folds:
     def _work_of_fold(self) -> SharedWork:
         """What depends on the rows and not on their weights."""
         whole, fold = self.work, _Kept(in_search=True)
-        for what in ("hashes", ("rows", self.whole.device_)):
-            fold.of_rows(what, lambda what=what: whole.of_rows(what, _missing))
+        of_device = "rows", self.whole.device_
+        fold.of_rows("hashes", lambda: whole.of_rows("hashes", _missing))
+        fold.of_rows(of_device, lambda: whole.of_rows(of_device, _missing))
         key = kernel_spec(self.whole, self.whole.gamma_), self.svm.tol
         fold.kernel(key, lambda: whole.kernel(key, _missing))
         fold.of_kernel("starts", lambda: _StartsOfFold(whole.starts))
