@@ -83,7 +83,7 @@ class AESVC(
         SVM of up to 20,000 rows. If there are no more rows than that, these vectors usually
         leave a smaller gap already, and ``gap_tol`` has hardly any effect.
     time_limit : float, default=None
-        Seconds that a fit has. With rows in memory, and ``refine`` "auto" or "exact", the fit makes
+        Seconds that a fit has, after its input was checked. With rows in memory, and ``refine`` "auto" or "exact", the fit makes
         ever better models: the exact SVM of a sample, few vectors, the exact SVM. It returns the
         one with the lowest objective. All other fits end where they are, as with
         :class:`aesvm.TimeLimit`. None: no limit.
