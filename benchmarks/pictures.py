@@ -163,17 +163,15 @@ def speed() -> Figure:
     on_gpu = on_gpu[(on_gpu["data"] == "covtype") & (on_gpu["C"] == 1.0)]
     figure = Figure(figsize=(10.0, 4.1))
     axes = figure.subplots(1, 3)
-    size = [
+    lines["of"] = [
         f"{TITLES[data]}\n{rows:,} × {n}"
         for data, rows, n in lines[["data", "rows", "features"]].itertuples(index=False)
     ]
-    three = ("SVC", "intelex", "aesvm")
-    _bars(axes[0], lines.assign(of=size), "fit s", three, f"fit, {front['machine']}")
-    _bars(axes[1], lines.assign(of=size), "predict s", three, "predict 10,000 rows")
-    axes[1].set_yticklabels([])
-    size = [f"covertype\n{rows:,} rows" for rows in on_gpu["rows"]]
-    on_device = ("ThunderSVM", "cuML", "aesvm")
-    _bars(axes[2], on_gpu.assign(of=size), "fit s", on_device, f"fit, {gpu['machine']}")
+    on_gpu = on_gpu.assign(of=[f"covertype\n{rows:,} rows" for rows in on_gpu["rows"]])
+    three, on_device = ("SVC", "intelex", "aesvm"), ("ThunderSVM", "cuML", "aesvm")
+    _bars(axes[0], lines, "fit s", three, f"fit, {front['machine']}")
+    _bars(axes[1], lines.dropna(subset="predict s"), "predict s", three, "predict 10,000 rows")
+    _bars(axes[2], on_gpu, "fit s", on_device, f"fit, {gpu['machine']}")
     names = dict.fromkeys((*three, *on_device))
     handles = [Patch(color=COLORS[name], label=name) for name in names]
     figure.legend(handles=handles, loc="lower center", ncol=5, fontsize=9, frameon=False)
@@ -193,8 +191,6 @@ def _bars(axis: Any, lines: pd.DataFrame, what: str, programs: tuple[str, ...], 
         places = np.arange(len(names)) + (number - (len(programs) - 1) / 2) * height
         axis.barh(places, seconds, height, color=COLORS[program])
         for place, value in zip(places, seconds, strict=True):
-            if np.isnan(value):
-                continue
             shown = f" {value:.2g}" if value < 10 else f" {value:.0f}"
             bold = "bold" if program == "aesvm" else "normal"
             axis.text(value, place, shown, va="center", fontsize=7, fontweight=bold)

@@ -1,14 +1,14 @@
 """Runs that were recorded: what the charts and the tables of docs/benchmarks.md are made from.
 
-``recorded/front.json`` is what ``python -m benchmarks front`` measured, ``recorded/gpu.json`` what
-``python -m benchmarks.gpu`` and the rivals' programs took on a GPU. Charts and tables are made by
-``make docs-figures``.
+``recorded/front.json`` has the seconds of fits (``python -m benchmarks refinement``) and of
+predictions (``python -m benchmarks predictions``); ``recorded/gpu.json`` has those of
+``python -m benchmarks.gpu`` and of the rivals' programs on a GPU. ``make docs-figures`` makes the
+charts and the tables.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -94,10 +94,11 @@ TABLES: dict[str, Callable[[], str]] = {"front": front_table, "gpu": gpu_table}
 def with_tables(text: str) -> str:
     """The page with its tables as the records have them."""
     for name, table in TABLES.items():
-        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        # backslashes would be references to groups
-        between = f"\n{table()}\n\n".replace("\\", r"\\")
-        text = place.sub(rf"\1{between}\2", text)
+        begin = f"<!-- {name} -->\n"
+        before, found, rest = text.partition(begin)
+        if found:
+            _, end, after = rest.partition("<!-- end -->")
+            text = f"{before}{begin}\n{table()}\n\n{end}{after}"
     return text
 
 

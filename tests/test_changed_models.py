@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import warnings
 
@@ -13,6 +14,7 @@ from sklearn.datasets import make_blobs
 
 import aesvm
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
+from aesvm.estimators.parameters import trained_with
 
 X, LABELS = make_blobs(90, centers=3, cluster_std=3.0, random_state=0)
 
@@ -124,3 +126,21 @@ def test_a_changed_model_predicts_and_is_still_changed_when_compressed_or_read(t
 def test_a_compressed_model_is_certified():
     model = AESVC().fit(X, LABELS).compress(20)
     assert model.certify(X, LABELS).objective is not None
+
+
+#: Parameters of how a model is computed or used: which model is optimal does not depend on them.
+HOW = {
+    *("gamma", "subset_size", "partition_size", "partition", "refine", "gap_tol", "max_iter"),
+    *("cache_size", "shrinking", "memory_budget", "on_overflow", "device", "n_jobs", "verbose"),
+    *("decision_function_shape", "break_ties", "time_limit"),
+}
+
+
+@pytest.mark.parametrize("name", aesvm.__all__)
+def test_every_parameter_is_checked_before_certifying_or_does_not_matter(name):
+    """``gamma`` is a fitted attribute, too, and checked as that."""
+    made = getattr(aesvm, name)
+    if not (isinstance(made, type) and name.startswith("AE") and hasattr(made, "certify")):
+        return
+    parameters = set(inspect.signature(made).parameters)
+    assert parameters - HOW == set(trained_with(made()))

@@ -45,7 +45,7 @@ PUBLIC = (
 
 
 def pages() -> list[Path]:
-    return [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("paper/*.md")]
+    return [ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("paper/**/*.md")]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

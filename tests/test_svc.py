@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
-from aesvm.estimators.fit_warnings import warn_of_scales
+from aesvm.estimators.fit_warnings import scale_factor, warn_of_scales
 from aesvm.solver import host
 from tests import oracles
 
@@ -476,8 +476,8 @@ def test_scaled_features_beside_indicators_are_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for data in (np.c_[StandardScaler().fit_transform(numbers), rare], pixels):
-            warn_of_scales(data)
-            warn_of_scales(sp.csr_array(data))
+            warn_of_scales(scale_factor(data))
+            warn_of_scales(scale_factor(sp.csr_array(data)))
 
 
 @pytest.mark.parametrize("offset", [1e2, 1e4, 1e5])

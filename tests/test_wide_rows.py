@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
-from aesvm.estimators.fit_warnings import warn_of_scales
+from aesvm.estimators.fit_warnings import scale_factor, warn_of_scales
 from aesvm.kernels import blocks, kernel_matrix
 from aesvm.sets.digest import added, digest
 from aesvm.sets.distinct import distinct_rows
@@ -141,8 +141,8 @@ def test_equal_rows_are_found_and_digests_do_not_depend_on_chunks(width):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_scales_are_those_of_features_that_occur(width, recwarn):
     X = few_columns()
-    warn_of_scales(widened(X, width))
+    warn_of_scales(scale_factor(widened(X, width)))
     assert not recwarn
     X.data[X.indices == 3] *= 1e6
     with pytest.warns(UserWarning, match="differ in scale"):
-        warn_of_scales(widened(X, width))
+        warn_of_scales(scale_factor(widened(X, width)))

@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from experiments.paper.campaign import Campaign
+from experiments.paper.comparison import EXACT
+from experiments.paper.estimates import exact_runs
 from experiments.paper.plan import in_order
 from experiments.paper.runs import Ledger, Run
 from experiments.paper.scales import FULL, ORDER, SCALES, Scale
@@ -90,7 +92,12 @@ def main() -> int:
     ledger = Ledger.open(results)
     tables = [TABLES[name] for name in chosen]
     every = [run for table in tables for run in table.runs(scale)]
-    of_scale = {run.key for table in TABLES.values() for run in table.runs(scale)}
+    of_scale = {
+        one.key
+        for table in TABLES.values()
+        for run in table.runs(scale)
+        for one in (exact_runs(run) if run.solver == EXACT else [run])
+    }
     for path in options.merge:
         if not path.exists():
             parser.error(f"--merge: there is no file {path}")
@@ -137,6 +144,7 @@ def _make(options: argparse.Namespace, scale: Scale, ledger: Ledger, runs: list[
         options.seconds,
         options.processor_time,
         _command(),
+        _gpu(options.device),
     )
     wanted = [
         run
@@ -145,6 +153,19 @@ def _make(options: argparse.Namespace, scale: Scale, ledger: Ledger, runs: list[
         and (not options.solvers or run.solver in options.solvers)
     ]
     campaign.make(wanted)
+
+
+def _gpu(device: str) -> str:
+    """Its name, where CuPy says it; what cannot be computed there, the runs say themselves."""
+    if device == "cpu":
+        return ""
+    try:
+        import cupy
+
+        number = int(device.partition(":")[2] or 0)
+        return str(cupy.cuda.runtime.getDeviceProperties(number)["name"].decode())
+    except ImportError:
+        return ""
 
 
 def _command() -> str:

@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import aesvm
 from benchmarks.datasets import ChecksumError, MissingError, by_paper, make_sure_of
 from benchmarks.machine import installed, processor
 from experiments.paper.runs import SEED, Ledger, Outcome, Run
 from experiments.paper.worker import Worker, wait_for
 
-PACKAGES = ("aesvm", "numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex")
 
 #: Once a solver has been past its time limit so often, it is not tried again with other C or on
 #: other folds: the rest of the grid, other kernels and other sizes, is.
@@ -50,6 +51,7 @@ class Campaign:
         seconds: float | None = None,
         processor_time: bool = False,
         command: str = "",
+        gpu: str = "",
     ) -> None:
         self.ledger = ledger
         self.data_dir = data_dir
@@ -66,6 +68,8 @@ class Campaign:
             self.environment["clock"] = "processor"
         if command:
             self.environment["command"] = command
+        if gpu:
+            self.environment["gpu"] = gpu
 
     def make(self, runs: Iterable[Run]) -> None:
         """The runs that the ledger has not, in the order given; for some seconds, where limited.
@@ -238,5 +242,5 @@ def environment(
         "machine": f"{processor()}, {os.cpu_count()} cores, {platform.system()}",
         "python": platform.python_version(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "versions": {name: installed(name) for name in PACKAGES},
+        "versions": {"aesvm": aesvm.__version__} | {name: installed(name) for name in PACKAGES},
     }

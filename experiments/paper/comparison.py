@@ -259,7 +259,7 @@ def cells(
             row.append(Cell(one.why, theirs, "missing"))
             continue
         text = number(value, digits)
-        if one.spread is not None and metric in ("ETS", "OTS"):
+        if one.spread is not None and metric in ("ETS", "OTS") and name != LIBSVM:
             text = f"{text} ({number(value / one.spread)} to {number(value * one.spread)})"
         if one.of(metric) < one.wanted:
             text += f" ({one.of(metric)}/{one.wanted})"

@@ -1,4 +1,4 @@
-"""The report: five lines, words and claims; then every table and figure, and the data."""
+"""The report: claims, a few lines and words; then every table and figure, and the data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets import COLUMNS, REGISTRY, describe, label
-from experiments.paper import checks, claims, pages, readings, summary, verdicts
+from experiments.paper import checks, claims, pages, peers, readings, summary, verdicts
+from experiments.paper.comparison import EXACT
 from experiments.paper.estimates import WithLibsvm
 from experiments.paper.pages import Points, Section, Table, Text, escaped
 from experiments.paper.runs import Ledger, Run
@@ -37,9 +38,10 @@ def write(
         *([readings.section(scale, ledger)] if whole else []),
         _how(scale, ledger),
         checks.section(scale, ledger),
+        *([peers.section(scale, ledger)] if scale.estimates else []),
         *(table.section(scale, ledger) for table in tables),
         _datasets(),
-        _left_out(wanted, made),
+        _left_out(wanted, made, ledger),
     ]
     return pages.write(TITLE, _lead(scale), sections, folder)
 
@@ -74,8 +76,10 @@ def _how(scale: Scale, ledger: Ledger) -> Section:
         *_estimated(scale),
         f"Folds tested with, of 0 to 4: {folds}. They are of consecutive rows: the data is "
         "ordered in time, or by region, and the paper's accuracies of 60 to 68 % on D4 can only "
-        "come from such folds. Where test rows are published they are used, but for D5 the first "
-        "20,000 of them and for D1 every third.",
+        "come from such folds. Where test rows are published they are used"
+        + (".", ", but for D5 the first 20,000 of them and for D1 every third.")[
+            not scale.all_test_rows
+        ],
         "CVM, BVM, LASVM and CPSP (SVMperf) are this package's own implementations; RfeatSVM and "
         "Nystroem put scikit-learn's parts together. LIBSVM is scikit-learn's SVC; intelex is "
         "scikit-learn-intelex; “AESVC auto” is this package as it comes. The subsamples are "
@@ -138,7 +142,8 @@ def _estimated(scale: Scale) -> list[str]:
 
 
 def _when(environment: dict[str, Any]) -> str:
-    return f", {environment['date']}" if "date" in environment else ""
+    told = [environment[key] for key in ("gpu", "date") if key in environment]
+    return "".join(f", {one}" for one in told)
 
 
 def _command(environment: dict[str, Any]) -> str:
@@ -166,8 +171,10 @@ def _datasets() -> Section:
     return Section("Datasets", [text, Points(stand_ins), table], "datasets")
 
 
-def _left_out(wanted: list[Run], ledger: Ledger) -> Section:
+def _left_out(wanted: list[Run], made: Ledger, filled: Ledger) -> Section:
+    """Of our exact SVM any device's run counts; of LIBSVM those that were made."""
     unique = {run.key: run for run in wanted}.values()
+    ledger = {run: (filled if run.solver == EXACT else made)[run] for run in unique}
     failed = Counter(
         (run.dataset, run.solver, ledger[run].status, ledger[run].reason or "")
         for run in unique

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,13 @@ class Run:
 
     @property
     def key(self) -> str:
-        return json.dumps(self.content, sort_keys=True)
+        return _key(self)
+
+
+@cache
+def _key(run: Run) -> str:
+    """A report asks for thousands of runs, many times."""
+    return json.dumps(run.content, sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -159,13 +166,16 @@ class Ledger:
     def merge(self, other: Ledger, wanted: Collection[str] | None = None) -> int:
         """Add another machine's runs, but for those that this file has; how many were added.
 
-        A run without a result gives way to one that has it. ``wanted``: the keys of runs to add.
+        A run without a result gives way to one that has it, and errors are left where they were.
+        ``wanted``: the keys of runs to add.
         """
         added = 0
         for content, environment in other.lines:
             key, outcome = json.dumps(content["run"], sort_keys=True), content["outcome"]
             known = self.outcomes.get(key)
-            if known is not None and (known.ok or outcome["status"] != "ok"):
+            if outcome["status"] == "error" or (known is not None and known.ok):
+                continue
+            if known is not None and outcome["status"] != "ok":
                 continue
             if wanted is None or key in wanted:
                 self._write(content, environment)

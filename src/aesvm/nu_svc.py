@@ -1,4 +1,4 @@
-"""AENuSVC: nu-support vector classification, on representatives or on all rows."""
+"""AENuSVC: nu-support vector classification."""
 
 from __future__ import annotations
 
@@ -30,22 +30,26 @@ def _check_feasible(estimator: Any, one: float, other: float) -> None:
 class AENuSVC(
     CallbackSupportMixin, KernelMachine, PairwiseClassifier, ClassifierMixin, BaseEstimator
 ):
-    """Nu-support vector classification, as exact as is affordable.
+    """Nu-support vector classification for data too large for :class:`sklearn.svm.NuSVC`.
 
-    A drop-in for :class:`sklearn.svm.NuSVC`; all else is as in :class:`aesvm.AESVC`.
+    The interface is NuSVC's. All else is as in :class:`aesvm.AESVC`.
 
     Parameters
     ----------
     nu : float, default=0.5
-        An upper bound on the fraction of rows inside the margin, and a lower bound on that
+        An upper bound on the fraction of rows inside the margin, and a lower bound on the fraction
         of support vectors.
     **parameters
-        Those of :class:`aesvm.AESVC`, but ``C``.
+        The parameters of :class:`aesvm.AESVC`, without ``C``.
 
     Attributes
     ----------
     support_, dual_coef_, intercept_, ...
         As in :class:`aesvm.AESVC`.
+
+    See Also
+    --------
+    AESVC : The same with C in place of nu.
 
     Examples
     --------

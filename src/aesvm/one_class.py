@@ -1,4 +1,4 @@
-"""AEOneClassSVM: the support of a distribution, on representatives or on all rows."""
+"""AEOneClassSVM: outlier detection."""
 
 from __future__ import annotations
 
@@ -22,25 +22,29 @@ from aesvm.svr import AESVR
 class AEOneClassSVM(
     CallbackSupportMixin, KernelMachine, MachineEstimator, OutlierMixin, BaseEstimator
 ):
-    """Outlier detection, as exact as is affordable.
+    """Outlier detection for data too large for :class:`sklearn.svm.OneClassSVM`.
 
-    A drop-in for :class:`sklearn.svm.OneClassSVM` on data too large for it: see
-    :class:`aesvm.AESVC` for how rows are represented, refined and certified.
+    The interface is OneClassSVM's. :class:`aesvm.AESVC` says when the model is exact, and how it is
+    certified.
 
     Parameters
     ----------
     nu : float, default=0.5
-        An upper bound on the fraction of training rows that are outliers, and a lower bound on
-        that of support vectors.
+        An upper bound on the fraction of training rows that are outliers, and a lower bound on the
+        fraction of support vectors.
     **parameters
-        Those of :class:`aesvm.AESVR`, but ``C`` and ``epsilon``.
+        The parameters of :class:`aesvm.AESVR`, without ``C`` and ``epsilon``.
 
     Attributes
     ----------
     offset_ : float
-        ``score_samples`` less this is the decision function; minus ``intercept_``.
+        The decision function is ``score_samples`` minus this. It is minus ``intercept_``.
     support_, support_vectors_, n_support_, dual_coef_, intercept_, certificate_, ...
         As in :class:`aesvm.AESVR`.
+
+    See Also
+    --------
+    AESVC : Classification.
 
     Examples
     --------
@@ -66,11 +70,11 @@ class AEOneClassSVM(
 
     @property
     def offset_(self) -> float:
-        """The score that tells outliers from others."""
+        """The score below which a row is an outlier."""
         return -float(self.intercept_[0])
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Signed distances from the boundary, scaled as OneClassSVM scales them.
+        """Signed distances from the boundary, in OneClassSVM's unit.
 
         Parameters
         ----------
@@ -84,7 +88,7 @@ class AEOneClassSVM(
         return self._ask("decision_function", X)
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The decision function before the offset is taken off: the larger, the more usual.
+        """The decision function plus the offset: the larger, the more usual a row is.
 
         Parameters
         ----------
@@ -97,7 +101,7 @@ class AEOneClassSVM(
         return self._ask("decision_function", X) + self.offset_
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
-        """Tell outliers from others.
+        """Predict whether rows are outliers.
 
         Parameters
         ----------
@@ -106,6 +110,6 @@ class AEOneClassSVM(
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            -1 for outliers, 1 for others; -1 at 0, as LIBSVM has it.
+            -1 for outliers, 1 for others. A decision value of 0 is an outlier, as in LIBSVM.
         """
         return 1 - 2 * (self._ask("decision_function", X) <= 0.0)

@@ -90,8 +90,8 @@ def _columns(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) ->
         if kind == "numbers" and part[-1].indicator_.features_.size:
             gaps = ", ".join(repr(names[at]) for at in part[-1].indicator_.features_)
             raise ValueError(
-                f"The model tells missing values of {gaps} apart, and skl2onnx cannot: fill them "
-                "before training."
+                f"The model marks missing values of {gaps}, which skl2onnx cannot convert: fill "
+                "them before training."
             )
     return sklearn_parsers_map[ColumnTransformer](scope, model, inputs, custom_parsers)
 

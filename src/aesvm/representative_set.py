@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.parameters import by_name, kernel_spec, reduction_settings
 from aesvm.estimators.streams import (
@@ -54,18 +55,18 @@ from aesvm.runtime.warn import warn
 from aesvm.sets.derive import GivenUp
 
 
-class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
-    """A small weighted subset of the rows that stands for all of them in kernel space.
+class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimator):
+    """A small, weighted subset of the rows that stands for all of them in kernel space.
 
-    The rows that remain span, class by class, a convex hull that every row lies within
-    ``hull_tol`` of: the approximate extreme points of the paper's AESVM. They come with
-    weights, so any estimator that takes ``sample_weight`` can be trained on them.
+    Class by class, every row lies within ``hull_tol`` of the convex hull of the representatives:
+    the approximate extreme points of the paper's AESVM. They have weights, so any estimator that
+    takes ``sample_weight`` can be trained on them.
 
     Parameters
     ----------
     kernel : {"rbf", "poly", "linear", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel whose space distances are measured in. A callable takes two arrays of
-        rows and returns their kernel matrix.
+        The kernel. Distances are measured in its space. A callable takes two arrays of rows and
+        returns their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of the "rbf", "poly" and "sigmoid" kernels, as in scikit-learn.
     degree : int, default=3
@@ -74,59 +75,63 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         Independent term of the "poly" and "sigmoid" kernels.
     hull_tol : float, default=1e-3
         Largest squared distance in kernel space between a row and the combination of
-        representatives that stands for it (the paper's epsilon). It is absolute: the
-        "linear" and "poly" kernels want scaled data. 0 merges equal rows of a class and
-        does nothing else.
+        representatives that stands for it (the paper's epsilon). It is absolute: scale the data
+        for the "linear" and "poly" kernels. 0 merges equal rows of a class and does nothing else.
     subset_size : int, default=1000
-        Rows reduced together (the paper's V). Larger subsets give smaller sets and take
-        longer; each thread holds a kernel block of ``subset_size ** 2`` values.
+        Number of rows that are reduced together (the paper's V). Larger subsets give smaller sets
+        and take longer. Each thread holds a kernel block of ``subset_size ** 2`` values.
     partition_size : int, default=100_000
-        Rows of the partitions that are cut into subsets (the paper's P).
+        Number of rows of the partitions that are cut into subsets (the paper's P).
     partition : {"distance", "sequence"}, default="distance"
-        How the partitions are made: by distance in kernel space (FLS2), or consecutive
-        rows (FLS1), for data whose order carries its similarity.
+        How the partitions are made: by distance in kernel space (the paper's FLS2), or from
+        consecutive rows (FLS1), for data whose order carries its similarity.
     keep_combinations : bool, default=False
         Keep the matrix that writes every row as a combination of representatives.
     memory_budget : int or str, default=None
-        Of streams: bytes for the rows that are held, as a number or as in "2 GiB"; None is no
+        In streams: bytes for the rows that are held, as a number or as in "2 GiB". None is no
         limit.
     on_overflow : {"raise", "loosen"}, default="raise"
-        Of streams, where the budget cannot hold the set: an error, or a larger tolerance and in
-        the end a random sample, which is warned of and shows in ``max_residual_``.
+        In streams, what to do if the set exceeds the budget: raise an error, or loosen the
+        tolerance and in the end hold a random sample. A warning and ``max_residual_`` say so.
     n_jobs : int, default=None
-        Threads. None is one, -1 all processors. The result does not depend on it.
+        Number of threads. None is one, -1 all processors. The result does not depend on it.
     verbose : int, default=0
-        1 prints what is done, a few lines in all. For a progress bar, see
+        1 prints what is done, in a few lines. For a progress bar, see
         ``sklearn.callback.ProgressBar``.
 
     Attributes
     ----------
     sample_indices_ : ndarray of shape (n_representatives,)
-        Rows of X that represent, ascending; of a stream, counted from its beginning.
+        Indices of the representatives in X, ascending. In a stream they count from its beginning.
     weights_ : ndarray of shape (n_representatives,)
-        How much of the total weight each of them carries (the paper's beta). Their sum is
-        the sum of ``sample_weight``, in every class.
+        Weight of each representative (the paper's beta). In every class they add up to the sum of
+        ``sample_weight``.
     residuals_ : ndarray of shape (n_samples,)
-        Squared distance of each row to the combination that stands for it; NaN for rows of
-        weight zero, which nothing stands for.
+        Squared distance between each row and the combination that stands for it. NaN for rows of
+        weight zero.
     max_residual_ : float
-        The largest of them, at most ``hull_tol`` (up to the rounding of kernel values). Of a stream
-        it is a bound: what the levels of sets have added up to.
+        The largest residual, at most ``hull_tol`` (up to the rounding of kernel values). In a
+        stream it is a bound.
     n_subsets_ : int
-        Subsets into which the distinct rows were cut.
+        Number of subsets into which the distinct rows were cut.
     reduced_ : bool
-        Whether subsets were reduced. False where ``hull_tol`` is 0, and where reducing was
-        given up because a few subsets, spread over all of them, kept over nine tenths of their
-        rows; then every distinct row represents itself.
+        Whether subsets were reduced. False if ``hull_tol`` is 0, or if a few subsets, spread over
+        all, kept over nine tenths of their rows. Then every distinct row represents itself.
     combinations_ : scipy.sparse.csr_array of shape (n_samples, n_representatives)
-        With ``keep_combinations``: convex weights of the representatives in each row (the
-        paper's Gamma). Rows of weight zero are empty.
+        Convex weights of the representatives in each row (the paper's Gamma). Rows of weight zero
+        are empty. Only with ``keep_combinations``.
     gamma_ : float
-        The value used.
+        The value of gamma that was used.
     n_seen_ : int
-        Of ``partial_fit``: rows so far.
+        Number of rows so far. Only with ``partial_fit``.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if X has names that are strings.
+
+    See Also
+    --------
+    AESVC : SVMs that use representatives where the exact SVM takes too long.
 
     References
     ----------
@@ -207,7 +212,7 @@ class RepresentativeSet(CallbackSupportMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; rows of weight zero are left out.
         groups : array-like of shape (n_samples,), default=None
-            A further division: rows of different groups never stand for each other.
+            A further division of the rows: rows of different groups never stand for each other.
 
         Returns
         -------

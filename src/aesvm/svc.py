@@ -1,4 +1,4 @@
-"""AESVC: support vector classification, on representatives or on all rows."""
+"""AESVC: support vector classification."""
 
 from __future__ import annotations
 
@@ -30,153 +30,162 @@ CLASS_CONSTRAINTS: dict[str, list] = {
 class AESVC(
     CallbackSupportMixin, KernelMachine, PairwiseClassifier, ClassifierMixin, BaseEstimator
 ):
-    """C-support vector classification, as exact as is affordable.
+    """C-support vector classification for data too large for :class:`sklearn.svm.SVC`.
 
-    A drop-in for :class:`sklearn.svm.SVC` on data too large for it. Where the exact SVM takes
-    seconds it is computed. Where it takes longer, a weighted subset of each class stands for its
-    rows, every one of them within ``hull_tol`` in kernel space. The subset is chosen again once
-    the margin is known (``refine``). ``certificate_`` tells how close the result is to the exact
-    SVM.
+    The interface is SVC's. Up to about 140,000 rows of two classes, and often far beyond, the model
+    is the exact SVM, found by a faster solver. With more rows it may be an approximation
+    (``refine``). ``certificate_`` says how close it is to the exact SVM.
 
     Parameters
     ----------
     C : float, default=1.0
-        Regularisation, as in SVC: the larger, the less.
+        Regularisation parameter: the larger, the weaker the regularisation.
     kernel : {"rbf", "poly", "linear", "sigmoid", "precomputed"} or callable, default="rbf"
-        A callable takes two arrays of rows and returns their kernel matrix.
-    degree : int, default=3
-        Degree of the "poly" kernel.
+        The kernel. A callable takes two arrays of rows and returns their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of the "rbf", "poly" and "sigmoid" kernels, as in scikit-learn.
+    degree : int, default=3
+        Degree of the "poly" kernel.
     coef0 : float, default=0.0
         Independent term of the "poly" and "sigmoid" kernels.
-    hull_tol : float, default=1e-3
-        Largest squared distance in kernel space between a row and the combination of
-        representatives that stands for it (the paper's epsilon). 0 uses every distinct row.
-    subset_size : int, default=1000
-        Rows reduced together (the paper's V). Data of no more distinct rows is not reduced:
-        the SVM of all of them takes less time than their representatives.
-    partition_size : int, default=100_000
-        Rows of the partitions that are cut into subsets (the paper's P).
-    partition : {"distance", "sequence"}, default="distance"
-        How the partitions are made (the paper's FLS2 and FLS1).
-    refine : int, "exact" or "auto", default="auto"
-        0 trains on the representative set alone: the paper's AESVM. A number k makes a first
-        set ten times as coarse, and then at most k rounds. A round cuts every class by margin:
-        rows near the margin stand for themselves, the others are represented anew, side by side.
-        Rounds end early where no row has crossed the margin since it was represented, or where a
-        round did not lower the objective. "exact" gives every distinct row its own
-        multiplier: the SVM of SVC, to ``tol`` and a relative duality gap of 1e-3. "auto" is
-        exact where rows times support vectors are at most 2e10, or 2e12 on a GPU: up to some
-        200,000 rows, or 1,000,000 and more. Beyond that a sample of the rows tells whether the SVM
-        in the span of few vectors, as with ``max_vectors``, or rounds would take less time; if not,
-        it is exact. ``certificate_.plan`` says what was chosen, and why; so does ``verbose=1``.
+    class_weight : dict or "balanced", default=None
+        Factors of C by class. "balanced" takes them from the frequencies in y.
+    refine : {"auto", "exact"} or int, default="auto"
+        How exact the model is.
+
+        - "exact" is the SVM of all rows: SVC's problem, solved to ``tol`` and to a relative
+          duality gap of 1e-3.
+        - "auto" is exact if rows times support vectors are at most 2e10, or 2e12 on a GPU. That
+          is up to some 200,000 rows, or 1,000,000 and more with few support vectors. Beyond that a
+          sample of the rows predicts what takes least time: few vectors (as with ``max_vectors``),
+          rounds, or the exact SVM. ``certificate_.plan`` and ``verbose=1`` say what was chosen.
+        - 0 trains on a representative set alone: the paper's AESVM.
+        - A number k makes a first set ten times as coarse, then at most k rounds. In a round, rows
+          near the margin stand for themselves, and the rows on each side are represented anew.
+          Rounds end early if no row has crossed the margin since it was represented, or if rounds
+          no longer lower the objective.
     max_vectors : int, default=None
-        The most support vectors of the model: it is the SVM of all rows with w in the span of
-        these, which are chosen as training goes: a small model, in a time that grows with the
-        number of rows. ``refine`` must be "auto". None: as ``refine`` says. Of a source that can be
-        read again, and of rows on a cluster, the vectors are chosen by their set, and passes over
-        all rows follow; ``partial_fit``, and a source that is read once, train on the set alone.
+        The largest number of support vectors. The model is then the SVM of all rows with w in the
+        span of that many of them, which are chosen during training. The time grows with the number
+        of rows. ``refine`` must be "auto". None: no limit. For a source that can be read again, and
+        on a cluster, the vectors are chosen from a representative set, and passes over all rows
+        follow. ``partial_fit``, and a source that is read once, train on the set alone.
     gap_tol : float, default=1e-3
-        With ``max_vectors``, and where "auto" trains so: no more vectors are added where the
-        relative duality gap is estimated to be smaller. The first vectors are chosen by an exact
-        SVM of up to 20,000 rows. If there are no more rows than that, these vectors usually
-        leave a smaller gap already, and ``gap_tol`` has hardly any effect.
+        With ``max_vectors``, and where "auto" chooses few vectors: no vectors are added once the
+        relative duality gap is estimated to be smaller. With up to 20,000 rows it has hardly any
+        effect, since the first vectors usually leave a smaller gap.
     time_limit : float, default=None
-        Seconds that a fit has, after its input was checked. With rows in memory, and ``refine`` "auto" or "exact", the fit makes
-        ever better models: the exact SVM of a sample, few vectors, the exact SVM. It returns the
-        one with the lowest objective. All other fits end where they are, as with
+        Seconds for a fit. With rows in memory, and ``refine`` "auto" or "exact", the fit trains
+        better and better models: the exact SVM of a sample, few vectors, the exact SVM. It returns
+        the one with the lowest objective. All other fits end with the best model so far, as with
         :class:`aesvm.TimeLimit`. None: no limit.
+    device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
+        What computes: the processor, or an NVIDIA GPU by number (``pip install "aesvm[gpu]"``).
+        Rows stay on the GPU during a fit or a prediction. See docs/gpu.md.
+    n_jobs : int, default=None
+        Number of threads, in ``fit`` and in predictions. None is one, -1 all processors. The
+        result does not depend on it.
+    verbose : int, default=0
+        1 prints what a fit does, in a few lines. For a progress bar, see
+        ``sklearn.callback.ProgressBar``.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
-        Most iterations (updates of two multipliers) in each pair of classes, as in SVC; where
-        ``refine`` solves several times, in each solve. -1 for no limit.
+        Most iterations (updates of two multipliers) of each solve, in each pair of classes. -1 is
+        no limit.
     cache_size : float, default=200
-        Megabytes for rows of the kernel matrix, beside a block of at most 2,048 rows and columns
-        that the solver works on. Of dense rows with up to 128 features (RBF and linear kernels)
-        they are kept only where free support vectors are many: elsewhere, computing kernel
-        values anew is faster. Pairs of classes of such
-        rows may be trained side by side, a thread each: then each has its own block, of at
-        most 4,096 rows and columns, and of this many megabytes.
+        Megabytes for rows of the kernel matrix, besides a block of at most 2,048 rows and columns
+        that the solver works on. For dense rows with up to 128 features (RBF and linear kernels),
+        rows are kept only if free support vectors are many: otherwise computing them again is
+        faster. Pairs of classes of such rows may be trained side by side, one on each thread. Each
+        then has a block of at most 4,096 rows and columns, and this many megabytes.
     shrinking : bool, default=True
         Whether to leave out, for a time, variables that rest at their bounds.
-    class_weight : dict or "balanced", default=None
-        Factors of C by class; "balanced" takes them from the frequencies in y.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        Shape of the decision function where there are more than two classes.
+        Shape of the decision function with more than two classes.
     break_ties : bool, default=False
-        With "ovr" and more than two classes, let ``predict`` decide ties of votes by the
-        decision function.
+        With "ovr" and more than two classes, let ``predict`` settle ties of votes by the decision
+        function.
     memory_budget : int or str, default=None
-        Of streams: bytes for the rows that are held, as a number or as in "2 GiB"; None is no
-        limit. With ``max_vectors``: bytes that a fit may take beside the rows. The smaller it is,
-        the more kernel values are computed anew. What a fit works with takes some 64 bytes for each
-        pair of vectors and 400 for each row, at least. None: kernel values that are held may take a
-        quarter of the machine's memory.
+        In streams: bytes for the rows that are held, as a number or as in "2 GiB". None is no
+        limit. With ``max_vectors``: bytes that a fit may take besides the rows. It takes at least
+        64 bytes for each pair of vectors and 400 for each row. The rest holds kernel values; those
+        that do not fit are computed again. None: held kernel values may take a quarter of the
+        machine's memory.
     on_overflow : {"raise", "loosen"}, default="raise"
-        Of streams, where the budget cannot hold the set: an error, or a larger tolerance, and in
-        the end a random sample; both are warned of and show in the certificate. Where it cannot
-        hold what a round gathers: an error, or no more rounds. With ``max_vectors``, where passes
-        over all rows follow, a random sample in any case.
-    device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
-        What computes: the processor, or a GPU by number (``pip install "aesvm[gpu]"``), on which
-        rows stay while a fit or a prediction lasts. See docs/gpu.md for what is done there.
-    n_jobs : int, default=None
-        Threads, of ``fit`` and of prediction. None is one, -1 all processors. The result does
-        not depend on it.
-    verbose : int, default=0
-        1 prints what is done, a few lines in all. For a progress bar, see
-        ``sklearn.callback.ProgressBar``.
+        In streams, what to do if the set exceeds the budget: raise an error, or loosen the
+        tolerance and in the end hold a random sample. The certificate and a warning say so. If what
+        a round gathers exceeds it: raise an error, or make no more rounds. With ``max_vectors``,
+        where passes over all rows follow, a random sample in either case.
+    hull_tol : float, default=1e-3
+        Largest squared distance in kernel space between a row and the combination of
+        representatives that stands for it (the paper's epsilon). Exact models do not use it. 0
+        means no representatives: every distinct row is solved for.
+    subset_size : int, default=1000
+        Number of rows that are reduced together (the paper's V). Data with no more distinct rows is
+        not reduced: the SVM of all of them takes less time than their representatives.
+    partition_size : int, default=100_000
+        Number of rows of the partitions that are cut into subsets (the paper's P).
+    partition : {"distance", "sequence"}, default="distance"
+        How the partitions are made: by distance in kernel space (the paper's FLS2), or from
+        consecutive rows (FLS1).
 
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
-        Rows of X that are support vectors, class by class, ascending in each.
+        Indices of the support vectors in X, class by class, ascending in each.
     support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
-        ``X[support_]``; of shape (0, 0) where the kernel is precomputed.
+        The support vectors: ``X[support_]``. Empty if the kernel is precomputed.
     n_support_ : ndarray of shape (n_classes,)
-        Support vectors of each class.
+        Number of support vectors of each class.
     dual_coef_ : {ndarray, sparse matrix} of shape (n_classes - 1, n_SV)
-        Coefficients of the support vectors, laid out as SVC's.
+        Coefficients of the support vectors, in SVC's layout.
     intercept_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        Intercept of each pair of classes.
     coef_ : {ndarray, sparse matrix} of shape (n_classes * (n_classes - 1) / 2, n_features)
-        Weights of the features, with the linear kernel only.
+        Weights of the features. Only with the linear kernel.
     classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
     class_weight_ : ndarray of shape (n_classes,)
+        Factor of C of each class.
     tie_order_ : ndarray of shape (n_classes,) or None
-        Classes by number, in the order that settles ties of votes: the first of them wins. None is
-        the order of ``classes_``. Only models read from LIBSVM's files, and models of
-        ``aesvm train``, have another.
+        The order of classes that settles ties of votes: the first wins. None is the order of
+        ``classes_``. Only models read from LIBSVM's files, and models of ``aesvm train``, have
+        another.
     fit_status_ : int
-        0 where every pair of classes converged, otherwise 1.
+        0 if every pair of classes converged, otherwise 1.
     n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        Iterations: updates of two multipliers.
+        Number of iterations (updates of two multipliers) of each pair.
     dual_objective_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        The dual objective of each pair of classes, over the rows solved for last, as the solver
-        has it. Where the model is exact they add up to ``certificate_.dual_objective``; elsewhere
-        that is the dual of all rows, and this of their representatives.
+        The dual objective of each pair of classes, over the rows solved for last. If the model is
+        exact, they add up to ``certificate_.dual_objective``.
     kkt_violation_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        How far each is from optimal, in the meaning of ``tol``; NaN where w is in the span of few
-        vectors. The duality gap is ``certificate_.gap``.
+        How far each pair is from optimal, in the meaning of ``tol``. NaN for models on few vectors.
+        The duality gap is ``certificate_.gap``.
     representative_set_ : RepresentativeSet
-        The set of the first solution. With ``refine=0`` it is the set the model was trained on;
-        where rounds follow it is ten times as coarse as ``hull_tol`` says.
+        The set of the first solution. With ``refine=0`` the model was trained on it. If rounds
+        followed, it is ten times as coarse as ``hull_tol``.
     certificate_ : Certificate
-        How close the model is to the exact SVM; see :class:`aesvm.Certificate`. What takes
-        more than a fraction of a second, and a tenth of the fit, is left to ``certify``.
+        How close the model is to the exact SVM; see :class:`aesvm.Certificate`. ``certify``
+        computes what would take more than a fraction of a second and a tenth of the fit.
     gamma_ : float
-        The value used.
+        The value of gamma that was used.
     device_ : str
-        What the model was trained on: "cpu", or "cuda:0".
+        The device that the model was trained on: "cpu", or "cuda:0".
     shape_fit_ : tuple of int
         Shape of X.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if X has names that are strings.
 
     See Also
     --------
-    RepresentativeSet : The set alone, for any estimator that takes weights.
+    AENuSVC : The same with a bound on the fraction of support vectors in place of C.
+    AESVR : Regression.
+    AEOneClassSVM : Outlier detection.
+    RepresentativeSet : Weighted rows that stand for all, for any estimator.
+    aesvm.model_selection.AEGridSearchCV : A search over C and gamma that shares work.
 
     References
     ----------
@@ -187,17 +196,17 @@ class AESVC(
     --------
     >>> from sklearn.datasets import make_moons
     >>> from aesvm import AESVC
-    >>> X, y = make_moons(5000, noise=0.1, random_state=0)
-    >>> model = AESVC(gamma=1.0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.98)
+    >>> X, y = make_moons(5000, noise=0.3, random_state=0)
+    >>> model = AESVC(gamma=2.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
     True
     >>> model.certificate_.exact
     True
 
-    On the representative set alone:
+    The paper's method, which trains on the representative set alone:
 
-    >>> model = AESVC(gamma=1.0, refine=0).fit(X, y)
-    >>> len(model.representative_set_.sample_indices_) < 500
+    >>> model = AESVC(gamma=2.0, refine=0).fit(X, y)
+    >>> len(model.representative_set_.sample_indices_) < 1000
     True
     """
 
@@ -216,55 +225,55 @@ class AESVC(
         *,
         C: float = 1.0,
         kernel: str | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
         gamma: str | float = "scale",
+        degree: int = 3,
         coef0: float = 0.0,
-        hull_tol: float = 1e-3,
-        subset_size: int = 1000,
-        partition_size: int = 100_000,
-        partition: str = "distance",
+        class_weight: dict | str | None = None,
         refine: int | str = "auto",
         max_vectors: int | None = None,
         gap_tol: float = 1e-3,
         time_limit: float | None = None,
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        verbose: int = 0,
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
         shrinking: bool = True,
-        class_weight: dict | str | None = None,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         memory_budget: int | str | None = None,
         on_overflow: str = "raise",
-        device: str = "cpu",
-        n_jobs: int | None = None,
-        verbose: int = 0,
+        hull_tol: float = 1e-3,
+        subset_size: int = 1000,
+        partition_size: int = 100_000,
+        partition: str = "distance",
     ) -> None:
         self.C = C
         self.kernel = kernel
-        self.degree = degree
         self.gamma = gamma
+        self.degree = degree
         self.coef0 = coef0
-        self.hull_tol = hull_tol
-        self.subset_size = subset_size
-        self.partition_size = partition_size
-        self.partition = partition
+        self.class_weight = class_weight
         self.refine = refine
         self.max_vectors = max_vectors
         self.gap_tol = gap_tol
         self.time_limit = time_limit
+        self.device = device
+        self.n_jobs = n_jobs
+        self.verbose = verbose
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.shrinking = shrinking
-        self.class_weight = class_weight
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
         self.memory_budget = memory_budget
         self.on_overflow = on_overflow
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.hull_tol = hull_tol
+        self.subset_size = subset_size
+        self.partition_size = partition_size
+        self.partition = partition
 
     @available_for_streams
     def partial_fit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import runpy
 import signal
 import sys
 import threading
@@ -90,6 +91,52 @@ def test_a_program_runs_unchanged(tmp_path, how):
     path = os.pathsep.join([*filter(None, sys.path), str(tmp_path)])
     printed = children.run(command, env={"PYTHONPATH": path})
     assert printed == "Dense ['one', '--report'] True\n"
+
+
+ENDS = """
+import atexit, pickle, signal, sys
+
+class Mine:
+    pass
+
+def divide(number):
+    return 1 / number
+
+print(__name__, __file__, sys.argv, sys.path[0], flush=True)
+atexit.register(lambda: print(pickle.loads(pickle.dumps(Mine())).__module__, flush=True))
+how = sys.argv[1]
+if how == "interrupt":
+    signal.raise_signal(signal.SIGINT)
+sys.exit(7) if how == "exit" else divide(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "program", ["ends.py error", "ends.py exit", "ends.py interrupt", "-m ends error", "cut.py"]
+)
+def test_a_program_ends_as_without_us(tmp_path, program):
+    """The same output, traceback and exit code; Ctrl-C ends it by its signal."""
+    (tmp_path / "ends.py").write_text(ENDS)
+    (tmp_path / "cut.py").write_text("x = (")
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, map(os.path.abspath, sys.path)))}
+    found = []
+    for door in ([], ["-m", "aesvm.accel"]):
+        command = [sys.executable, *door, *program.split()]
+        where = {"env": path, "cwd": tmp_path, "stdout": -1, "stderr": -1}
+        with children.started(command, **where) as process:
+            found.append((*process.communicate(timeout=children.LIMIT), process.wait()))
+    assert found[0] == found[1]
+    assert found[0][2] == {"exit": 7, "interrupt": -signal.SIGINT}.get(program.split()[-1], 1)
+
+
+def test_a_program_that_is_not_there_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["accel", "none.py"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("aesvm.accel", run_name="__main__")
+    assert ended.value.code == 2
+    assert "none.py': there is none." in capsys.readouterr().err
+    accel.uninstall()
 
 
 @pytest.mark.slow

@@ -199,7 +199,7 @@ def test_an_unfitted_model_is_not_compressed():
 def test_what_compress_made_can_be_printed():
     text = str(Compression(100, 10, 0.5, 0.0, 20, 0.1, 0.01, 0.05))
     assert "10 of 100 support vectors" in text
-    assert "5.00% of the labels" in text
+    assert "5.00% of their labels" in text
 
 
 def test_as_many_rows_are_outliers_after_compress():

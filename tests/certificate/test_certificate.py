@@ -20,6 +20,7 @@ from aesvm.certificate.records import Record, Records
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.objective import best_offsets
 from aesvm.kernels import DEFINITE, kernel_matrix
+from aesvm.machines import rounds
 from aesvm.solver.smo import minimize
 from tests import oracles
 
@@ -246,7 +247,7 @@ def test_a_bad_pair_does_not_hide_among_good_ones():
     assert certificate.relative_gap < 1e-3
     assert certificate.worst_pair_gap == pytest.approx(0.6)
     assert "of a pair of classes may be 150% above the exact SVM's" in certificate.caveat()
-    assert "that of the worst pair of classes   0.6" in str(certificate)
+    assert "gap of the worst pair of classes    0.6" in str(certificate)
     assert certificate.as_dict()["worst_pair_gap"] == certificate.worst_pair_gap
     of_nu = certificate_of_pairs(record(-9.0, -9.001), record(-0.01, -0.02))
     assert of_nu.worst_pair_gap == pytest.approx(1.0)
@@ -393,3 +394,14 @@ def test_theorem_2_counts_the_rounding_of_large_kernel_values(scale, refine):
         assert objective <= certificate.reduced_objective + np.longdouble(
             certificate.theorem_2_bound
         )
+
+
+def test_certificates_of_wide_rows_are_computed_where_they_take_as_little_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 600)), np.repeat([0, 1], 150)
+    X[:, 0] += 2.0 * y
+    monkeypatch.setattr(rounds, "FREE", 3.0 * len(y) ** 2)  # of a narrow one, enough for two
+    for n_features, is_proven in ((20, True), (600, False)):
+        model = AESVC(refine="exact").fit(X[:, :n_features], y)
+        assert model.certificate_.proven == is_proven
+    assert model.certify(X, y).proven

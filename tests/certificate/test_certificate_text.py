@@ -35,7 +35,7 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
         (certificate(7001.0, 100.0), "objective at most 71 times the exact SVM's"),
         (certificate(-100.0, -101.0), "objective at most 1% above the exact SVM's"),
         (certificate(2.0, -1.0), "objective 2, at most 3 above the exact SVM's"),
-        (certificate(5.0, 5.0), "objective that of the exact SVM"),
+        (certificate(5.0, 5.0), "objective equal to the exact SVM's"),
         (
             certificate(101.3, 100.0, proven=False),
             "objective at most about 1.3% above the exact SVM's (not proven)",

@@ -398,7 +398,7 @@ def test_a_budget_is_kept_on_the_workers(client):
     small = DaskAESVC(gamma=1.0, refine=1, memory_budget=30_000)
     with pytest.raises(ValueError, match="cannot hold what a round gathers"):
         small.fit(*rows)
-    with pytest.warns(UserWarning, match="The model is that of 0 rounds"):
+    with pytest.warns(UserWarning, match="The model has 0 rounds"):
         small.set_params(on_overflow="loosen").fit(*rows)
     assert small.certificate_.rounds == 0
     assert small.score(*rows) > 0.9

@@ -63,13 +63,15 @@ def test_one_of_several_outputs_is_drawn_by_name():
         display.plot()
     with pytest.raises(ValueError, match="kind='pie' cannot be drawn"):
         display.plot(kind="pie")
+    with pytest.raises(ValueError, match="max_features=-1: at least one"):
+        display.plot(kind="bar", max_features=-1)
 
 
 def test_columns_of_text_are_grey():
     X, _ = make_friedman1(100, random_state=0)
     values = shapley_values(AESVR().fit(X, X[:, 0]), X[:20], 10)
     text = type(values)(
-        values.values, 0.0, values.data.astype(str) + "?", values.feature_names, None, X
+        values.values, 0.0, np.char.add(values.data.astype(str), "?"), values.feature_names, None, X
     )
     display = ShapleyDisplay(text).plot(max_features=1)
     assert display.dots_[0].get_array() is None

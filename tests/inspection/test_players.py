@@ -84,7 +84,7 @@ STEPS = {
     ),
     "rare": make_column_transformer(
         (encoded(max_categories=2, drop="first"), make_column_selector(dtype_exclude="number")),
-        (KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), [0]),
+        (KBinsDiscretizer(4, strategy="uniform"), [0]),
         (FunctionTransformer(np.sqrt, feature_names_out="one-to-one"), [False] * 4 + [True]),
     ),
     "pipelines": Pipeline(
@@ -141,6 +141,12 @@ def test_columns_of_a_table_may_play_together():
     assert found.feature_names == ["size", "looks", "age"]
     assert_allclose(found.values.sum(axis=1), alone.values.sum(axis=1), atol=1e-12)
     assert np.isnan(found.data[:, 1].astype(float)).all()
+    shuffled = X[["age", "shape", "idle", "colour", "size"]]
+    for rows in (X, shuffled):  # the step selects columns by name
+        found = shapley_values(model, rows[:4], rows[60:66], groups={"years": ["age"]})
+        assert found.feature_names == ["size", "colour", "shape", "years"]
+        assert_array_equal(found.data[:, 3], X["age"][:4])
+        assert_allclose(found.values[:, [0, 1, 2, 3]], alone.values, atol=1e-12)
 
 
 @pytest.mark.parametrize("step", [PCA(2), Normalizer(), FunctionTransformer(np.log1p)], ids=str)

@@ -111,7 +111,26 @@ def _schema(name):
     return schema, list(_places(schema))
 
 
-ODD = [None, True, -1, 0, 3, 2**40, 2**70, 1.5, 1e308, "", "x", "rbf", "NaN", "[1]", [], [1], {}]
+ODD = [
+    None,
+    True,
+    -1,
+    0,
+    3,
+    2**40,
+    2**70,
+    10**400,
+    1.5,
+    1e308,
+    "",
+    "x",
+    "rbf",
+    "NaN",
+    "[1]",
+    [],
+    [1],
+    {},
+]
 
 
 @st.composite
@@ -256,6 +275,7 @@ def test_sets_whose_columns_differ_in_length_are_refused(tmp_path):
     ("name", "value", "said"),
     [
         ("C", number("x"), "The 'C' parameter of AESVC must be"),
+        ("degree", number(10**400), "it holds a whole number of 1,329 bits"),
         ("fit", number(1), "fit of AESVC is no value"),
         ("certificate_", number(1), "certificate_ of AESVC is no value"),
     ],

@@ -18,6 +18,11 @@ few_values = hnp.arrays(
 )
 
 
+@pytest.fixture(autouse=True, params=[0, 1 << 16], ids=["parts", "at once"])
+def rows_sorted_in_parts_or_at_once(monkeypatch, request):
+    monkeypatch.setattr(distinct, "_FEW", request.param)
+
+
 def brute_force(X, labels):
     seen: dict = {}
     keys = [(label, *(row + 0.0)) for row, label in zip(X, labels, strict=True)]

@@ -218,7 +218,9 @@ def test_small_weights_of_all_rows_change_nothing(kind, weight):
     plain = kind(nu=0.3, gamma=0.2).fit(*given)
     weighted = kind(nu=0.3, gamma=0.2).fit(*given, sample_weight=np.full(len(y), weight))
     agree = plain.predict(X) == weighted.predict(X)
-    assert agree.mean() >= 0.995
+    assert agree.mean() >= 0.97
+    decisions = np.abs(plain.decision_function(X))
+    assert agree[decisions > 1e-2 * decisions.max()].all()  # others are within tol of the boundary
     assert_allclose(weighted.dual_objective_ / weight**2, plain.dual_objective_, rtol=1e-2)
 
 

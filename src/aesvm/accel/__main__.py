@@ -1,11 +1,19 @@
-"""``python -m aesvm.accel script.py args``: run a program with ``aesvm.accel`` installed."""
+"""``python -m aesvm.accel script.py args``: run a program with ``aesvm.accel`` installed.
+
+The program runs as by ``python script.py args``: it is ``__main__`` until the process ends, and has
+the same ``sys.argv`` and ``sys.path``. Exit codes, tracebacks and Ctrl-C are as Python has them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import atexit
+import builtins
+import io
 import os
 import runpy
 import sys
+from types import ModuleType, TracebackType
 
 from aesvm import accel
 from aesvm.accel.calls import calls
@@ -33,15 +41,66 @@ def main() -> None:
         accel.install(n_jobs=options.n_jobs, device=options.device, strict=options.strict)
     except (RuntimeError, ValueError) as error:
         parser.error(str(error))
+    if options.report:
+        atexit.register(_report)
     try:
         if options.module:
-            runpy.run_module(name, run_name="__main__", alter_sys=True)
+            # what ``python -m`` itself calls; it fills the module that is ``__main__``
+            sys.modules["__main__"] = ModuleType("__main__")
+            runpy._run_module_as_main(name)  # type: ignore[attr-defined]
+        elif os.path.isfile(name) and not _is_archive(name):
+            _run_script(name)
         else:
-            sys.path[0] = os.path.dirname(os.path.abspath(name))
-            runpy.run_path(name, run_name="__main__")
-    finally:
-        if options.report:
-            print(calls.so_far().text, file=sys.stderr)
+            _run_path(name, parser)
+    except (Exception, KeyboardInterrupt) as error:
+        _hide_our_frames(error)
+        raise
+
+
+def _run_script(name: str) -> None:
+    """Execute a file as ``__main__``."""
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.dirname(os.path.realpath(name))
+    path = os.path.abspath(name)
+    with io.open_code(path) as file:
+        source = file.read()
+    program = ModuleType("__main__")
+    vars(program).update(__file__=path, __builtins__=builtins, __cached__=None)
+    sys.modules["__main__"] = program
+    exec(compile(source, path, "exec", dont_inherit=True), vars(program))
+
+
+def _run_path(name: str, parser: argparse.ArgumentParser) -> None:
+    """Run a folder or an archive with a ``__main__``."""
+    if not os.path.exists(name):
+        parser.error(f"can't open file {os.path.abspath(name)!r}: there is none.")
+    if not sys.flags.safe_path:
+        del sys.path[0]  # runpy puts the folder or the archive there
+    runpy.run_path(name, run_name="__main__")
+
+
+def _is_archive(name: str) -> bool:
+    with open(name, "rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _report() -> None:
+    print(calls.so_far().text, file=sys.stderr)
+
+
+def _hide_our_frames(error: BaseException) -> None:
+    """Have Python's traceback of an error begin in the program."""
+    frame = begin = error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == __file__:
+            begin = frame.tb_next
+        frame = frame.tb_next
+    theirs = sys.excepthook  # the program may have set it
+
+    def hook(kind: type[BaseException], value: BaseException, _: TracebackType | None) -> None:
+        theirs(kind, value.with_traceback(begin), begin)
+
+    sys.excepthook = hook
 
 
 if __name__ == "__main__":

@@ -100,30 +100,30 @@ class Compression:
         --------
         >>> from aesvm.bases.compress import Compression
         >>> print(Compression(90, 30, bound=0.25, shift=-0.125))  # doctest: +ELLIPSIS
-        30 of 90 support vectors; ... by more than 0.25 sqrt(k(x, x)) and the 0.125 that ...
+        30 of 90 support vectors; ... change by at most 0.25 sqrt(k(x, x)) + 0.125
         >>> Compression(90, 30, bound=0.25, shift=-0.125).in_words(of_unit_length=True)
-        '30 of 90 support vectors; no decision value has changed by more than 0.375'
+        '30 of 90 support vectors; decision values change by at most 0.375'
         """
         if self.n_vectors == self.n_before:
             text = f"all of {self.n_before:,} support vectors are kept, so nothing is gained"
         else:
             text = f"{self.n_vectors:,} of {self.n_before:,} support vectors"
-        text += "; no decision value has changed by more than "
+        text += "; decision values change by at most "
         if of_unit_length:
             text += f"{self.bound + abs(self.shift):.3g}"
         else:
             text += f"{self.bound:.3g} sqrt(k(x, x))"
             if self.shift:
-                text += f" and the {abs(self.shift):.3g} that the offset was moved by"
+                text += f" + {abs(self.shift):.3g}"
         if self.largest_change is None:
             return text
         text += (
-            f"; on {self.n_measured:,} rows by {self.largest_change:.3g} at most, "
+            f"; on {self.n_measured:,} rows by {self.largest_change:.3g} at most and "
             f"{self.typical_change:.3g} typically"
         )
         if self.labels_changed is None:
             return text
-        return f"{text}; {self.labels_changed:.2%} of the labels have changed"
+        return f"{text}; {self.labels_changed:.2%} of their labels change"
 
 
 class Compressed(NamedTuple):

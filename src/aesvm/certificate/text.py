@@ -42,7 +42,7 @@ _LABELS = {
     "dual_objective": "dual objective",
     "gap": "duality gap",
     "relative_gap": "relative duality gap",
-    "worst_pair_gap": "that of the worst pair of classes",
+    "worst_pair_gap": "gap of the worst pair of classes",
     "estimated_gap": "relative duality gap, estimated",
     "estimated_gap_error": "two standard errors of that",
     "violators": "rows that violate optimality",
@@ -275,7 +275,7 @@ def _of_gap(certificate: Certificate) -> str:
     is_exact = certificate.exact and relative <= EXACT_GAP
     share = _share_above(relative, objective)
     if not gap:
-        verdict = "exact" if is_exact else "objective that of the exact SVM"
+        verdict = "exact" if is_exact else "objective equal to the exact SVM's"
     elif certificate.negligible:
         return f"objective zero to within {at_most(gap)}, as the exact SVM's is"
     elif is_exact:

@@ -177,7 +177,8 @@ _SHARED: dict[str, tuple[Any, Any]] = {
         Text,
         _column(
             None,
-            help="What the target of a CSV holds: numbers or strings; else its first row tells.",
+            help="What the target of a CSV holds: numbers or strings. By default its "
+            "first row decides.",
         ),
     ),
     "format": (Text, _column(None, help="libsvm, csv, parquet or npy.")),
@@ -280,7 +281,7 @@ def train(
     hull_tol: Annotated[
         float,
         _ours(
-            help="how far representatives may be from what they stand for",
+            help="largest squared distance of a row from what represents it",
             callback=_at_least_0,
         ),
     ] = 1e-3,

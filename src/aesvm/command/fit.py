@@ -188,7 +188,7 @@ def _check_classes(y: NDArray, name: str) -> None:
         raise CommandError(f"{name}: the target has one class, {y[0]!s:.40}: two are needed.")
     if n_classes == len(y):
         raise CommandError(
-            f"{name}: every row has a class of its own, as {y[0]!s:.40}: name a column of classes "
+            f"{name}: every row has another class, such as {y[0]!s:.40}: name a column of classes "
             "with --target, not one that identifies rows."
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from html import escape
@@ -21,6 +22,9 @@ from aesvm.plotting.search import with_most_resources
 #: Classes whose names stand at a confusion matrix.
 _NAMED = 20
 
+#: Letters that fit below it, of all names together.
+_LETTERS = 30
+
 #: Bins of a calibration curve.
 _BINS = 10
 
@@ -31,9 +35,11 @@ _MOST_EXPLAINED, _FEWEST_EXPLAINED, _BACKGROUND, _FACTORS = 200, 20, 25, 5e8
 
 def write_report(found: Any, path: str) -> None:
     """Write the report of a fit."""
+    title = f"{found.target} of {os.path.basename(found.data)}"
     template = Template(files("aesvm.command").joinpath("report.html").read_text("utf-8"))
     page = template.substitute(
-        title=escape(f"{found.target} of {os.path.basename(found.data)}"),
+        title=escape(title),
+        heading=_breakable(title),
         version=__version__,
         when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         scores=_table(found.test.lines()),
@@ -150,8 +156,8 @@ def _table(rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> str
 
 
 def _breakable(text: str) -> str:
-    """A cell's text; names such as ``arrival_date_year`` may break after an underscore."""
-    return escape(text).replace("_", "_<wbr>")
+    """HTML of a text; names such as ``late_arrivals.csv`` may break after _ and before a dot."""
+    return re.sub(r"(?<=_)|(?=\.[^\W\d])", "<wbr>", escape(text))
 
 
 def _pictures(found: Any) -> str:
@@ -234,14 +240,16 @@ def _draw_search(axes: Any, search: Any) -> None:
 def _draw_confusion(axes: Any, test: Any) -> None:
     from sklearn.metrics import ConfusionMatrixDisplay
 
-    few = len(np.unique(test.y)) <= _NAMED
+    names = [str(one) for one in np.unique([test.y, test.predicted])]
+    few = len(names) <= _NAMED
+    are_long = sum(map(len, names)) > _LETTERS
     ConfusionMatrixDisplay.from_predictions(
         test.y,
         test.predicted,
         ax=axes,
         cmap="Blues",
         include_values=few,
-        xticks_rotation=45,
+        xticks_rotation=45 if are_long else "horizontal",
         values_format=",d",
     )
     axes.set(xlabel="prediction", ylabel="class")

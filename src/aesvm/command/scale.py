@@ -102,7 +102,7 @@ def scale(options: Any, columns: DataOptions, screen: Screen) -> None:
     if save and restore:
         raise UsageError("-s and -r: a range is saved, or restored, and not both.")
     if save == "-":
-        raise UsageError("-s -: the range needs a file of its own.")
+        raise UsageError("-s -: write the range to a file.")
     outputs = outputs_of(output, columns.is_weighted)
     check_outputs([*outputs, save], [data, restore, *columns.files])
     kept = None if restore is None else read_ranges(restore)

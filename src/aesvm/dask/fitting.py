@@ -23,6 +23,7 @@ from aesvm.dask.lazy import check_names, predict_lazily
 from aesvm.dask.partitions import Partition, is_lazy, partitions
 from aesvm.dask.worker import ClusterRows, Features, WorkerSettings, statistics
 from aesvm.estimators.conversion import to_sklearn
+from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import (
     Gathered,
@@ -175,7 +176,7 @@ def cluster_rows(
         yield ClusterRows(cluster, features, reduction, run)
 
 
-class DaskMachine:
+class DaskMachine(LinkedToDocumentation):
     """An estimator that trains one or several SVMs on rows of a cluster."""
 
     _learns: ClassVar[Learning]

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.dask.fitting import checked_partitions, cluster_rows, on_cluster
+from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.validation import with_or_without_classes
 from aesvm.out_of_core.stream import warn_if_looser
@@ -19,7 +20,7 @@ from aesvm.runtime.scikit_learn import CallbackSupportMixin
 
 
 @on_cluster(RepresentativeSet)
-class DaskRepresentativeSet(CallbackSupportMixin, BaseEstimator):
+class DaskRepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimator):
     """RepresentativeSet of rows that lie on a cluster.
 
     Every partition is reduced where it is, class by class; the sets are put together and reduced

@@ -128,7 +128,7 @@ class Watch:
         why = (
             f"Dask ended {_count(ended)} near the limit of their memory"
             if ended
-            else "Most often that is for lack of memory: see their logs"
+            else "The usual cause is a lack of memory: see their logs"
         )
         return (
             f"{why} (memory_limit: {limit}). Give workers a larger memory_limit or fewer threads, "

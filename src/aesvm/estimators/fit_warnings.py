@@ -55,25 +55,32 @@ _ROUNDING = 1e-12
 FAR, NOTHING = "The model may be far from the exact SVM", "There may be nothing to learn"
 
 
-def warn_of_scales(X: Any) -> None:
-    """Warn where features differ in scale: distances are then those of the largest features."""
+def warn_of_scales(factor: float | None) -> None:
+    """Warn where features differ in scale: distances are then those of the largest features.
+
+    ``factor``: see ``scale_factor``.
+    """
+    if factor is not None:
+        warn(
+            f"The features of X differ in scale by a factor of {factor:.2g}, and the smaller ones "
+            "hardly count in the distances of the RBF kernel: scale X, for instance with "
+            "sklearn.preprocessing.StandardScaler."
+        )
+
+
+def scale_factor(X: Any) -> float | None:
+    """By how much features differ in scale; None where that is not worth a warning."""
     with np.errstate(over="ignore", invalid="ignore"):
         n_rows = int(min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_VALUES // max(1, X.shape[1]))))
         lowest, highest, spreads = _extent(X[:: max(1, X.shape[0] // n_rows)].astype(np.float64))
         ranges = highest - lowest
         varies = (ranges > 0) & (spreads > 0)
         if not varies.any():
-            return
+            return None
         small = np.quantile(ranges[varies], _FRACTION_OF_FEATURES, method="lower")
         widest = np.argmax(spreads)
         is_far = 2.0 * spreads[widest] > _SCALE_FACTOR * small
-        factor = ranges[widest] / small
-    if is_far:
-        warn(
-            f"The features of X differ in scale by a factor of {factor:.2g}, and the smaller ones "
-            "hardly count in the distances of the RBF kernel: scale X, for instance with "
-            "sklearn.preprocessing.StandardScaler."
-        )
+        return float(ranges[widest] / small) if is_far else None
 
 
 def _extent(sample: Any) -> tuple[NDArray, NDArray, NDArray]:
@@ -218,9 +225,9 @@ def _nu_too_small(nu: float, records: Records) -> str:
     where = "" if len(records) == 1 else f" in {n_pairs:,} of {len(records):,} pairs"
     return (
         f"nu={nu:g} seems too small for classes that overlap as much as these{where}. The "
-        "objective is not below zero; where the exact SVM's is zero, its w is zero too, and "
-        "decision values are what tol and rounding leave. Raise nu, or change the kernel; a "
-        "smaller tol tells whether there is anything to learn."
+        "objective is not below zero. If the exact SVM's is zero, so is its w, and decision values "
+        "are noise of the size of tol. Raise nu, or change the kernel; a smaller tol shows "
+        "whether there is anything to learn."
     )
 
 

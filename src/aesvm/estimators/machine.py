@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.certificate.certificate import Certificate
 from aesvm.estimators.conversion import check_compress, compressed, to_sklearn
+from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method, fitting, forget
 from aesvm.estimators.gathered import certify_gathered, reread, train_on_stream
 from aesvm.estimators.learning import InfeasibleError, Learning
@@ -61,7 +62,7 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
 }
 
 
-class KernelMachine:
+class KernelMachine(LinkedToDocumentation):
     """An estimator that trains one or several SVMs."""
 
     _learns: ClassVar[Learning]

@@ -158,7 +158,7 @@ def check_unchanged(estimator: Any, before: dict[str, Any]) -> None:
         now = getattr(estimator, name)
         if now is not value and now != value:
             raise ValueError(
-                f"{name}={now!r} was {value!r} when the model was trained: certify wants the same "
+                f"{name}={now!r} was {value!r} when the model was trained: certify needs the same "
                 "parameters."
             )
 

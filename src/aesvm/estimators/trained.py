@@ -23,6 +23,7 @@ from aesvm.certificate.certificate import Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
 from aesvm.estimators.fit_warnings import (
+    scale_factor,
     stopped_at_limit,
     warn_of_gap,
     warn_of_scales,
@@ -148,16 +149,16 @@ def _hashes(estimator: Any) -> dict[str, str]:
 
 def _hash(values: Any) -> str:
     found = blake2b(digest_size=16)
-    parts = [values]
+    found.update(str(np.shape(values)).encode())
     if sp.issparse(values):
-        values = values.tocsr()
-        parts = [values.indptr, values.indices, values.data]
-    for part in map(np.asarray, parts):
-        if part.dtype.kind in "iu":  # as wide in every copy, and in files
-            part = part.astype(np.int64)
-        found.update(str(part.shape).encode())
-        is_plain = part.dtype.kind in "biuf"
-        found.update(np.ascontiguousarray(part).data if is_plain else repr(part.tolist()).encode())
+        values = row_hashes(values.tocsr())
+    values = np.asarray(values)
+    if values.ndim == 2 and values.size and values.dtype.kind == "f":  # many: in less time
+        values = row_hashes(values)
+    if values.dtype.kind in "iu":  # as wide in every copy, and in files
+        values = values.astype(np.int64)
+    is_plain = values.dtype.kind in "biuf"
+    found.update(np.ascontiguousarray(values).data if is_plain else repr(values.tolist()).encode())
     return found.hexdigest()
 
 
@@ -181,7 +182,7 @@ def check_same_rows(estimator: Any, known: TrainedOn, found: Digest, n_rows: int
 
     ``how``: in which order, or where, the rows are to be.
     """
-    wanted = f"certify wants what the model was trained on, {how}."
+    wanted = f"certify needs what the model was trained on, {how}."
     if n_rows != estimator.shape_fit_[0]:
         before = f"{estimator.shape_fit_[0]:,}"
         raise ValueError(
@@ -275,7 +276,7 @@ def fit_rows(
         with fitting(estimator, data, y, weighted=True) as (run, progress):
             estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel, run)
             if estimator.kernel == "rbf":
-                warn_of_scales(data)
+                warn_of_scales(shared.of_rows("scales", lambda: scale_factor(data)))
             spec = kernel_spec(estimator, estimator.gamma_)
             kernel = shared.kernel(
                 (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, X, shared)
@@ -347,7 +348,7 @@ def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Cer
     if not known.in_memory:
         check_not_compressed(estimator)
         raise ValueError(
-            "certify wants all rows here, and the model was trained on rows that are "
+            "certify needs all rows here, and the model was trained on rows that are "
             "elsewhere: use certify_stream."
         )
     check_unchanged(estimator, known.parameters)

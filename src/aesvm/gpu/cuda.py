@@ -277,7 +277,7 @@ def choose(
         )
     _kernel(steps, "make_working_set", work.found)(
         (1,),
-        (WORKING_SET,),
+        (min(WORKING_SET // 2, 1024),),
         (
             work.found,
             work.edges,

@@ -30,14 +30,14 @@ from aesvm.solver.working_set import (
     REST,
     RISE,
     SHRINK,
-    UPDATES,
     Edge,
     possible_moves,
     violators,
 )
 
-#: Pair updates of a working set, per variable, where it is all variables that are in play.
-_UPDATES_OF_ALL = 200
+#: Pair updates of a working set, per variable: then the next one, or a Newton step, gains more.
+#: And pair updates where the working set is all variables in play: some tens of milliseconds.
+_UPDATES_OF_SET, _UPDATES_OF_ALL = 2, 50_000
 
 #: To leave out variables takes the host some 2 ms. It does so when scores of variables at rest have
 #: taken as many products of two features: about as long, on a large GPU.
@@ -47,7 +47,7 @@ _SHRINK_PRODUCTS = 3e10
 #: ``n^3 / _CUBE``. It is made when ``_PATIENCE`` times as many were made since the last one; when
 #: as many were made, if that one lowered the objective more than the pair updates before it, for
 #: the time that it took.
-_UPDATES, _CUBE, _PATIENCE = 10_000, 1e7, 4
+_UPDATES, _CUBE, _PATIENCE = 15_000, 4e6, 4
 
 #: Free variables of a Newton step, at most: their matrix takes 2 GiB, three times over.
 _MOST_FREE = 16_384
@@ -194,11 +194,11 @@ class DeviceDual:
         if self._leap():
             return
         work, now, operations = self.work, self.now, self.operations
-        inner, most, n_solved = INNER, UPDATES * self.size, self.n_chosen
+        inner, most, n_solved = INNER, _UPDATES_OF_SET * self.size, self.n_chosen
         if now.n <= self.size:  # all of them
             work.chosen[: now.n] = self.device.xp.arange(now.n, dtype=np.int32)
             work.n_chosen.fill(now.n)
-            inner, most, n_solved = 0.0, _UPDATES_OF_ALL * self.size, now.n
+            inner, most, n_solved = 0.0, _UPDATES_OF_ALL, now.n
         operations.find_rows(work, now)
         self.vectors.write_square(work.numbers, work.n_chosen, work.block)
         operations.update_pairs(work, now, self.all.n_groups, 0.5 * aim, inner, min(limit, most))

@@ -2,7 +2,7 @@
 //
 // Compiled with
 //   REAL         float or double: the precision of kernel values
-//   WORKING_SET  the variables that are solved for together, a multiple of 64, at most 1024
+//   WORKING_SET  the variables that are solved for together, a multiple of 64
 //   PER_THREAD   how many of them a thread has in updates of pairs; threads are a multiple of 32
 //
 // The problem is that of aesvm.solver.smo, in signed coefficients: slopes are scores + linear.
@@ -13,6 +13,7 @@
 typedef REAL real;
 
 #define FAR 1e300
+#define CHOOSE_THREADS (WORKING_SET / 2 < 1024 ? WORKING_SET / 2 : 1024)
 #define INFINITE __uint_as_float(0x7f800000u)  // NVRTC, without math.h, has no INFINITY
 
 // The places of ``summary``, which the host reads in every iteration.
@@ -107,24 +108,24 @@ __device__ int rank_of(bool flag, int *total)
 
 // The next working set: candidates that violate optimality, then the newest of the last set.
 //
-// One block of WORKING_SET threads. Candidates of group g are found[g * most ...], two for each of
+// One block of CHOOSE_THREADS threads. Candidates of group g are found[g * most ...], two for each of
 // its chunks. Those that will stay in the next set are marked.
-extern "C" __global__ void __launch_bounds__(1024) make_working_set(
+extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) make_working_set(
     const Extreme *found, const double *edges, int n_chunks_first, int n_chunks_last, int most,
     int n_groups, int *chosen, int *n_chosen, int *marks, int mark, double *summary)
 {
     const int thread = threadIdx.x;
     double violation = -FAR;
     int size = 0;
-    __shared__ int kept[WORKING_SET];
+    __shared__ int kept[WORKING_SET / 2];
     const int n_before = min(*n_chosen, WORKING_SET / 2);
-    if (thread < n_before) kept[thread] = chosen[thread];
+    for (int k = thread; k < n_before; k += CHOOSE_THREADS) kept[k] = chosen[k];
     __syncthreads();
     for (int g = 0; g < n_groups; g++) {
         const double *own = edges + 2 * g * most;
         const int n_chunks = g == 0 ? n_chunks_first : n_chunks_last;
         Extreme lowest = {FAR, -1}, highest = {-FAR, -1};
-        for (int c = thread; c < n_chunks; c += blockDim.x) {
+        for (int c = thread; c < n_chunks; c += CHOOSE_THREADS) {
             lowest = better(lowest, {own[2 * c], c}, 1);
             highest = better(highest, {own[2 * c + 1], c}, -1);
         }
@@ -135,29 +136,32 @@ extern "C" __global__ void __launch_bounds__(1024) make_working_set(
             summary[HIGHEST + g] = highest.slope;
         }
         violation = max(violation, highest.slope - lowest.slope);
-        // candidates to rise are those of the first threads, and those to fall of the others
-        const int c = thread % (WORKING_SET / 2), side = thread / (WORKING_SET / 2);
-        Extreme own_one = {0.0, -1};
-        bool wanted = false;
-        if (c < n_chunks) {
-            const Extreme *pair = found + 2 * (g * most + c);
-            own_one = pair[side];
-            wanted = own_one.variable >= 0;
-            wanted = wanted && (side ? own_one.slope > lowest.slope : own_one.slope < highest.slope);
-            // one that is chosen to rise is chosen once
-            const bool rises = pair[0].slope < highest.slope;
-            if (side && rises && pair[0].variable == own_one.variable) wanted = false;
+        // candidates to rise come first, then those to fall
+        for (int first = 0; first < WORKING_SET; first += CHOOSE_THREADS) {
+            const int c = (first + thread) % (WORKING_SET / 2);
+            const int side = (first + thread) / (WORKING_SET / 2);
+            Extreme own_one = {0.0, -1};
+            bool wanted = false;
+            if (c < n_chunks) {
+                const Extreme *pair = found + 2 * (g * most + c);
+                own_one = pair[side];
+                wanted = own_one.variable >= 0;
+                wanted = wanted && (side ? own_one.slope > lowest.slope : own_one.slope < highest.slope);
+                // one that is chosen to rise is chosen once
+                const bool rises = pair[0].slope < highest.slope;
+                if (side && rises && pair[0].variable == own_one.variable) wanted = false;
+            }
+            int total;
+            const int rank = size + rank_of(wanted, &total);
+            if (wanted && rank < WORKING_SET) chosen[rank] = own_one.variable;
+            size = min(WORKING_SET, size + total);
         }
-        int total;
-        const int rank = size + rank_of(wanted, &total);
-        if (wanted && rank < WORKING_SET) chosen[rank] = own_one.variable;
-        size = min(WORKING_SET, size + total);
     }
     const int n_kept = min(n_before, WORKING_SET - size);
-    if (thread < n_kept) chosen[size + thread] = kept[thread];
+    for (int k = thread; k < n_kept; k += CHOOSE_THREADS) chosen[size + k] = kept[k];
     size += n_kept;
     __syncthreads();
-    if (thread < min(size, WORKING_SET / 2)) marks[chosen[thread]] = mark + 1;
+    for (int k = thread; k < min(size, WORKING_SET / 2); k += CHOOSE_THREADS) marks[chosen[k]] = mark + 1;
     if (thread == 0) {
         *n_chosen = size;
         summary[VIOLATION] = violation;
@@ -174,9 +178,10 @@ extern "C" __global__ void find_rows(
     if (k < *n_chosen) numbers[k] = at[chosen[k]];
 }
 
-// The best of a warp's variables, group by group: to rise, and to fall as its partner.
+// The best of a warp's variables: to rise, group by group; and to fall as its partner. ``wide``: whether
+// any is so far from it that the two are worth an update.
 struct First { unsigned key[2], highest[2]; int k[2]; double slope[2], room[2], diag[2]; };
-struct Second { unsigned gain; int k; double slope, room, diag, value; };
+struct Second { unsigned gain; int k, wide; double slope, room, diag, value; };
 
 #define UPDATE_THREADS (WORKING_SET / PER_THREAD)
 #define UPDATE_WARPS (UPDATE_THREADS / 32)
@@ -189,11 +194,21 @@ __device__ __forceinline__ Values values_of(const real *K, int k)
     return reinterpret_cast<const Values *>(K + (long long)k * WORKING_SET)[threadIdx.x];
 }
 
+// The one of a thread's numbers at a position that only a thread knows: registers have no index.
+template <class T> __device__ __forceinline__ T pick(const T (&values)[PER_THREAD], int at)
+{
+    T found = values[0];
+#pragma unroll
+    for (int p = 1; p < PER_THREAD; p++) found = at == p ? values[p] : found;
+    return found;
+}
+
 // The dual in the variables chosen, by updates of pairs; see aesvm.solver.pair_updates.
 //
-// One block, PER_THREAD variables to a thread: what all warps do once more for each update, to find the
-// best of all, takes longer with more of them. Slopes are compared in single precision, seen from
-// the middle of the edges; differences by which variables move are double.
+// One block, PER_THREAD variables to a thread. An update takes as long as its longest chain of
+// operations: so there is no branch but for the two variables that move, and the same is done for all
+// of a thread's variables side by side. Slopes are seen from the middle of the edges, and compared in
+// single precision; differences by which variables move are double.
 extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
     const real *K, const int *chosen, const int *n_chosen, const int *numbers, const double *scores,
     const int *at, double *coefs, const double *linear, const double *lower, const double *upper,
@@ -202,55 +217,63 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
 {
     __shared__ First firsts[2][UPDATE_WARPS];
     __shared__ Second seconds[2][UPDATE_WARPS];
-    __shared__ double moved_by[UPDATE_WARPS];
+    __shared__ double moved_by[UPDATE_WARPS], fell_by[UPDATE_WARPS];
     const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, n = *n_chosen;
-    double slope[PER_THREAD], coef[PER_THREAD], low[PER_THREAD], high[PER_THREAD], diag[PER_THREAD];
-    double middle[PER_THREAD];
-    int group[PER_THREAD];
+    // how far each can rise, and fall
+    double slope[PER_THREAD], up[PER_THREAD], down[PER_THREAD], width[PER_THREAD];
+    real diag[PER_THREAD];
+    unsigned rises = 0, falls = 0, of_second = 0;  // a bit for each: of the second group
     Extreme largest = {0.0, -1};
 #pragma unroll
     for (int p = 0; p < PER_THREAD; p++) {
         const int k = thread * PER_THREAD + p;
         const bool here = k < n;
-        const int v = here ? chosen[k] : 0;
-        low[p] = here ? lower[v] : 0, high[p] = here ? upper[v] : 0;
-        coef[p] = here ? coefs[v] : 0;  // between bounds that are equal, none moves
-        group[p] = here ? groups[v] : 0;
-        slope[p] = here ? scores[at[v]] + linear[v] : 0;
-        diag[p] = here ? (double)K[(long long)k * WORKING_SET + k] : 0;
-        if (here) largest = better(largest, {fabs(diag[p]), k}, -1);
-        const double lowest = summary[LOWEST + group[p]], highest = summary[HIGHEST + group[p]];
+        const int v = here ? chosen[k] : 0, group = here ? groups[v] : 0;
+        // between bounds that are equal, none moves
+        up[p] = here ? upper[v] - coefs[v] : 0, down[p] = here ? coefs[v] - lower[v] : 0;
+        width[p] = here ? upper[v] - lower[v] : 0;
+        rises |= (unsigned)(up[p] > 0) << p, falls |= (unsigned)(down[p] > 0) << p;
+        of_second |= (unsigned)group << p;
+        const double lowest = summary[LOWEST + group], highest = summary[HIGHEST + group];
         const bool both = lowest < 0.5 * FAR && highest > -0.5 * FAR;
-        middle[p] = both ? 0.5 * (lowest + highest) : 0;
+        slope[p] = here ? scores[at[v]] + linear[v] - (both ? 0.5 * (lowest + highest) : 0) : 0;
+        diag[p] = here ? K[(long long)k * WORKING_SET + k] : (real)0;
+        if (here) largest = better(largest, {fabs((double)diag[p]), k}, -1);
     }
     const double flat = 1e-12 * best_of_block(largest, -1).slope + 1e-300;
     const float enough = (float)fmax(tol, inner * summary[VIOLATION]);
     long long updates = 0;
-    double fell = 0;  // the objective, by all updates
+    double fell = 0;  // the objective, by updates in which a variable of this thread rose
     while (updates < limit) {
         const int turn = updates & 1;
         // the variable to rise: of smallest slope
         float seen[PER_THREAD];
 #pragma unroll
-        for (int p = 0; p < PER_THREAD; p++) seen[p] = (float)(slope[p] - middle[p]);
+        for (int p = 0; p < PER_THREAD; p++) seen[p] = (float)slope[p];
         for (int g = 0; g < n_groups; g++) {
+            const unsigned members = g ? of_second : ~of_second;
             float least = INFINITE, most = -INFINITE;
             int own = 0;
 #pragma unroll
             for (int p = 0; p < PER_THREAD; p++) {
-                if (group[p] == g && coef[p] < high[p] && seen[p] < least) least = seen[p], own = p;
-                if (group[p] == g && coef[p] > low[p] && seen[p] > most) most = seen[p];
+                const float low = (rises & members) >> p & 1 ? seen[p] : INFINITE;
+                own = low < least ? p : own;
+                least = fminf(least, low);
             }
             const unsigned key = __reduce_min_sync(ALL, ordered(least));
-            // where there are two groups it must be known which one is farther from its optimum
-            const unsigned top = n_groups > 1 ? __reduce_max_sync(ALL, ordered(most)) : 0;
+            unsigned top = 0;
+            if (n_groups > 1) {  // it must be known which group is farther from its optimum
+#pragma unroll
+                for (int p = 0; p < PER_THREAD; p++)
+                    most = fmaxf(most, (falls & members) >> p & 1 ? seen[p] : -INFINITE);
+                top = __reduce_max_sync(ALL, ordered(most));
+            }
+            const double own_slope = pick(slope, own), own_room = pick(up, own);
+            const double own_diag = (double)pick(diag, own);
             if (leads(ordered(least) == key)) {
                 First &slot = firsts[turn][warp];
                 slot.key[g] = key, slot.highest[g] = top, slot.k[g] = thread * PER_THREAD + own;
-#pragma unroll
-                for (int p = 0; p < PER_THREAD; p++)
-                    if (p == own)
-                        slot.slope[g] = slope[p], slot.room[g] = high[p] - coef[p], slot.diag[g] = diag[p];
+                slot.slope[g] = own_slope, slot.room[g] = own_room, slot.diag[g] = own_diag;
             }
         }
         __syncthreads();
@@ -258,13 +281,13 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
         unsigned first_key = 0;
         float violation = -INFINITE;
         for (int g = 0; g < n_groups; g++) {
-            const unsigned up = lane < UPDATE_WARPS ? firsts[turn][lane].key[g] : ALL;
-            const unsigned least = __reduce_min_sync(ALL, up);
-            const unsigned leaders = __ballot_sync(ALL, up == least);
+            const unsigned low = lane < UPDATE_WARPS ? firsts[turn][lane].key[g] : ALL;
+            const unsigned least = __reduce_min_sync(ALL, low);
+            const unsigned leaders = __ballot_sync(ALL, low == least);
             float own = 0;
             if (n_groups > 1) {
-                const unsigned down = lane < UPDATE_WARPS ? firsts[turn][lane].highest[g] : 0;
-                own = from_ordered(__reduce_max_sync(ALL, down)) - from_ordered(least);
+                const unsigned high = lane < UPDATE_WARPS ? firsts[turn][lane].highest[g] : 0;
+                own = from_ordered(__reduce_max_sync(ALL, high)) - from_ordered(least);
             }
             if (own > violation) {
                 violation = own;
@@ -279,72 +302,88 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
         const double slope_i = first.slope[of_group], room_i = first.room[of_group];
         const double diag_i = first.diag[of_group];
         // its partner, which falls: the one that lowers the objective most
+        const unsigned members = falls & (of_group ? of_second : ~of_second);
         float gain = 0;
         int own = 0;
+        bool is_wide = false;
 #pragma unroll
         for (int p = 0; p < PER_THREAD; p++) {
             const float ahead = seen[p] - seen_i;
-            if (group[p] == of_group && coef[p] > low[p] && ahead > enough) {
-                const double eta = fmax(diag_i + diag[p] - 2 * (double)line.of[p], flat);
-                // nothing is too large, nor too small, to be compared
-                const float ratio = __fdividef(ahead * ahead, (float)eta);
-                const float falls = fmaxf(fminf(ratio, 3e38f), 1e-38f);
-                if (falls > gain) gain = falls, own = p;
-            }
+            const bool can = (members >> p & 1) && ahead > 0;
+            const float eta = (float)((real)diag_i + diag[p] - 2 * line.of[p]);
+            // nothing is too large, nor too small, to be compared
+            float lowers = __fdividef(ahead * ahead, fmaxf(eta, (float)flat));
+            lowers = can ? fmaxf(fminf(lowers, 3e38f), 1e-38f) : 0;
+            is_wide = is_wide || (can && ahead > enough);
+            own = lowers > gain ? p : own;
+            gain = fmaxf(gain, lowers);
         }
         const unsigned bits = __float_as_uint(gain);
         const unsigned top = __reduce_max_sync(ALL, bits);
+        const unsigned wide = __ballot_sync(ALL, is_wide);
+        const double own_slope = pick(slope, own), own_room = pick(down, own);
+        const double own_diag = (double)pick(diag, own), own_value = (double)pick(line.of, own);
         if (leads(bits == top)) {
             Second &slot = seconds[turn][warp];
-            slot.gain = top, slot.k = thread * PER_THREAD + own;
-#pragma unroll
-            for (int p = 0; p < PER_THREAD; p++)
-                if (p == own)
-                    slot.slope = slope[p], slot.room = coef[p] - low[p], slot.diag = diag[p],
-                    slot.value = (double)line.of[p];
+            slot.gain = top, slot.k = thread * PER_THREAD + own, slot.wide = wide != 0;
+            slot.slope = own_slope, slot.room = own_room;
+            slot.diag = own_diag, slot.value = own_value;
         }
         __syncthreads();
         const unsigned given = lane < UPDATE_WARPS ? seconds[turn][lane].gain : 0;
         const unsigned most = __reduce_max_sync(ALL, given);
-        if (most == 0) break;
-        const Second second = seconds[turn][__ffs(__ballot_sync(ALL, given == most)) - 1];
+        if (!__ballot_sync(ALL, lane < UPDATE_WARPS && seconds[turn][lane].wide)) break;
+        const Second &second = seconds[turn][__ffs(__ballot_sync(ALL, given == most)) - 1];
         const int j = second.k;
         const Values other = values_of(K, j);
-        const double difference = second.slope - slope_i;
+        const double difference = second.slope - slope_i, room_j = second.room;
         const double eta = diag_i + second.diag - 2 * second.value;
-        const double step = fmin(difference / fmax(eta, flat), fmin(room_i, second.room));
+        const double step = fmin(difference / fmax(eta, flat), fmin(room_i, room_j));
 #pragma unroll
-        for (int p = 0; p < PER_THREAD; p++) {
-            const int k = thread * PER_THREAD + p;
-            if (k == i) coef[p] = step == room_i ? high[p] : fmin(coef[p] + step, high[p]);
-            if (k == j) coef[p] = step == second.room ? low[p] : fmax(coef[p] - step, low[p]);
-            slope[p] += step * ((double)line.of[p] - (double)other.of[p]);
+        for (int p = 0; p < PER_THREAD; p++)
+            slope[p] += step * (double)(line.of[p] - other.of[p]);
+        if (thread == i / PER_THREAD || thread == j / PER_THREAD) {
+#pragma unroll
+            for (int p = 0; p < PER_THREAD; p++) {
+                const int k = thread * PER_THREAD + p;
+                if (k == i) {
+                    up[p] = step == room_i ? 0 : fmax(up[p] - step, 0.0);
+                    down[p] = up[p] == 0 ? width[p] : fmin(down[p] + step, width[p]);
+                    fell += step * (difference - 0.5 * step * eta);
+                }
+                if (k == j) {
+                    down[p] = step == room_j ? 0 : fmax(down[p] - step, 0.0);
+                    up[p] = down[p] == 0 ? width[p] : fmin(up[p] + step, width[p]);
+                }
+                rises = (rises & ~(1u << p)) | (unsigned)(up[p] > 0) << p;
+                falls = (falls & ~(1u << p)) | (unsigned)(down[p] > 0) << p;
+            }
         }
-        fell += step * (difference - 0.5 * step * eta);
         updates++;
     }
-    double own = 0;
+    double moved = 0;
     int total = 0;
 #pragma unroll
     for (int p = 0; p < PER_THREAD; p++) {
         const int k = thread * PER_THREAD + p, v = k < n ? chosen[k] : 0;
-        const double change = k < n ? coef[p] - coefs[v] : 0;
+        // seen from the bound that is zero: a coefficient may be very near to that
+        const double coef = upper[v] == 0 ? -up[p] : lower[v] + down[p];
+        const double change = k < n ? coef - coefs[v] : 0;
         int more;
         const int rank = total + rank_of(change != 0, &more);
         if (change != 0) {
-            coefs[v] = coef[p];
+            coefs[v] = coef;
             moved_rows[rank] = numbers[k];
             moves[rank] = change;
         }
         total += more;
-        own += fabs(change);
+        moved += fabs(change);
     }
-    own = sum_of_warp(own);
-    if (lane == 0) moved_by[warp] = own;
+    moved = sum_of_warp(moved), fell = sum_of_warp(fell);
+    if (lane == 0) moved_by[warp] = moved, fell_by[warp] = fell;
     __syncthreads();
     if (thread == 0) {
-        double moved = 0;
-        for (int w = 0; w < UPDATE_WARPS; w++) moved += moved_by[w];
+        for (int w = 1; w < UPDATE_WARPS; w++) moved += moved_by[w], fell += fell_by[w];
         *n_moved = total;
         summary[N_UPDATES] += (double)updates;
         summary[MOVED] += moved;

@@ -110,6 +110,8 @@ class ShapleyDisplay:
         """Draw them; see ``from_estimator``."""
         if kind not in _KINDS:
             raise ValueError(f"kind={kind!r} cannot be drawn: use one of {[*_KINDS]}.")
+        if max_features < 1:
+            raise ValueError(f"max_features={max_features}: at least one is needed.")
         importances = self.values.importances
         own = self._output(kind, output)
         by_feature = (

@@ -6,7 +6,7 @@ one raw column each. Steps that mix columns, as PCA does, leave no product over 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +51,7 @@ class Players(NamedTuple):
     """Who plays, of all that a machine sees."""
 
     names: list[str]
+    raw_names: list[str]  #: of the raw columns
     raw: list[list[int]]  #: the raw columns of each
     columns: NDArray[np.int64]  #: the machine's columns of the first, then of the second, ...
     ends: NDArray[np.int64]  #: where those of each end
@@ -92,7 +93,7 @@ def taken_apart(estimator: Any) -> tuple[Pipeline | None, Any]:
 def players_of(steps: Pipeline | None, machine: Any, X: Any, groups: Any) -> Players:
     """The players: raw columns, or groups of them."""
     first = machine if steps is None else steps
-    n_raw = int(getattr(first, "n_features_in_", np.shape(X)[1]))
+    n_raw = int(first.n_features_in_ if hasattr(first, "n_features_in_") else np.shape(X)[1])
     known = getattr(first, "feature_names_in_", None)
     if known is None and steps is None:
         known = getattr(X, "columns", None)
@@ -109,7 +110,7 @@ def players_of(steps: Pipeline | None, machine: Any, X: Any, groups: Any) -> Pla
     owners = np.array([of_raw[one] for one in origins], dtype=np.int64)
     columns = np.argsort(owners, kind="stable").astype(np.int64)
     counts = np.bincount(owners, minlength=len(raw))
-    return Players(titles, raw, columns, np.cumsum(counts).astype(np.int64))
+    return Players(titles, names, raw, columns, np.cumsum(counts).astype(np.int64))
 
 
 def _grouped(groups: Any, names: list[str], used: set[int]) -> tuple[list[str], list[list[int]]]:
@@ -117,22 +118,29 @@ def _grouped(groups: Any, names: list[str], used: set[int]) -> tuple[list[str], 
     if groups is None:
         groups = {}
     if isinstance(groups, Mapping):
-        found = {str(title): _positions(own, names, "groups") for title, own in groups.items()}
+        given = [(str(title), _positions(own, names, "groups")) for title, own in groups.items()]
     elif isinstance(groups, Sequence) and not isinstance(groups, str):
         lists = [_positions(own, names, "groups") for own in groups]
-        found = {" + ".join(names[one] for one in own): own for own in lists}
+        given = [(" + ".join(names[one] for one in own), own) for own in lists]
     else:
         raise ValueError(
             f"groups={groups!r}: a dict of names and their columns is needed, or a list of lists "
             "of columns."
         )
-    grouped = [one for own in found.values() for one in own]
+    for title, own in given:
+        if not own:
+            raise ValueError(f"groups: {title!r} has no columns.")
+    grouped = [one for _, own in given for one in own]
     if len({*grouped}) < len(grouped):
         twice = next(names[one] for one in grouped if grouped.count(one) > 1)
         raise ValueError(f"groups: column {twice!r} is in more than one group.")
-    alone = {names[one]: [one] for one in sorted(used - {*grouped})}
-    players = [(title, [one for one in own if one in used]) for title, own in found.items()]
-    players = [*((title, own) for title, own in players if own), *alone.items()]
+    alone = [(names[one], [one]) for one in sorted(used - {*grouped})]
+    titles = [title for title, _ in given]
+    for title in titles:
+        if titles.count(title) > 1 or title in {name for name, _ in alone}:
+            raise ValueError(f"groups: {title!r} is the name of another player too.")
+    left = [(title, [one for one in own if one in used]) for title, own in given]
+    players = [*((title, own) for title, own in left if own), *alone]
     players.sort(key=lambda one: min(one[1]))
     return [title for title, _ in players], [own for _, own in players]
 
@@ -146,11 +154,18 @@ def _positions(columns: Any, names: list[str], parameter: str) -> list[int]:
         return [*range(len(names))[start : stop : columns.step]]
     if isinstance(columns, str | int | np.integer):
         columns = [columns]
+    if not isinstance(columns, Iterable):
+        raise ValueError(f"{parameter}: {columns!r} is no list of columns.")
     given = [*columns]
-    if given and all(isinstance(one, bool | np.bool_) for one in given):
+    if len(given) == len(names) and all(isinstance(one, bool | np.bool_) for one in given):
         return [int(one) for one in np.flatnonzero(given)]
     found = []
     for one in given:
+        if isinstance(one, bool | np.bool_):
+            raise ValueError(
+                f"{parameter}: a mask needs {len(names)} values, one for each column, and has "
+                f"{len(given)}."
+            )
         if isinstance(one, int | np.integer) and -len(names) <= one < len(names):
             found.append(int(one) % len(names))
         elif isinstance(one, str) and one in names:

@@ -17,7 +17,7 @@ without one factor are quotients. That is safe: factors below 1e-30 are replaced
 changes the game by at most 1e-30 for each player, since no factor is above one. A product that
 underflows then belongs to a quotient below 1e-270.
 
-Vectors are taken 32 at a time, in lanes. Loops over lanes are vectorised, and what they use stays
+Vectors are taken 64 at a time, in lanes. Loops over lanes are vectorised, and what they use stays
 in the core's cache. Factors of features that x and b have in common are constants of the integral.
 """
 
@@ -37,7 +37,7 @@ from aesvm.kernels.exponential import exponential
 from aesvm.runtime.jit import jit
 
 #: Vectors that are computed with together.
-LANES = 32
+LANES = 64
 
 #: Factors below this are replaced by it.
 LEAST = 1e-30
@@ -46,7 +46,7 @@ LEAST = 1e-30
 _PAIRS = 5
 
 #: Factors at nodes that a task computes, some tenth of a second; and the rows of a task, at most.
-_TASK_FACTORS, _TASK_ROWS = 2e8, 8
+_TASK_FACTORS, _TASK_ROWS = 5e8, 8
 
 
 class Game(NamedTuple):
@@ -227,17 +227,19 @@ def _fill_shares(p, q, active, n_active, sizes, reaches, constant, spread, share
 
 
 @jit
-def _fill_products(p, q, active, n_active, constant, nodes, weights, first, above, below):
+def _fill_products(p, q, active, n_active, constant, nodes, weights, first, products):
     """Weighted products of all factors at five nodes s above zero, and at -s."""
-    for node in range(5):
-        weight, upper, lower = weights[first + node], above[node], below[node]
-        for lane in range(LANES):
-            upper[lane] = weight * constant[lane]
-            lower[lane] = weight * constant[lane]
+    w0, w1, w2 = weights[first], weights[first + 1], weights[first + 2]
+    w3, w4 = weights[first + 3], weights[first + 4]
+    for lane in range(LANES):
+        start = constant[lane]
+        products[lane] = products[5 * LANES + lane] = w0 * start
+        products[LANES + lane] = products[6 * LANES + lane] = w1 * start
+        products[2 * LANES + lane] = products[7 * LANES + lane] = w2 * start
+        products[3 * LANES + lane] = products[8 * LANES + lane] = w3 * start
+        products[4 * LANES + lane] = products[9 * LANES + lane] = w4 * start
     s0, s1, s2 = nodes[first], nodes[first + 1], nodes[first + 2]
     s3, s4 = nodes[first + 3], nodes[first + 4]
-    a0, a1, a2, a3, a4 = above[0], above[1], above[2], above[3], above[4]
-    b0, b1, b2, b3, b4 = below[0], below[1], below[2], below[3], below[4]
     for number in range(0, n_active, 2):  # (m + h s) (n + g s): the even and the odd part
         own, other = p[active[number]], q[active[number]]
         own_2, other_2 = p[active[number + 1]], q[active[number + 1]]
@@ -247,20 +249,20 @@ def _fill_products(p, q, active, n_active, constant, nodes, weights, first, abov
             constant_term, square = m * n, h * g
             linear = m * g + n * h
             even, odd = constant_term + square * (s0 * s0), linear * s0
-            a0[lane] *= even + odd
-            b0[lane] *= even - odd
+            products[lane] *= even + odd
+            products[5 * LANES + lane] *= even - odd
             even, odd = constant_term + square * (s1 * s1), linear * s1
-            a1[lane] *= even + odd
-            b1[lane] *= even - odd
+            products[LANES + lane] *= even + odd
+            products[6 * LANES + lane] *= even - odd
             even, odd = constant_term + square * (s2 * s2), linear * s2
-            a2[lane] *= even + odd
-            b2[lane] *= even - odd
+            products[2 * LANES + lane] *= even + odd
+            products[7 * LANES + lane] *= even - odd
             even, odd = constant_term + square * (s3 * s3), linear * s3
-            a3[lane] *= even + odd
-            b3[lane] *= even - odd
+            products[3 * LANES + lane] *= even + odd
+            products[8 * LANES + lane] *= even - odd
             even, odd = constant_term + square * (s4 * s4), linear * s4
-            a4[lane] *= even + odd
-            b4[lane] *= even - odd
+            products[4 * LANES + lane] *= even + odd
+            products[9 * LANES + lane] *= even - odd
 
 
 @jit
@@ -270,7 +272,7 @@ def _add_values(X, vectors, ends, gamma, background, others, rules, sums):
     sizes, reaches, nodes, weights = rules
     p, shares = np.empty((n_players + 1, LANES)), np.empty((n_players, LANES))
     active = np.empty(n_players + 1, np.int64)
-    lanes, above, below = np.empty((2, LANES)), np.empty((5, LANES)), np.empty((5, LANES))
+    lanes, products = np.empty((2, LANES)), np.empty(2 * _PAIRS * LANES)
     for tile in range(vectors.shape[0]):
         begin = tile * LANES
         for row in range(X.shape[0]):
@@ -291,31 +293,34 @@ def _add_values(X, vectors, ends, gamma, background, others, rules, sums):
                         nodes[rule],
                         weights[rule],
                         first,
-                        above,
-                        below,
+                        products,
                     )
                     _add_quotients(
-                        shares, active, n_active, nodes[rule], first, above, below, sums[row], begin
+                        shares, active, n_active, nodes[rule], first, products, sums[row], begin
                     )
 
 
 @jit
-def _add_quotients(shares, active, n_active, nodes, first, above, below, sums, begin):
+def _add_quotients(shares, active, n_active, nodes, first, products, sums, begin):
     """Add the products without each player's factor, at five nodes and their negatives.
 
     ``u / (1 + a s) + v / (1 - a s) = (u + v - a s (u - v)) / (1 - a^2 s^2)``, and one division for
     all nodes.
     """
-    for node in range(5):
-        s, upper, lower = nodes[first + node], above[node], below[node]
-        for lane in range(LANES):
-            u, v = upper[lane], lower[lane]
-            upper[lane] = u + v
-            lower[lane] = s * (u - v)
-    s0, s1, s2 = nodes[first] ** 2, nodes[first + 1] ** 2, nodes[first + 2] ** 2
-    s3, s4 = nodes[first + 3] ** 2, nodes[first + 4] ** 2
-    u0, u1, u2, u3, u4 = above[0], above[1], above[2], above[3], above[4]
-    v0, v1, v2, v3, v4 = below[0], below[1], below[2], below[3], below[4]
+    s0, s1, s2 = nodes[first], nodes[first + 1], nodes[first + 2]
+    s3, s4 = nodes[first + 3], nodes[first + 4]
+    for lane in range(LANES):
+        u, v = products[lane], products[5 * LANES + lane]
+        products[lane], products[5 * LANES + lane] = u + v, s0 * (u - v)
+        u, v = products[LANES + lane], products[6 * LANES + lane]
+        products[LANES + lane], products[6 * LANES + lane] = u + v, s1 * (u - v)
+        u, v = products[2 * LANES + lane], products[7 * LANES + lane]
+        products[2 * LANES + lane], products[7 * LANES + lane] = u + v, s2 * (u - v)
+        u, v = products[3 * LANES + lane], products[8 * LANES + lane]
+        products[3 * LANES + lane], products[8 * LANES + lane] = u + v, s3 * (u - v)
+        u, v = products[4 * LANES + lane], products[9 * LANES + lane]
+        products[4 * LANES + lane], products[9 * LANES + lane] = u + v, s4 * (u - v)
+    s0, s1, s2, s3, s4 = s0 * s0, s1 * s1, s2 * s2, s3 * s3, s4 * s4
     for number in range(n_active):
         share, into = shares[number], sums[active[number], begin : begin + LANES]
         for lane in range(LANES):
@@ -323,11 +328,15 @@ def _add_quotients(shares, active, n_active, nodes, first, above, below, sums, b
             square = a * a
             d0, d1, d2 = 1.0 - square * s0, 1.0 - square * s1, 1.0 - square * s2
             d3, d4 = 1.0 - square * s3, 1.0 - square * s4
-            n01 = (u0[lane] - a * v0[lane]) * d1 + (u1[lane] - a * v1[lane]) * d0
-            n23 = (u2[lane] - a * v2[lane]) * d3 + (u3[lane] - a * v3[lane]) * d2
+            n0 = products[lane] - a * products[5 * LANES + lane]
+            n1 = products[LANES + lane] - a * products[6 * LANES + lane]
+            n2 = products[2 * LANES + lane] - a * products[7 * LANES + lane]
+            n3 = products[3 * LANES + lane] - a * products[8 * LANES + lane]
+            n4 = products[4 * LANES + lane] - a * products[9 * LANES + lane]
             d01, d23 = d0 * d1, d2 * d3
             d0123 = d01 * d23
-            upper = (n01 * d23 + n23 * d01) * d4 + (u4[lane] - a * v4[lane]) * d0123
+            n0123 = (n0 * d1 + n1 * d0) * d23 + (n2 * d3 + n3 * d2) * d01
+            upper = n0123 * d4 + n4 * d0123
             into[lane] += 2.0 * a * upper / (d0123 * d4)
 
 
@@ -339,7 +348,7 @@ def _add_pairs(X, vectors, ends, gamma, background, others, rules, sums):
     p = np.empty((n_players + 1, LANES))
     shares, ratios = np.empty((n_players, LANES)), np.empty((n_players, LANES))
     active = np.empty(n_players + 1, np.int64)
-    lanes, above, below = np.empty((2, LANES)), np.empty((5, LANES)), np.empty((5, LANES))
+    lanes, products = np.empty((2, LANES)), np.empty(2 * _PAIRS * LANES)
     for tile in range(vectors.shape[0]):
         begin = tile * LANES
         for row in range(X.shape[0]):
@@ -360,14 +369,14 @@ def _add_pairs(X, vectors, ends, gamma, background, others, rules, sums):
                         nodes[rule],
                         weights[rule],
                         first,
-                        above,
-                        below,
+                        products,
                     )
-                    for node in range(5):
-                        s = nodes[rule, first + node]
-                        args = active, n_active, sums[row], begin
-                        _add_products(shares, s, above[node], ratios, *args)
-                        _add_products(shares, -s, below[node], ratios, *args)
+                    args = active, n_active, sums[row], begin
+                    for node in range(2 * _PAIRS):
+                        s = nodes[rule, first + node % _PAIRS]
+                        s, at = s if node < _PAIRS else -s, node * LANES
+                        product = products[at : at + LANES]
+                        _add_products(shares, s, product, ratios, *args)
     for row in range(X.shape[0]):
         for i in range(n_players):
             for j in range(i):

@@ -91,7 +91,10 @@ class ShapleyValues:
         return len(self.values)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
-        return np.array(self.values, dtype=dtype, copy=copy)
+        values = np.asarray(self.values, dtype=dtype)
+        if copy is False and not np.shares_memory(values, self.values):
+            raise ValueError(f"copy=False, and values of type {dtype} are a copy.")
+        return values.copy() if copy else values
 
     def _check_no_interactions(self, name: str) -> None:
         if self.interactions:
@@ -179,9 +182,9 @@ def shapley_values(
     kind = kind_of(name)
     if interactions and kind != "cpu" and kernel == "rbf":
         raise ValueError(f'interactions=True needs device="cpu", and got device={name!r}.')
+    rows = _valid(steps, machine, X, "X")
     players = players_of(steps, machine, X, groups)
     others = _background(background, X)
-    rows = _valid(steps, machine, X, "X")
     other_rows = _valid(steps, machine, others, "background")
     coefs, output_names = _outputs(trained)
     base = _base_values(trained, other_rows, n_jobs)
@@ -248,10 +251,15 @@ def _rows_at(X: Any, at: NDArray[np.intp]) -> Any:
 
 def _valid(steps: Any, machine: Any, X: Any, name: str) -> Any:
     """Rows as the machine sees them."""
-    if not np.shape(X)[0]:
+    if np.shape(X)[:1] == (0,):
         raise ValueError(f"{name} has no rows: at least one is needed.")
-    transformed = X if steps is None else steps.transform(X)
-    return validated_rows(machine, from_gpu(machine, transformed)[0], reset=False)
+    try:
+        transformed = X if steps is None else steps.transform(X)
+        return validated_rows(machine, from_gpu(machine, transformed)[0], reset=False)
+    except ValueError as error:
+        if name == "X":
+            raise
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _outputs(trained: Any) -> tuple[NDArray[np.float64], list[str] | None]:
@@ -318,10 +326,13 @@ def _with_main_effects(
 def _data(X: Any, players: Players) -> NDArray:
     """The rows that are explained, a column for each player."""
     if hasattr(X, "columns"):
-        by_name = {str(name): number for number, name in enumerate(X.columns)}
+        given = [*map(str, X.columns)]
+        places = [
+            given.index(name) if name in given else own
+            for own, name in enumerate(players.raw_names)
+        ]
         columns = [
-            np.asarray(X.iloc[:, by_name[name]]) if len(own) == 1 and name in by_name else None
-            for name, own in zip(players.names, players.raw, strict=True)
+            np.asarray(X.iloc[:, places[own[0]]]) if len(own) == 1 else None for own in players.raw
         ]
     else:
         rows = X.tocsc() if sp.issparse(X) else np.asarray(X)

@@ -23,4 +23,6 @@ def fault_of(label: str) -> str | None:
 
 def too_large(label: str) -> str:
     """What is wrong with a number for a class that doubles may not tell from another."""
-    return f"the class {label[:40]!r} is not below 2^53: doubles do not tell such numbers apart"
+    return (
+        f"the class {label[:40]!r} is not below 2^53: double precision cannot represent it exactly"
+    )

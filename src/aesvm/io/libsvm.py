@@ -202,7 +202,7 @@ class _Rows:
         name = tokens.pop(0)
         label = finite_float(name, "the class")
         if abs(label) >= TOO_LARGE:
-            raise BadRow(f"{too_large(name)}, and small ones would do")
+            raise BadRow(f"{too_large(name)}: use small class labels")
         if tokens and tokens[0].startswith("qid:"):
             _check_query(tokens.pop(0))
         pairs: dict[int, float] = {}

@@ -60,6 +60,7 @@ _OTHERS = [
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.calibration._TemperatureScaling",
+    "sklearn.compose._column_transformer._RemainderColsList",  # of scikit-learn 1.6
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn.metrics._scorer._Scorer",
@@ -328,8 +329,13 @@ def _is_ours(value: Any) -> bool:
 
 
 def _check_parameters(estimator: Any) -> None:
-    """Refuse parameters that are not what they may be, and a folder of pickles."""
+    """Refuse parameters that are not what they may be, and a folder of pickles.
+
+    Also whole numbers of more than 64 bits: nothing that computes takes them.
+    """
     name = type(estimator).__name__
+    if isinstance(estimator, int) and not -(2**63) <= estimator < 2**64:
+        raise ValueError(f"it holds a whole number of {estimator.bit_length():,} bits")
     if _is_ours(estimator):
         estimator._validate_params()
         for key in vars(estimator):

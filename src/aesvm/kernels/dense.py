@@ -40,9 +40,10 @@ class DenseKernel(VectorKernel):
         return self.square_of(self.X[rows], out)
 
     def square_by(self, rows, columns, crew):
-        if not (isinstance(columns, _Products) and columns.right.dtype == self.dtype):
+        n = len(rows)
+        if not (isinstance(columns, _Products) and columns._in_tiles(n, n)):
             return self.square(rows)
-        values = np.empty((len(rows),) * 2, dtype=self.dtype)
+        values = np.empty((n, n), dtype=self.dtype)
         columns.write_square(rows, values, crew)
         return values
 

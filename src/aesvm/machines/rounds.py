@@ -234,7 +234,7 @@ def without_rounds(place: Place, state: State, train: Train, progress: Progress)
 def warn_of_round_over_budget(error: OverBudgetError, n_rounds: int) -> None:
     """Say that rounds ended where the budget does not hold what the next one gathers."""
     model = f"{n_rounds} round{'s' * (n_rounds != 1)}" if n_rounds else "0 rounds, as with refine=0"
-    warn(f"{error} The model is that of {model}.")
+    warn(f"{error} The model has {model}.")
 
 
 def is_cheap(place: Place, state: State, share: float, spent: float) -> bool:

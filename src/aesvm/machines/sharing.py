@@ -187,8 +187,9 @@ class Starts:
 def scaled(solution: Solution, variables: Variables, same_values: bool = True) -> Start:
     """A solution at other bounds: the largest multiple that they allow.
 
-    That keeps at their bounds the variables that are there, often most of them. Where the dual is
-    lower without any change, it is the multiple that is best for the dual.
+    That keeps at their bounds the variables that are there: to move one takes a row of the kernel
+    matrix. Where these are not most of the variables that are not zero, and the dual is lower
+    without any change, it is the multiple that is best for the dual.
 
     ``same_values``: whether the kernel values are those of the solution, so that scores are known.
 
@@ -203,17 +204,21 @@ def scaled(solution: Solution, variables: Variables, same_values: bool = True) -
     >>> low = minimize(K, np.arange(2), y, -np.ones(2), np.full(2, 0.1))
     >>> scaled(low, Hinge().variables(y, np.full(2, 0.3))).alpha
     array([0.3, 0.3])
-    >>> scaled(low, Hinge().variables(y, np.full(2, 10.0))).alpha
+    >>> free = minimize(K, np.arange(2), y, -np.ones(2), np.full(2, 2.0))
+    >>> scaled(free, Hinge().variables(y, np.full(2, 10.0))).alpha
     array([0.5, 0.5])
     """
     alpha = solution.alpha
     held = alpha > 0
     if not held.any():
         return Start(np.zeros(len(alpha)))
-    room = float((variables.bounds[held] / alpha[held]).min())
+    ratios = variables.bounds[held] / alpha[held]
+    room = float(ratios.min())
+    at_bound = np.count_nonzero(ratios * (1.0 - _AT_BOUND) <= room)
     curvature = float((variables.signs * alpha) @ solution.scores)
     best = -float(variables.linear @ alpha) / curvature if curvature > 0 else room
-    keeps_bounds = room <= best or abs(room - best) < abs(1.0 - best)
+    are_most = 2 * at_bound > len(ratios)
+    keeps_bounds = are_most or room <= best or abs(room - best) < abs(1.0 - best)
     factor = max(0.0, room if keeps_bounds else best)
     moved = factor * alpha
     bounds = variables.bounds

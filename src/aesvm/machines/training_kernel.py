@@ -86,6 +86,7 @@ class TrainingKernel:
         self.sum_tol = min(sum_tol, _LARGEST_SUM_TOL)
         self.joint_targets = joint_targets
         self._matrices: dict[tuple[np.dtype, float], KernelMatrix] = {}
+        self._errors: dict[tuple[np.dtype, bytes], float] = {}  # of values, by a sample of rows
         self._making = threading.Lock()
 
     def matrix(self, dtype: DTypeLike, accuracy: float) -> KernelMatrix:
@@ -153,11 +154,13 @@ class TrainingKernel:
         if values.dtype == np.float64:
             return 0.0
         columns = rows[:: max(1, len(rows) // _SAMPLE_COLUMNS)]
-        lines = columns[:: max(1, len(columns) // _SAMPLE_LINES)]
-        double = self.matrix(np.float64, self.sum_tol / 10)
-        errors = values.block(lines, columns) - double.block(lines, columns)
-        error = float(np.sqrt(np.square(errors, dtype=np.float64).mean()))
-        return error * float(np.linalg.norm(coefs))
+        sample = values.dtype, columns.tobytes()
+        if sample not in self._errors:
+            lines = columns[:: max(1, len(columns) // _SAMPLE_LINES)]
+            double = self.matrix(np.float64, self.sum_tol / 10)
+            errors = values.block(lines, columns) - double.block(lines, columns)
+            self._errors[sample] = float(np.sqrt(np.square(errors, dtype=np.float64).mean()))
+        return self._errors[sample] * float(np.linalg.norm(coefs))
 
     def largest_error(
         self,

@@ -1,5 +1,6 @@
-"""Searches over parameters that share the work of their fits."""
+"""Searches over parameters, and calibration, that share the work of their fits."""
 
+from aesvm.model_selection.calibration import SharedCalibration, calibrated
 from aesvm.model_selection.grids import paper_grid, svm_grid
 from aesvm.model_selection.search import (
     AEGridSearchCV,
@@ -13,6 +14,8 @@ __all__ = [
     "AEHalvingGridSearchCV",
     "AERandomizedSearchCV",
     "SearchDisplay",
+    "SharedCalibration",
+    "calibrated",
     "paper_grid",
     "svm_grid",
 ]

@@ -141,14 +141,14 @@ def _ranges(estimator: Any, X: Any, y: Any) -> dict[str, tuple[float, float]]:
         (low, high), targets = _COSTS, 1.0
         if is_regressor(svm):
             if y is None:
-                raise ValueError("y=None: the range of C of a regression is that of its targets.")
+                raise ValueError("y=None: the range of C of a regression depends on y.")
             (low, high), targets = _COSTS_OF_TARGETS, float(np.std(np.asarray(y, float))) or 1.0
         ranges[f"{prefix}C"] = low * targets / spread, high * targets / spread
     else:
         largest = 1.0
         if is_classifier(svm):
             if y is None:
-                raise ValueError("y=None: the range of nu of a classifier is that of its classes.")
+                raise ValueError("y=None: the range of nu of a classifier depends on y.")
             counts = np.sort(np.unique(np.asarray(y), return_counts=True)[1])
             largest = 2.0 * counts[0] / (counts[0] + counts[-1])
         low, high = _NUS if is_classifier(svm) or is_regressor(svm) else _OUTLIERS

@@ -331,6 +331,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     def _check_input_parameters(self, X: Any, y: Any, split_params: Any) -> None:
         given = self.max_resources
         if self._by_tolerance and given == "auto":
+            self._candidates_from(X, y)  # before 1.9 scikit-learn checks first
             n_candidates = max(1, len(ParameterGrid(self.param_grid_)))
             self.max_resources = ceil(self.factor ** floor(log(n_candidates, self.factor)))
         try:

@@ -29,6 +29,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted, check_memory
 
 from aesvm import __version__
+from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.validation import from_gpu
 from aesvm.model_selection.evaluation import SPENT, Fold, Result, Search, evaluate_paths
 from aesvm.model_selection.paths import Path, paths_of, svm_of
@@ -56,7 +57,7 @@ class _Task(NamedTuple):
     paths: list[Path]
 
 
-class SharedSearch(SearchBase):
+class SharedSearch(LinkedToDocumentation, SearchBase):
     """The ``fit`` of all searches."""
 
     memory: Any

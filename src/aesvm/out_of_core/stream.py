@@ -34,7 +34,7 @@ ReduceOf = Callable[[TargetScale | None], Reduce]
 
 #: What is said where a fit ended while it read a source.
 _CUT = "the source was read to row {:,}, and no other row was learned from"
-_CUT_SCALE = "gamma is that of the first {:,} rows"
+_CUT_SCALE = "gamma is computed from the first {:,} rows"
 
 NO_ROWS = "source has no rows: a stream needs at least one."
 

@@ -182,7 +182,7 @@ def _positions(
     """Where rows are drawn, and what the directions are."""
     n_features = data.shape[1]
     if features is None and n_features == 1:
-        raise ValueError("X has one feature, and two are drawn: pass another one beside it.")
+        raise ValueError("X has one feature, but the picture needs two: add a second one.")
     if features is None and n_features > 2:
         centred = data if sp.issparse(data) else data - data.mean(axis=0)
         directions, lengths, _ = randomized_svd(centred, 2, n_iter=_POWERS, random_state=0)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from aesvm.kernels.blocks import cached_rows
 from aesvm.runtime.jit import jit
 
-#: Rows that are compared in one go.
-_FEW = 4096
+#: Rows that are sorted at once, and not in parts on several threads.
+_FEW = 1 << 16
 
 
 def distinct_rows(
@@ -61,7 +61,7 @@ def distinct_rows(
         head[rows] = _first_equal(X, labels, rows, hashes[rows])
 
     if len(hashes) <= _FEW:
-        head[:] = _first_equal(X, labels, np.arange(len(hashes)), hashes)
+        head[...] = _first_equal(X, labels, np.arange(len(hashes)), hashes)
     else:
         for _ in run(find, range(16)):
             pass

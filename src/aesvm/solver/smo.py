@@ -190,8 +190,9 @@ def minimize(
             continue
         next_aim = TIGHTER * aim
         is_too_fine = next_aim < max(finest, TIGHTEST * tol)
-        if ended or stalled or is_too_fine or not problem.is_short_of(duality_tol):
-            return problem.solution(dual.n_updates, tol, duality_tol)
+        solution = problem.solution(dual.n_updates, tol, duality_tol)
+        if ended or stalled or is_too_fine or not solution.is_short_of(duality_tol):
+            return solution
         if aim == tol:
             limit = min(
                 limit, dual.n_updates + EXTRA * max(dual.n_updates, stagnation.most_updates)

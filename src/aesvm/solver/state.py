@@ -38,6 +38,10 @@ class Solution(NamedTuple):
     total_moved: float  #: all that coefficients have moved, which scores were rounded after
     converged: bool  #: whether violation <= tol, and the duality gap is as small as was asked for
 
+    def is_short_of(self, duality_tol: float | None) -> bool:
+        """Whether the duality gap is still larger than this fraction of the objective."""
+        return duality_tol is not None and self.duality_gap > duality_tol * abs(self.objective)
+
 
 class Known(NamedTuple):
     """Scores of a start that need not be computed."""
@@ -176,13 +180,6 @@ class DualState:
         kept = KeptRows.none(columns.dtype) if kept is None else kept
         columns.accumulate(lines, changes, scores, kept, self.crew)
         self.n_evaluations += len(changes) * len(columns)
-
-    def is_short_of(self, duality_tol: float | None) -> bool:
-        """Whether the duality gap is still larger than this fraction of the objective."""
-        if duality_tol is None:
-            return False
-        solution = self.solution(0, np.inf)
-        return solution.duality_gap > duality_tol * abs(solution.objective)
 
     def solution(self, n_updates: int, tol: float, duality_tol: float | None = None) -> Solution:
         slopes = self.scores[self.at] + self.linear
