@@ -44,7 +44,7 @@ class Settings:
         if self.n_jobs is not None:
             return effective_n_jobs(self.n_jobs)
         share = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-        if multiprocessing.current_process().daemon:  # of a pool, whose size nobody tells
+        if multiprocessing.current_process().daemon:  # of a pool, whose size is unknown
             return 1
         every = effective_n_jobs(-1)
         return max(1, min(every, int(share))) if share.isdigit() else every
