@@ -185,7 +185,7 @@ def uninstall() -> None:
 def _prepare_children(settings: Settings) -> None:
     """Have processes that are started from now on install it as well.
 
-    Python runs ``sitecustomize`` from PYTHONPATH at its start, whoever starts it: loky,
+    Python runs ``sitecustomize`` from PYTHONPATH at its start, whatever starts it: loky,
     multiprocessing, Dask or subprocess. No file changes, and other programs are not concerned.
     """
     path = os.environ.get("PYTHONPATH")

@@ -46,10 +46,10 @@ _LEAST_OF_GROUP = 10
 #: Kernel values that are computed between two looks at the clock.
 _AT_ONCE = 1e8
 
-#: Standard errors that an estimate is given with.
+#: How many standard errors an estimate is given with.
 _ERRORS = 2.0
 
-#: What rungs are expected to take of the rest, for progress alone.
+#: The share of the progress bar's rest that a rung takes.
 _SHARES = {Sample: 0.05, Span: 0.5, Exact: 1.0}
 
 
@@ -149,7 +149,7 @@ class _Climb:
         if isinstance(rung, Exact):
             reserve = 0.0 if last else plans.TABLE.kept_back * self._left()
             return self._exact(rung, progress, reserve)
-        # what is cut short here is no note of the fit's, and solutions are not kept for other fits
+        # the fit does not report what is cut short here, nor keep its solutions for other fits
         work = replace(self.work, progress=progress.apart(), shared=SharedWork(in_search=True))
         if isinstance(rung, Span):
             return self._in_span(rung, work), False
