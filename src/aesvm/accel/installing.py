@@ -28,7 +28,7 @@ _IN_CHILDREN = str(Path(__file__).parent / "in_children")
 
 @dataclass
 class Settings:
-    """What was asked of ``install``."""
+    """What was asked of ``install``, and whether a fork has made the device useless since."""
 
     n_jobs: int | None = None
     device: str = "cpu"
