@@ -39,13 +39,6 @@ def processor_seconds(root: int) -> float:
     return _total(root, lambda process: sum(process.cpu_times()[:4]))
 
 
-def resident_peak() -> int:
-    """The most bytes of this process that have been in memory at once, since it began."""
-    # not ru_maxrss: that one starts from what the parent had when it forked
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-
-
 class Watch:
     """The peak of that memory, looked at now and then: ``with Watch(pid) as watch: ...``."""
 

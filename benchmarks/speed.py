@@ -56,11 +56,11 @@ class Problem(NamedTuple):
         return AESVC(C=self.C, gamma=self.gamma, refine="exact", n_jobs=n_jobs)
 
 
-def letters(n_rows: int = 16_000) -> tuple[NDArray, NDArray]:
-    """26 classes that overlap, 16 features with whole values, as of letters."""
+def letters() -> tuple[NDArray, NDArray]:
+    """16,000 rows of 26 classes that overlap, 16 features with whole values, as of letters."""
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(52, 16))  # two of each class
-    X, at = make_blobs(n_rows, centers=centers, cluster_std=0.8, random_state=0)
+    X, at = make_blobs(16_000, centers=centers, cluster_std=0.8, random_state=0)
     return StandardScaler().fit_transform(np.round(2.0 * X)), at % 26
 
 

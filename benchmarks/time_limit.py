@@ -121,8 +121,8 @@ def measure(
         if objective is None:
             objective = model.certify(data.X, data.y).objective
         add(limit, "time_limit", model, taken, objective)
-    _largest_in_time(problem, limits, _samples(problem, n_jobs), "exact SVM of a sample", add)
-    _largest_in_time(problem, limits, _maps(problem), "Nystroem + linear", add)
+    _largest_in_time(limits, _samples(problem, n_jobs), "exact SVM of a sample", add)
+    _largest_in_time(limits, _maps(problem), "Nystroem + linear", add)
 
 
 def _timed(fit: Callable, *given: Any) -> tuple[Any, float]:
@@ -183,7 +183,6 @@ def _maps(problem: Problem) -> Callable[[int], _Tried | None]:
 
 
 def _largest_in_time(
-    problem: Problem,
     limits: Sequence[float],
     fit: Callable[[int], _Tried | None],
     how: str,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
-from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM, RepresentativeSet
+from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, RepresentativeSet
+from aesvm.estimators.parameters import ClassifierParameters, CostParameters, MachineParameters
 
 
 @pytest.mark.parametrize(
@@ -30,3 +33,15 @@ from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM, RepresentativeSet
 def test_calls_that_others_allow_are_told_what_would_do(make, says):
     with pytest.raises(TypeError, match=says):
         make()
+
+
+@pytest.mark.parametrize(
+    ("kind", "types"),
+    [
+        (AENuSVC, ClassifierParameters),
+        (AENuSVR, CostParameters),
+        (AEOneClassSVM, MachineParameters),
+    ],
+)
+def test_parameters_taken_from_another_estimator_have_types(kind, types):
+    assert {*inspect.signature(kind).parameters} == {"nu", *types.__annotations__}

@@ -11,8 +11,12 @@ import aesvm
 
 PACKAGE = Path(aesvm.__file__).parent
 
-#: The modules of the estimators.
-ESTIMATORS = {module.split(".")[1] for name, module in aesvm._MODULES.items() if name[:2] == "AE"}
+#: The modules of the SVMs. (Searches have a folder.)
+ESTIMATORS = {
+    module.removeprefix("aesvm.")
+    for name, module in aesvm._MODULES.items()
+    if name.startswith("AE") and module.count(".") == 1
+}
 
 #: From the ground up; what stands together may import each other.
 LAYERS = [
@@ -64,6 +68,10 @@ def test_no_file_imports_what_is_above_it(path):
     own = LEVEL[path.relative_to(PACKAGE).parts[0].removesuffix(".py")]
     above = {name for name in imported(path) if LEVEL.get(name, 0) > own}
     assert not above
+
+
+def test_every_name_is_in_one_layer():
+    assert len(LEVEL) == sum(map(len, LAYERS))
 
 
 def test_estimators_derive_from_at_most_two_classes_of_ours():

@@ -40,7 +40,6 @@ class Law:
     coefficients: NDArray
     inverse: NDArray  #: of the normal equations' matrix
     error: float  #: standard deviation of the residuals, of logarithms
-    measured: int
 
     def predicted(self, rows: int, support_vectors: int, C: float) -> tuple[float, float]:
         """Seconds, and their standard error as a factor."""
@@ -68,7 +67,7 @@ def law_of(runs: Sequence[tuple[Run, Outcome]]) -> Law | None:
     coefficients, *_ = np.linalg.lstsq(X, y, rcond=None)
     residuals = y - X @ coefficients
     error = float(residuals @ residuals / (len(y) - X.shape[1])) ** 0.5
-    return Law(coefficients, np.linalg.inv(X.T @ X), error, len(y))
+    return Law(coefficients, np.linalg.inv(X.T @ X), error)
 
 
 def place_of(environment: dict[str, Any]) -> str:

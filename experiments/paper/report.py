@@ -19,8 +19,11 @@ from experiments.paper.tables import TABLES, PaperTable
 
 TITLE = "The paper's experiments, made again"
 
-#: So many points of a grid are listed.
+#: Grids of at most this many points are listed.
 _FEW = 8
+
+#: What is left out of published test rows, where not all are used.
+_SOME_TEST_ROWS = ", but for D5 the first 20,000 of them and for D1 every third."
 
 
 def write(
@@ -33,9 +36,7 @@ def write(
     if scale.estimates:
         ledger = WithLibsvm(ledger, scale.device)
     sections = [
-        *([verdicts.section(scale, ledger)] if whole else []),
-        *([*summary.sections(scale, ledger), claims.section(scale, ledger)] if whole else []),
-        *([readings.section(scale, ledger)] if whole else []),
+        *(_of_all_tables(scale, ledger) if whole else []),
         _how(scale, ledger),
         checks.section(scale, ledger),
         *([peers.section(scale, ledger)] if scale.estimates else []),
@@ -44,6 +45,15 @@ def write(
         _left_out(wanted, made, ledger),
     ]
     return pages.write(TITLE, _lead(scale), sections, folder)
+
+
+def _of_all_tables(scale: Scale, ledger: Ledger) -> list[Section]:
+    return [
+        verdicts.section(scale, ledger),
+        *summary.sections(scale, ledger),
+        claims.section(scale, ledger),
+        readings.section(scale, ledger),
+    ]
 
 
 def _lead(scale: Scale) -> str:
@@ -77,9 +87,7 @@ def _how(scale: Scale, ledger: Ledger) -> Section:
         f"Folds tested with, of 0 to 4: {folds}. They are of consecutive rows: the data is "
         "ordered in time, or by region, and the paper's accuracies of 60 to 68 % on D4 can only "
         "come from such folds. Where test rows are published they are used"
-        + (".", ", but for D5 the first 20,000 of them and for D1 every third.")[
-            not scale.all_test_rows
-        ],
+        + ("." if scale.all_test_rows else _SOME_TEST_ROWS),
         "CVM, BVM, LASVM and CPSP (SVMperf) are this package's own implementations; RfeatSVM and "
         "Nystroem put scikit-learn's parts together. LIBSVM is scikit-learn's SVC; intelex is "
         "scikit-learn-intelex; “AESVC auto” is this package as it comes. The subsamples are "

@@ -27,7 +27,7 @@ class TimeLimit:
       not reached represent themselves; refining ends with the best model seen;
     - with ``max_vectors`` a fit ends within its present step, with the vectors chosen so far;
     - ``fit_stream`` ends its first pass at the next chunk, and learns from the rows read so far:
-      ``n_seen_`` and the certificate count these, and ``certify_stream`` wants these. Where they
+      ``n_seen_`` and the certificate count these, and ``certify_stream`` needs these. Where they
       are of one class, a classifier raises;
     - ``partial_fit`` takes in all rows that it is given. A set of a stream is reduced to the end,
       for it must fit in its budget: a buffer of 50,000 rows or less;

@@ -286,7 +286,6 @@ def test_a_fork_during_a_fit_neither_waits_nor_uninstalls_for_its_parent():
 def test_a_forked_process_leaves_the_gpu_alone(monkeypatch, no_size_is_small):
     with accel.install():
         monkeypatch.setattr(installing._state.settings, "device", "cuda:0")
-        monkeypatch.setattr(installing, "calls", calls)
         installing._state.continue_in_child()
         SVC().fit(*MOONS)
         assert reasons() == {"forked after install(device='cuda:0')"}

@@ -226,7 +226,7 @@ def test_a_set_is_computed_once_for_every_c():
 
 def test_a_campaign_ends_after_its_seconds(tmp_path, monkeypatch):
     """A run that is under way is finished, the others are left for the next time."""
-    monkeypatch.setattr(campaign, "Worker", Slow)
+    monkeypatch.setattr(campaign, "Worker", Instant)
     monkeypatch.setattr(campaign, "wait_for", lambda workers, seconds: None)
     ledger = Ledger.open(tmp_path / "runs.jsonl")
     runs = [Run("D7", LIBSVM, C=float(C)) for C in range(1, 9)]
@@ -240,7 +240,7 @@ def test_a_campaign_ends_after_its_seconds(tmp_path, monkeypatch):
     assert ledger[runs[3]].ok
 
 
-class Slow:
+class Instant:
     """A worker whose runs take no time."""
 
     def __init__(self, *_):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,13 +21,19 @@ CASES = [
 ]
 
 
+def matrices(rows):
+    """The matrix of each class."""
+    edges = pairwise(rows.width * np.array([0, *rows.ends]))
+    return [rows.factors[a:b].reshape(rows.width, -1) for a, b in edges]
+
+
 @pytest.mark.parametrize(("kernel", "parameters"), CASES, ids=str)
 def test_values_are_the_kernels(kernel, parameters):
     X = np.random.default_rng(0).normal(size=(90, 4)) + 3.0
     parameters = {"kernel": kernel, "gamma": 0.03, **parameters}
     columns = kernel_matrix(X, **parameters).columns(np.arange(90))
     rows = columns.rows_by_class(np.array([50, 50, 90]))
-    first, none, second = map(rows.matrix, range(3))
+    first, none, second = matrices(rows)
     assert none.shape[1] == 0
     at = np.array([7, 3, 60, 49, 50, 89])
     width = len(first)
@@ -42,7 +50,7 @@ def test_values_are_the_kernels(kernel, parameters):
 def test_more_lines_than_are_mapped_at_once():
     X = np.random.default_rng(0).normal(size=(100, 2))
     rows = kernel_matrix(X, gamma=0.3).columns(np.arange(100)).rows_by_class(np.array([70, 100]))
-    first, second = map(rows.matrix, range(2))
+    first, second = matrices(rows)
     lines, columns, values = np.empty((100, 4)), np.empty((4, 100)), np.empty((100, 100))
     write_lines(first, second, np.arange(100), rows.product_map, lines)
     write_columns(first, second, np.arange(100), columns)

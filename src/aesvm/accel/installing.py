@@ -28,7 +28,7 @@ _IN_CHILDREN = str(Path(__file__).parent / "in_children")
 
 @dataclass
 class Settings:
-    """What was asked of ``install``."""
+    """What was asked of ``install``, and whether a fork has made the device useless since."""
 
     n_jobs: int | None = None
     device: str = "cpu"
@@ -44,7 +44,7 @@ class Settings:
         if self.n_jobs is not None:
             return effective_n_jobs(self.n_jobs)
         share = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-        if multiprocessing.current_process().daemon:  # of a pool, whose size nobody tells
+        if multiprocessing.current_process().daemon:  # of a pool, whose size is unknown
             return 1
         every = effective_n_jobs(-1)
         return max(1, min(every, int(share))) if share.isdigit() else every
@@ -185,7 +185,7 @@ def uninstall() -> None:
 def _prepare_children(settings: Settings) -> None:
     """Have processes that are started from now on install it as well.
 
-    Python runs ``sitecustomize`` from PYTHONPATH at its start, whoever starts it: loky,
+    Python runs ``sitecustomize`` from PYTHONPATH at its start, whatever starts it: loky,
     multiprocessing, Dask or subprocess. No file changes, and other programs are not concerned.
     """
     path = os.environ.get("PYTHONPATH")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -96,10 +96,12 @@ def check() -> None:
 class StandIn:
     """A module's functions with some of them replaced; the others are the module's."""
 
+    _key: ClassVar[str]  #: the module's name in ``SIGNATURES``
+
     def __init__(self, module: ModuleType, settings: Settings, running: Callable) -> None:
         self._module = module
         self._settings = settings
-        self._running = running  #: a context: a call that runs
+        self._running = running  #: a context that notes a call while it runs
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
@@ -178,6 +180,7 @@ class Dense(StandIn):
             return Problem(y=given["Y"], **own)
 
         found = self._solved(problem, given, given["X"].size)
+        # LIBSVM's wrappers count a single machine as two classes, the sparse one without the second
         n_support = found.n_support if given["svm_type"] < 2 else np.repeat(found.n_support, 2)
         none = np.empty(0)
         return (

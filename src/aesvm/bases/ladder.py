@@ -46,10 +46,10 @@ _LEAST_OF_GROUP = 10
 #: Kernel values that are computed between two looks at the clock.
 _AT_ONCE = 1e8
 
-#: Standard errors that an estimate is given with.
+#: How many standard errors an estimate is given with.
 _ERRORS = 2.0
 
-#: What rungs are expected to take of the rest, for progress alone.
+#: The share of the progress bar's rest that a rung takes.
 _SHARES = {Sample: 0.05, Span: 0.5, Exact: 1.0}
 
 
@@ -111,7 +111,7 @@ class _Climb:
         self.ranks = np.random.default_rng(0).permutation(len(work.data.weights))
         self.best: Made | None = None
         self.sampled = Sampled(0, 0.0, 0.0)
-        self.look = 0.0  # seconds that a look at all rows by it takes
+        self.look_seconds = 0.0  # that a look at all rows by the last sample takes
         self.of_sample: TrainedMachines | None = None  # the last one, as it was trained
         self.last_sample: Made | None = None
         self.cut: TrainedMachines | None = None  # the exact SVMs, where they were cut short
@@ -149,7 +149,7 @@ class _Climb:
         if isinstance(rung, Exact):
             reserve = 0.0 if last else plans.TABLE.kept_back * self._left()
             return self._exact(rung, progress, reserve)
-        # what is cut short here is no note of the fit's, and solutions are not kept for other fits
+        # the fit does not report what is cut short here, nor keep its solutions for other fits
         work = replace(self.work, progress=progress.apart(), shared=SharedWork(in_search=True))
         if isinstance(rung, Span):
             return self._in_span(rung, work), False
@@ -190,7 +190,7 @@ class _Climb:
         self.last_sample = self._seen(f"that of a sample of {n_rows:,} rows", others)
         end = self._left()
         # one look at all rows by this machine takes about so long
-        self.look = (after - end) * len(self.prepared.rows) / len(others)
+        self.look_seconds = (after - end) * len(self.prepared.rows) / len(others)
         last = self.sampled.n_rows, self.sampled.seconds
         self.sampled = Sampled(n_rows, share, max(before - after, 0.0), before - end, last)
         return self.last_sample
@@ -225,7 +225,7 @@ class _Climb:
     def _stopped(self) -> tuple[TrainedMachines, Reached]:
         """The best machines, where the exact ones were not reached."""
         assert self.best is not None
-        if self.best is self.last_sample and self.look <= self._left():
+        if self.best is self.last_sample and self.look_seconds <= self._left():
             self.best = self._seen(self.best.name, self.prepared.rows)
         best, seconds = self.best, self.plan.seconds_of_exact(self.sampled)
         self.progress.end_by_plan(
@@ -266,7 +266,7 @@ class _OfSample:
         self.record = record
         self.rows, self.decided = trained.decisions.one(number)
         self.intercept = float(trained.intercept[number])
-        self.trained = trained.multipliers.one(number)
+        self.sample_multipliers = trained.multipliers.one(number)
         formulation, bounds = work.formulation, problem.bounds
         self.error, self.n_sampled = 0.0, record.n_rows
         self.times = 1.0  # w and the offsets of nu forms grow with the costs
@@ -344,7 +344,7 @@ class _OfSample:
 
     def multipliers(self) -> tuple[NDArray, Array]:
         """Rows, and multipliers that are feasible for the dual of all rows."""
-        rows, coefs = self.trained
+        rows, coefs = self.sample_multipliers
         if not self.record.n_rows:
             return rows, coefs
         problem = self.problem

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 
-import aesvm
-
 #: The entry of ``[project.urls]`` that says where the site is.
 _ENTRY = "Documentation"
 
@@ -23,9 +21,8 @@ class LinkedToDocumentation:
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         cls = type(self)
-        _, part, *_ = f"{cls.__module__}.".split(".")
-        module = f"aesvm.{part}" if part in aesvm._SUBMODULES else "aesvm"
-        return {"page": f"{module}.{cls.__name__}"}
+        folder = cls.__module__.split(".")[1:-1]  # dask, model_selection; none of ``aesvm.svc``
+        return {"page": ".".join(["aesvm", *folder, cls.__name__])}
 
 
 @cache

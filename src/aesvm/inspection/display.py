@@ -112,13 +112,12 @@ class ShapleyDisplay:
             raise ValueError(f"kind={kind!r} cannot be drawn: use one of {[*_KINDS]}.")
         if max_features < 1:
             raise ValueError(f"max_features={max_features}: at least one is needed.")
-        importances = self.values.importances
+        by_feature = self.values.importances
         own = self._output(kind, output)
-        by_feature = (
-            importances.sum(axis=1)
-            if own is None and importances.ndim > 1
-            else (importances if own is None else importances[:, own])
-        )
+        if own is not None:
+            by_feature = by_feature[:, own]
+        elif by_feature.ndim > 1:
+            by_feature = by_feature.sum(axis=1)
         self.order_ = np.argsort(-by_feature, kind="stable")[:max_features]
         ax = axes_for(self, ax)
         names = [self.values.feature_names[one] for one in self.order_]

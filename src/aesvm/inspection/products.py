@@ -36,13 +36,13 @@ from aesvm.kernels.blocks import copied_bytes
 from aesvm.kernels.exponential import exponential
 from aesvm.runtime.jit import jit
 
-#: Vectors that are computed with together.
+#: Vectors of a tile, one to a lane.
 LANES = 64
 
 #: Factors below this are replaced by it.
 LEAST = 1e-30
 
-#: Pairs of nodes that are computed with together.
+#: Pairs of nodes of a block. Loops over them are unrolled by hand: five, wherever this is used.
 _PAIRS = 5
 
 #: Factors at nodes that a task computes, some tenth of a second; and the rows of a task, at most.
@@ -283,7 +283,7 @@ def _add_values(X, vectors, ends, gamma, background, others, rules, sums):
                 rule = _fill_shares(
                     p, q, active, n_active, sizes, reaches, lanes[0], lanes[1], shares
                 )
-                for first in range(0, sizes[rule] // 2, 5):
+                for first in range(0, sizes[rule] // 2, _PAIRS):
                     _fill_products(
                         p,
                         q,
@@ -359,7 +359,7 @@ def _add_pairs(X, vectors, ends, gamma, background, others, rules, sums):
                 rule = _fill_shares(
                     p, q, active, n_active, sizes, reaches, lanes[0], lanes[1], shares
                 )
-                for first in range(0, sizes[rule] // 2, 5):
+                for first in range(0, sizes[rule] // 2, _PAIRS):
                     _fill_products(
                         p,
                         q,

@@ -35,7 +35,7 @@ class Rules(NamedTuple):
 def rules_for(n_factors: int, step: int = 4) -> Rules:
     """Rules for products of up to ``n_factors`` factors: the last one is exact for all of them.
 
-    Sizes are multiples of ``step``: nodes that are computed with together.
+    Sizes are multiples of ``step``, the number of nodes in a block of the caller's loop.
 
     Examples
     --------

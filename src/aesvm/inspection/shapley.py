@@ -46,6 +46,8 @@ class ShapleyValues:
         None where there is one output.
     background : {array-like, sparse matrix, DataFrame}
         The background rows.
+    interactions : bool
+        Whether the values are interactions of pairs of features.
 
     Examples
     --------

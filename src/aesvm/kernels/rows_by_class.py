@@ -49,11 +49,6 @@ class RowsByClass(NamedTuple):
             found[width * a : width * b].reshape(width, b - a)[...] = factors[a:b].T
         return cls(found, width, ends, product_map)
 
-    def matrix(self, number: int) -> NDArray[np.float64]:
-        """The matrix of a class."""
-        a, b = [0, *self.ends.tolist()][number : number + 2]
-        return self.factors[self.width * a : self.width * b].reshape(self.width, b - a)
-
 
 @jit
 def write_lines(first, second, at, product_map, lines):

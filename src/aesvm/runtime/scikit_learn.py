@@ -1,4 +1,6 @@
-"""What differs between versions of scikit-learn, from 1.6 on: no other module asks for the version.
+"""What differs between versions of scikit-learn, from 1.6 on.
+
+No other module asks for the version, but for ``accel.seam``, which replaces private functions.
 
 scikit-learn has callbacks from 1.9 on. With an older version our estimators and searches have
 callbacks of their own, by the same methods: progress and ``TimeLimit`` work alike. Pipelines, and

@@ -43,7 +43,7 @@ class ClassValues(NamedTuple):
 
 
 class _Dual(NamedTuple):
-    """The variables of one dual, as ``PairVariables`` has them; or those of a working set."""
+    """Variables, as ``PairVariables`` has them: of all duals, or of a working set."""
 
     coefs: Array
     slopes: Array
@@ -74,12 +74,12 @@ class _Memory(NamedTuple):
     n_chosen: NDArray[np.intp]  #: (2,), where each group of ``ends`` ends in the working set
     part: _Dual  #: the variables of the working set
     block: Array  #: its kernel values
-    quarter: Array  #: some of these, as they are computed
+    quarter: Array  #: those of the first class's variables with the second's, before they are there
     slots: NDArray[np.intp]  #: of each variable, its line in the kernel rows; -1 where it has none
     n_kept: NDArray[np.intp]  #: (2,), lines of each class that are written
     moved: NDArray[np.intp]  #: variables whose coefficients changed
     changes: Array  #: of these
-    missing: NDArray[np.intp]  #: those of some whose kernel rows are not at hand
+    missing: NDArray[np.intp]  #: moved variables whose kernel rows are not kept yet
     lines: Array  #: rows of some variables, as the lines of a block of kernel values
     columns: Array  #: rows of a working set, as its columns
     found: NDArray[np.intp]  #: some variables, or their lines in the kernel rows
@@ -331,15 +331,15 @@ def _write_block(first, second, chosen, product_map, kernel_rows, memory, K):
     middle = 0
     for c in range(chosen.size):
         middle += chosen[c] < n_first
-    begin, start = kernel_rows.begins
+    first_begin, second_begin = kernel_rows.begins
     one, other = kernel_rows.own
-    held = begin >= 0 and start >= 0 and width >= _CHEAP_WIDTH
+    held = first_begin >= 0 and second_begin >= 0 and width >= _CHEAP_WIDTH
     bottom = middle if held else chosen.size
     left = middle if held else 0
     right = chosen.size - left
     lines = memory.lines[: bottom * width].reshape(bottom, width)
     columns = memory.columns[: right * width].reshape(width, right)
-    room = memory.quarter if held else memory.block  # K is in that
+    room = memory.quarter if held else memory.block  # ``K`` is a view of the block
     values = room[: bottom * right].reshape(bottom, right)
     write_lines(first, second, chosen[:bottom], product_map, lines)
     write_columns(first, second, chosen[left:], columns)
@@ -347,9 +347,10 @@ def _write_block(first, second, chosen, product_map, kernel_rows, memory, K):
     for i in range(chosen.size if held else 0):
         for k in range(i + 1):
             if i < middle:
-                value = one[begin + chosen[i], begin + chosen[k]]
+                value = one[first_begin + chosen[i], first_begin + chosen[k]]
             elif k >= middle:
-                value = other[start + chosen[i] - n_first, start + chosen[k] - n_first]
+                at = second_begin - n_first
+                value = other[at + chosen[i], at + chosen[k]]
             else:
                 value = values[k, i - middle]
             K[i, k] = K[k, i] = value
