@@ -55,8 +55,8 @@ class AESVC(
 
         - "exact" is the SVM of all rows: SVC's problem, solved to ``tol`` and to a relative
           duality gap of 1e-3.
-        - "auto" is exact if rows times support vectors are at most 2e10, or 2e12 on a GPU. That
-          is up to some 200,000 rows, or 1,000,000 and more with few support vectors. Beyond that a
+        - "auto" is exact if rows times support vectors are at most 2e10, or 2e12 on a GPU. Any
+          140,000 rows qualify, and 1,000,000 with up to 20,000 support vectors. Beyond that a
           sample of the rows predicts what takes least time: few vectors (as with ``max_vectors``),
           rounds, or the exact SVM. ``certificate_.plan`` and ``verbose=1`` say what was chosen.
         - 0 trains on a representative set alone: the paper's AESVM.
