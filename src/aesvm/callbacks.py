@@ -18,17 +18,17 @@ class TimeLimit:
     A callback of scikit-learn. Set it on an estimator of this package, or on a pipeline that ends
     with one: the time then counts from the beginning of the pipeline's fit. Clones keep it, so a
     search limits each of its fits: ``GridSearchCV(AESVR().set_callbacks(TimeLimit(60)), grid)``.
-    Set on the search itself it raises an error. Where the time is over
+    Set on the search itself it raises an error. When the time is over
 
     - a fit to rows in memory with ``refine`` "auto" or "exact" returns the best of the models that
       it has made, as with the parameter ``time_limit``: the exact SVM of a sample, few vectors, the
-      exact SVM. It is planned by the time there is;
+      exact SVM. It may end early, if the next of these would take longer than the time left;
     - with a number for ``refine``, reducing ends at the next batch of subsets, and rows that were
       not reached represent themselves; refining ends with the best model seen;
     - with ``max_vectors`` a fit ends within its present step, with the vectors chosen so far;
     - ``fit_stream`` ends its first pass at the next chunk, and learns from the rows read so far:
-      ``n_seen_`` and the certificate count these, and ``certify_stream`` needs these. Where they
-      are of one class, a classifier raises;
+      ``n_seen_`` and the certificate count these, and ``certify_stream`` needs the same rows. If
+      they have one class, a classifier raises an error;
     - ``partial_fit`` takes in all rows that it is given. A set of a stream is reduced to the end,
       for it must fit in its budget: a buffer of 50,000 rows or less;
     - ``certify`` and ``certify_stream`` are not limited.
@@ -39,10 +39,10 @@ class TimeLimit:
     Parameters
     ----------
     seconds : float
-        From the beginning of a fit, after its input was checked. The clock is read between steps
-        of the work, so that the last step may exceed the limit.
+        Counted from the beginning of a fit, after its input was checked. The clock is read between
+        steps of the work, so the last step may exceed the limit.
     clock : callable, default=time.monotonic
-        Tells the time in seconds.
+        Returns the time in seconds.
 
     Examples
     --------

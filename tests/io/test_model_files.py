@@ -36,7 +36,7 @@ import aesvm
 import aesvm.model_selection
 from aesvm import AESVC, AESVR, TimeLimit
 from aesvm.io.model_file import OURS
-from aesvm.model_selection import AEGridSearchCV
+from aesvm.model_selection import AEGridSearchCV, calibrated
 from aesvm.tabular import DateParts, LevelNames, TableColumns
 from tests.io.fitted_models import MODELS, SETS, decide, model, other_rows, rows
 
@@ -187,6 +187,7 @@ PIPELINES: dict[str, Callable] = {
     "CalibratedClassifierCV": lambda X, two, values: CalibratedClassifierCV(AESVC(), cv=3).fit(
         X, two
     ),
+    "calibrated": lambda X, two, values: calibrated(AESVC(), cv=3).fit(X, two),
     "isotonic": lambda X, two, values: CalibratedClassifierCV(
         AESVC(), method="isotonic", cv=KFold(3)
     ).fit(X, two),

@@ -93,7 +93,7 @@ def text_of(certificate: Certificate) -> Text:
     ]
     notes = [_not_computed(certificate)]
     if not certificate.proven and certificate.gap is not None:
-        notes.append("not proven: numbers of training, whose sums round; certify(X, y) proves them")
+        notes.append("not proven: computed during training, with rounding; certify(X, y) proves it")
     return Text(verdict_of(certificate), remarks, numbers, [note for note in notes if note])
 
 

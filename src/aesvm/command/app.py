@@ -124,8 +124,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A data file: LIBSVM's text, CSV, Parquet or .npy, by what it holds and its name; "
-        "- is standard input.",
+        help="A data file: LIBSVM's text, CSV, Parquet or .npy, recognised by content, then "
+        "by name; - is standard input.",
     ),
 ]
 Jobs = Annotated[int | None, _ours(help="threads; -1: all processors", callback=_checked_jobs)]
@@ -134,14 +134,14 @@ Jobs = Annotated[int | None, _ours(help="threads; -1: all processors", callback=
 _SHARED: dict[str, tuple[Any, Any]] = {
     "probability": (
         int,
-        _libsvm(0, "-b", min=0, max=1, help="probabilities: 0, for there are none"),
+        _libsvm(0, "-b", min=0, max=1, help="probabilities: 0 only, models have none"),
     ),
     "class_weight": (
         list[str] | None,
         _libsvm(
             None,
             metavar="CLASS=WEIGHT",
-            help="-wi weight: C of class i is weight times C; or balanced",
+            help="C of this class is weight times C, as -wi weight; or balanced",
         ),
     ),
     "native": (
@@ -152,7 +152,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
         Text,
         _column(
             None,
-            help="The column to learn, by name or number from 0; else the one that is called "
+            help="The column to learn, by name or number from 0; by default the one called "
             "target. For .npy rows, a file of targets.",
         ),
     ),
@@ -161,7 +161,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
         list[str] | None,
         _column(None, help="Columns to leave out: a,b,c; may be repeated."),
     ),
-    "weight": (Text, _column(None, help="The column of weights.")),
+    "weight": (Text, _column(None, help="The column with a weight for each row.")),
     "weights_file": (
         Text,
         _option(None, "-W", help="A file with the weight of each row, one a line."),
@@ -169,10 +169,11 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     "header": (
         bool | None,
         _column(
-            None, help="Whether the first line of a CSV names the columns; else it is looked at."
+            None,
+            help="Whether the first line of a CSV names the columns. By default it is recognised.",
         ),
     ),
-    "delimiter": (Text, _column(None, help="What is between fields of a CSV.")),
+    "delimiter": (Text, _column(None, help="The character between fields of a CSV.")),
     "classes": (
         Text,
         _column(
@@ -181,18 +182,18 @@ _SHARED: dict[str, tuple[Any, Any]] = {
             "first row decides.",
         ),
     ),
-    "format": (Text, _column(None, help="libsvm, csv, parquet or npy.")),
+    "format": (Text, _column(None, help="Of the file: libsvm, csv, parquet or npy.")),
     "memory": (
         Text,
         _option(
             None,
-            help='Memory that rows may take, as "2 GiB"; larger data is streamed. Else a quarter '
-            "of the machine's.",
+            help='Memory that rows may take, such as "2 GiB"; larger data is streamed. By default '
+            "a quarter of the machine's.",
         ),
     ),
     "quiet": (
         bool,
-        _option(False, "-q", "--quiet", help="print warnings, errors and what was asked for alone"),
+        _option(False, "-q", "--quiet", help="print only warnings, errors and results"),
     ),
     "json": (bool, _output(False, "--json", help="print one JSON object, for programs")),
 }
@@ -206,30 +207,33 @@ def fit(
     data: Data,
     task: Annotated[str, _option(help="auto, classification or regression")] = "auto",
     scoring: Annotated[
-        Text, _option(help="what the search is to maximise, by scikit-learn's name")
+        Text, _option(help="what the search maximises, by scikit-learn's name: roc_auc")
     ] = None,
     group: Annotated[
-        Text, _column(help="Rows equal in this column stay together in folds.")
+        Text,
+        _column(help="Keep rows with the same value of this column in one fold, or in the test."),
     ] = None,
     time_limit: Annotated[
-        float | None, _option(metavar="SECONDS", help="for search and training")
+        float | None, _option(metavar="SECONDS", help="the time for search and training")
     ] = None,
     test: Annotated[float, _option(help="the share of rows held out")] = 0.2,
     search_rows: Annotated[
         int,
         _option(min=10, help="the most rows to search on: fewer take less time"),
     ] = 5000,
-    seed: Annotated[int, _option(min=0, help="of the rows held out")] = 0,
+    seed: Annotated[int, _option(min=0, help="hold out other rows")] = 0,
     jobs: Jobs = -1,
     output: Annotated[
         Text,
         _output(
             "-o",
             "--output",
-            help="The model file to write; else DATA.aesvm, here, without .csv and the like.",
+            help="The model file to write; by default, here, DATA.aesvm without .csv.",
         ),
     ] = None,
-    report: Annotated[Text, _output(help="The report to write; else as the model, .html.")] = None,
+    report: Annotated[
+        Text, _output(help="The report to write; by default the model's name with .html.")
+    ] = None,
 ) -> None:
     """From a table to a tested model: columns prepared, search, training, certificate, report."""
 

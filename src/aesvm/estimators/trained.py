@@ -191,6 +191,8 @@ def check_same_rows(estimator: Any, known: TrainedOn, found: Digest, n_rows: int
     *others, last = differing(found, known.digest) or [""]
     if last:
         names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+        if "X" in (*others, last):
+            wanted += " The last step of a pipeline was trained on pipeline[:-1].transform(X)."
         raise ValueError(f"{names} not the same as when the model was trained: {wanted}")
 
 

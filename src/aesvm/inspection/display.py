@@ -155,7 +155,10 @@ class ShapleyDisplay:
             return names.index(output)
         if output is None and kind == "bar":
             return None
-        raise ValueError(f"output={output!r}: one of {names} is needed, or its number.")
+        raise ValueError(
+            f"output={output!r}: pass output=, one of {names} or its number. "
+            "A beeswarm shows one output."
+        )
 
     def _swarm(
         self, ax: Any, line: int, feature: int, values: NDArray[np.float64], cmap: Any

@@ -80,9 +80,11 @@ def taken_apart(estimator: Any) -> tuple[Pipeline | None, Any]:
             check_is_fitted(estimator, "best_estimator_")
             estimator = estimator.best_estimator_
     if not hasattr(estimator, "_model"):
+        inside = [name for name in ("regressor_", "estimator_") if hasattr(estimator, name)]
+        advice = f" Pass the model inside it: {inside[0]}." if inside else ""
         raise TypeError(
             f"model: {type(estimator).__name__} is no estimator of aesvm, nor a pipeline or a "
-            "search that ends in one: its Shapley values are not known in closed form."
+            f"search that ends in one.{advice}"
         )
     check_is_fitted(estimator)
     if len({*dict(steps)}) < len(steps):  # of pipelines in pipelines
