@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,17 @@ def _mathml(translator: Any, node: Any) -> None:
     raise nodes.SkipNode
 
 
+def _with_targets(app: Any, docname: str, source: list[str]) -> None:
+    """Anchors of the paper's reports are HTML, which MyST does not link to: make them targets."""
+    if not docname.startswith("paper/"):
+        return
+    for name in re.findall(r'^<a id="([\w-]+)"></a>$', source[0], re.MULTILINE):
+        target = f"{docname}-{name}".replace("/", "-")
+        source[0] = source[0].replace(f'<a id="{name}"></a>', f"({target})=")
+        source[0] = source[0].replace(f"](#{name})", f"](#{target})")
+
+
 def setup(app: Any) -> None:
+    app.connect("source-read", _with_targets)
     app.connect("autodoc-skip-member", _skip_what_scikit_learn_documents)
     app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 del TYPE_CHECKING  # ``dir(aesvm)`` shows what there is to use
 
-__version__ = "0.2.0"
+__version__ = "1.0.0rc1"
 
 __all__ = [
     "AESVC",

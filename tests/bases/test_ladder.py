@@ -182,7 +182,7 @@ def test_a_sample_has_the_shares_of_all_groups():
 
 @EACH
 def test_time_enough_gives_the_exact_model_itself(name):
-    X, y = rows()
+    X, y = rows(2500)
     model = clone(FAMILY[name]).set_params(refine="exact")
     limited = clone(model).set_params(time_limit=10**6)
     with warnings.catch_warnings():
