@@ -261,6 +261,17 @@ def test_kernels_that_are_no_products_are_refused():
         shapley_values(StandardScaler().fit(X), X)
 
 
+@pytest.mark.parametrize("interactions", [False, True])
+def test_a_model_without_support_vectors_is_a_constant(interactions):
+    X, y = classes()
+    model = AESVR(epsilon=10.0).fit(X, y)
+    assert not len(model.support_)
+    found = shapley_values(model, X[:5], X[:20], interactions=interactions)
+    assert found.values.shape == ((5, 6, 6) if interactions else (5, 6))
+    assert not found.values.any()
+    assert_allclose(found.base_values, model.predict(X[:1]))
+
+
 def test_progress_is_said(monkeypatch, capsys):
     X, y = classes()
     monkeypatch.setattr("aesvm.runtime.progress._EVERY", 0.0)

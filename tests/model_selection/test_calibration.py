@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -148,3 +149,19 @@ def test_other_estimators_are_refused_with_what_takes_them(estimator):
 def test_workers_are_refused_as_folds_follow_each_other():
     with pytest.raises(ValueError, match="n_jobs=2 must be None"):
         calibrated(AESVC()).set_params(n_jobs=2).fit(*problem())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_time_limit_may_end_every_fit(n_classes):
+    """Folds of a fit that was cut short have nothing to start from, and are fitted all the same."""
+    X, y = problem(n_classes, 2500)
+    with pytest.warns(ConvergenceWarning, match="time_limit=0 ended the fit"):
+        model = calibrated(AESVC(gamma=0.3, time_limit=0), cv=3).fit(X, y)
+    found = model.predict_proba(X)
+    assert found.shape == (len(X), n_classes)
+    assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_a_word_for_cv_is_refused():
+    with pytest.raises(ValueError, match="cv='prefit': a number of folds"):
+        calibrated(AESVC(), cv="prefit").fit(*problem())

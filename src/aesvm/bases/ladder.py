@@ -46,6 +46,9 @@ _LEAST_OF_GROUP = 10
 #: Kernel values that are computed between two looks at the clock.
 _AT_ONCE = 1e8
 
+#: A solve that was cut short is expected to take this many times as long, at least.
+_LONGER = 2.0
+
 #: How many standard errors an estimate is given with.
 _ERRORS = 2.0
 
@@ -115,6 +118,7 @@ class _Climb:
         self.of_sample: TrainedMachines | None = None  # the last one, as it was trained
         self.last_sample: Made | None = None
         self.cut: TrainedMachines | None = None  # the exact SVMs, where they were cut short
+        self.cut_after = 0.0  # seconds
         self.steps: list[Step] = []
         # made now, since rungs are timed: what kernel values in either precision take once
         work.kernel.in_sums(prepared.rows[:1], np.zeros(1))
@@ -161,7 +165,7 @@ class _Climb:
     # --- the rungs
 
     def _exact(self, rung: Exact, progress: Progress, reserve: float) -> tuple[Made, bool]:
-        part = progress.apart(reserve)
+        part, before = progress.apart(reserve), self._left()
         work = replace(self.work, progress=part, every_machine=False)
         trained = train(work, every_row(work, self.prepared), rung)
         objectives = trained.records.objectives
@@ -170,7 +174,7 @@ class _Climb:
             return made, True
         if not part.ending.asked_by:  # it ended by itself: rounding, or max_iter
             return made, True
-        self.cut = trained
+        self.cut, self.cut_after = trained, before - self._left()
         return made._replace(name="an exact SVM that was cut short"), False
 
     def _in_span(self, rung: Span, work: Work) -> Made:
@@ -227,7 +231,7 @@ class _Climb:
         assert self.best is not None
         if self.best is self.last_sample and self.look_seconds <= self._left():
             self.best = self._seen(self.best.name, self.prepared.rows)
-        best, seconds = self.best, self.plan.seconds_of_exact(self.sampled)
+        best, seconds = self.best, self._seconds_of_exact()
         self.progress.end_by_plan(
             f"the exact SVM takes {duration(seconds)}, and the model is {best.name}"
         )
@@ -237,6 +241,10 @@ class _Climb:
             n_vectors = len(np.unique(trained.decisions.rows))
         elapsed = time.perf_counter() - self.progress.started
         return trained, Reached(best.n_solved, n_vectors, elapsed, seconds)
+
+    def _seconds_of_exact(self) -> float:
+        """What the exact SVM is expected to take: longer than it was tried for, if it was cut."""
+        return max(self.plan.seconds_of_exact(self.sampled), _LONGER * self.cut_after)
 
     def _bounded(self, trained: TrainedMachines) -> TrainedMachines:
         """Machines with the best dual that was seen, also of exact solves that were cut short."""

@@ -239,7 +239,11 @@ def duration(seconds: float) -> str:
     >>> from aesvm.certificate.text import duration
     >>> duration(42.0), duration(600.0), duration(9000.0)
     ('some 40 seconds', 'some 10 minutes', 'some 2 hours')
+    >>> duration(0.3), duration(1.2)
+    ('less than a second', 'a second or so')
     """
+    if seconds < 1.5:
+        return "less than a second" if seconds < 0.75 else "a second or so"
     for unit, name in ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")):
         if seconds >= 1.5 * unit or unit == 1.0:
             return f"some {float(f'{seconds / unit:.1g}'):.0f} {name}"

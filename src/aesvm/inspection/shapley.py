@@ -204,6 +204,9 @@ def shapley_values(
         )
 
         def products(pairs: bool) -> NDArray[np.float64]:
+            if not len(coefs):  # a model without support vectors is a constant
+                shape = (rows.shape[0], *(1 + pairs) * (game.n_players,), coefs.shape[1])
+                return np.zeros(shape)
             if kind == "cpu":
                 with one_blas_thread(), Threads(n_jobs) as run:
                     return shapley_products(game, rows, other_rows, pairs, run, done)

@@ -68,6 +68,11 @@ class SharedWork:
         self._kernel: Hashable = None
         self._of_kernel: dict[Hashable, Any] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept."""
+        return not (self._of_rows or self._of_kernel)
+
     def of_rows(self, what: Hashable, compute: Callable[[], Value]) -> Value:
         """A value that depends on the rows and on its name; computed once."""
         if what not in self._of_rows:

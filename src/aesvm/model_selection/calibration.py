@@ -145,6 +145,8 @@ class SharedCalibration(LinkedToDocumentation, CalibratedClassifierCV):
         X, y = indexable(X, y)
         folds = _Folds(svm, X, column_or_1d(y), sample_weight)
         cv = self.cv
+        if isinstance(cv, str):
+            raise ValueError(f"cv={cv!r}: a number of folds, a splitter or an iterable is needed.")
         if hasattr(cv, "split"):  # it may look at the rows
             cv = list(cv.split(X, y))
         found = CalibratedClassifierCV(
@@ -225,6 +227,8 @@ class _Folds:
 
     def _work_of_fold(self) -> SharedWork:
         """What depends on the rows and not on their weights."""
+        if self.work.is_empty:  # the fit to all rows was cut short
+            return SharedWork(in_search=True)
         whole, fold = self.work, _Kept(in_search=True)
         of_device = "rows", self.whole.device_
         fold.of_rows("hashes", lambda: whole.of_rows("hashes", _missing))
