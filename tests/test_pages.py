@@ -30,6 +30,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/parameter_search.md": ("matplotlib", "pandas", "rich"),
     "docs/rivals.md": (),
     "docs/saving.md": ("skl2onnx", "onnxruntime"),
+    "docs/time_limit.md": (),
 }
 
 #: Modules whose public names are in the API reference.

@@ -393,7 +393,7 @@ def number(value):
 
 @pytest.mark.parametrize(
     ("version", "is_refused"),
-    [("99.0.0", True), ("0.99.0", True), (aesvm.__version__ + "1", False), ("0.0.1", False)],
+    [("99.0.0", True), ("1.99.0", True), (aesvm.__version__ + "1", False), ("0.0.1", False)],
 )
 def test_files_of_a_newer_version_are_refused(version, is_refused, path):
     rewritten(_saved(path), lambda versions: versions.update(aesvm=version), "aesvm.json")

@@ -16,7 +16,7 @@ from aesvm.gpu.forms import Form
 from aesvm.gpu.steps import DeviceVariables, Work
 
 #: Variables that are solved for together, and how many of them a thread has in pair updates.
-WORKING_SET, PER_THREAD = 1024, 4
+WORKING_SET, PER_THREAD = 2048, 4
 
 #: Compute capability that the kernels need: warp-wide minima.
 _LEAST_CAPABILITY = 80

@@ -43,6 +43,7 @@ OURS = [
     "aesvm.dask.estimators.DaskAENuSVR",
     "aesvm.dask.estimators.DaskAEOneClassSVM",
     "aesvm.dask.representative_set.DaskRepresentativeSet",
+    "aesvm.model_selection.calibration.SharedCalibration",
     "aesvm.model_selection.search.AEGridSearchCV",
     "aesvm.model_selection.search.AEHalvingGridSearchCV",
     "aesvm.model_selection.search.AERandomizedSearchCV",
