@@ -317,6 +317,26 @@ def test_lines_that_do_not_apply_to_few_vectors_are_left_out(more, heart, capsys
     assert machine["obj"] is machine["nu"] is machine["n_bsv"] is None
 
 
+def test_a_time_limit_that_is_too_short_gives_the_model_of_a_sample(tmp_path, capsys):
+    path, model = tmp_path / "rows", tmp_path / "model"
+    path.write_text(files.libsvm_text(*files.heart_like(3000)))
+    whole = done(capsys, "train", "--time-limit", 1000, "--json", path, model).json
+    cut = done(capsys, "train", "--time-limit", 1e-3, path, model)
+    assert whole["exact"]
+    assert whole["total_sv"] > 501
+    n_support = int(re.search(r"Total nSV = (\d+)", cut.out)[1])
+    assert n_support <= 501
+    assert "stopped after" in cut.err
+
+
+def test_a_time_limit_is_for_each_fold(tmp_path, capsys):
+    path = tmp_path / "rows"
+    path.write_text(files.libsvm_text(*files.heart_like(4500)))
+    ended = done(capsys, "train", "--time-limit", 1e-3, "-v", 2, path)
+    assert "Cross Validation Accuracy" in ended.out
+    assert "time_limit=0.001 ended the fit" in ended.err
+
+
 def test_weights_of_a_class_that_is_named_twice_are_multiplied(heart, capsys):
     path, *_ = heart
     done(capsys, "train", "-q", "-w1", 2, "-w1", 3, path, "twice")

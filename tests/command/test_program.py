@@ -171,6 +171,8 @@ class TestExitCodes:
             ["train", "--delimiter", ",,", "heart"],
             ["train", "--max-vectors", "0", "heart"],
             ["train", "--jobs", "0", "heart"],
+            ["train", "--time-limit", "0", "heart"],
+            ["train", "--time-limit", "nan", "heart"],
             ["train", "--refine", "²", "heart"],
             ["train", "heart", "-"],
             ["fit", "heart", "-o", "a.html"],

@@ -270,3 +270,18 @@ def test_what_cannot_be_hashed_is_named(moons, tmp_path):
     lock = Lock()
     with pytest.raises(ValueError, match=r"memory=.* and scoring cannot be"):
         search(tmp_path, scoring=lambda *_: lock).fit(*moons)
+
+
+def test_fits_with_a_time_limit_are_not_remembered_as_fits_without(tmp_path, fits):
+    X, y = make_moons(2500, noise=0.3, random_state=0)
+    half = [(range(2100), range(2100, 2500))]
+    scores = {}
+    for limit in (1e-3, None, 1e-3):
+        options = {"cv": half, "refit": False, "memory": tmp_path}
+        svm = AESVC(gamma=1.0, time_limit=limit)
+        found = AEGridSearchCV(svm, {"C": [0.1, 1.0]}, **options).fit(X, y)
+        assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+        again = scores.setdefault(limit, found.cv_results_["mean_test_score"])
+        np.testing.assert_array_equal(found.cv_results_["mean_test_score"], again)
+    assert [svm.time_limit for svm in fits] == [1e-3, 1e-3, None, None]
+    assert max(len(svm.support_) for svm in fits[:2]) <= 502

@@ -290,6 +290,10 @@ def train(
         ),
     ] = 1e-3,
     max_vectors: Annotated[int | None, _ours(min=1, help="the most support vectors")] = None,
+    time_limit: Annotated[
+        float | None,
+        _ours(metavar="SECONDS", help="for training; with -v, for the model of each fold"),
+    ] = None,
     jobs: Jobs = None,
 ) -> None:
     """Train a model, as svm-train does, with its flags and their defaults."""

@@ -43,7 +43,7 @@ from aesvm.command.outcome import CommandError, UsageError
 from aesvm.command.report import at_edge, write_report
 from aesvm.command.scores import HeldOut
 from aesvm.command.screen import Screen
-from aesvm.command.train import class_weights, leave_out_unknown
+from aesvm.command.train import check_time_limit, class_weights, leave_out_unknown
 from aesvm.command.writing import check_outputs
 from aesvm.io import Chunk
 from aesvm.io.model_file import save
@@ -115,8 +115,7 @@ def _check(options: Any) -> None:
         raise UsageError(f"--test {options.test:g}: a fraction between 0 and 1 is needed.")
     if options.task not in ("auto", "classification", "regression"):
         raise UsageError(f"--task {options.task}: auto, classification or regression is needed.")
-    if options.time_limit is not None and not 0 < options.time_limit < np.inf:
-        raise UsageError(f"--time-limit {options.time_limit:g}: seconds above 0 are needed.")
+    check_time_limit(options.time_limit)
     class_weights(options.class_weight)
     try:
         get_scorer(options.scoring or "accuracy")

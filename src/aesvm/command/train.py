@@ -103,6 +103,7 @@ def estimator_of(options: Any, n_features: int) -> Any:
         "hull_tol": options.hull_tol,
         "refine": int(options.refine) if options.refine.isdecimal() else options.refine,
         "max_vectors": options.max_vectors,
+        "time_limit": options.time_limit,
         "n_jobs": options.jobs,
     }
     if _applies("-d", options):
@@ -135,9 +136,16 @@ def _check(options: Any) -> None:
             raise UsageError(f"{name} {number:g}: a number of at least 0 is needed.")
     if _applies("-n", options) and not 0 < options.nu <= 1:
         raise UsageError(f"-n {options.nu:g}: a number above 0, and at most 1, is needed.")
+    check_time_limit(options.time_limit)
     class_weights(options.class_weight)
     if not (options.refine in ("auto", "exact") or options.refine.isdecimal()):
         raise UsageError(f"--refine {options.refine}: auto, exact or a number is needed.")
+
+
+def check_time_limit(seconds: float | None) -> None:
+    """Refuse a ``--time-limit`` that is no time."""
+    if seconds is not None and not 0 < seconds < np.inf:
+        raise UsageError(f"--time-limit {seconds:g}: seconds above 0 are needed.")
 
 
 def _applies(flag: str, options: Any) -> bool:
