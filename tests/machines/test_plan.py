@@ -400,6 +400,7 @@ def test_a_limit_makes_a_ladder_where_the_method_is_free():
         replace(few, n_rows=100_000, max_vectors=10),
         replace(few, n_rows=100_000, in_memory=False),
         replace(few, n_rows=100_000, seconds=inf),
+        replace(few, n_rows=100_000, n_machines=66),  # of twelve classes
     ):
         assert not isinstance(plan(other, None), Ladder)
 

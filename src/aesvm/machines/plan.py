@@ -465,8 +465,9 @@ def plan(facts: Facts, survey: Survey | None = None) -> Plan:
         reason = f"max_vectors={facts.max_vectors}"
         return Span(reason, facts.max_vectors, facts.gap_tol, facts.most_bytes)
     if facts.in_memory:
-        climbs = facts.seconds < inf and isinstance(refine, str)
-        if climbs and facts.n_rows > max(TABLE.first_samples):
+        # of very many machines even a look at a sample's takes longer than small pairs do
+        climbs = facts.seconds < inf and facts.n_machines <= TABLE.pilot_machines
+        if climbs and isinstance(refine, str) and facts.n_rows > max(TABLE.first_samples):
             return _in_time(facts)
         if refine == "exact":
             return Exact(
