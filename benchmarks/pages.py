@@ -132,19 +132,19 @@ def _same_line(shown: str, printed: str) -> bool:
     words = [" ".join(_NUMBER.sub("0", line).split()) for line in (shown, printed)]
     if words[0] != words[1]:
         return False
-    numbers = (_numbers(shown), _numbers(printed))
+    numbers = (_NUMBER.findall(shown), _NUMBER.findall(printed))
     loose = any(word in shown for word in _LOOSE)
     return all(_near(a, b, loose) for a, b in zip(*numbers, strict=True))
 
 
-def _numbers(line: str) -> list[float]:
-    return [float(number.replace(",", "")) for number in _NUMBER.findall(line)]
-
-
-def _near(a: float, b: float, loose: bool) -> bool:
+def _near(shown: str, printed: str, loose: bool) -> bool:
+    """Whether two numbers are close, or differ by one in the last decimal that is shown."""
+    a, b = (float(number.replace(",", "")) for number in (shown, printed))
     if loose and a > 0 and b > 0:
         return 1 / FACTOR <= a / b <= FACTOR
-    return abs(a - b) <= SHARE * max(abs(a), abs(b))
+    decimals = re.search(r"\.(\d+)$", shown)
+    last = 1.001 * 10.0 ** -len(decimals[1]) if decimals else 0.0
+    return abs(a - b) <= max(SHARE * max(abs(a), abs(b)), last)
 
 
 def address() -> str:

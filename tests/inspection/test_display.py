@@ -59,7 +59,7 @@ def test_one_of_several_outputs_is_drawn_by_name():
     bars = display.plot(kind="bar").bars_
     wanted = display.values.importances.sum(axis=1).max()
     assert bars[0].get_width() == pytest.approx(wanted)
-    with pytest.raises(ValueError, match=r"output=None: one of \['setosa'"):
+    with pytest.raises(ValueError, match=r"output=None: pass output=, one of \['setosa'"):
         display.plot()
     with pytest.raises(ValueError, match="kind='pie' cannot be drawn"):
         display.plot(kind="pie")

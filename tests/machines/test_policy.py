@@ -121,7 +121,7 @@ def test_without_rounds_the_first_set_is_made_anew():
     with pytest.raises(OverBudgetError):
         run(place, asked(2))
     place = Scripted((9.0, 1), over_budget=True)
-    with pytest.warns(UserWarning, match="that of 0 rounds"):
+    with pytest.warns(UserWarning, match="has 0 rounds"):
         assert run(place, asked(2, loosen=True)) == (FINER, 0)
 
 

@@ -376,7 +376,7 @@ def test_a_budget_too_small_for_a_round_is_said(rounds):
         model.fit_stream(chunks)
     assert not hasattr(model, "support_")
     model.set_params(on_overflow="loosen")
-    with pytest.warns(UserWarning, match=r"memory_budget=80,000 bytes.* that of 0 rounds"):
+    with pytest.warns(UserWarning, match=r"memory_budget=80,000 bytes.* has 0 rounds"):
         model.fit_stream(chunks)
     assert model.certificate_.rounds == 0
     same_model(model, few)

@@ -119,11 +119,11 @@ class Start(NamedTuple):
 
 
 class _Solved(NamedTuple):
-    """A solution, with the kernel matrix, rows and signs of its dual."""
+    """A solution, with the kernel matrix, rows and variables of its dual."""
 
     kernel: KernelMatrix
     rows: NDArray[np.intp]
-    signs: NDArray[np.float64]
+    variables: Variables
     solution: Solution
 
 
@@ -160,7 +160,7 @@ class Starts:
         solution: Solution,
     ) -> None:
         """Keep the solution of machine ``number``."""
-        self._solved[number] = _Solved(kernel, rows, variables.signs, solution)
+        self._solved[number] = _Solved(kernel, rows, variables, solution)
 
     def prepared(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
@@ -182,21 +182,29 @@ class Starts:
         last = self._solved.get(number)
         if last is None or variables.start is not None:
             return None
-        if not (np.array_equal(last.rows, rows) and np.array_equal(last.signs, variables.signs)):
+        if not (np.array_equal(last.rows, rows)):
+            return None
+        if not np.array_equal(last.variables.signs, variables.signs):
             return None
         # scores in double precision are right for values of either
         same_values = last.kernel is kernel or last.kernel.dtype == np.float64
-        return scaled(last.solution, variables, same_values)
+        return scaled(last.solution, last.variables.bounds, variables, same_values)
 
 
-def scaled(solution: Solution, variables: Variables, same_values: bool = True) -> Start:
-    """A solution at other bounds: the largest multiple that they allow.
+def scaled(
+    solution: Solution,
+    bounds: NDArray[np.float64],
+    variables: Variables,
+    same_values: bool = True,
+) -> Start:
+    """A solution as a start at other bounds: the largest multiple that they allow.
 
     That keeps at their bounds the variables that are there: to move one takes a row of the kernel
     matrix. Where these are not most of the variables that are not zero, and the dual is lower
     without any change, it is the multiple that is best for the dual.
 
-    ``same_values``: whether the kernel values are those of the solution, so that scores are known.
+    ``bounds``: those of the solution. ``same_values``: whether the kernel values are those of the
+    solution, so that scores are known.
 
     Examples
     --------
@@ -206,27 +214,31 @@ def scaled(solution: Solution, variables: Variables, same_values: bool = True) -
     >>> from aesvm.machines.sharing import scaled
     >>> from aesvm.solver.smo import minimize
     >>> K, y = kernel_matrix(np.array([[-1.0], [1.0]]), kernel="linear"), np.array([-1.0, 1.0])
-    >>> low = minimize(K, np.arange(2), y, -np.ones(2), np.full(2, 0.1))
-    >>> scaled(low, Hinge().variables(y, np.full(2, 0.3))).alpha
+    >>> bounds = np.full(2, 0.1)
+    >>> solution = minimize(K, np.arange(2), y, -np.ones(2), bounds)
+    >>> scaled(solution, bounds, Hinge().variables(y, 3.0 * bounds)).alpha
     array([0.3, 0.3])
-    >>> free = minimize(K, np.arange(2), y, -np.ones(2), np.full(2, 2.0))
-    >>> scaled(free, Hinge().variables(y, np.full(2, 10.0))).alpha
+
+    With larger bounds both multipliers are free, and no multiple is better than the solution.
+
+    >>> bounds = np.full(2, 2.0)
+    >>> solution = minimize(K, np.arange(2), y, -np.ones(2), bounds)
+    >>> scaled(solution, bounds, Hinge().variables(y, 5.0 * bounds)).alpha
     array([0.5, 0.5])
     """
     alpha = solution.alpha
     held = alpha > 0
     if not held.any():
         return Start(np.zeros(len(alpha)))
-    ratios = variables.bounds[held] / alpha[held]
-    room = float(ratios.min())
-    at_bound = np.count_nonzero(ratios * (1.0 - _AT_BOUND) <= room)
+    room = float((variables.bounds[held] / alpha[held]).min())
+    at_bound = np.count_nonzero(alpha[held] >= (1.0 - _AT_BOUND) * bounds[held])
     curvature = float((variables.signs * alpha) @ solution.scores)
     best = -float(variables.linear @ alpha) / curvature if curvature > 0 else room
-    are_most = 2 * at_bound > len(ratios)
+    are_most = 2 * at_bound > np.count_nonzero(held)
     keeps_bounds = are_most or room <= best or abs(room - best) < abs(1.0 - best)
     factor = max(0.0, room if keeps_bounds else best)
     moved = factor * alpha
-    bounds = variables.bounds
-    moved = np.where(moved >= (1.0 - _AT_BOUND) * bounds, bounds, moved)
+    reached = moved >= (1.0 - _AT_BOUND) * variables.bounds
+    moved = np.where(reached, variables.bounds, moved)
     known = Known(factor * solution.scores, factor * solution.total_moved)
     return Start(moved, known if same_values else None)
