@@ -182,7 +182,7 @@ class Starts:
         last = self._solved.get(number)
         if last is None or variables.start is not None:
             return None
-        if not (np.array_equal(last.rows, rows)):
+        if not np.array_equal(last.rows, rows):
             return None
         if not np.array_equal(last.variables.signs, variables.signs):
             return None

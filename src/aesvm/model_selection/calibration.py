@@ -278,7 +278,7 @@ class _StartsOfFold(Starts):
         scores = whole.solution.scores[at]
         margins = variables.signs * (scores - whole.solution.offsets[0])
         alpha = _balanced(alpha, variables.signs, margins)
-        changes = -whole.signs * whole.solution.alpha
+        changes = -whole.variables.signs * whole.solution.alpha
         changes[at] += variables.signs * alpha
         (changed,) = changes.nonzero()
         scores = scores + kernel.scores(whole.rows[changed], changes[changed], rows)
