@@ -38,7 +38,7 @@ ANYTHING = "..."
 #: Numbers are the same within this share. Where a solve ends is a matter of rounding, so that gaps,
 #: and counts of rows at the margin, may differ by this factor; their lines have one of these words.
 SHARE, FACTOR = 0.1, 30.0
-_LOOSE = ("gap", "exact to", "violate", "changed")
+_LOOSE = ("gap", "exact to", "above the exact", "violate", "changed")
 
 
 class Block(NamedTuple):

@@ -62,7 +62,7 @@ def test_a_scaled_solution_is_feasible_and_keeps_bounds_or_is_no_worse_than_noth
     rows = np.tile(np.arange(len(y)), len(first.signs) // len(y))
     last = solved(kernel, first, rows)
     variables = formulation.variables(targets, np.full(len(y), after))
-    start = scaled(last, variables)
+    start = scaled(last, first.bounds, variables)
     assert (start.alpha >= 0).all()
     assert (start.alpha <= variables.bounds).all()
     assert abs(variables.signs @ start.alpha) <= 1e-9 * max(1.0, start.alpha.sum())
