@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.kernels.accumulate import Scratch
+from aesvm.kernels.crew import Scratch
 from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.jit import jit
 from aesvm.runtime.progress import Progress
