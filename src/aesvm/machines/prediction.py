@@ -167,7 +167,7 @@ def expand(
     combine: Callable[[NDArray[np.float64]], NDArray],
     n_jobs: int | None,
 ) -> NDArray:
-    """Expansions of rows over a model's support vectors; see ``Columns.expand``."""
+    """Expansions of rows over a model's support vectors; see ``kernels.expansion``."""
     device = processor(model.spec.device)
     with one_blas_thread(), device.computing(), device.threads(n_jobs) as run:
         columns, rows = _support_columns(model, X)
