@@ -12,8 +12,8 @@ from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
 from aesvm.gpu import hull
 from aesvm.gpu.devices import DeviceMemoryError, cuda_device
 from aesvm.gpu.dual import minimize
-from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import add
+from aesvm.gpu.vectors import HostVectors
 from aesvm.inspection import shapley_values
 from aesvm.kernels import KernelSpec, expansion
 from aesvm.model_selection import AEGridSearchCV
