@@ -466,7 +466,7 @@ class Ladder:
         --------
         >>> from aesvm.machines.plan import Facts, Sampled, plan
         >>> ladder = plan(Facts(n_rows=100_000, squared_rows=1e10, seconds=20.0))
-        >>> made = Sampled(8000, 0.5, seconds=0.3, objective=110.0)
+        >>> made = Sampled(8000, 0.5, seconds=0.3, objective=106.0)
         >>> ladder.goes_on(made, [(19.0, 112.0), (18.5, 104.0), (17.0, 101.0)])
         True
         >>> ladder.goes_on(made, [(19.0, 104.0), (18.5, 103.5), (17.0, 103.1)])
