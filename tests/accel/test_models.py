@@ -17,7 +17,10 @@ from aesvm.accel.calls import OURS
 from tests.scikit_learn.test_twins import TWINS, decisions, dense, objectives, random_problem
 
 EACH = pytest.mark.parametrize("ours", TWINS)
-OF_FUNCTION = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+OF_FUNCTION = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=25,
+)
 
 pytestmark = pytest.mark.usefixtures("no_size_is_small")
 
