@@ -36,8 +36,7 @@ from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
-from aesvm.sets.combinations import Combinations
-from aesvm.sets.derive import ReductionSettings
+from aesvm.sets.derive import Combinations, ReductionSettings
 from tests import oracles
 from tests.plans import set_limits, set_table
 

@@ -35,8 +35,7 @@ from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
-from aesvm.sets.combinations import Combinations
-from aesvm.sets.derive import ReductionSettings
+from aesvm.sets.derive import Combinations, ReductionSettings
 from tests import oracles
 
 GAMMA = 0.5

@@ -22,9 +22,8 @@ from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.validation import ChunkOf, rows_in_place, with_or_without_classes
 from aesvm.kernels import KernelSpec
-from aesvm.kernels.gamma import Variance
+from aesvm.kernels.gamma import Moments, Variance
 from aesvm.kernels.joint import TargetScale
-from aesvm.kernels.moments import Moments
 from aesvm.machines.processor import processor
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts

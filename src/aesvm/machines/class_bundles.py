@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array
 from aesvm.kernels import KernelMatrix
-from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
+from aesvm.kernels.crew import Scratch
 from aesvm.machines.one_vs_one import pair_classes
 from aesvm.solver.small_working_sets import ClassValues
 

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.kernels.csr import narrowed
+from aesvm.kernels.sparse import narrowed
 from aesvm.machines.problem import Expansion, RowSelection
 from aesvm.machines.results import Terms
 from aesvm.runtime.cached import cached_property

@@ -39,8 +39,7 @@ from aesvm.machines.rounds import DEVIATIONS, WIDEST, Cut, Look, State
 from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
-from aesvm.sets.combinations import Combinations
-from aesvm.sets.derive import Representatives
+from aesvm.sets.derive import Combinations, Representatives
 
 #: A look at all rows takes at most this many steps, of at least this many rows.
 _STEPS, _LOOK_ROWS = 20, 10_000

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.machines.training_kernel import TrainingKernel
-from aesvm.sets.combinations import Combinations
+from aesvm.sets.derive import Combinations
 from aesvm.solver.state import Solution
 
 

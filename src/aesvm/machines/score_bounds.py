@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array, Formulation, Offsets
-from aesvm.sets.combinations import Combinations
+from aesvm.sets.derive import Combinations
 
 #: Losses that differ by less are the same.
 _SAME = 1e-9

@@ -27,8 +27,8 @@ from aesvm.certificate.proof import DualPoint, PrimalPoint, Proof, negative_norm
 from aesvm.formulations.objective import Objective, OffsetArrays, Segments, tol_of
 from aesvm.formulations.protocol import Array, Formulation
 from aesvm.kernels import KernelMatrix
-from aesvm.kernels.accumulate import Scratch
-from aesvm.kernels.rows_by_class import RowsByClass
+from aesvm.kernels.crew import Scratch
+from aesvm.kernels.tiles import RowsByClass
 from aesvm.machines import class_bundles
 from aesvm.machines.class_bundles import Batch, Bundles, ClassMembers, larger_batches
 from aesvm.machines.one_vs_one import pair_classes, pair_number

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.gpu.streams import Streams
+from aesvm.gpu.devices import Streams
 from aesvm.kernels import KernelMatrix, KernelSpec, bounded, resolve_gamma
 from aesvm.kernels.joint import HullKernel, JointKernel
 from aesvm.machines.processor import processor

@@ -33,7 +33,7 @@ from aesvm.out_of_core import merge_tree
 from aesvm.out_of_core.looks import SHIFT, PartLook, PartLooks, steps_of
 from aesvm.out_of_core.merge_tree import Reduce
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined, stacked
-from aesvm.sets.combinations import Combinations
+from aesvm.sets.derive import Combinations
 
 
 class Part(NamedTuple):

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array
 from aesvm.kernels import KernelSpec
-from aesvm.kernels.gamma import Variance, has_gamma
+from aesvm.kernels.gamma import Moments, Variance, has_gamma
 from aesvm.kernels.joint import TargetScale
-from aesvm.kernels.moments import Moments
 from aesvm.machines.results import Terms
 from aesvm.out_of_core.merge_tree import MergeTree, Reduce, bytes_of
 from aesvm.out_of_core.source import Validate, read, readable_again
