@@ -17,7 +17,7 @@ import aesvm
 from aesvm import AESVC, AENuSVC
 from aesvm.estimators.trained import TrainedOn
 from aesvm.machines import small_pairs
-from aesvm.machines.one_vs_one import ClassPairs
+from aesvm.machines.problem import ClassPairs
 from aesvm.machines.rounds import OverBudgetError
 from aesvm.out_of_core import looks, many_pairs, merge_tree, reread
 from aesvm.out_of_core.looks import STEPS, PartLook, PartLooks

@@ -22,12 +22,11 @@ from aesvm.certificate.records import Record, Records
 from aesvm.formulations.objective import Objective
 from aesvm.formulations.protocol import Formulation
 from aesvm.kernels import KernelSpec
-from aesvm.machines.certifying import records_of
-from aesvm.machines.fitted import Fitted
+from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.plan import Rounds, Span
 from aesvm.machines.prediction import MachineModel, PairwiseModel
-from aesvm.machines.problem import Machine
-from aesvm.machines.results import Terms, Trained, TrainedMachines
+from aesvm.machines.problem import Machine, Selections
+from aesvm.machines.results import Terms, Trained, TrainedMachines, records_of
 from aesvm.machines.rounds import (
     STAYED_COARSE,
     OverBudgetError,
@@ -37,7 +36,6 @@ from aesvm.machines.rounds import (
     refine,
     warn_of_round_over_budget,
 )
-from aesvm.machines.rows import Selections
 from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.answers import Answers, RowsElsewhere

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.kernels import KernelSpec
+from aesvm.machines.place import cautious_scores, rows_to_score, wrong_losses
 from aesvm.machines.plan import COARSER
 from aesvm.machines.problem import RowSelection
 from aesvm.machines.rounds import WIDEST, Cut
-from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core import merge_tree
 from aesvm.out_of_core.looks import SHIFT, PartLook, PartLooks, steps_of

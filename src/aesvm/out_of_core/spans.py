@@ -20,9 +20,8 @@ from aesvm.bases.solve_in_passes import SolvedInPasses, Start, solve_in_passes
 from aesvm.bases.span_training import SpanTraining
 from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.machines.plan import Span
-from aesvm.machines.problem import TrainingSet
+from aesvm.machines.problem import TrainingRows, TrainingSet
 from aesvm.machines.results import Trained
-from aesvm.machines.rows import TrainingRows
 from aesvm.machines.trainer import Trainer
 from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.training_sets import GatheredSets, SetMaker
