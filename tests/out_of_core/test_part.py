@@ -18,15 +18,18 @@ from aesvm.machines.plan import COARSER
 from aesvm.machines.problem import ClassPair
 from aesvm.machines.rounds import WIDEST, Cut
 from aesvm.out_of_core import merge_tree, part
-from aesvm.out_of_core.looks import SHIFT, STEPS, PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import folded
 from aesvm.out_of_core.part import (
+    SHIFT,
+    STEPS,
     LastRound,
     Part,
+    PartLooks,
     RowScores,
     SentMachine,
     SentMachines,
     look,
+    merged_looks,
     score,
     stratify,
     stratum_tolerances,

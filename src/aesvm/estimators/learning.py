@@ -34,8 +34,8 @@ from aesvm.machines.one_vs_one import Fitted, fitted_machine, fitted_pairs
 from aesvm.machines.problem import ClassPairs, OneMachine, TrainingRows, total_of_costs
 from aesvm.machines.results import TrainedMachines
 from aesvm.out_of_core.gathered_training import GatheredLearner
+from aesvm.out_of_core.source import ClassCounts, Tally
 from aesvm.out_of_core.stream import StreamedModel
-from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
 
