@@ -21,8 +21,8 @@ from aesvm.gpu import rows as device_rows
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
 from aesvm.machines import class_bundles
+from aesvm.machines.problem import EveryRow
 from aesvm.machines.processor import processor
-from aesvm.machines.rows import EveryRow
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core.part import SentMachine, SentMachines
