@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
+from aesvm.bases.solve_in_memory import BLOCK_ROWS
 from aesvm.bases.span_machine import SpanContext, SpanMachine
-from aesvm.bases.values import BLOCK_ROWS
 from aesvm.certificate.records import Record
 from aesvm.formulations.protocol import Array
 from aesvm.machines.fit import Work, every_row
