@@ -34,7 +34,7 @@ class Worker:
     """A process that makes one run after another."""
 
     def __init__(self, data_dir: Path | None, threads: int, processor_time: bool = False) -> None:
-        """``processor_time``: seconds, and limits, are the processor's: other work hardly counts."""
+        """``processor_time``: seconds, and limits, are the processor's and not the clock's."""
         self.processor_time = processor_time
         self.data_dir = data_dir
         self.threads = threads
