@@ -132,6 +132,8 @@ def _how(scale: Scale, ledger: Ledger) -> Section:
         "Once a solver has been past its limit twice with one kernel, it is not run with that "
         "kernel and other values of C.",
     ]
+    if len(ledger.environments) > 1 and not scale.estimates:
+        points.append("**Runs were made in several environments, and their seconds are compared.**")
     blocks: list[pages.Block] = [Points(points)]
     if ledger.lines:
         blocks += [_limits(ledger), *_machines(ledger)]
