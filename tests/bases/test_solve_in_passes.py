@@ -16,7 +16,7 @@ from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
-from aesvm.machines.rows import EveryRow
+from aesvm.machines.problem import EveryRow
 from aesvm.runtime.progress import OutOfTimeError, Silence
 from tests import oracles
 from tests.bases.spans import solved_in_one_place

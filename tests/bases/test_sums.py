@@ -16,8 +16,7 @@ from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
-from aesvm.machines.one_vs_one import ClassPairs
-from aesvm.machines.rows import EveryRow
+from aesvm.machines.problem import ClassPairs, EveryRow
 from aesvm.runtime.threads import Threads
 from tests import oracles
 

@@ -37,7 +37,7 @@ from aesvm.formulations.tube import Tube
 from aesvm.gpu import devices, linear_algebra
 from aesvm.kernels import KernelSpec
 from aesvm.machines.plan import Span
-from aesvm.machines.rows import TrainingRows
+from aesvm.machines.problem import TrainingRows
 from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence

@@ -10,9 +10,9 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import make_blobs
 
 from aesvm import AESVC
-from aesvm.gpu import streams
+from aesvm.gpu import devices
+from aesvm.gpu.devices import Streams
 from aesvm.gpu.rows import DeviceRows
-from aesvm.gpu.streams import Streams
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
 
@@ -61,7 +61,7 @@ def test_an_error_ends_what_is_done_beside_it(stand_in, error):
 
     with pytest.raises(error, match="of the second"):
         on_streams(stand_in, work, ((n,) for n in range(1000)), Silence())
-    assert len(ended) < streams.STREAMS + 2
+    assert len(ended) < devices.STREAMS + 2
 
 
 def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand_in, monkeypatch):
@@ -80,8 +80,8 @@ def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand
         over.append(progress.is_over())
 
     others = []
-    monkeypatch.setattr(streams, "_USED", {stand_in.name})  # else the first is done before
-    monkeypatch.setattr(streams, "Threads", Waiting)
+    monkeypatch.setattr(devices, "_USED", {stand_in.name})  # else the first is done before
+    monkeypatch.setattr(devices, "Threads", Waiting)
     with pytest.raises(KeyboardInterrupt):
         on_streams(stand_in, work, ((n,) for n in range(9)), Silence())
     interrupted.set()
@@ -91,14 +91,14 @@ def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand
 
 def test_what_is_done_side_by_side_shares_the_memory_of_the_device(stand_in, monkeypatch):
     # decided at the same time: no one sees what the others are about to take
-    monkeypatch.setattr(streams, "_USED", {stand_in.name})
-    before, gate = stand_in.free_bytes(), threading.Barrier(streams.STREAMS, timeout=60)
+    monkeypatch.setattr(devices, "_USED", {stand_in.name})
+    before, gate = stand_in.free_bytes(), threading.Barrier(devices.STREAMS, timeout=60)
 
     def tell(number, progress):
         gate.wait()
         return stand_in.free_bytes()
 
-    items = ((n,) for n in range(streams.STREAMS))
+    items = ((n,) for n in range(devices.STREAMS))
     found = on_streams(stand_in, tell, items, Silence())
     assert sum(found) <= 1.001 * before
     assert stand_in.free_bytes() == before
@@ -123,7 +123,7 @@ def test_pairs_of_classes_are_those_trained_one_by_one(stand_in, monkeypatch, re
     rows, y = make_blobs(1500, 3, centers=6, cluster_std=3.0, random_state=0)
     model = AESVC(gamma=0.2, refine=refine, hull_tol=1e-2, device="cuda")
     beside = model.fit(rows, y).decision_function(rows), model.dual_coef_, model.support_
-    monkeypatch.setattr(streams, "STREAMS", 1)
+    monkeypatch.setattr(devices, "STREAMS", 1)
     alone = model.fit(rows, y).decision_function(rows), model.dual_coef_, model.support_
     for one, other in zip(beside, alone, strict=True):
         assert_array_equal(one, other)

@@ -34,7 +34,7 @@ from aesvm.machines.plan import (
     remedy,
     rounds_share,
 )
-from aesvm.machines.rows import TrainingRows
+from aesvm.machines.problem import TrainingRows
 from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence

@@ -107,7 +107,7 @@ def solve_in_passes(
     >>> from aesvm.bases.sums import SpanMachines, add_up
     >>> from aesvm.kernels import KernelSpec
     >>> from aesvm.formulations.hinge import Hinge
-    >>> from aesvm.machines.rows import EveryRow
+    >>> from aesvm.machines.problem import EveryRow
     >>> from aesvm.runtime.progress import Silence
     >>> X, signs = np.array([[1.0], [3.0]]), np.array([-1.0, 1.0])
     >>> rows, every = {0: EveryRow(2, 9.0)}, {0: np.array([0])}

@@ -135,7 +135,7 @@ def add_up(
     >>> from aesvm.bases.sums import PointOnLine, Query, SpanMachines, add_up
     >>> from aesvm.kernels import KernelSpec
     >>> from aesvm.formulations.hinge import Hinge
-    >>> from aesvm.machines.rows import EveryRow
+    >>> from aesvm.machines.problem import EveryRow
     >>> X, signs = np.array([[1.0], [-2.0]]), np.array([1.0, -1.0])
     >>> sent = SpanMachines(
     ...     X[:1],

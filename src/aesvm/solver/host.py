@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels.accumulate import KeptRows, add_rows
+from aesvm.kernels.crew import KeptRows, add_rows
 from aesvm.solver.free_variables import newton_step
 from aesvm.solver.interior_point import solve_interior
 from aesvm.solver.pair_updates import update_pairs
