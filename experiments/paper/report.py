@@ -42,6 +42,11 @@ WORDS = (
     ("subsample", "the exact SVM of random rows: as many, or as many seconds, as AESVM 1e-3"),
 )
 
+_QUICK = (
+    " All rows are used, and not every solver has been run on every dataset yet. With fewer rows "
+    "and points it has: see [the quick scale](quick/report.md)."
+)
+
 #: Options that say how runs were made, and not which.
 _HOW = re.compile(
     r"^python -m experiments\.paper|--scale full|--processor-time|--no-report|--no-runs"
@@ -80,7 +85,9 @@ def _lead(scale: Scale) -> str:
     return (
         "“Fast SVM Training Using Approximate Extreme Points” (Nandan, Khargonekar and Talathi, "
         "JMLR 2014) compares AESVM with LIBSVM, CVM, BVM, LASVM, SVMperf and random features. "
-        f"This page repeats that comparison with `aesvm`, at the scale “{scale.name}”.\n\n"
+        f"This page repeats that comparison with `aesvm`, at the scale “{scale.name}”."
+        + (_QUICK if scale.estimates else "")
+        + "\n\n"
         f"The datasets are {names}. “Part” means fewer rows than the paper had, “stand-in” "
         "another dataset in place of one that is not public ([more](#datasets))."
     )

@@ -96,7 +96,9 @@ def test_a_ledger_is_read_back_as_it_was_written(tmp_path):
     run = Run("D4", "subsample, same M", C=4.0, like=Run("D4", AESVM, epsilon=1e-3))
     outcome = Outcome("ok", 1.5, support_vectors=7, accuracy=0.75, kept=3, rows=100)
     ledger.add(run, outcome, ENVIRONMENT)
-    ledger.add(replace(run, fold=1), Outcome("timeout", reason="training took over 20 s"), ENVIRONMENT)
+    ledger.add(
+        replace(run, fold=1), Outcome("timeout", reason="training took over 20 s"), ENVIRONMENT
+    )
     again = Ledger.open(path)
     assert again[run] == outcome
     assert again[replace(run, fold=1)].status == "timeout"
