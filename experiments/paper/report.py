@@ -226,7 +226,7 @@ class _Made:
 def _datasets() -> Section:
     rows = [
         [
-            f"{label(entry.paper)} {entry.name}",
+            f"{label(entry.paper)} [{entry.name}]({entry.origin}): {entry.title}",
             entry.size,
             f"{entry.preprocessing} Test rows: {entry.split}",
             " ".join(filter(None, [entry.stand_in, entry.traps])),
