@@ -16,6 +16,7 @@ from experiments.paper.comparison import (
     AESVM,
     EXACT,
     LIBSVM,
+    PART,
     Compared,
     Figures,
     compare,
@@ -105,7 +106,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         [claim.row() for claim in claims],
         "Behind each dataset stands our figure, with the paper's in brackets. A dataset counts "
         "once all solvers compared have finished every point of the grid: the paper's 84 points, "
-        "or its 24 of Table 9 (marked *). A solver past its [limit](#how) has not finished. The "
+        "or its 24 of Table 9 (marked †). A solver past its [limit](#how) has not finished. The "
         "last column counts the paper's cells.",
     )
     text = Text(
@@ -186,8 +187,8 @@ def _measured(figures: Figures, metric: str, name: str = AESVM) -> Iterable[tupl
 
 
 def _named(dataset: str, one: Compared) -> str:
-    """With a star where fewer points count than the whole grid has."""
-    return label(dataset) + (r"\*" if one.part else "")
+    """With a mark where fewer points count than the whole grid has."""
+    return label(dataset) + (PART if one.part else "")
 
 
 def _near(figures: Figures) -> Claim:

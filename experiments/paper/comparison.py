@@ -51,6 +51,9 @@ SHOWN = {
 }
 
 
+#: Marks a figure over the 24 points, where the 84 are not complete.
+PART = "†"
+
 #: The limit that a run was past.
 _LATE = re.compile(r"training took over (\d+ s)")
 
@@ -280,7 +283,7 @@ def _cell(one: Compared, name: str, metric: str, paper: Mapping[str, float | Non
     if value is None:
         return Cell(one.why, theirs, "missing")
     digits = SHOWN[metric][1]
-    text = number(value, digits) + ("\\*" if one.part else "")
+    text = number(value, digits) + (PART if one.part else "")
     if one.spread is not None and metric in ("ETS", "OTS") and name != LIBSVM:
         text += f" ({number(value / one.spread)} to {number(value * one.spread)})"
     if one.of(metric) < one.wanted:

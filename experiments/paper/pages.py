@@ -39,7 +39,7 @@ class Cell:
 
     def markdown(self) -> str:
         star = {"": "", "best": "**", "missing": "*"}[self.mark] if self.text.strip("–") else ""
-        paper = rf"\[{self.paper}\]" if self.paper else ""
+        paper = f"[{self.paper}]" if self.paper else ""
         return f"{star}{self.text}{star} {paper}".strip().replace("|", r"\|")
 
 

@@ -103,7 +103,7 @@ def _words(scale: Scale) -> Section:
     if len(scale.small_points) < len(scale.points):
         text += (
             f" AESVM, `AESVC` and LIBSVM are over the paper's {len(scale.points)} points (C', g), "
-            f"or over its {len(scale.small_points)} of Table 9 where there is a star. The other "
+            f"or over its {len(scale.small_points)} of Table 9 where there is a †. The other "
             f"solvers are over the {len(scale.small_points)}."
         )
     text += (

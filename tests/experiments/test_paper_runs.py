@@ -302,7 +302,7 @@ def test_datasets_and_solvers_that_were_not_run_are_named_once(tmp_path):
     shown = tables_of(ledger, "tables_4_5")
     head = next(line for line in shown.splitlines() if line.startswith("| "))
     assert [name.strip() for name in head.split("|")[2:-1]] == [AESVM, "CVM", "BVM", LIBSVM]
-    assert r"*over 20 s* \[9.44\]" in shown
+    assert "*over 20 s* [9.44]" in shown
     assert "Not run yet: D1 (part) (all solvers), D2 (part) (all solvers)" in shown
     assert "D1 (part) RMSE" not in shown
 
