@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from distributed import Future
 
-from aesvm.bases import sums
-from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
+from aesvm.bases.solve_in_passes import Query, SpanMachines, SumsByMachine, add_up, merged_sums
 from aesvm.dask.cluster import Cluster
 from aesvm.dask.partitions import Partition
 from aesvm.estimators.validation import ChunkOf, rows_in_place, with_or_without_classes
@@ -351,11 +350,11 @@ def _add_up(counted: Counted, sent: SpanMachines, queries: dict[int, Query]) -> 
         return {}
     rows = counted.held.rows
     with _working(sent.spec) as run:
-        return sums.add_up(rows.X, rows.targets, rows.weights, sent, queries, run)
+        return add_up(rows.X, rows.targets, rows.weights, sent, queries, run)
 
 
 def _merged_sums(answers: list[SumsByMachine], level: int | None) -> SumsByMachine:
-    return sums.merged(answers)
+    return merged_sums(answers)
 
 
 def _score(counted: Counted, sent: parts.SentMachines) -> dict[int, parts.RowScores]:

@@ -18,8 +18,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from aesvm.bases import sums
-from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
+from aesvm.bases.solve_in_passes import Query, SpanMachines, SumsByMachine, add_up, merged_sums
 from aesvm.formulations.objective import total_loss
 from aesvm.machines.problem import Machine, TrainingSets
 from aesvm.machines.rounds import Cut, Look, OverBudgetError, State
@@ -262,8 +261,8 @@ class RereadSource:
     def add_up(self, sent: SpanMachines, queries: dict[int, Query]) -> SumsByMachine:
         whole: SumsByMachine = {}
         for rows in self._buffers("pass"):
-            own = sums.add_up(rows.X, rows.targets, rows.weights, sent, queries, self.run)
-            whole = sums.merged([whole, own])
+            own = add_up(rows.X, rows.targets, rows.weights, sent, queries, self.run)
+            whole = merged_sums([whole, own])
         return whole
 
     def _buffers(self, name: str) -> Iterator[WeightedRows]:

@@ -22,9 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.descent import Point
-from aesvm.bases.solve_in_passes import SolvedInPasses, Start, solve_in_passes
+from aesvm.bases.solve_in_passes import (
+    Query,
+    SolvedInPasses,
+    SpanMachines,
+    Start,
+    SumsByMachine,
+    solve_in_passes,
+)
 from aesvm.bases.span_training import SpanTraining
-from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
 from aesvm.certificate.history import Step
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record, Records
