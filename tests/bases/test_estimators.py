@@ -11,22 +11,14 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, Compression
+from aesvm import AESVC, AEOneClassSVM, Compression
 from aesvm.bases.span_machine import SpanMachine
+from tests.bases.test_ladder import FAMILY as GOALS
 from tests.bases.test_span_training import FAMILY, fitted, rows, small_steps, targets_for, values_of
 from tests.runtime.test_progress import Recorder
 from tests.runtime.test_time_limit import ended, looks_of, spread
 
 __all__ = ["small_steps"]
-
-#: SVMs whose solves take several steps.
-GOALS = {
-    "AESVC": AESVC(C=10.0, gamma=2.0),
-    "AENuSVC": AENuSVC(nu=0.3, gamma=2.0),
-    "AESVR": AESVR(C=10.0, gamma=2.0),
-    "AENuSVR": AENuSVR(C=10.0, gamma=2.0),
-    "AEOneClassSVM": AEOneClassSVM(nu=0.2, gamma=2.0),
-}
 
 MODELS = {name: case[0] for name, case in FAMILY.items()}
 EACH = pytest.mark.parametrize("name", MODELS)
