@@ -28,6 +28,7 @@ from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.sets.derive import ReductionSettings
+from tests.children import LIMIT
 from tests.gpu import plain
 from tests.gpu.stand_in import NumpyDevice
 
@@ -292,19 +293,19 @@ def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch, beside):
     def compute():  # something else, all the time
         with processor("cuda").computing():
             begun.set()
-            ended.wait(60)
+            ended.wait(LIMIT)
 
     other = threading.Thread(target=compute)
     if beside:
         other.start()
-        begun.wait(60)
+        begun.wait(LIMIT)
     AESVC(gamma=1.0, device="cuda").fit(X, y)
     X *= 3.0
     here = AESVC(gamma=1.0).fit(X, y)
     there = AESVC(gamma=1.0, device="cuda").fit(X, y)
     ended.set()
     if beside:
-        other.join(60)
+        other.join(LIMIT)
     assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-4)
 
 

@@ -305,7 +305,7 @@ class HostDual:
     def _enter_pool(self, aim: float) -> None:
         """Go on with a pool of variables alone, where free ones outnumber the working set."""
         free = self.moves == RISE + FALL
-        n_free = np.count_nonzero(free)
+        n_free = int(np.count_nonzero(free))
         least, most = _POOL * n_free, len(free) // 2
         size = min(max(least, min(self.pool_multiple * n_free, self.most_pooled)), most)
         is_worth_it = n_free > WORKING_SET and least <= most
