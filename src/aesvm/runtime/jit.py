@@ -54,7 +54,7 @@ def _forgiving(compiled: Any) -> Any:
 
     After an upgrade it reads what it has kept before it sees that the source is another.
     """
-    kept = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    kept: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     load = getattr(kept, "_load_index", None)
     if load is not None:
 
