@@ -49,7 +49,7 @@ class TimeLimit:
     >>> from sklearn.datasets import make_moons
     >>> from aesvm import AESVC, TimeLimit
     >>> X, y = make_moons(2000, noise=0.1, random_state=0)
-    >>> model = AESVC(gamma=1.0).set_callbacks(TimeLimit(60)).fit(X, y)
+    >>> model = AESVC(gamma=1.0).set_callbacks(TimeLimit(600)).fit(X, y)
     >>> model.fit_status_
     0
     """

@@ -15,6 +15,7 @@ from aesvm.gpu.devices import Streams
 from aesvm.gpu.rows import DeviceRows
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
+from tests.children import LIMIT
 
 
 def on_streams(device, function, items, progress):
@@ -34,7 +35,7 @@ class Counted(Silence):
 
 def test_results_are_in_order_and_the_caller_reports_them(stand_in):
     progress = Counted()
-    gate = threading.Barrier(2, timeout=60)
+    gate = threading.Barrier(2, timeout=LIMIT)
 
     def double(number, progress):
         if number in (3, 4):  # neither ends without the other: they are done at the same time
@@ -52,7 +53,7 @@ def test_an_error_ends_what_is_done_beside_it(stand_in, error):
 
     def work(number, progress):
         if number == 1:
-            begun.acquire(timeout=60)
+            begun.acquire(timeout=LIMIT)
             raise error("of the second")
         begun.release()
         while number > 1 and not progress.is_over():
@@ -71,12 +72,12 @@ def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand
         def together(self, function, n_calls):
             others.append(threading.Thread(target=function))
             others[0].start()
-            begun.wait(60)
+            begun.wait(LIMIT)
             raise KeyboardInterrupt
 
     def work(number, progress):
         begun.set()
-        interrupted.wait(60)
+        interrupted.wait(LIMIT)
         over.append(progress.is_over())
 
     others = []
@@ -85,14 +86,14 @@ def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand
     with pytest.raises(KeyboardInterrupt):
         on_streams(stand_in, work, ((n,) for n in range(9)), Silence())
     interrupted.set()
-    others[0].join(60)
+    others[0].join(LIMIT)
     assert over == [True]
 
 
 def test_what_is_done_side_by_side_shares_the_memory_of_the_device(stand_in, monkeypatch):
     # decided at the same time: no one sees what the others are about to take
     monkeypatch.setattr(devices, "_USED", {stand_in.name})
-    before, gate = stand_in.free_bytes(), threading.Barrier(devices.STREAMS, timeout=60)
+    before, gate = stand_in.free_bytes(), threading.Barrier(devices.STREAMS, timeout=LIMIT)
 
     def tell(number, progress):
         gate.wait()

@@ -34,7 +34,7 @@ from aesvm.machines.plan import (
     remedy,
     rounds_share,
 )
-from aesvm.machines.rows import TrainingRows
+from aesvm.machines.problem import TrainingRows
 from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
@@ -336,7 +336,6 @@ def test_a_line_says_that_pilots_are_trained_before_the_plan_is_made(eager, caps
     lines = capsys.readouterr().out.splitlines()
     (pilot,) = (at for at, line in enumerate(lines) if "pilot: the exact SVM of a sample" in line)
     (planned,) = (at for at, line in enumerate(lines) if "plan: " in line)
-    assert pilot == 1  # the first line counts the rows
     assert pilot < planned
 
 

@@ -25,17 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
+from aesvm.bases.solve_in_memory import BLOCK_ROWS
 from aesvm.bases.span_machine import SpanContext, SpanMachine
-from aesvm.bases.values import BLOCK_ROWS
 from aesvm.certificate.records import Record
 from aesvm.formulations.protocol import Array
 from aesvm.machines.fit import Work, every_row
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import TABLE, Expected, Span
-from aesvm.machines.problem import Machine, Problem
+from aesvm.machines.problem import Machine, Problem, TrainingRows
 from aesvm.machines.represent import Represented
 from aesvm.machines.results import Trained, TrainedMachines
-from aesvm.machines.rows import TrainingRows
 from aesvm.machines.trainer import Trainer, constant_machine
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.cached import cached_property

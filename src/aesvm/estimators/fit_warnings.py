@@ -19,7 +19,7 @@ from aesvm.formulations.objective import best_offsets
 from aesvm.formulations.protocol import AT_BOUND, Array
 from aesvm.formulations.tube import Tube
 from aesvm.kernels.sparse import narrowed
-from aesvm.machines.fitted import Fitted
+from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.problem import Machine
 from aesvm.runtime.warn import warn
 

@@ -19,8 +19,8 @@ from aesvm.kernels.gamma import Moments
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.results import Terms
 from aesvm.out_of_core.merge_tree import MergeTree
+from aesvm.out_of_core.source import Tally
 from aesvm.out_of_core.stream import Stream, StreamedModel
-from aesvm.out_of_core.tally import Tally
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
 _RECORDS: dict[str, Any] = {

@@ -132,6 +132,8 @@ class _Table(NamedTuple):
     #: They are added while that lowers the objective by over this fraction of ``gap_tol``.
     #: It trades accuracy for time: ten times the gain that is forgone is the gap that is accepted.
     settled: float = 0.1
+    #: An exact solve ends at a gap of ``gap_tol`` where that is larger than this, its default.
+    usual_gap: float = 1e-3
     #: They are added while a pursuit finds this fraction of the vectors it was asked for. A
     #: pursuit that finds fewer has candidates in the span already: more of them gain little.
     exhausted: float = 0.5
@@ -246,8 +248,11 @@ class Exact:
     support_share: float | None = None  #: of the rows, expected; None where nothing tells
     duality_tol: float | None = None  #: the relative duality gap that is solved to besides ``tol``
     seconds: float | None = None  #: that it may take, where that may be long
+    enough: float | None = None  #: the relative duality gap at which it ends, if larger than usual
 
     def __str__(self) -> str:
+        if self.enough is not None:
+            return f"exact, to a relative duality gap of {self.enough:g} ({self.reason})"
         return f"exact ({self.reason})"
 
     @property
@@ -526,6 +531,15 @@ def plan(facts: Facts, survey: Survey | None = None) -> Plan:
     approximate: representatives, then 2 rounds (refine=2)
     """
     check(facts)
+    found = _plan(facts, survey)
+    if facts.refine != "auto" or not facts.definite or facts.gap_tol <= TABLE.usual_gap:
+        return found
+    if isinstance(found, Ladder):
+        return replace(found, goal=replace(found.goal, enough=facts.gap_tol))
+    return replace(found, enough=facts.gap_tol) if isinstance(found, Exact) else found
+
+
+def _plan(facts: Facts, survey: Survey | None) -> Plan:
     refine, settings = facts.refine, facts.settings
     if facts.max_vectors is not None:
         reason = f"max_vectors={facts.max_vectors}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import Columns, KernelSpec, expansion
 from aesvm.machines import one_vs_one
-from aesvm.machines.problem import Expansion
+from aesvm.machines.problem import Expansion, pair_classes
 from aesvm.machines.processor import processor
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.threads import one_blas_thread
@@ -76,7 +76,7 @@ class PairwiseModel:
     @property
     def shares(self) -> NDArray[np.bool_]:
         """Of every pair, the classes whose support vectors it uses."""
-        pairs = one_vs_one.pair_classes(len(self.classes))
+        pairs = pair_classes(len(self.classes))
         shares = np.zeros((len(pairs[0]), len(self.classes)), dtype=bool)
         for own in pairs:
             shares[np.arange(len(own)), own] = True

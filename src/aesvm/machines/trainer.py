@@ -15,7 +15,6 @@ from aesvm.formulations.objective import Objective, only, tol_of
 from aesvm.formulations.objective import n_support as count_support
 from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.machines.plan import TABLE
-from aesvm.machines.precision import Precision
 from aesvm.machines.problem import (
     Coverage,
     Machine,
@@ -27,7 +26,7 @@ from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rounds import State
 from aesvm.machines.sharing import Starts
 from aesvm.machines.small_pairs import SmallPairs
-from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.machines.training_kernel import Precision, TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.solver import smo
 from aesvm.solver.state import Solution
@@ -66,6 +65,8 @@ class Trainer:
         Where lines are printed.
     duality_tol : float, default=None
         The relative duality gap that a set of all rows is solved to, besides ``tol``.
+    enough : float, default=None
+        The relative duality gap at which a solve for all rows ends, whatever ``tol`` is.
     support_share : float, default=None
         The fraction of rows expected to be support vectors, for progress. None: what is
         usual.
@@ -81,6 +82,7 @@ class Trainer:
         run: Callable,
         progress: Progress,
         duality_tol: float | None = None,
+        enough: float | None = None,
         support_share: float | None = None,
         starts: Starts | None = None,
     ) -> None:
@@ -89,6 +91,7 @@ class Trainer:
         self.run = run
         self.progress = progress
         self.duality_tol = duality_tol
+        self.enough = enough
         self.support_share = TABLE.support_share if support_share is None else support_share
         self.starts = starts
         self.n_iter = [0] * n_machines
@@ -194,6 +197,7 @@ class Trainer:
                 alpha, known = start
         n_expected = self._n_values_expected(own, len(rows))
         n_iter, n_values, was_cut = 0, 0, False
+        enough = self.enough if own.coverage.exact else None
 
         def watch(violation: float, n_more: int, n_more_values: int) -> bool:
             """Report the solve; True ends it, after one iteration at least."""
@@ -220,6 +224,7 @@ class Trainer:
                     prepared=prepared,
                     tol=precision.aim,
                     duality_tol=self.duality_tol if own.coverage.exact else None,
+                    enough=enough,
                     finest=precision.finest,
                     max_iter=-1 if options.max_iter == -1 else options.max_iter - n_iter,
                     cache_bytes=options.cache_bytes,
@@ -232,7 +237,8 @@ class Trainer:
                 n_values += solution.n_evaluations
                 rounding = precision.rounding(solution)
                 violation = solution.violation + rounding
-                converged = solution.converged and violation <= tol
+                is_enough = enough is not None and not solution.is_short_of(enough)
+                converged = solution.converged and (is_enough or violation <= tol)
                 if converged or precision.is_double or was_cut or n_iter == options.max_iter:
                     break
                 alpha, known = solution.alpha, precision.go_finer(solution, rounding)
