@@ -16,18 +16,19 @@ from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.formulations.hinge import Hinge
-from aesvm.gpu import arrays, devices, matrix
+from aesvm.gpu import devices, matrix
 from aesvm.gpu import rows as device_rows
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
 from aesvm.machines import class_bundles
+from aesvm.machines.problem import EveryRow
 from aesvm.machines.processor import processor
-from aesvm.machines.rows import EveryRow
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.sets.derive import ReductionSettings
+from tests.children import LIMIT
 from tests.gpu import plain
 from tests.gpu.stand_in import NumpyDevice
 
@@ -253,12 +254,12 @@ def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in, monkeypatc
     result = np.arange(3)
     entered = []
     monkeypatch.setattr(NumpyDevice, "here", lambda self: entered.append(self) or nullcontext())
-    said, there = arrays.like_input(stand_in, result, OfAnotherLibrary())
+    said, there = device_rows.like_input(stand_in, result, OfAnotherLibrary())
     assert said == "taken over"
     assert entered == [stand_in]  # which need not be the first GPU
     assert_allclose(there, result)
-    assert arrays.like_input(stand_in, np.array(["a"]), OfAnotherLibrary()).dtype.kind == "U"
-    assert arrays.like_input(stand_in, result, np.ones((3, 2))) is result
+    assert device_rows.like_input(stand_in, np.array(["a"]), OfAnotherLibrary()).dtype.kind == "U"
+    assert device_rows.like_input(stand_in, result, np.ones((3, 2))) is result
 
 
 class Column:
@@ -292,19 +293,19 @@ def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch, beside):
     def compute():  # something else, all the time
         with processor("cuda").computing():
             begun.set()
-            ended.wait(60)
+            ended.wait(LIMIT)
 
     other = threading.Thread(target=compute)
     if beside:
         other.start()
-        begun.wait(60)
+        begun.wait(LIMIT)
     AESVC(gamma=1.0, device="cuda").fit(X, y)
     X *= 3.0
     here = AESVC(gamma=1.0).fit(X, y)
     there = AESVC(gamma=1.0, device="cuda").fit(X, y)
     ended.set()
     if beside:
-        other.join(60)
+        other.join(LIMIT)
     assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-4)
 
 
@@ -320,7 +321,7 @@ def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
 
 def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
     # which need not be the first GPU: that is where arrays of other threads would be made
-    inside, threads = threading.local(), set()
+    inside, threads, are_two = threading.local(), set(), threading.Event()
 
     class Second(NumpyDevice):
         @contextmanager
@@ -337,6 +338,9 @@ def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
         def __getattr__(self, name):
             assert getattr(inside, "n", 0), "it is asked from where no device was chosen"
             threads.add(threading.current_thread())
+            if len(threads) > 1:
+                are_two.set()
+            assert are_two.wait(LIMIT)  # else one may have done all before another begins
             return getattr(plain, name)
 
     device = Second("cuda:1", Checked())
@@ -344,7 +348,7 @@ def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
     monkeypatch.setattr(class_bundles, "BUNDLE_ROWS", 12)
     X, y = np.random.default_rng(0).normal(size=(96, 2)), np.arange(96) % 16
     AESVC(gamma=1.0, refine="exact", device="cuda:1", n_jobs=3).fit(X, y)
-    assert len(threads) > 1
+    assert are_two.is_set()
 
 
 def test_rows_on_the_device_are_freed_with_the_fit_or_prediction(stand_in, monkeypatch):

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from aesvm.bases.descent import Point
 from aesvm.bases.factor import Factor, kernel_factor, solve, times, to_host
-from aesvm.bases.solve_in_memory import Solved, solve_in_span
-from aesvm.bases.values import BasisValues
+from aesvm.bases.solve_in_memory import BasisValues, Solved, solve_in_span
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record
 from aesvm.formulations.objective import (
@@ -319,19 +318,14 @@ class SpanMachine:
         covered = machine.set.coverage
         record = Record(
             exact=False,
-            rounds=0,
             n_rows=covered.n_rows,
-            max_residual=0.0,
-            total_residual=0.0,
             squared_norm=machine.squared_norm,
-            rounding=0.0,
             loss_reduced=loss,
             total_cost=covered.total_cost,
             worst_optimum=covered.worst_optimum,
             squared_norm_bound=covered.squared_norm_bound,
             target_reach=self.context.formulation.target_reach,
             offsets=offsets,
-            weighted_distances=0.0,
             loss=loss,
             n_vectors=len(coefs),
             estimated_dual=dual,

@@ -30,7 +30,7 @@ from aesvm.command.writing import (
 )
 from aesvm.io import BadLineError, Chunk
 from aesvm.io.atomic import written_whole
-from aesvm.kernels.csr import narrowed, restricted
+from aesvm.kernels.sparse import narrowed, restricted
 from aesvm.runtime.warn import warn
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
-from aesvm.kernels.accumulate import Scratch
+from aesvm.kernels.crew import Scratch
 from aesvm.runtime.jit import jit
 
 if TYPE_CHECKING:
@@ -191,18 +191,6 @@ def check_finite(values: NDArray) -> None:
             "X has rows whose decision values are too large for a floating-point number: scale "
             "them as the training rows were."
         )
-
-
-def scores(
-    columns: Columns, coefs: NDArray[np.float64], rows: NDArray[np.intp], run: Callable = map
-) -> NDArray[np.float64]:
-    """The expansion over the columns, of some training rows."""
-    if not len(columns):
-        return np.zeros(len(rows))
-    edges = np.array([0, len(columns)])
-    return columns.sums(lambda part: columns.lines(rows[part]), len(rows), edges, coefs[None], run)[
-        :, 0, 0
-    ]
 
 
 def squared_norm(

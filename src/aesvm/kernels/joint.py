@@ -6,38 +6,16 @@ distances ``|phi(x) - phi(x')|^2 + (u - u')^2``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels.distances import RowDistances, finite
-from aesvm.kernels.moments import Moments
-
-if TYPE_CHECKING:
-    from aesvm.kernels.matrix import KernelMatrix
-
-
-class HullKernel(Protocol):
-    """What reducing rows asks of their kernel matrix."""
-
-    @property
-    def n_rows(self) -> int:
-        """The number of training rows."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of the values computed."""
-
-    def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
-        """Kernel values of the given rows against themselves."""
-
-    def bound(self, rows: NDArray[np.intp]) -> float:
-        """An upper bound on the magnitude of kernel values of the given rows."""
-
-    def distances(self, rows: NDArray[np.intp]) -> RowDistances:
-        """Distances of the given rows from each other, for ``sets.partition``."""
+from aesvm.kernels.gamma import Moments
+from aesvm.kernels.matrix import KernelMatrix
 
 
 class TargetScale(NamedTuple):
@@ -71,28 +49,19 @@ class TargetScale(NamedTuple):
         return (targets - self.center) / self.spread
 
 
+@dataclass(eq=False)
 class JointKernel:
-    """The kernel matrix of rows together with their targets, a ``HullKernel``.
+    """The kernel matrix of rows together with their targets, as reducing them takes it."""
 
-    Parameters
-    ----------
-    kernel : KernelMatrix
-        Of the rows.
-    targets : ndarray of shape (n_rows,)
-        In their unit.
-    distance_scale : float
-        What the distances of the rows are multiplied by before those of targets are added, in the
-        partition alone: for the RBF kernel they are Euclidean, and in no unit.
-    """
+    kernel: KernelMatrix  #: of the rows
+    targets: NDArray[np.float64]  #: in their unit
+    #: What the distances of the rows are multiplied by before those of targets are added, in the
+    #: partition alone: for the RBF kernel they are Euclidean, and in no unit.
+    distance_scale: float
 
-    def __init__(
-        self, kernel: KernelMatrix, targets: NDArray[np.float64], distance_scale: float
-    ) -> None:
-        self.kernel = kernel
-        self.targets = targets
-        self.distance_scale = distance_scale
-        self.n_rows = kernel.n_rows
-        self.dtype = kernel.dtype
+    def __post_init__(self) -> None:
+        self.n_rows = self.kernel.n_rows
+        self.dtype = self.kernel.dtype
 
     def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
         values = self.kernel.square(rows, out=out)
@@ -105,6 +74,10 @@ class JointKernel:
 
     def distances(self, rows: NDArray[np.intp]) -> RowDistances:
         return _JointDistances(self, rows)
+
+
+#: What reducing rows takes: the kernel matrix of rows, with or without their targets.
+HullKernel = KernelMatrix | JointKernel
 
 
 class _JointDistances(RowDistances):

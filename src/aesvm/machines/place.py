@@ -3,11 +3,17 @@
 Here every row's combination of representatives is known. So the multipliers of a solution are
 lifted to feasible multipliers of all rows (``Combinations.lift``): these bound the optimum from
 below, and tell which rows violate optimality.
+
+Scores of rows are computed only where they are not proven to be far from every kink. The scores
+``<w, z>`` of representatives are known, and a row lies within ``|w| |tau|`` of what its combination
+of them says. Where that alone proves a row to be far inside a piece of zero loss, its own score is
+not computed: it is taken as near to the kink as it can be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import inf, sqrt
 
 import numpy as np
@@ -25,7 +31,6 @@ from aesvm.formulations.objective import (
 )
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.machines import rounds
-from aesvm.machines.certifying import records_of
 from aesvm.machines.plan import COARSER, TABLE
 from aesvm.machines.problem import (
     Coverage,
@@ -34,13 +39,11 @@ from aesvm.machines.problem import (
     TrainingSet,
     TrainingSets,
 )
-from aesvm.machines.results import Trained
+from aesvm.machines.results import Trained, records_of
 from aesvm.machines.rounds import DEVIATIONS, WIDEST, Cut, Look, State
-from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
-from aesvm.sets.combinations import Combinations
-from aesvm.sets.derive import Representatives
+from aesvm.sets.derive import Combinations, Representatives
 
 #: A look at all rows takes at most this many steps, of at least this many rows.
 _STEPS, _LOOK_ROWS = 20, 10_000
@@ -51,64 +54,36 @@ _LONG = 1e9
 #: What a kernel value takes in double precision, in values in single precision.
 _IN_DOUBLE = 2.0
 
-#: Represents rows of several groups, at a multiple of ``hull_tol``.
+#: Represents rows of several groups, at a multiple of ``hull_tol``, with their combinations.
 Represent = Callable[[list[NDArray[np.intp]], float, Progress], Representatives]
 
 
+@dataclass(eq=False)
 class RowsInMemory:
-    """All rows of one machine.
+    """All rows of one machine."""
 
-    Parameters
-    ----------
-    problem : Problem
-    kernel : TrainingKernel
-    represent : callable
-        Takes rows of several groups (a list), a multiple of ``hull_tol`` and a Progress; returns
-        their Representatives, with combinations.
-    formulation : Formulation
-    tol : float
-        Positions contradict multipliers by more than this, or not.
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-    share : float, default=1.0
-        Of what certificates may take without being asked for: this machine's.
-    spent : float, default=0.0
-        Kernel values that the first set of all machines took.
-    look_share : float, default=0.0
-        What a look at all rows is expected to take of the fit, for progress.
-    """
+    problem: Problem
+    kernel: TrainingKernel
+    represent: Represent
+    formulation: Formulation
+    tol: float  #: positions contradict multipliers by more than this, or not
+    run: Callable  #: ``map`` or a parallel one
+    progress: Progress
+    share: float = 1.0  #: of what certificates may take without being asked for: this machine's
+    spent: float = 0.0  #: kernel values that the first set of all machines took
+    look_share: float = 0.0  #: what a look is expected to take of the fit, for progress
+    dual: float = field(default=-inf, init=False)  #: the best value of the dual found so far
+    best_coefs: Array | None = field(default=None, init=False)  #: of all rows, that have it
+    #: Of all rows, at the last look.
+    positions: Array = field(default_factory=lambda: np.empty(0), init=False)
+    #: That rows were last represented on.
+    pieces: NDArray[np.int8] | None = field(default=None, init=False)
 
     holds_all_rows = True
 
-    def __init__(
-        self,
-        problem: Problem,
-        kernel: TrainingKernel,
-        represent: Represent,
-        formulation: Formulation,
-        tol: float,
-        run: Callable,
-        progress: Progress,
-        share: float = 1.0,
-        spent: float = 0.0,
-        look_share: float = 0.0,
-    ) -> None:
-        self.problem = problem
-        self.kernel = kernel
-        self.represent = represent
-        self.formulation = formulation
-        bounds = problem.bounds
-        self.tol = tol_of(formulation, tol, float(bounds.sum()), len(bounds))
-        self.run = run
-        self.progress = progress
-        self.share = share
-        self.spent = spent
-        self.look_share = look_share
-        self.dual = -inf  # the best value of the dual found so far
-        self.best_coefs: Array | None = None  # of all rows, that have it
-        self.positions = np.empty(0)  # of all rows, at the last look
-        self.pieces: NDArray[np.int8] | None = None  # that rows were last represented on
+    def __post_init__(self) -> None:
+        bounds = self.problem.bounds
+        self.tol = tol_of(self.formulation, self.tol, float(bounds.sum()), len(bounds))
 
     def sets(
         self, combinations: Combinations, start: Array | None = None, before: Array | None = None
@@ -343,3 +318,60 @@ def _combinations_of(machine: Machine) -> Combinations:
     combinations = machine.set.combinations
     assert combinations is not None  # RowsInMemory made the set
     return combinations
+
+
+#: Losses that differ by less are the same.
+_SAME = 1e-9
+
+
+def cautious_scores(
+    combinations: Combinations,
+    member_scores: Array,
+    norm: float,
+    targets: Array,
+    formulation: Formulation,
+) -> Array:
+    """Scores of all rows as their representatives have them, shifted by their error bound.
+
+    ``norm`` is that of w, infinite where the kernel is not known to be positive semidefinite: then
+    nothing is proven, and scores are as the representatives have them.
+    """
+    known = np.array(combinations.spread(member_scores))
+    known[combinations.members] = member_scores
+    if norm < inf:
+        errors = norm * np.sqrt(np.maximum(combinations.residuals, 0.0))
+        errors[combinations.members] = 0.0
+        known = formulation.cautious_scores(known, targets, errors)
+    return known
+
+
+def rows_to_score(
+    known: Array,
+    seen: NDArray[np.bool_],
+    norm: float,
+    targets: Array,
+    offsets: Offsets,
+    far: float,
+    formulation: Formulation,
+) -> NDArray[np.bool_]:
+    """Rows not yet seen that are not proven to be ``far`` from every kink."""
+    wanted = ~seen
+    if norm < inf:
+        positions = formulation.positions(known, targets, offsets)
+        wanted &= ~formulation.far_away(positions, far)
+    return wanted
+
+
+def wrong_losses(
+    combinations: Combinations,
+    losses: Array,
+    member_losses: Array,
+    among: NDArray[np.intp] | None = None,
+) -> Array:
+    """What representatives pay for each row less its own loss, where these differ.
+
+    ``among``: the rows that are asked for; all where None.
+    """
+    wrong = combinations.spread(member_losses) - losses
+    wrong = wrong if among is None else wrong[among]
+    return wrong[np.abs(wrong) > _SAME]

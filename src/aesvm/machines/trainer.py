@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
@@ -15,7 +16,6 @@ from aesvm.formulations.objective import Objective, only, tol_of
 from aesvm.formulations.objective import n_support as count_support
 from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.machines.plan import TABLE
-from aesvm.machines.precision import Precision
 from aesvm.machines.problem import (
     Coverage,
     Machine,
@@ -27,7 +27,7 @@ from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rounds import State
 from aesvm.machines.sharing import Starts
 from aesvm.machines.small_pairs import SmallPairs
-from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.machines.training_kernel import Precision, TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.solver import smo
 from aesvm.solver.state import Solution
@@ -52,53 +52,32 @@ class SolverOptions(NamedTuple):
     shrinking: bool
 
 
+@dataclass(eq=False)
 class Trainer:
-    """Trains machines, and reports how far they are.
+    """Trains machines, and reports how far they are."""
 
-    Parameters
-    ----------
-    formulation : Formulation
-    options : SolverOptions
-    n_machines : int
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-        Where lines are printed.
-    duality_tol : float, default=None
-        The relative duality gap that a set of all rows is solved to, besides ``tol``.
-    support_share : float, default=None
-        The fraction of rows expected to be support vectors, for progress. None: what is
-        usual.
-    starts : Starts, default=None
-        Solutions of other fits to these rows, to begin with.
-    """
+    formulation: Formulation
+    options: SolverOptions
+    n_machines: int
+    run: Callable  #: ``map`` or a parallel one
+    progress: Progress  #: where lines are printed
+    #: The relative duality gap that a set of all rows is solved to, besides ``tol``.
+    duality_tol: float | None = None
+    #: The relative duality gap at which a solve for all rows ends, whatever ``tol`` is.
+    enough: float | None = None
+    #: The fraction of rows expected to be support vectors, for progress; None: what is usual.
+    support_share: float | None = None
+    starts: Starts | None = None  #: solutions of other fits to these rows, to begin with
 
-    def __init__(
-        self,
-        formulation: Formulation,
-        options: SolverOptions,
-        n_machines: int,
-        run: Callable,
-        progress: Progress,
-        duality_tol: float | None = None,
-        support_share: float | None = None,
-        starts: Starts | None = None,
-    ) -> None:
-        self.formulation = formulation
-        self.options = options
-        self.run = run
-        self.progress = progress
-        self.duality_tol = duality_tol
-        self.support_share = TABLE.support_share if support_share is None else support_share
-        self.starts = starts
-        self.n_iter = [0] * n_machines
-        self.n_values = [0] * n_machines  # kernel values that their solves have taken
-        self.history = FitHistory(progress.started)
+    def __post_init__(self) -> None:
+        self.n_iter = [0] * self.n_machines
+        self.n_values = [0] * self.n_machines  # kernel values that their solves have taken
+        self.history = FitHistory(self.progress.started)
 
     @property
     def alone(self) -> bool:
         """Whether there is a single machine: then the steps of its solve are reported."""
-        return len(self.n_iter) == 1
+        return self.n_machines == 1
 
     def train_all(self, sets: TrainingSets, progress: Progress) -> list[Machine]:
         """Train a machine on each of the sets."""
@@ -194,6 +173,7 @@ class Trainer:
                 alpha, known = start
         n_expected = self._n_values_expected(own, len(rows))
         n_iter, n_values, was_cut = 0, 0, False
+        enough = self.enough if own.coverage.exact else None
 
         def watch(violation: float, n_more: int, n_more_values: int) -> bool:
             """Report the solve; True ends it, after one iteration at least."""
@@ -220,6 +200,7 @@ class Trainer:
                     prepared=prepared,
                     tol=precision.aim,
                     duality_tol=self.duality_tol if own.coverage.exact else None,
+                    enough=enough,
                     finest=precision.finest,
                     max_iter=-1 if options.max_iter == -1 else options.max_iter - n_iter,
                     cache_bytes=options.cache_bytes,
@@ -232,7 +213,8 @@ class Trainer:
                 n_values += solution.n_evaluations
                 rounding = precision.rounding(solution)
                 violation = solution.violation + rounding
-                converged = solution.converged and violation <= tol
+                is_enough = enough is not None and not solution.is_short_of(enough)
+                converged = solution.converged and (is_enough or violation <= tol)
                 if converged or precision.is_double or was_cut or n_iter == options.max_iter:
                     break
                 alpha, known = solution.alpha, precision.go_finer(solution, rounding)
@@ -251,7 +233,8 @@ class Trainer:
 
         The bar counts these: a violation falls slowly at first, and fast at the end.
         """
-        n_support = self.support_share * n_variables
+        share = TABLE.support_share if self.support_share is None else self.support_share
+        n_support = share * n_variables
         if own.positions_before is not None:
             n_support = count_support(self.formulation, own.positions_before)
         return TABLE.exact_values * n_variables * max(n_support, 1)
