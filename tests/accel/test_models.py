@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 
 from aesvm import accel
-from aesvm.accel.calls import OURS
+from aesvm.accel.seam import OURS
 from tests.scikit_learn.test_twins import TWINS, decisions, dense, objectives, random_problem
 
 EACH = pytest.mark.parametrize("ours", TWINS)

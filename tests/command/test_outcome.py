@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aesvm import AENuSVC
-from aesvm.command.outcome import line_of
-from aesvm.runtime.errors import ParameterError
+from aesvm.command.screen import line_of
+from aesvm.runtime.warn import ParameterError
 
 
 def test_a_parameter_that_an_error_carries_is_named_by_its_flag():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from aesvm.runtime.machine import machine_memory
+from aesvm.runtime.threads import machine_memory
 
 
 def test_memory_is_known(monkeypatch):

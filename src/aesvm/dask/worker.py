@@ -18,8 +18,7 @@ from distributed import Future
 
 from aesvm.bases import sums
 from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
-from aesvm.dask.cluster import Cluster
-from aesvm.dask.partitions import Partition
+from aesvm.dask.cluster import Cluster, Partition
 from aesvm.estimators.validation import ChunkOf, rows_in_place, with_or_without_classes
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance

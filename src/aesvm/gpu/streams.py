@@ -9,8 +9,7 @@ from typing import Any
 from aesvm.gpu.devices import part_of_memory
 from aesvm.gpu.rows import DeviceRows
 from aesvm.runtime.progress import Progress
-from aesvm.runtime.side_by_side import side_by_side
-from aesvm.runtime.threads import Threads
+from aesvm.runtime.threads import Threads, side_by_side
 
 #: Streams. (On ten classes of 6,000 rows 2, 3 and 4 are equal, and 8 slower: the interpreter is
 #: busy then.)
@@ -57,7 +56,6 @@ class Streams:
         with Threads(self.n) as threads:
             found = side_by_side(
                 threads,
-                threads.n_threads,
                 function,
                 items,
                 progress,

@@ -18,11 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aesvm.runtime.warn import warn
+
 #: Rows of a chunk that compiled code can count: whoever asks for more means all.
 _MOST_ROWS = 2**60
 
 #: Rows of a chunk where nothing is said of it.
 CHUNK_ROWS = 65_536
+
+#: What readers of text do about a malformed line.
+ON_BAD = ("raise", "skip")
 
 
 class Chunk(NamedTuple):
@@ -265,3 +270,24 @@ def needs_pyarrow(reader: str) -> None:
         raise ImportError(
             f'{reader} needs pyarrow, which is not installed: pip install "aesvm[io]"'
         ) from error
+
+
+class TextReader(ChunkReader):
+    """A reader of a text file; a format says in ``_rows`` what a line is."""
+
+    def __init__(self, path: str | os.PathLike, chunk_rows: int, on_bad: str) -> None:
+        if not isinstance(on_bad, str) or on_bad not in ON_BAD:
+            raise ValueError(f"on_bad={on_bad!r}: one of {', '.join(ON_BAD)} is needed.")
+        super().__init__([Path(path)], chunk_rows)
+        self.path = self.paths[0]
+        self.on_bad = on_bad
+
+    @abstractmethod
+    def _rows(self, progress: Progress) -> Generator[Chunk, None, None]:
+        """Yield the file's rows in chunks."""
+
+    def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+        yield from self._rows(progress)
+        if progress.n_skipped:
+            lines = "line was" if progress.n_skipped == 1 else "lines were"
+            warn(f"{self.path}: {progress.n_skipped} malformed {lines} skipped.")

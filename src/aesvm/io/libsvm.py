@@ -12,11 +12,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.io.base import CHUNK_ROWS, BadLineError, BadRow, Chunk, Progress, check_flag, is_whole
-from aesvm.io.classes import TOO_LARGE, TOO_LARGE_BITS, too_large
+from aesvm.io.base import (
+    CHUNK_ROWS,
+    BadLineError,
+    BadRow,
+    Chunk,
+    Progress,
+    TextReader,
+    check_flag,
+    is_whole,
+)
+from aesvm.io.columns import TOO_LARGE, TOO_LARGE_BITS, too_large
 from aesvm.io.decimals import POWERS_OF_FIVE, finite_float, number
-from aesvm.io.lines import line_blocks
-from aesvm.io.text import TextReader
+from aesvm.io.files import line_blocks
 from aesvm.runtime.jit import jit
 
 _NEWLINE, _COLON, _HASH, _SPACE, _ZERO, _NINE, _Q, _I, _D = b"\n:# 09qid"

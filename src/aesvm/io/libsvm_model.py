@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import aesvm
-from aesvm.io.atomic import written_whole
 from aesvm.io.base import BadLineError, is_whole
+from aesvm.io.files import written_whole
 from aesvm.io.model_file import check_model
 from aesvm.machines.one_vs_one import as_array, pair_number
 from aesvm.runtime.warn import warn

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, Progress, needs_pyarrow, rechunked
-from aesvm.io.classes import fault_of
-from aesvm.io.columns import Column, Columns, Wanted
+from aesvm.io.columns import Column, Columns, Wanted, fault_of
 
 #: Bytes of a column that are read from a file at once.
 _BUFFER_BYTES = 1 << 18

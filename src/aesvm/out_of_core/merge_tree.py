@@ -32,7 +32,7 @@ import numpy as np
 
 from aesvm.out_of_core.sampling import sample
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined
-from aesvm.runtime.errors import ParameterError
+from aesvm.runtime.warn import ParameterError
 
 T = TypeVar("T")
 
