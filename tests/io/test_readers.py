@@ -21,8 +21,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from aesvm.io import BadLineError, Chunk, CSVReader, LibsvmReader, NpyReader, files
 from aesvm.io import csv as csv_module
 from aesvm.io import libsvm as libsvm_module
-from aesvm.io.decimals import POWERS_OF_FIVE, number
-from aesvm.io.libsvm import END, POSITION, UNUSUAL
+from aesvm.io.libsvm import END, POSITION, POWERS_OF_FIVE, UNUSUAL, number
 
 COMPRESS = {"plain": bytes, "gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 PACKED = ["gz", "bz2", "xz"]

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -188,6 +189,14 @@ SIGNATURES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
+#: What functions do, where their names say more.
+_KINDS = {
+    "libsvm_sparse_train": "fit",
+    "libsvm_sparse_predict": "predict",
+    "libsvm_sparse_decision_function": "decision_function",
+    "libsvm_sparse_predict_proba": "predict_proba",
+}
+
 _CSR = ("data", "indices", "indptr")
 _NAMES = ("SVC", "NuSVC", "OneClassSVM", "SVR", "NuSVR")
 _SPARSE_KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
@@ -230,10 +239,23 @@ class StandIn:
         self._running = running  #: a context that notes a call while it runs
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
+        theirs = getattr(self._module, name)
+        if name not in SIGNATURES[self._key]:
+            return theirs
+        kind = _KINDS.get(name, name)
+        ours = {"fit": self._fit, "predict_proba": _no_probabilities}.get(kind)
+        return partial(self._call, name, kind, ours or partial(self._asked, kind))
+
+    def _fit(self, given: dict) -> tuple:
+        """What LIBSVM's fit returns."""
+        raise NotImplementedError
+
+    def _asked(self, method: str, given: dict) -> Any:
+        """What a model of LIBSVM's gives for some rows."""
+        raise NotImplementedError
 
     def _call(
-        self, name: str, kind: str, args: tuple, keywords: dict, ours: Callable[[dict], Any]
+        self, name: str, kind: str, ours: Callable[[dict], Any], *args: Any, **keywords: Any
     ) -> Any:
         """Call ours, or LIBSVM where it declines."""
         arguments = SIGNATURES[self._key][name]
@@ -294,9 +316,6 @@ class Dense(StandIn):
 
     _key = "libsvm"
 
-    def fit(self, *args: Any, **keywords: Any) -> tuple:
-        return self._call("fit", "fit", args, keywords, self._fit)
-
     def _fit(self, given: dict) -> tuple:
         def problem() -> Problem:
             from aesvm.accel.exact import Problem
@@ -314,33 +333,17 @@ class Dense(StandIn):
             *(none, none.copy(), 0, found.n_iter),
         )
 
-    def predict(self, *args: Any, **keywords: Any) -> Any:
-        return self._call("predict", "predict", args, keywords, self._asked("predict"))
+    def _asked(self, method: str, given: dict) -> Any:
+        def model() -> Model:
+            return _model(given, given["X"], np.asarray(given["SV"]), given["sv_coef"])
 
-    def decision_function(self, *args: Any, **keywords: Any) -> Any:
-        ask = self._asked("decision_function")
-        return self._call("decision_function", "decision_function", args, keywords, ask)
-
-    def predict_proba(self, *args: Any, **keywords: Any) -> Any:
-        return self._call("predict_proba", "predict_proba", args, keywords, _no_probabilities)
-
-    def _asked(self, method: str) -> Callable[[dict], Any]:
-        def ask(given: dict) -> Any:
-            def model() -> Model:
-                return _model(given, given["X"], np.asarray(given["SV"]), given["sv_coef"])
-
-            return self._evaluated(model, method, given, given["X"].size * len(given["SV"]))
-
-        return ask
+        return self._evaluated(model, method, given, given["X"].size * len(given["SV"]))
 
 
 class Sparse(StandIn):
     """In the place of ``libsvm_sparse``."""
 
     _key = "libsvm_sparse"
-
-    def libsvm_sparse_train(self, *args: Any, **keywords: Any) -> tuple:
-        return self._call("libsvm_sparse_train", "fit", args, keywords, self._fit)
 
     def _fit(self, given: dict) -> tuple:
         def problem() -> Problem:
@@ -368,40 +371,25 @@ class Sparse(StandIn):
             *(n_support.astype(np.int32), none, none.copy(), 0, found.n_iter),
         )
 
-    def libsvm_sparse_predict(self, *args: Any, **keywords: Any) -> Any:
-        ask = self._asked("predict")
-        return self._call("libsvm_sparse_predict", "predict", args, keywords, ask)
+    def _asked(self, method: str, given: dict) -> Any:
+        n_vectors = len(given["SV_indptr"]) - 1
 
-    def libsvm_sparse_decision_function(self, *args: Any, **keywords: Any) -> Any:
-        name, ask = "libsvm_sparse_decision_function", self._asked("decision_function")
-        return self._call(name, "decision_function", args, keywords, ask)
+        def model() -> Model:
+            from aesvm.accel.exact import csr
 
-    def libsvm_sparse_predict_proba(self, *args: Any, **keywords: Any) -> Any:
-        name = "libsvm_sparse_predict_proba"
-        return self._call(name, "predict_proba", args, keywords, _no_probabilities)
+            indices = given["T_indices"], given["SV_indices"]
+            n_features = 1 + max(int(part.max(initial=-1)) for part in indices)
 
-    def _asked(self, method: str) -> Callable[[dict], Any]:
-        def ask(given: dict) -> Any:
-            n_vectors = len(given["SV_indptr"]) - 1
+            def rows(name: str) -> Any:
+                return csr([given[f"{name}_{part}"] for part in _CSR], n_features)
 
-            def model() -> Model:
-                from aesvm.accel.exact import csr
+            coefs = given["sv_coef"].reshape(-1, n_vectors)
+            return _model(given, rows("T"), rows("SV"), coefs)
 
-                indices = given["T_indices"], given["SV_indices"]
-                n_features = 1 + max(int(part.max(initial=-1)) for part in indices)
-
-                def rows(name: str) -> Any:
-                    return csr([given[f"{name}_{part}"] for part in _CSR], n_features)
-
-                coefs = given["sv_coef"].reshape(-1, n_vectors)
-                return _model(given, rows("T"), rows("SV"), coefs)
-
-            # a product of sparse rows visits the entries of both
-            n_rows = len(given["T_indptr"]) - 1
-            n_values = len(given["T_data"]) * n_vectors + len(given["SV_data"]) * n_rows
-            return self._evaluated(model, method, given, n_values / 2)
-
-        return ask
+        # a product of sparse rows visits the entries of both
+        n_rows = len(given["T_indptr"]) - 1
+        n_values = len(given["T_data"]) * n_vectors + len(given["SV_data"]) * n_rows
+        return self._evaluated(model, method, given, n_values / 2)
 
 
 def _model(given: dict, X: Any, vectors: Any, dual_coef: Any) -> Model:

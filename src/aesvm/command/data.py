@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from aesvm.io import (
     NpyReader,
     ParquetReader,
 )
-from aesvm.io.base import Progress
+from aesvm.io.base import Progress, joined
 from aesvm.io.columns import Columns
 from aesvm.io.columns import Wanted as Roles
 from aesvm.io.files import naming
@@ -488,21 +488,6 @@ def checked(about: str, names: list[str] | None) -> Change:
             yield chunk
 
     return values
-
-
-def joined(chunks: Iterable[Chunk]) -> Chunk:
-    """Chunks one after the other."""
-    return Chunk(*map(_joined, zip(*chunks, strict=True)))
-
-
-def _joined(parts: tuple[Any, ...]) -> Any:
-    if len(parts) == 1 or parts[0] is None:
-        return parts[0]
-    if hasattr(parts[0], "iloc"):
-        import pandas as pd
-
-        return pd.concat(parts, ignore_index=True)
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 #: Rows of a frame, where a table is read piece by piece.

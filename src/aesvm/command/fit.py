@@ -40,7 +40,6 @@ from aesvm.command.data import (
     DataOptions,
     FrameReader,
     Wanted,
-    joined,
     opened,
 )
 from aesvm.command.formats import NATIVE, check_outputs, stem_of, suffix_of
@@ -49,6 +48,7 @@ from aesvm.command.report import HeldOut, at_edge, write_report
 from aesvm.command.screen import CommandError, Screen, UsageError
 from aesvm.command.train import class_weights, leave_out_unknown
 from aesvm.io import Chunk
+from aesvm.io.base import joined
 from aesvm.io.model_file import save
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV
 from aesvm.runtime.warn import warn

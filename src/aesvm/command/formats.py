@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
 from math import isfinite
@@ -25,6 +25,7 @@ from aesvm.command.screen import CommandError, UsageError
 from aesvm.io import Chunk
 from aesvm.io.base import BadLineError, BadRow, Progress
 from aesvm.io.files import check_writable, checked_output_path, line_blocks, naming, written_whole
+from aesvm.io.libsvm import pairs_of
 from aesvm.runtime.warn import warn
 
 if TYPE_CHECKING:
@@ -377,20 +378,6 @@ def row_blocks(n_rows: int, width: int) -> Iterator[slice]:
         yield slice(first, first + size)
 
 
-def libsvm_row_lines(
-    X: Any, labels: Sequence[str], numbers: NDArray | None, form: str = "g"
-) -> Iterator[str]:
-    """Rows in LIBSVM's format; ``numbers``: of the features, where that is not their own."""
-    X = sp.csr_array(X)
-    X.sort_indices()
-    for label, begin, end in zip(labels, X.indptr[:-1], X.indptr[1:], strict=True):
-        used = X.indices[begin:end]
-        used = (used.astype(np.int64) + 1) if numbers is None else numbers[used]
-        pairs = zip(used.tolist(), X.data[begin:end].tolist(), strict=True)
-        kept = [f"{at}:{value:{form}} " for at, value in pairs if value]
-        yield f"{label} {''.join(kept)}\n"
-
-
 def outputs_of(output: str | None, weighted: bool) -> list[str | None]:
     """The files that rows may be written to."""
     return [output, f"{output}{WEIGHTS_FILE}"] if output is not None and weighted else [output]
@@ -418,9 +405,9 @@ def write_rows(
                 if y is None and not n_rows:
                     warn("there is no --target: every label is 0, and all columns are features.")
                 labels = ["0"] * X.shape[0] if y is None else _numbers(y, file)
-                numbers = None if features is None else features + 1
-                text = "".join(libsvm_row_lines(X, labels, numbers, libsvm_digits))
-                file_out.write(text.encode())
+                pairs = pairs_of(X, libsvm_digits, None if features is None else features + 1)
+                lines = zip(labels, pairs, strict=True)
+                file_out.write("".join(f"{label} {own}\n" for label, own in lines).encode())
                 row_weights += [] if weights is None else [weights]
             else:
                 columns = _columns(Chunk(X, y, weights), file, features)

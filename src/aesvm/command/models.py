@@ -89,14 +89,6 @@ class Model(NamedTuple):
         return int(self.svm.n_features_in_) if columns is None else len(columns)
 
     @property
-    def is_regression(self) -> bool:
-        return is_regressor(self.svm)
-
-    @property
-    def has_text_classes(self) -> bool:
-        return hasattr(self.svm, "classes_") and not is_numeric(self.svm.classes_)
-
-    @property
     def is_of_matrix(self) -> bool:
         """Whether its rows are those of a kernel matrix."""
         return self.svm.kernel == "precomputed"
@@ -134,14 +126,14 @@ class Model(NamedTuple):
 
 def opened_for(model: Model, data: str, columns: DataOptions) -> AbstractContextManager[DataFile]:
     """A data file, of which the columns are read that a model was trained on."""
-    text = None
+    text, classes = None, getattr(model.svm, "classes_", np.empty(0))
     if model.columns is not None:
         text = [name for kind in ("categories", "dates") for name in model.columns.get(kind, [])]
     wanted = Wanted(
         features=model.feature_names,
         target=model.target,
         n_features=model.n_features,
-        classes="strings" if model.has_text_classes else "auto",
+        classes="auto" if is_numeric(classes) else "strings",
         needs_target=False,
         is_matrix=model.is_of_matrix,
         text=text,
@@ -292,7 +284,9 @@ def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
                 f"{found.n_features}: --target and --drop leave columns out."
             )
         found = found.widened(file.n_features)
-        agreement = Agreement(found.is_regression, getattr(found.svm, "classes_", OUTLIER_OR_NOT))
+        agreement = Agreement(
+            is_regressor(found.svm), getattr(found.svm, "classes_", OUTLIER_OR_NOT)
+        )
         n_rows = 0
         labels: list[Any] = []
         collect = screen.as_json and output is None

@@ -24,11 +24,11 @@ from aesvm.io.base import (
     Progress,
     TextReader,
     check_flag,
+    finite_float,
     needs_pyarrow,
     rechunked,
 )
 from aesvm.io.columns import TOO_LARGE, Column, Columns, Wanted, fault_of, too_large
-from aesvm.io.decimals import finite_float
 from aesvm.runtime.jit import jit
 
 _NEWLINE, _RETURN, _SPACE, _QUOTE = b'\n\r "'
