@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # Tests run on as many cores as there are, up to four; those of a file one after the other.
-PYTEST_ON_CORES := -m pytest -n auto --maxprocesses 4 --dist loadfile
+PYTEST_ON_CORES := -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 # The processor that other-target compiles for, and whose BLAS it uses: these every x86-64 has.
 TARGET ?= generic

@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aesvm import AESVC
-from aesvm.gpu.derive import DeviceSetKernel
+from aesvm.gpu.derive import DeviceSetKernel, subset_blocks
 from aesvm.gpu.devices import Device, cuda_device, number_of
 from aesvm.gpu.matrix import DeviceKernel
 from aesvm.gpu.rows import DeviceRows
-from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.kernels import KernelSpec, kernel_matrix
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence

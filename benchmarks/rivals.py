@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from aesvm import AESVC
-from aesvm.kernels import KernelMatrix, kernel_matrix
+from aesvm.kernels import KernelMatrix, expansion, kernel_matrix
 from aesvm.runtime.threads import Threads, one_blas_thread
 from benchmarks.datasets import MissingError
 
@@ -77,7 +77,8 @@ def objectives(
     _, coefs, kernel = _expansion(model, gamma)
     with one_blas_thread(), Threads(n_jobs) as run:
         norm = kernel.squared_norm(np.arange(len(coefs)), coefs, run)
-        values = kernel.columns(np.arange(len(coefs))).expand(
+        values = expansion.expand(
+            kernel.columns(np.arange(len(coefs))),
             X,
             np.array([0, len(coefs)]),
             coefs[:, None],

@@ -13,8 +13,10 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 #: Seconds that a child may take for anything: many times what a busy machine needs.
@@ -95,6 +97,31 @@ def run(command: list[str], **options: Any) -> str:
         printed, complaints = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, complaints
     return printed
+
+
+def interrupt(process: subprocess.Popen, n_threads: int = 1) -> float:
+    """Seconds from Ctrl-C until a child says something.
+
+    Rarely an interrupt is lost inside Numba's handling of arguments: a user presses again. Where
+    others have the processors, the child waits for them, which is not its fault: that is not
+    counted.
+    """
+    sent, spent = time.monotonic(), _processor_seconds(process)
+    process.send_signal(signal.SIGINT)
+    while not select.select([process.stdout], [], [], 5.0)[0]:
+        assert time.monotonic() - sent < LIMIT, f"no answer to Ctrl-C for {LIMIT:g} seconds"
+        process.send_signal(signal.SIGINT)
+    seconds, spent = time.monotonic() - sent, _processor_seconds(process) - spent
+    return min(seconds, spent / n_threads) if spent else seconds
+
+
+def _processor_seconds(process: subprocess.Popen) -> float:
+    """What all threads of a process have had of the processors; zero where that is not known."""
+    account = Path(f"/proc/{process.pid}/stat")
+    if not account.exists():
+        return 0.0
+    user, system = account.read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def line(process: subprocess.Popen, limit: float = LIMIT) -> str:

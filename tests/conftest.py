@@ -21,15 +21,18 @@ for name in ("COLUMNS", "LINES", "FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "P
 
 # The first example of a test may compile: no deadline. Examples are the same in every run, also
 # where other modules were imported before: newer versions of Hypothesis would draw the numbers
-# that they find in these.
-hypothesis.settings.register_profile("aesvm", deadline=None, derandomize=True, max_examples=150)
+# that they find in these. On a busy machine they take long to draw.
+SLOWLY = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile(
+    "aesvm", deadline=None, derandomize=True, max_examples=150, suppress_health_check=SLOWLY
+)
 #: Of `make fuzz`: other examples in every run, and many of them.
 hypothesis.settings.register_profile(
     "fuzz",
     deadline=None,
     max_examples=500,
     print_blob=True,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    suppress_health_check=SLOWLY,
 )
 hypothesis.settings.load_profile("aesvm")
 with suppress(ImportError):

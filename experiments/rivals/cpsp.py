@@ -37,7 +37,7 @@ from sklearn.utils.validation import check_is_fitted
 from aesvm.estimators.fitting import fit_method, fitting
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.validation import validated_rows
-from aesvm.kernels import KERNELS, KernelMatrix, bounded, resolve_gamma
+from aesvm.kernels import KERNELS, KernelMatrix, bounded, expansion, resolve_gamma
 from aesvm.runtime.jit import jit
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.threads import Threads, one_blas_thread
@@ -274,7 +274,7 @@ class CPSP(Scored):
         edges = np.array([0, self.n_basis_])
         with one_blas_thread(), Threads(self.n_jobs) as run:
             coefs = np.ascontiguousarray(self.basis_coef_.T)
-            values = columns.expand(X, edges, coefs, _only_segment, run)
+            values = expansion.expand(columns, X, edges, coefs, _only_segment, run)
         return values[:, 0] if len(self.classes_) == 2 else values
 
     def _kernel_of(self, vectors: Any, dtype: Any) -> KernelMatrix:

@@ -8,7 +8,6 @@ from math import inf
 from numbers import Real
 from typing import Any
 
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 
@@ -18,7 +17,8 @@ class TimeLimit:
     A callback of scikit-learn. Set it on an estimator of this package, or on a pipeline that ends
     with one: the time then counts from the beginning of the pipeline's fit. Clones keep it, so a
     search limits each of its fits: ``GridSearchCV(AESVR().set_callbacks(TimeLimit(60)), grid)``.
-    Set on the search itself it raises an error. When the time is over
+    Set on a search of this package it limits the search as a whole, as its ``time_limit`` does. On
+    other estimators, such as scikit-learn's searches, it raises an error. When the time is over
 
     - a fit to rows in memory with ``refine`` "auto" or "exact" returns the best of the models that
       it has made, as with the parameter ``time_limit``: the exact SVM of a sample, few vectors, the
@@ -49,7 +49,7 @@ class TimeLimit:
     >>> from sklearn.datasets import make_moons
     >>> from aesvm import AESVC, TimeLimit
     >>> X, y = make_moons(2000, noise=0.1, random_state=0)
-    >>> model = AESVC(gamma=1.0).set_callbacks(TimeLimit(60)).fit(X, y)
+    >>> model = AESVC(gamma=1.0).set_callbacks(TimeLimit(600)).fit(X, y)
     >>> model.fit_status_
     0
     """
@@ -71,8 +71,8 @@ class TimeLimit:
             name = type(estimator).__name__
             raise ValueError(
                 f"{self!r} was set on {name}, which does not end a fit when asked to. Set it on "
-                "an estimator of aesvm, or on a pipeline whose last step is one. In a search, set "
-                "it on the estimator before the search is made: "
+                "an estimator or a search of aesvm, or on a pipeline whose last step is one. In a "
+                "search of scikit-learn, set it on the estimator before the search is made: "
                 f"GridSearchCV(AESVC().set_callbacks({self!r}), grid)."
             )
         self._began[context] = self.clock()
@@ -102,8 +102,38 @@ class TimeLimit:
 
 
 def _ends_when_asked(estimator: Any) -> bool:
-    """Whether it is an estimator of this package, other than a search, or a pipeline to one."""
+    """Whether it is an estimator of this package, or a pipeline to one."""
     if isinstance(estimator, Pipeline):
         return _ends_when_asked(estimator.steps[-1][1])
-    ours = any(base.__module__.startswith("aesvm.") for base in type(estimator).__mro__)
-    return ours and not isinstance(estimator, BaseSearchCV)
+    return any(base.__module__.startswith("aesvm.") for base in type(estimator).__mro__)
+
+
+class Deadline(TimeLimit):
+    """A callback that ends all fits at one time, some seconds from now; clones share it.
+
+    ``name``: what it is called in messages; None: as a ``TimeLimit``.
+
+    Examples
+    --------
+    >>> from aesvm.callbacks import Deadline
+    >>> Deadline(60.0, "time_limit=100")
+    time_limit=100
+    """
+
+    def __init__(self, seconds: float, name: str | None = None) -> None:
+        super().__init__(max(seconds, 0.0))
+        self.name = name
+        self.at = self.clock() + seconds
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.name is None else self.name
+
+    def __deepcopy__(self, memo: dict) -> Deadline:
+        return self
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing: the time was set before."""
+
+    def seconds_left(self, context: Any) -> float:
+        """How long fits may go on."""
+        return self.at - self.clock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import svm
@@ -14,10 +14,20 @@ from sklearn.datasets import load_digits, load_iris
 
 from aesvm import accel
 from aesvm.accel.seam import OURS
-from tests.scikit_learn.test_twins import TWINS, decisions, dense, objectives, random_problem
+from tests.scikit_learn.test_twins import (
+    TWINS,
+    decisions,
+    dense,
+    is_feasible,
+    objectives,
+    random_problem,
+)
 
 EACH = pytest.mark.parametrize("ours", TWINS)
-OF_FUNCTION = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+OF_FUNCTION = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=25,
+)
 
 pytestmark = pytest.mark.usefixtures("no_size_is_small")
 
@@ -72,6 +82,8 @@ def test_random_problems_have_libsvms_solution(ours, data):
     weights = None
     if draw(st.booleans(), label="weighted"):
         weights = rng.uniform(0.5, 2.0, len(X)) * (rng.uniform(size=len(X)) > 0.1)
+    if twin is svm.NuSVC:
+        assume(is_feasible(parameters["nu"], y, np.ones(len(y)) if weights is None else weights))
     if draw(st.booleans(), label="sparse"):
         X, new = sp.csr_matrix(X), sp.csr_matrix(new)
     mine, theirs = both(twin(**parameters), X, y, weights)

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aesvm.bases.descent import Point
-from aesvm.bases.solve_in_memory import solve_in_span
-from aesvm.bases.values import BasisValues
+from aesvm.bases.solve_in_memory import BasisValues, solve_in_span
 from aesvm.formulations.objective import best_offsets, total_loss
 from aesvm.kernels import kernel_matrix
 from aesvm.runtime.progress import Silence

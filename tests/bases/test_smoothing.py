@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from aesvm.bases.smoothing import best_step, ramps_of, smoothed_losses
+from aesvm.bases.descent import best_step, ramps_of, smoothed_losses
 from aesvm.formulations.objective import total_loss
 from tests.formulations.test_formulations import FORMULATIONS, problem
 

@@ -8,15 +8,14 @@ from sklearn.svm import SVC
 
 from aesvm.bases import solve_in_passes as passes
 from aesvm.bases.descent import Point
-from aesvm.bases.solve_in_passes import Start, solve_in_passes
-from aesvm.bases.sums import SpanMachines, add_up
+from aesvm.bases.solve_in_passes import SpanMachines, Start, add_up, solve_in_passes
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
-from aesvm.machines.rows import EveryRow
+from aesvm.machines.problem import EveryRow
 from aesvm.runtime.progress import OutOfTimeError, Silence
 from tests import oracles
 from tests.bases.spans import solved_in_one_place

@@ -9,15 +9,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm.bases import sums
-from aesvm.bases.sums import PointOnLine, Query, SpanMachines, add_up, merged
+from aesvm.bases import solve_in_passes
+from aesvm.bases.solve_in_passes import PointOnLine, Query, SpanMachines, add_up, merged_sums
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
-from aesvm.machines.one_vs_one import ClassPairs
-from aesvm.machines.rows import EveryRow
+from aesvm.machines.problem import ClassPairs, EveryRow
 from aesvm.runtime.threads import Threads
 from tests import oracles
 
@@ -89,10 +88,10 @@ def machines(vectors, formulation, dtype=np.float64, n=300):
 @pytest.fixture(params=[False, True], ids=["one tile", "many tiles"])
 def blocks(request, monkeypatch):
     if request.param:
-        monkeypatch.setattr(sums, "_VALUES", 1)
-        monkeypatch.setattr(sums, "_LEAST", 17)
-        monkeypatch.setattr(sums, "_BLOCKS", 3)
-        monkeypatch.setattr(sums, "_CURVED", 10)
+        monkeypatch.setattr(solve_in_passes, "_VALUES", 1)
+        monkeypatch.setattr(solve_in_passes, "_LEAST", 17)
+        monkeypatch.setattr(solve_in_passes, "_BLOCKS", 3)
+        monkeypatch.setattr(solve_in_passes, "_TOGETHER", 10)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -150,7 +149,7 @@ def test_threads_change_nothing_and_chunks_no_more_than_rounding(blocks):
     cuts = [slice(0, 1), slice(1, 120), slice(120, 120), slice(120, 300)]
     parts = [add_up(X[at], targets[at], weights[at], sent, {0: query}) for at in cuts]
     assert not parts[2]  # without rows there is no answer
-    for one, other in zip(flat(whole), flat(merged(parts)), strict=True):
+    for one, other in zip(flat(whole), flat(merged_sums(parts)), strict=True):
         assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm.bases import factor, values
+from aesvm.bases import factor, solve_in_memory
 from aesvm.bases.factor import gram
-from aesvm.bases.values import BasisValues
+from aesvm.bases.solve_in_memory import BasisValues
 from aesvm.kernels import kernel_matrix
 from aesvm.runtime.threads import Threads
 from tests import oracles
@@ -20,7 +20,7 @@ ROUNDING = {np.float32: 2e-5, np.float64: 1e-12}
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(values, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(solve_in_memory, "BLOCK_ROWS", 16)
     monkeypatch.setattr(factor, "_PANEL", 3)
 
 

@@ -19,8 +19,8 @@ from sklearn.metrics import r2_score
 
 import aesvm
 import aesvm.dask
+from aesvm.kernels.gamma import Moments
 from aesvm.kernels.joint import TargetScale
-from aesvm.kernels.moments import Moments
 from tests import oracles
 from tests.dask.clusters import lazy
 

@@ -27,6 +27,7 @@ from experiments.paper.runs import Ledger, Outcome, Run
 from experiments.paper.scales import FULL, QUICK, SCALES
 from experiments.paper.tables import TABLES
 from experiments.paper.worker import Worker
+from tests.children import LIMIT
 
 pytestmark = pytest.mark.weekly
 
@@ -347,7 +348,7 @@ def test_a_campaign_is_written_down_and_goes_on_where_it_stopped(tmp_path, data_
     monkeypatch.setenv("AESVM_CACHE", str(tmp_path))
     ledger = Ledger.open(tmp_path / "runs.jsonl")
     runs = [small("subsample, same M"), small(AESVM), Run("D3", "LIBSVM", train_rows=100)]
-    Campaign(ledger, data_dir, 1, 1, 60.0, 60.0).make(runs)
+    Campaign(ledger, data_dir, 1, 1, LIMIT, LIMIT).make(runs)
     lines = (tmp_path / "runs.jsonl").read_text().splitlines()
     assert len(lines) == 2  # the data of the third is nowhere: that is no result
     assert ledger[runs[2]].status == "missing"
@@ -358,13 +359,13 @@ def test_a_campaign_is_written_down_and_goes_on_where_it_stopped(tmp_path, data_
     assert ledger[runs[0]].ok
     assert ledger[runs[0]].kept == ledger[runs[1]].kept
     again = Ledger.open(tmp_path / "runs.jsonl")
-    Campaign(again, data_dir, 1, 1, 60.0, 60.0).make(runs)
+    Campaign(again, data_dir, 1, 1, LIMIT, LIMIT).make(runs)
     assert (tmp_path / "runs.jsonl").read_text().splitlines() == lines
 
 
 def test_a_solver_that_is_late_is_not_tried_with_other_c_but_with_other_kernels(tmp_path):
     ledger = Ledger(tmp_path / "runs.jsonl")
-    campaign = Campaign(ledger, None, 1, 1, 60.0, 60.0)
+    campaign = Campaign(ledger, None, 1, 1, LIMIT, LIMIT)
     run = Run("D7", "CVM", gamma=2.0)
     for C in (1.0, 2.0):
         ledger.outcomes[replace(run, C=C).key] = Outcome("timeout")
@@ -380,9 +381,9 @@ def test_runs_without_a_result_are_made_again_on_request(tmp_path, data_dir):
     ledger = Ledger.open(tmp_path / "runs.jsonl")
     run = small("LIBSVM")
     ledger.add(run, Outcome("timeout"), ENVIRONMENT)
-    Campaign(ledger, data_dir, 1, 1, 60.0, 60.0).make([run])
+    Campaign(ledger, data_dir, 1, 1, LIMIT, LIMIT).make([run])
     assert ledger[run].status == "timeout"
-    Campaign(ledger, data_dir, 1, 1, 60.0, 60.0, retry=True).make([run])
+    Campaign(ledger, data_dir, 1, 1, LIMIT, LIMIT, retry=True).make([run])
     assert ledger[run].ok
     assert Ledger.open(tmp_path / "runs.jsonl")[run].ok
 
@@ -391,19 +392,19 @@ def test_runs_without_a_result_are_made_again_on_request(tmp_path, data_dir):
 def test_a_process_that_dies_is_recorded_and_replaced(data_dir):
     worker = Worker(data_dir, 1)
     try:
-        worker.begin(small(LIBSVM), None, 60.0)
+        worker.begin(small(LIBSVM), None, LIMIT)
         worker.process.kill()
         outcome = _ended(worker)
         assert outcome.status == "error"
         assert "exit code -9" in outcome.reason
-        worker.begin(small(LIBSVM), None, 60.0)
+        worker.begin(small(LIBSVM), None, LIMIT)
         assert _ended(worker).ok
     finally:
         worker.stop()
 
 
 def _ended(worker):
-    limit = time.monotonic() + 120.0
+    limit = time.monotonic() + LIMIT
     while (outcome := worker.outcome()) is None and time.monotonic() < limit:
         time.sleep(0.05)
     return outcome
@@ -438,7 +439,7 @@ def test_a_run_past_its_limit_is_stopped_and_recorded(data_dir):
         outcome = _ended(worker)
         assert outcome.status == "timeout"
         assert outcome.reason == "training took over 0.5 s"
-        worker.begin(small(LIBSVM), None, 60.0)  # the process that follows works
+        worker.begin(small(LIBSVM), None, LIMIT)  # the process that follows works
         assert _ended(worker).ok
     finally:
         worker.stop()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from aesvm.gpu.cuda import DeviceVariables, Summary, Work
 from aesvm.gpu.forms import Form
-from aesvm.gpu.steps import DeviceVariables, Summary, Work
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.pair_updates import update_pairs as update_pairs_on_host
 

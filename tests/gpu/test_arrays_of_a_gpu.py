@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, RepresentativeSet
-from aesvm.gpu import arrays
+from aesvm.gpu import rows as device_rows
 from aesvm.machines import processor
 from aesvm.model_selection import (
     AEGridSearchCV,
@@ -54,7 +54,7 @@ def rows_on_a_gpu(stand_in, monkeypatch):
     """Rows and classes on the device, whose predictions are there, too."""
 
     def like_input(device, result, X):
-        return OnGPU(result) if arrays.is_on_gpu(X) else result
+        return OnGPU(result) if device_rows.is_on_gpu(X) else result
 
     monkeypatch.setattr(NumpyDevice, "has", lambda *given: False)  # NumPy would compute with them
     monkeypatch.setattr(processor, "like_input", like_input)

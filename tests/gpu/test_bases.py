@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC
-from aesvm.bases import factor, pursuit, solve_in_memory, span_training, values
+from aesvm.bases import factor, pursuit, solve_in_memory, span_training
+from aesvm.bases.descent import best_step, ramps_of, smoothed_losses
 from aesvm.bases.factor import (
     Curvature,
     gram,
@@ -25,9 +26,8 @@ from aesvm.bases.factor import (
     to_host,
 )
 from aesvm.bases.pursuit import Functions, Pursuit
-from aesvm.bases.smoothing import best_step, ramps_of, smoothed_losses
+from aesvm.bases.solve_in_memory import BasisValues
 from aesvm.bases.span_training import SpanTraining
-from aesvm.bases.values import BasisValues
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.formulations.nu_tube import NuTube
@@ -37,7 +37,7 @@ from aesvm.formulations.tube import Tube
 from aesvm.gpu import devices, linear_algebra
 from aesvm.kernels import KernelSpec
 from aesvm.machines.plan import Span
-from aesvm.machines.rows import TrainingRows
+from aesvm.machines.problem import TrainingRows
 from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
@@ -61,7 +61,7 @@ BOTH = pytest.mark.parametrize("kind", ["numpy", "strict"])
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     """Several tiles, pieces, rounds of enriching, and pilots of some of the rows."""
-    monkeypatch.setattr(values, "_ROWS_THERE", 64)
+    monkeypatch.setattr(solve_in_memory, "_ROWS_THERE", 64)
     monkeypatch.setattr(factor, "_COPIED_THERE", 999)
     monkeypatch.setattr(solve_in_memory, "_COPIED_THERE", 1999)
     monkeypatch.setattr(pursuit, "_PIECE_THERE", 50)

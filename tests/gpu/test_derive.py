@@ -5,9 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from aesvm.gpu import derive as on_device
-from aesvm.gpu.derive import DeviceSetKernel
+from aesvm.gpu.derive import DeviceSetKernel, subset_blocks
 from aesvm.gpu.rows import DeviceRows
-from aesvm.gpu.subset_blocks import subset_blocks
 from aesvm.kernels import kernel_matrix
 from aesvm.kernels.joint import JointKernel
 from aesvm.runtime.progress import Silence

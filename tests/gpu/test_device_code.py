@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.gpu import cuda, linear_algebra
+from aesvm.gpu.cuda import DeviceVariables, Summary, Work
 from aesvm.gpu.dual import DeviceDual, minimize
 from aesvm.gpu.forms import form_of
-from aesvm.gpu.steps import DeviceVariables, Summary, Work
 from aesvm.gpu.vectors import DenseVectors
-from aesvm.kernels import KernelSpec
+from aesvm.kernels import KernelSpec, expansion
 from aesvm.solver import smo
 from aesvm.solver.stagnation import Stagnation
 from aesvm.solver.state import DualState, Known, PreparedVariables
@@ -45,8 +45,8 @@ def test_sums_and_blocks_are_those_of_the_host(emulated, spec, dtype):
     tol = 1e-4 if dtype == np.float32 else 1e-12
     for n_outputs in (1, 3):
         coefs = np.random.default_rng(2).normal(size=(150, n_outputs))
-        found = device.columns(every).expand(new, edges, coefs, lambda sums: sums)
-        wanted = host.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        found = expansion.expand(device.columns(every), new, edges, coefs, lambda sums: sums)
+        wanted = expansion.expand(host.columns(every), new, edges, coefs, lambda sums: sums)
         assert_allclose(found, wanted, rtol=tol, atol=tol)
     some = np.arange(3, 140)
     assert_allclose(device.square(some), host.square(some), rtol=tol, atol=tol)
@@ -66,8 +66,8 @@ def test_tiles_of_any_shape(emulated, monkeypatch, n_blocks, dtype, n_lines, wid
     tol = 1e-4 if dtype == np.float32 else 1e-12
     for n_columns in (1, 63, 64, 65, 129):
         new = rows(n_columns, width, 1)
-        found = device.columns(every).expand(new, edges, coefs, lambda sums: sums)
-        wanted = host.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        found = expansion.expand(device.columns(every), new, edges, coefs, lambda sums: sums)
+        wanted = expansion.expand(host.columns(every), new, edges, coefs, lambda sums: sums)
         assert_allclose(found, wanted, rtol=tol, atol=tol)
     assert_allclose(device.square(every), host.square(every), rtol=tol, atol=tol)
 
@@ -114,8 +114,10 @@ def test_distances_of_far_rows_do_not_cancel(emulated):
     assert columns.vectors.form.differences
     coefs = np.ones((80, 1))
     edges = np.array([0, 80])
-    found = columns.expand(X, edges, coefs, lambda sums: sums)
-    assert_allclose(found, host.columns(every).expand(X, edges, coefs, lambda sums: sums))
+    found = expansion.expand(columns, X, edges, coefs, lambda sums: sums)
+    assert_allclose(
+        found, expansion.expand(host.columns(every), X, edges, coefs, lambda sums: sums)
+    )
 
 
 @pytest.mark.parametrize("spec", [KernelSpec("rbf", 4.0), KernelSpec("poly", 1.0, 9)], ids=str)
@@ -170,7 +172,7 @@ def test_nothing_depends_on_which_thread_comes_first(emulated, monkeypatch, dtyp
     for _ in range(2):
         solution = minimize(device, *problem, groups=groups, start=np.full(n, 0.3))
         columns = device.columns(np.arange(n))
-        sums = columns.expand(new, np.array([0, 90, n]), coefs, lambda own: own)
+        sums = expansion.expand(columns, new, np.array([0, 90, n]), coefs, lambda own: own)
         weighted = linear_algebra.sum_rows(device.square(np.arange(n)), None, coefs[:, 0].copy())
         found.append([solution.alpha, solution.scores, sums, weighted])
         monkeypatch.setenv("BACKWARDS", "1")

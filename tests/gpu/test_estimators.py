@@ -16,18 +16,19 @@ from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
 from aesvm.formulations.hinge import Hinge
-from aesvm.gpu import arrays, devices, matrix
+from aesvm.gpu import devices, matrix
 from aesvm.gpu import rows as device_rows
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
 from aesvm.machines import class_bundles
+from aesvm.machines.problem import EveryRow
 from aesvm.machines.processor import processor
-from aesvm.machines.rows import EveryRow
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.sets.derive import ReductionSettings
+from tests.children import LIMIT
 from tests.gpu import plain
 from tests.gpu.stand_in import NumpyDevice
 
@@ -253,12 +254,12 @@ def test_results_are_arrays_of_the_library_that_rows_are_of(stand_in, monkeypatc
     result = np.arange(3)
     entered = []
     monkeypatch.setattr(NumpyDevice, "here", lambda self: entered.append(self) or nullcontext())
-    said, there = arrays.like_input(stand_in, result, OfAnotherLibrary())
+    said, there = device_rows.like_input(stand_in, result, OfAnotherLibrary())
     assert said == "taken over"
     assert entered == [stand_in]  # which need not be the first GPU
     assert_allclose(there, result)
-    assert arrays.like_input(stand_in, np.array(["a"]), OfAnotherLibrary()).dtype.kind == "U"
-    assert arrays.like_input(stand_in, result, np.ones((3, 2))) is result
+    assert device_rows.like_input(stand_in, np.array(["a"]), OfAnotherLibrary()).dtype.kind == "U"
+    assert device_rows.like_input(stand_in, result, np.ones((3, 2))) is result
 
 
 class Column:
@@ -292,19 +293,19 @@ def test_rows_that_were_changed_are_copied_again(stand_in, monkeypatch, beside):
     def compute():  # something else, all the time
         with processor("cuda").computing():
             begun.set()
-            ended.wait(60)
+            ended.wait(LIMIT)
 
     other = threading.Thread(target=compute)
     if beside:
         other.start()
-        begun.wait(60)
+        begun.wait(LIMIT)
     AESVC(gamma=1.0, device="cuda").fit(X, y)
     X *= 3.0
     here = AESVC(gamma=1.0).fit(X, y)
     there = AESVC(gamma=1.0, device="cuda").fit(X, y)
     ended.set()
     if beside:
-        other.join(60)
+        other.join(LIMIT)
     assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-4)
 
 

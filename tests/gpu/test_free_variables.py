@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from aesvm.gpu import dual
-from aesvm.gpu.free_variables import FreeVariables
+from aesvm.gpu.dual import FreeVariables
 from aesvm.kernels import KernelSpec
 from aesvm.solver import smo
 from tests.gpu import plain

@@ -13,15 +13,13 @@ from sklearn.base import clone
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
-from aesvm.gpu import devices, dual, hull, matrix, room, rows
-from aesvm.gpu.derive import DeviceSetKernel
+from aesvm.gpu import devices, dual, hull, matrix, rows
+from aesvm.gpu.derive import DeviceSetKernel, subset_blocks
 from aesvm.gpu.devices import Device, DeviceMemoryError
 from aesvm.gpu.dual import minimize
-from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import add
 from aesvm.gpu.rows import DeviceRows
-from aesvm.gpu.subset_blocks import subset_blocks
-from aesvm.gpu.vectors import DenseVectors
+from aesvm.gpu.vectors import DenseVectors, HostVectors
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import JointKernel
 from aesvm.machines import small_pairs, trainer
@@ -57,7 +55,7 @@ class LittleMemory:
             each_panel(vectors, function)
 
         self.patch.setattr(HostVectors, "each_panel", counted)
-        self.patch.setattr(room, "PANEL_BYTES", panel)
+        self.patch.setattr(rows, "PANEL_BYTES", panel)
         self.patch.setattr(Device, "free_bytes", lambda device: free)
 
 
@@ -359,7 +357,7 @@ def test_rows_are_never_copied_whole(stand_in, little_memory, monkeypatch):
     array = Device.array
 
     def watched(self, values, dtype=None):
-        if np.ndim(values) > 1 and np.shape(values)[-1] in (2, room.padded(2)):
+        if np.ndim(values) > 1 and np.shape(values)[-1] in (2, rows.padded(2)):
             longest.append(np.size(values) // np.shape(values)[-1])
         return array(self, values, dtype)
 

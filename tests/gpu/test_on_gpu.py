@@ -12,10 +12,10 @@ from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
 from aesvm.gpu import hull
 from aesvm.gpu.devices import DeviceMemoryError, cuda_device
 from aesvm.gpu.dual import minimize
-from aesvm.gpu.host_vectors import HostVectors
 from aesvm.gpu.matrix import add
+from aesvm.gpu.vectors import HostVectors
 from aesvm.inspection import shapley_values
-from aesvm.kernels import KernelSpec
+from aesvm.kernels import KernelSpec, expansion
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.solver import smo
 from aesvm.solver.state import Known
@@ -54,8 +54,8 @@ def test_sums_and_blocks_are_those_of_the_host(gpu, spec, dtype, width):
     tol = 1e-4 if dtype == np.float32 else 1e-12
     for n_outputs in (1, 5, 40):
         coefs = random.normal(size=(700, n_outputs))
-        found = device.columns(every).expand(new, edges, coefs, lambda sums: sums)
-        wanted = host.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        found = expansion.expand(device.columns(every), new, edges, coefs, lambda sums: sums)
+        wanted = expansion.expand(host.columns(every), new, edges, coefs, lambda sums: sums)
         assert_allclose(found, wanted, rtol=tol, atol=tol * np.abs(wanted).max())
     some = np.arange(10, 400)
     assert_allclose(device.square(some), host.square(some), rtol=tol, atol=tol)
@@ -147,8 +147,8 @@ def test_tiles_of_any_shape(gpu, dtype, width, n_lines):
     for n_columns, n_outputs in ((1, 1), (127, 1), (129, 33), (200_000 // width, 1)):
         new = random.normal(size=(n_columns, width)) / np.sqrt(width)
         coefs = random.normal(size=(n_lines, n_outputs))
-        found = device.columns(every).expand(new, edges, coefs, lambda sums: sums)
-        wanted = host.columns(every).expand(new, edges, coefs, lambda sums: sums)
+        found = expansion.expand(device.columns(every), new, edges, coefs, lambda sums: sums)
+        wanted = expansion.expand(host.columns(every), new, edges, coefs, lambda sums: sums)
         assert_allclose(found, wanted, rtol=tol, atol=tol * np.abs(coefs).sum())
 
 

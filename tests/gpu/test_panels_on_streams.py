@@ -9,9 +9,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from aesvm import AESVC, AENuSVC
-from aesvm.gpu import devices, hull, room
+from aesvm.gpu import devices, hull
+from aesvm.gpu import rows as device_rows
 from aesvm.gpu.devices import Device, DeviceMemoryError
-from aesvm.gpu.host_vectors import HostVectors
+from aesvm.gpu.vectors import HostVectors
 from tests.gpu import strict
 from tests.gpu.test_host_vectors import LittleMemory, compared, moons
 
@@ -91,7 +92,7 @@ def arrays_that_are_set_on_streams(monkeypatch):
 
 def host_vectors(monkeypatch, eager, rows, numbers, n):
     """Vectors of which 16 are a panel, on a device whose streams have work to do."""
-    monkeypatch.setattr(room, "PANEL_BYTES", 16 * 8 * 8)
+    monkeypatch.setattr(device_rows, "PANEL_BYTES", 16 * 8 * 8)
     device = StreamingDevice(eager)
     form = SimpleNamespace(dtype=np.dtype(np.float64))
     norms = strict.There(np.arange(float(n)))

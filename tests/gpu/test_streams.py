@@ -10,11 +10,12 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import make_blobs
 
 from aesvm import AESVC
-from aesvm.gpu import streams
+from aesvm.gpu import devices
+from aesvm.gpu.devices import Streams
 from aesvm.gpu.rows import DeviceRows
-from aesvm.gpu.streams import Streams
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
+from tests.children import LIMIT
 
 
 def on_streams(device, function, items, progress):
@@ -34,7 +35,7 @@ class Counted(Silence):
 
 def test_results_are_in_order_and_the_caller_reports_them(stand_in):
     progress = Counted()
-    gate = threading.Barrier(2, timeout=60)
+    gate = threading.Barrier(2, timeout=LIMIT)
 
     def double(number, progress):
         if number in (3, 4):  # neither ends without the other: they are done at the same time
@@ -52,7 +53,7 @@ def test_an_error_ends_what_is_done_beside_it(stand_in, error):
 
     def work(number, progress):
         if number == 1:
-            begun.acquire(timeout=60)
+            begun.acquire(timeout=LIMIT)
             raise error("of the second")
         begun.release()
         while number > 1 and not progress.is_over():
@@ -61,7 +62,7 @@ def test_an_error_ends_what_is_done_beside_it(stand_in, error):
 
     with pytest.raises(error, match="of the second"):
         on_streams(stand_in, work, ((n,) for n in range(1000)), Silence())
-    assert len(ended) < streams.STREAMS + 2
+    assert len(ended) < devices.STREAMS + 2
 
 
 def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand_in, monkeypatch):
@@ -71,34 +72,34 @@ def test_an_interrupt_of_the_thread_that_waits_ends_what_is_done_beside_it(stand
         def together(self, function, n_calls):
             others.append(threading.Thread(target=function))
             others[0].start()
-            begun.wait(60)
+            begun.wait(LIMIT)
             raise KeyboardInterrupt
 
     def work(number, progress):
         begun.set()
-        interrupted.wait(60)
+        interrupted.wait(LIMIT)
         over.append(progress.is_over())
 
     others = []
-    monkeypatch.setattr(streams, "_USED", {stand_in.name})  # else the first is done before
-    monkeypatch.setattr(streams, "Threads", Waiting)
+    monkeypatch.setattr(devices, "_USED", {stand_in.name})  # else the first is done before
+    monkeypatch.setattr(devices, "Threads", Waiting)
     with pytest.raises(KeyboardInterrupt):
         on_streams(stand_in, work, ((n,) for n in range(9)), Silence())
     interrupted.set()
-    others[0].join(60)
+    others[0].join(LIMIT)
     assert over == [True]
 
 
 def test_what_is_done_side_by_side_shares_the_memory_of_the_device(stand_in, monkeypatch):
     # decided at the same time: no one sees what the others are about to take
-    monkeypatch.setattr(streams, "_USED", {stand_in.name})
-    before, gate = stand_in.free_bytes(), threading.Barrier(streams.STREAMS, timeout=60)
+    monkeypatch.setattr(devices, "_USED", {stand_in.name})
+    before, gate = stand_in.free_bytes(), threading.Barrier(devices.STREAMS, timeout=LIMIT)
 
     def tell(number, progress):
         gate.wait()
         return stand_in.free_bytes()
 
-    items = ((n,) for n in range(streams.STREAMS))
+    items = ((n,) for n in range(devices.STREAMS))
     found = on_streams(stand_in, tell, items, Silence())
     assert sum(found) <= 1.001 * before
     assert stand_in.free_bytes() == before
@@ -123,7 +124,7 @@ def test_pairs_of_classes_are_those_trained_one_by_one(stand_in, monkeypatch, re
     rows, y = make_blobs(1500, 3, centers=6, cluster_std=3.0, random_state=0)
     model = AESVC(gamma=0.2, refine=refine, hull_tol=1e-2, device="cuda")
     beside = model.fit(rows, y).decision_function(rows), model.dual_coef_, model.support_
-    monkeypatch.setattr(streams, "STREAMS", 1)
+    monkeypatch.setattr(devices, "STREAMS", 1)
     alone = model.fit(rows, y).decision_function(rows), model.dual_coef_, model.support_
     for one, other in zip(beside, alone, strict=True):
         assert_array_equal(one, other)

@@ -13,8 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.kernels import crew as crews
 from aesvm.kernels import tiles
-from aesvm.kernels.accumulate import KeptRows
-from aesvm.kernels.crew import DONE, HELPERS, LEAD, LIMIT, SKIP, TAKEN, Crew
+from aesvm.kernels.crew import DONE, HELPERS, LEAD, LIMIT, SKIP, TAKEN, Crew, KeptRows
 from aesvm.kernels.functions import EXPONENTIAL
 from aesvm.runtime.threads import Threads
 from tests import children

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm.kernels import blocks, kernel_matrix
+from aesvm.kernels import blocks, expansion, kernel_matrix
 from aesvm.runtime.threads import Threads
 from tests import oracles
 
@@ -23,10 +23,10 @@ def test_sums_over_segments_are_those_of_the_formula(size, sparse, monkeypatch):
     expected = np.stack([K[:, a:b] @ coefs[a:b] for a, b in pairwise(edges)], axis=1)
     kind = sp.csr_array if sparse else np.asarray
     columns = kernel_matrix(kind(X), gamma=0.5).columns(np.arange(40))
-    found = columns.expand(kind(new), edges, coefs, lambda sums: sums)
+    found = expansion.expand(columns, kind(new), edges, coefs, lambda sums: sums)
     assert_allclose(found, expected, atol=1e-12)
     with Threads(3) as run:
-        again = columns.expand(kind(new), edges, coefs, lambda sums: sums, run)
+        again = expansion.expand(columns, kind(new), edges, coefs, lambda sums: sums, run)
     assert_array_equal(again, found)
 
 
@@ -49,13 +49,13 @@ def test_many_sums_of_each_row_are_made_of_few_rows_at_a_time(size, n_columns, s
         rows_at_once.append(len(sums))
         return sums.copy()
 
-    found = columns.expand(kind(new), edges, coefs, combine)
+    found = expansion.expand(columns, kind(new), edges, coefs, combine)
     assert max(rows_at_once) <= 8
     assert_allclose(found, expected, atol=1e-12)
     with Threads(3) as run:
-        assert_array_equal(columns.expand(kind(new), edges, coefs, combine, run), found)
+        assert_array_equal(expansion.expand(columns, kind(new), edges, coefs, combine, run), found)
         # also where the result is a part of the sums, whose memory is used again
-        again = columns.expand(kind(new), edges, coefs, lambda sums: sums[:, :, 1:], run)
+        again = expansion.expand(columns, kind(new), edges, coefs, lambda sums: sums[:, :, 1:], run)
     assert_array_equal(again, found[:, :, 1:])
 
 

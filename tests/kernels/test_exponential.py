@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from aesvm.kernels.exponential import take_exponential
+from aesvm.kernels.functions import take_exponential
 
 DTYPES = [np.float32, np.float64]
 

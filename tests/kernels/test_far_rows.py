@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
-from aesvm.kernels import blocks, kernel_matrix
-from aesvm.kernels.accumulate import KeptRows
-from aesvm.kernels.crew import Crew
-from aesvm.kernels.far_rows import MOST_FAR
+from aesvm.kernels import blocks, expansion, kernel_matrix
+from aesvm.kernels.crew import Crew, KeptRows
+from aesvm.kernels.vectors import MOST_FAR
 
 GAMMA = 0.7
 
@@ -72,7 +71,9 @@ def test_tiles_mend_values_of_far_rows(monkeypatch, dtype, accuracy, squared):
     columns.accumulate(columns.own_lines(every, every), coefs, scores, kept, Crew(map))
     assert_allclose(scores, coefs @ expected, atol=20 * atol)
     assert_allclose(store, expected[:3], atol=atol)
-    sums = columns.expand(X, np.array([0, len(X)]), coefs[:, None], lambda sums: sums[:, 0, 0])
+    sums = expansion.expand(
+        columns, X, np.array([0, len(X)]), coefs[:, None], lambda sums: sums[:, 0, 0]
+    )
     assert_allclose(sums, coefs @ expected, atol=20 * atol)
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from aesvm.kernels import kernel_matrix
-from aesvm.kernels.rows_by_class import write_columns, write_lines, write_values
+from aesvm.kernels.tiles import write_columns, write_lines, write_values
 from tests import oracles
 
 CASES = [

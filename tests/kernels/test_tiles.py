@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from aesvm.kernels import blocks, kernel_matrix
-from aesvm.kernels.accumulate import KeptRows
-from aesvm.kernels.crew import Crew
+from aesvm.kernels import blocks, expansion, kernel_matrix
+from aesvm.kernels.crew import Crew, KeptRows
 from aesvm.kernels.expansion import n_additions
 from aesvm.runtime.threads import Threads
 
@@ -98,7 +97,9 @@ def test_rows_too_far_for_a_squared_distance_have_kernel_values_of_zero(least, m
     X = np.random.default_rng(0).standard_normal((20, 2))
     columns = kernel_matrix(X, gamma=1.0, dtype=np.float64).columns(np.arange(20))
     new = np.array([[1e200, 0.0], [-1e308, 1e308], X[3]])
-    found = columns.expand(new, np.array([0, 20]), np.eye(20)[:, 3:4], lambda sums: sums[:, 0, 0])
+    found = expansion.expand(
+        columns, new, np.array([0, 20]), np.eye(20)[:, 3:4], lambda sums: sums[:, 0, 0]
+    )
     assert_allclose(found, [0.0, 0.0, 1.0])
 
 

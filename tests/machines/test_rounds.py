@@ -28,16 +28,14 @@ from aesvm.machines.fit import represent_anew
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.place import RowsInMemory
 from aesvm.machines.plan import Expected
-from aesvm.machines.problem import Problem
+from aesvm.machines.problem import Problem, TrainingRows
 from aesvm.machines.represent import represent
 from aesvm.machines.rounds import Cut, State, looked_at
-from aesvm.machines.rows import TrainingRows
 from aesvm.machines.trainer import SolverOptions, Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
-from aesvm.sets.combinations import Combinations
-from aesvm.sets.derive import ReductionSettings
+from aesvm.sets.derive import Combinations, ReductionSettings
 from tests import oracles
 from tests.plans import set_limits, set_table
 

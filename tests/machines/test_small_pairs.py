@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from aesvm import AESVC, AENuSVC, TimeLimit
 from aesvm.estimators.trained import TrainedOn
-from aesvm.machines import class_bundles, one_vs_one, small_pairs
+from aesvm.machines import class_bundles, one_vs_one, problem, small_pairs
 from aesvm.solver import small_working_sets
 from tests import oracles
 
@@ -122,7 +122,7 @@ def test_a_dual_bounds_the_primal_that_an_oracle_computes(C, each_way):
         model = AESVC(gamma=0.5, C=C).fit(X, y, weights)
     total = 0.0
     for (i, j), one in zip(
-        zip(*one_vs_one.pair_classes(6), strict=True), model._model().expansions(), strict=True
+        zip(*problem.pair_classes(6), strict=True), model._model().expansions(), strict=True
     ):
         at = np.flatnonzero((y == i) | (y == j))
         signs = np.where(y[at] == i, 1.0, -1.0)
@@ -313,7 +313,7 @@ def test_votes_are_those_of_scikit_learn(n_classes):
     wanted = _ovr_decision_function(values < 0, -values, n_classes)
     assert_allclose(one_vs_one.one_vs_rest(values, n_classes), wanted, rtol=1e-12)
     votes = np.zeros((50, n_classes), dtype=int)
-    for pair, (i, j) in enumerate(zip(*one_vs_one.pair_classes(n_classes), strict=True)):
+    for pair, (i, j) in enumerate(zip(*problem.pair_classes(n_classes), strict=True)):
         votes[np.arange(50), np.where(values[:, pair] > 0, i, j)] += 1
     for order in "CF":  # the values of a row one after another, or those of a pair
         winners = one_vs_one.winners(np.asarray(values, order=order), n_classes)

@@ -17,10 +17,10 @@ import aesvm
 from aesvm import AESVC, AENuSVC
 from aesvm.estimators.trained import TrainedOn
 from aesvm.machines import small_pairs
-from aesvm.machines.one_vs_one import ClassPairs
+from aesvm.machines.problem import ClassPairs
 from aesvm.machines.rounds import OverBudgetError
-from aesvm.out_of_core import looks, many_pairs, merge_tree, reread
-from aesvm.out_of_core.looks import STEPS, PartLook, PartLooks
+from aesvm.out_of_core import answers, many_pairs, merge_tree, part
+from aesvm.out_of_core.part import STEPS, PartLook, PartLooks
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +127,7 @@ def test_rows_that_the_budget_has_no_room_for_are_refined_by_rounds(monkeypatch)
     model = AESVC(gamma=0.5, tol=1e-6, refine=1, hull_tol=0.05, memory_budget=10**6)
     monkeypatch.setattr(many_pairs, "_ROOM", 1000.0)
     gathered = []
-    monkeypatch.setattr(reread.RereadSource, "gather", lambda *_: gathered.append(1))
+    monkeypatch.setattr(answers.RereadSource, "gather", lambda *_: gathered.append(1))
     found = streamed(model, chunks, True)
     assert not gathered
     assert found.certificate_.rounds == 1
@@ -180,7 +180,7 @@ def test_a_round_that_is_clearly_over_the_budget_is_not_begun(share, monkeypatch
     X, y = twins()
     budget = int(share * bytes_of_all(X, y))
     looked = []
-    monkeypatch.setattr(reread.RereadSource, "look", lambda *_: looked.append(1))
+    monkeypatch.setattr(answers.RereadSource, "look", lambda *_: looked.append(1))
     model = AESVC(memory_budget=budget, **TWINS)
     found, (warned,) = fitted_and_warned(model, X, y)
     assert not looked
@@ -214,7 +214,7 @@ def test_a_round_over_the_budget_is_not_warned_of_where_all_rows_are_held(monkey
     model = AESVC(memory_budget=int(1.2 * bytes_of_all(X, y)), **TWINS)
     with pytest.MonkeyPatch.context() as patch:
         over = OverBudgetError("too much.")
-        patch.setattr(reread.RereadSource, "stratify", Mock(side_effect=over))
+        patch.setattr(answers.RereadSource, "stratify", Mock(side_effect=over))
         found, warned = fitted_and_warned(model, X, y)
     assert found.certificate_.exact
     assert not warned
@@ -282,7 +282,7 @@ def test_a_look_is_no_larger_than_its_rows_ask_for():
         sums[0, rng.integers(0, 2, 5), rng.integers(0, STEPS + 2, 5)] = rng.normal(size=(5, 2))
         each.append((number, PartLook(sums, np.zeros(1), 0.5, 3, 40, 1, 1.0)))
     found = PartLooks.of(each)
-    n_bytes = len(pickle.dumps(looks.merged_looks([found, found, found])))
+    n_bytes = len(pickle.dumps(part.merged_looks([found, found, found])))
     assert n_bytes <= 200 * (64 + 5 * 18) + 2000
     assert found.one(200) is None
     for number, look in each:

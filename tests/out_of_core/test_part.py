@@ -14,19 +14,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Variance
-from aesvm.machines.one_vs_one import ClassPair
 from aesvm.machines.plan import COARSER
+from aesvm.machines.problem import ClassPair
 from aesvm.machines.rounds import WIDEST, Cut
 from aesvm.out_of_core import merge_tree, part
-from aesvm.out_of_core.looks import SHIFT, STEPS, PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import folded
 from aesvm.out_of_core.part import (
+    SHIFT,
+    STEPS,
     LastRound,
     Part,
+    PartLooks,
     RowScores,
     SentMachine,
     SentMachines,
     look,
+    merged_looks,
     score,
     stratify,
     stratum_tolerances,
@@ -35,8 +38,7 @@ from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Silence
 from aesvm.runtime.threads import Threads
-from aesvm.sets.combinations import Combinations
-from aesvm.sets.derive import ReductionSettings
+from aesvm.sets.derive import Combinations, ReductionSettings
 from tests import oracles
 
 GAMMA = 0.5

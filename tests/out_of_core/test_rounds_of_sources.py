@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_blobs, make_moons
 
 from aesvm import AESVC
-from aesvm.out_of_core import merge_tree, part, reread
+from aesvm.out_of_core import answers, merge_tree, part
 from aesvm.out_of_core.merge_tree import folded
 from tests import oracles
 from tests.plans import set_limits, set_table
@@ -256,15 +256,15 @@ def test_a_round_that_makes_it_worse_is_undone(rounds, monkeypatch):
     chunks = chunks_of(*moons(2000), size=250)
     looks = []
 
-    def counted(self, sent, look=reread.RereadSource.look):
+    def counted(self, sent, look=answers.RereadSource.look):
         looks.append(1)
         return look(self, sent)
 
     def worse_and_worse(self, offset):
         return offset, 1e6 * len(looks)
 
-    monkeypatch.setattr(reread.RereadSource, "look", counted)
-    monkeypatch.setattr("aesvm.out_of_core.looks.PartLook.best", worse_and_worse)
+    monkeypatch.setattr(answers.RereadSource, "look", counted)
+    monkeypatch.setattr("aesvm.out_of_core.part.PartLook.best", worse_and_worse)
     model = AESVC(gamma=5.0, refine=rounds, hull_tol=1e-2).fit_stream(chunks)
     assert len(looks) == min(rounds, 2) + 1
     assert model.certificate_.rounds == 0

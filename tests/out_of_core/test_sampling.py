@@ -15,8 +15,7 @@ from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.out_of_core.merge_tree import MergeTree
-from aesvm.out_of_core.sampling import sample
-from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.out_of_core.weighted_rows import WeightedRows, sample
 
 
 def weighted(weights, groups):

@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVR, NuSVC, NuSVR, OneClassSVM
 
 from aesvm import AESVR, AENuSVC, AENuSVR, AEOneClassSVM
+from aesvm.kernels.gamma import Moments
 from aesvm.kernels.joint import TargetScale
-from aesvm.kernels.moments import Moments
 from aesvm.out_of_core import merge_tree
 from tests import oracles
 

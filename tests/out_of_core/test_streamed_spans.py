@@ -17,8 +17,8 @@ from aesvm.estimators import streams
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
-from aesvm.out_of_core import merge_tree, spans
-from aesvm.out_of_core.spans import SET_BYTES
+from aesvm.out_of_core import gathered_training, merge_tree
+from aesvm.out_of_core.gathered_training import SET_BYTES
 from tests import oracles
 from tests.bases.spans import solved_in_one_place
 from tests.out_of_core.test_rounds_of_sources import Source, chunks_of, objective, some_weights
@@ -144,8 +144,8 @@ def test_little_is_held_where_passes_follow(monkeypatch):
     X, y = moons()
     budget = 800 * (2 * 8 + 3 * 8)
     monkeypatch.setattr(streams, "SET_BYTES", float(budget))
-    monkeypatch.setattr(spans, "_MOST", 400)
-    monkeypatch.setattr(spans, "_FOR_EACH", 1)
+    monkeypatch.setattr(gathered_training, "_MOST", 400)
+    monkeypatch.setattr(gathered_training, "_FOR_EACH", 1)
     assert budget < SET_BYTES
     model = svc(hull_tol=1e-6).fit_stream(chunks_of(X, y))
     tree = model._stream_.stream.tree

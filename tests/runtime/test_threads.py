@@ -201,7 +201,7 @@ def test_an_interrupt_while_threads_start_leaves_none(monkeypatch):
 
 
 def test_threads_work_in_the_context_that_is_asked_for():
-    inside, meet = threading.local(), threading.Barrier(2, timeout=60)
+    inside, meet = threading.local(), threading.Barrier(2, timeout=children.LIMIT)
 
     @contextmanager
     def around():

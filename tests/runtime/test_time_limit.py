@@ -386,7 +386,7 @@ def test_each_fit_of_a_search_is_limited(search, limited, n_jobs):
 @needs_callbacks
 @pytest.mark.parametrize(
     "whole",
-    [*(one(AESVC(), {"C": [1.0]}) for one in SEARCHES), StandardScaler()],
+    [GridSearchCV(AESVC(), {"C": [1.0]}), StandardScaler()],
     ids=lambda one: type(one).__name__,
 )
 def test_a_limit_that_would_be_ignored_is_refused(whole):
@@ -427,7 +427,7 @@ def test_a_limit_ends_a_fit_of_few_vectors_wherever_it_is(share, monkeypatch):
     """It looks at the clock before each piece of work, and looks no more than the limit allows."""
     set_table(monkeypatch, pilot_rows=300)
     monkeypatch.setattr("aesvm.bases.span_training._MOST_ADDED", 40)
-    monkeypatch.setattr("aesvm.bases.values.BLOCK_ROWS", 256)
+    monkeypatch.setattr("aesvm.bases.solve_in_memory.BLOCK_ROWS", 256)
     X, y = rows()
     model = AESVC(gamma=2.0, max_vectors=100)
     n_looks = looks_of(lambda watch: clone(model).set_callbacks(watch).fit(X, y))

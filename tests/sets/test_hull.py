@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from aesvm.sets import hull as hull_module
 from aesvm.sets.ball import enclosing_ball
-from aesvm.sets.hull import approximate_extreme_points
-from aesvm.sets.workspace import Workspace, empty_block, join
+from aesvm.sets.hull import Workspace, approximate_extreme_points, empty_block, join
 from tests import oracles
 
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from aesvm import AESVC, AENuSVC, AENuSVR, AEOneClassSVM, TimeLimit
-from aesvm.formulations.scaling import best_multiples
+from aesvm.formulations.objective import best_multiples
 from aesvm.kernels import kernel_matrix
 from aesvm.solver import host, smo
 from aesvm.solver.free_variables import newton_step

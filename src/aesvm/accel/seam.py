@@ -143,7 +143,7 @@ def report() -> Report:
     ...     model = SVC().fit(*load_iris(return_X_y=True))
     >>> len(aesvm.accel.report().counts)  # doctest: +ELLIPSIS
     call     by      calls  seconds  reason
-    SVC fit  LIBSVM      1    0.00...  small: LIBSVM takes no longer
+    SVC fit  LIBSVM      1    ...  small: LIBSVM takes no longer
     1
     """
     found = calls.so_far()

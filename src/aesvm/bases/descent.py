@@ -2,9 +2,11 @@
 
     F(a, b) = 1/2 a' K a + sum_k d_k b_k + sum_i c_i loss(p_i),    w = sum_j a_j phi(b_j)
 
-The losses have their kinks rounded off (``smoothing``), less and less. Each half-width of the
-rounded kinks is a smooth problem, solved by L-BFGS: it starts from a Cholesky factor of the
-Hessian, and learns the rest from the steps.
+The losses have their kinks rounded off, less and less. ``max(0, t)`` becomes ``(t + h)^2 / 4h``
+within the half-width h of its kink, and stays as it is elsewhere. It is then at most ``h / 4`` too
+large, and its slope grows from 0 to 1 across the kink. That slope times the cost of a row is the
+multiplier that the row's position implies. Each half-width is a smooth problem, solved by L-BFGS:
+it starts from a Cholesky factor of the Hessian, and learns the rest from the steps.
 
 One descent serves rows in memory and rows elsewhere. It chooses directions, half-widths and when to
 stop. A ``SmoothProblem`` searches the lines, and has the Hessian:
@@ -20,12 +22,17 @@ rows elsewhere (``solve_in_passes``)
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import singledispatch
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aesvm.bases.factor import Factor, solve
-from aesvm.formulations.protocol import Array, Offsets
+from aesvm.formulations.protocol import Array, Formulation, Offsets
+from aesvm.runtime.jit import jit
 
 #: Each further half-width is this fraction of the one before. None is smaller than the second
 #: number, in the formulation's unit.
@@ -183,3 +190,279 @@ def two_loops(gradient: Array, history: History, factor: Factor) -> Array:
     for (moved, change, inner), length in zip(history, reversed(taken), strict=True):
         result += (length - (change @ result) / inner) * moved
     return result
+
+
+#: Rows that a thread computes with at a time.
+_ROWS = 1 << 16
+
+#: A line search ends after this many points, or once the slope is this fraction of the first.
+_TRIED, _FLAT = 30, 1e-2
+
+
+class ScoreRamps(NamedTuple):
+    """The losses of rows as ``cost * max(0, t)``, ``t = rest + by_score score + by_offset b``.
+
+    Where rows have several losses, the first of all rows come first, then the second, and so on.
+    """
+
+    rest: Array
+    costs: Array
+    by_score: Array  #: 1 or -1
+    by_offset: Array  #: 1 or -1
+    which: NDArray[np.intp]  #: the offset b, by number
+
+    def heights(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
+        """The t of all ramps."""
+        return _heights(scores, self, offsets, run)
+
+    def changes(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
+        """The change of t, for a change of scores and offsets."""
+        return self._replace(rest=np.zeros_like(self.rest)).heights(scores, offsets, run)
+
+
+class SmoothedLosses(NamedTuple):
+    """Smoothed losses, and their derivatives in scores and offsets."""
+
+    loss: float
+    coefs: Array  #: of rows: the multipliers implied, with their signs
+    curvatures: Array  #: of rows, in the score
+    by_offset: Array  #: slopes in the offsets
+    crossed: Array  #: (n_offsets, n_rows): curvatures in offset and score
+
+
+def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> ScoreRamps:
+    """The losses of rows, whatever their scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.bases.descent import ramps_of
+    >>> from aesvm.formulations.hinge import Hinge
+    >>> ramps = ramps_of(Hinge(), np.array([1.0, -1.0]), np.ones(2))
+    >>> ramps.heights(np.array([0.5, 0.5]), np.array([0.25]))  # 1 - margin
+    array([0.25, 1.75])
+    """
+    nothing = np.zeros_like(targets, dtype=np.float64)
+    kinks, costs, rising, which, signs = formulation.ramps(nothing, targets, bounds)
+    sides = np.where(rising, 1.0, -1.0)
+    return ScoreRamps(-sides * kinks, costs, sides * signs, sides, which)
+
+
+@singledispatch
+def _heights(scores: Any, ramps: ScoreRamps, offsets: Any, run: Callable) -> Any:
+    """The t of all ramps, on a device."""
+    several = ramps.by_score.reshape(-1, len(scores)) * scores
+    return ramps.rest + several.reshape(-1) + ramps.by_offset * offsets[ramps.which]
+
+
+@_heights.register(np.ndarray)
+def _(scores: Array, ramps: ScoreRamps, offsets: Array, run: Callable) -> Array:
+    heights = np.empty(len(ramps.rest))
+
+    def some(first: int) -> None:
+        _write_heights(
+            ramps.rest,
+            ramps.by_score,
+            ramps.by_offset,
+            ramps.which,
+            scores,
+            offsets,
+            first,
+            min(first + _ROWS, len(scores)),
+            heights,
+        )
+
+    list(run(some, range(0, len(scores), _ROWS)))
+    return heights
+
+
+def smoothed_losses(
+    ramps: ScoreRamps,
+    heights: Array,
+    width: float,
+    n_rows: int,
+    n_offsets: int,
+    run: Callable = map,
+) -> SmoothedLosses:
+    """Losses smoothed with a half-width, and their derivatives."""
+    return _smoothed(heights, ramps, width, n_rows, n_offsets, run)
+
+
+@singledispatch
+def _smoothed(
+    heights: Any, ramps: ScoreRamps, width: float, n_rows: int, n_offsets: int, run: Callable
+) -> SmoothedLosses:
+    """The same on a device."""
+    slopes = np.clip((heights + width) / (2.0 * width), 0.0, 1.0)
+    slopes = ramps.costs * slopes
+    losses = np.where(heights >= width, ramps.costs * heights, slopes * (heights + width) / 2.0)
+    bends = np.where(np.abs(heights) < width, ramps.costs / (2.0 * width), 0.0)
+
+    def of_rows(values: Array) -> Array:
+        return values.reshape(-1, n_rows).sum(axis=0)
+
+    pulls, crossed = ramps.by_offset * slopes, ramps.by_score * ramps.by_offset * bends
+    own = [ramps.which == number for number in range(n_offsets)]
+    return SmoothedLosses(
+        float(losses.sum()),
+        of_rows(-ramps.by_score * slopes),
+        of_rows(bends),
+        np.stack([np.where(one, pulls, 0.0).sum() for one in own]),
+        np.stack([of_rows(np.where(one, crossed, 0.0)) for one in own]),
+    )
+
+
+@_smoothed.register(np.ndarray)
+def _(
+    heights: Array, ramps: ScoreRamps, width: float, n_rows: int, n_offsets: int, run: Callable
+) -> SmoothedLosses:
+    coefs, curvatures = np.zeros(n_rows), np.zeros(n_rows)
+    crossed = np.zeros((n_offsets, n_rows))
+
+    def some(first: int) -> tuple[float, Array]:
+        by_offset = np.zeros(n_offsets)
+        loss = _smooth(
+            heights,
+            ramps.costs,
+            ramps.by_score,
+            ramps.by_offset,
+            ramps.which,
+            width,
+            first,
+            min(first + _ROWS, n_rows),
+            coefs,
+            curvatures,
+            by_offset,
+            crossed,
+        )
+        return loss, by_offset
+
+    loss, by_offset = 0.0, np.zeros(n_offsets)
+    for own, slopes in run(some, range(0, n_rows, _ROWS)):
+        loss, by_offset = loss + own, by_offset + slopes
+    return SmoothedLosses(loss, coefs, curvatures, by_offset, crossed)
+
+
+@jit
+def _write_heights(rest, by_score, by_offset, which, scores, offsets, first, last, heights):
+    n_rows = scores.size
+    for start in range(0, rest.size, n_rows):
+        for row in range(first, last):
+            r = start + row
+            heights[r] = rest[r] + by_score[r] * scores[row] + by_offset[r] * offsets[which[r]]
+
+
+@jit
+def _smooth(
+    heights,
+    costs,
+    by_score,
+    by_offset,
+    which,
+    width,
+    first,
+    last,
+    coefs,
+    curvatures,
+    by_offsets,
+    crossed,
+):
+    loss = 0.0
+    for start in range(0, heights.size, coefs.size):
+        for row in range(first, last):
+            r = start + row
+            t = heights[r]
+            if t <= -width:
+                continue
+            if t >= width:
+                slope = costs[r]
+                loss += costs[r] * t
+            else:
+                slope = costs[r] * (t + width) / (2.0 * width)
+                loss += slope * (t + width) / 2.0
+                curvature = costs[r] / (2.0 * width)
+                curvatures[row] += curvature
+                crossed[which[r], row] += by_score[r] * by_offset[r] * curvature
+            coefs[row] -= by_score[r] * slope
+            by_offsets[which[r]] += by_offset[r] * slope
+    return loss
+
+
+def best_step(
+    heights: Array,
+    changes: Array,
+    costs: Array,
+    width: float,
+    slope: float,
+    curvature: float,
+    run: Callable = map,
+) -> float:
+    """The step s that minimises ``slope s + curvature s^2 / 2`` and the losses along changes.
+
+    Zero where nothing is to be gained.
+    """
+
+    def at(step: float) -> tuple[float, float]:
+        own, bend = _along(heights, changes, costs, step, width, run)
+        return slope + curvature * step + own, curvature + bend
+
+    begin, _ = at(0.0)
+    if begin >= 0.0:
+        return 0.0
+    low, high, step = 0.0, np.inf, 1.0
+    for _ in range(_TRIED):
+        here, bend = at(step)
+        if abs(here) <= _FLAT * abs(begin):
+            break
+        if here < 0.0:
+            low = step
+        else:
+            high = step
+        guess = step - here / bend if bend > 0 else np.inf
+        inside = low < guess < high
+        step = (
+            guess
+            if inside and guess < 4 * step
+            else 2 * step
+            if high == np.inf
+            else 0.5 * (low + high)
+        )
+    return step
+
+
+@singledispatch
+def _along(
+    heights: Any, changes: Any, costs: Any, step: float, width: float, run: Callable
+) -> tuple[float, float]:
+    """Slope and curvature of smoothed losses along a line, on a device."""
+    t, weighted = heights + step * changes, costs * changes
+    slope = (weighted * np.clip((t + width) / (2.0 * width), 0.0, 1.0)).sum()
+    bend = np.where(np.abs(t) < width, weighted * changes, 0.0).sum() / (2.0 * width)
+    return float(slope), float(bend)
+
+
+@_along.register(np.ndarray)
+def _(
+    heights: Array, changes: Array, costs: Array, step: float, width: float, run: Callable
+) -> tuple[float, float]:
+    def some(first: int) -> tuple[float, float]:
+        part = slice(first, first + _ROWS)
+        return _line(heights[part], changes[part], costs[part], step, width)
+
+    slope, bend = 0.0, 0.0
+    for one, other in run(some, range(0, len(heights), _ROWS)):
+        slope, bend = slope + one, bend + other
+    return slope, bend
+
+
+@jit
+def _line(heights, changes, costs, step, width):
+    """Slope and curvature of smoothed losses along a line."""
+    slope, bend = 0.0, 0.0
+    for i in range(heights.size):
+        t = heights[i] + step * changes[i]
+        rising = min(max((t + width) / (2.0 * width), 0.0), 1.0)
+        slope += costs[i] * changes[i] * rising
+        if abs(t) < width:
+            bend += costs[i] * changes[i] * changes[i] / (2.0 * width)
+    return slope, bend

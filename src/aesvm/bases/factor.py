@@ -21,7 +21,7 @@ from scipy.linalg import blas, lapack
 
 from aesvm.formulations.protocol import Array
 from aesvm.gpu import linear_algebra
-from aesvm.kernels.arrays import HOST, Arrays
+from aesvm.kernels.matrix import HOST, Arrays
 from aesvm.runtime.cached import cached_property
 
 #: Columns that are factored together, and rows that a thread brings up to date at a time.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from aesvm.bases.factor import Factor, factor_of_lower, half_solved, times, to_host
 from aesvm.formulations.protocol import Array
 from aesvm.kernels import KernelMatrix
-from aesvm.kernels.arrays import Arrays
+from aesvm.kernels.matrix import Arrays
 from aesvm.runtime.progress import OutOfTimeError
 
 #: Candidates that are compared exactly, and the most that are chosen of them.

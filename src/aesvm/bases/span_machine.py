@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from aesvm.bases.descent import Point
 from aesvm.bases.factor import Factor, kernel_factor, solve, times, to_host
-from aesvm.bases.solve_in_memory import Solved, solve_in_span
-from aesvm.bases.values import BasisValues
+from aesvm.bases.solve_in_memory import BasisValues, Solved, solve_in_span
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record
 from aesvm.formulations.objective import (

@@ -25,17 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.pursuit import BLOCK, Functions, Pursuit
+from aesvm.bases.solve_in_memory import BLOCK_ROWS
 from aesvm.bases.span_machine import SpanContext, SpanMachine
-from aesvm.bases.values import BLOCK_ROWS
 from aesvm.certificate.records import Record
 from aesvm.formulations.protocol import Array
 from aesvm.machines.fit import Work, every_row
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import TABLE, Expected, Span
-from aesvm.machines.problem import Machine, Problem
+from aesvm.machines.problem import Machine, Problem, TrainingRows
 from aesvm.machines.represent import Represented
 from aesvm.machines.results import Trained, TrainedMachines
-from aesvm.machines.rows import TrainingRows
 from aesvm.machines.trainer import Trainer, constant_machine
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.cached import cached_property
@@ -128,6 +127,8 @@ class SpanTraining:
         self.n_chosen = 0  # vectors that it has chosen
         self.basis = np.empty(0, dtype=np.intp)
         self.machines: list[SpanMachine] = []
+        #: asked with the objective before vectors are added: whether they are
+        self.goes_on: Callable[[float], bool] = lambda objective: True
 
     @cached_property
     def context(self) -> SpanContext:
@@ -332,7 +333,7 @@ class SpanTraining:
             objective = sum(machine.objective() for machine in self.machines)
             gained, before = before - objective, objective
             least = TABLE.settled * self.span.gap_tol * abs(objective)
-            if gained <= least and (auto or exhausted):
+            if (gained <= least and (auto or exhausted)) or not self.goes_on(objective):
                 break
             n_most, n_before = min(most - len(self.basis), _MOST_ADDED), len(self.basis)
             if self.span.first is not None:

@@ -33,7 +33,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import _safe_indexing
 
-from aesvm.callbacks import TimeLimit
+from aesvm.callbacks import Deadline
 from aesvm.command.data import (
     Changed,
     DataFile,
@@ -51,6 +51,7 @@ from aesvm.io import Chunk
 from aesvm.io.base import joined
 from aesvm.io.model_file import save
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV
+from aesvm.model_selection.shared_search import SEARCH_SHARE
 from aesvm.runtime.warn import warn
 from aesvm.tabular import Column, describe_columns, pipeline_of, svm_for, task_of, warnings_of
 
@@ -58,9 +59,6 @@ from aesvm.tabular import Column, describe_columns, pipeline_of, svm_for, task_o
 _HALVING = 3000
 
 _FOLDS = 5
-
-#: The fraction of --time-limit that the search may take.
-_SEARCH_SHARE = 0.6
 
 
 class Parts(NamedTuple):
@@ -157,10 +155,12 @@ def _fitted(file: DataFile, options: Any, files: dict[str, str], screen: Screen)
         screen.note(edges)
     model = clone(pipeline).set_params(**search.best_params_)
     with _timed(seconds, "train"):
-        # what the search left, and its own part where the search took longer than it was to
-        least = _deadline(options, time.monotonic(), 1.0 - _SEARCH_SHARE)
-        rest = _deadline(options, began)
-        deadline = rest if rest is None or least is None or rest.at > least.at else least
+        deadline = None
+        if options.time_limit is not None:
+            # what the search left, and its own part where the search took longer than it was to
+            left = options.time_limit - (time.monotonic() - began)
+            least = (1.0 - SEARCH_SHARE) * options.time_limit
+            deadline = Deadline(max(left, least), f"--time-limit {options.time_limit:g}")
         certificate = _trained(model, parts, file, screen, deadline)
     with _timed(seconds, "test"):
         result = HeldOut.of(model[-1], _prepared(model, iter(parts.test)))
@@ -311,27 +311,27 @@ def _searched(
 ) -> Any:
     X, y, _ = parts.search
     assert y is not None
-    limited = clone(pipeline)
-    deadline = _deadline(options, began, _SEARCH_SHARE)
-    if deadline is not None:
-        limited[-1].set_callbacks(deadline)
+    limit = options.time_limit
+    if limit is not None:
+        limit = max(0.0, SEARCH_SHARE * limit - (time.monotonic() - began))
     given: dict[str, Any] = {
         "cv": _folds(y, task, parts.groups, options.seed),
         "scoring": options.scoring,
         "refit": False,
+        "time_limit": limit,
     }
     if len(y) > _HALVING:
         given["random_state"] = options.seed
-        search: Any = AEHalvingGridSearchCV(limited, "svm", **given)
+        search: Any = AEHalvingGridSearchCV(pipeline, "svm", **given)
     else:
-        search = AEGridSearchCV(limited, "svm", **given)
+        search = AEGridSearchCV(pipeline, "svm", **given)
     with screen.progress(search), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of candidates that are not chosen
         search.fit(X, y, **({} if parts.groups is None else {"groups": parts.groups}))
-    if np.isnan(search.best_score_):
+    if np.isnan(search.best_score_) and not search.cut_short_:
         raise CommandError(_why_no_score(y, task, options.scoring))
-    if deadline is not None and deadline.was_over:
-        screen.note("the time limit has cut the search short: candidates late in it count less")
+    if search.cut_short_:
+        screen.note(f"the time limit has cut the search short: {search.cut_short_}")
     return search
 
 
@@ -390,32 +390,6 @@ def _out_of_fold(
     return y == test.classes[1], values
 
 
-class Deadline(TimeLimit):
-    """A callback that ends all fits at one time."""
-
-    def __init__(self, seconds: float, began: float) -> None:
-        super().__init__(seconds)
-        self.at = began + seconds
-        self.was_over = False
-
-    def __deepcopy__(self, memo: dict) -> Deadline:
-        return self
-
-    def seconds_left(self, context: Any) -> float:
-        """How long fits may go on."""
-        return self.at - self.clock()
-
-    def is_over(self, context: Any) -> bool:
-        """Whether it is time."""
-        self.was_over = self.was_over or self.seconds_left(context) <= 0.0
-        return self.was_over
-
-
-def _deadline(options: Any, began: float, share: float = 1.0) -> Deadline | None:
-    limit = options.time_limit
-    return None if limit is None else Deadline(share * limit, began)
-
-
 @contextmanager
 def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
     """Note the seconds that a block takes."""
@@ -435,13 +409,14 @@ def _lines(found: FitResult) -> Iterator[tuple[str, str]]:
 
 def _show(found: FitResult, screen: Screen) -> None:
     screen.table(_lines(found), f"{found.target} of {found.data}")
+    score = found.search.best_score_
     screen.result(
         {
             "task": found.task,
             "rows": {"train": found.parts.n_train, "test": found.parts.n_test},
             "columns": {one.name: one.treatment for one in found.columns},
             "parameters": found.search.best_params_,
-            "cross_validation_score": float(found.search.best_score_),
+            "cross_validation_score": None if np.isnan(score) else float(score),
             "test": found.test.found(),
             "exact": found.certificate.exact,
             "relative_gap": found.certificate.relative_gap,

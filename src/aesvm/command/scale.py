@@ -29,7 +29,7 @@ from aesvm.command.formats import (
 from aesvm.command.screen import CommandError, Screen, UsageError
 from aesvm.io import BadLineError, Chunk
 from aesvm.io.files import written_whole
-from aesvm.kernels.csr import narrowed, restricted
+from aesvm.kernels.sparse import narrowed, restricted
 from aesvm.runtime.warn import warn
 
 

@@ -45,9 +45,9 @@ from aesvm.kernels import resolve_gamma
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.plan import Rounds, Span
+from aesvm.out_of_core.gathered_training import SET_BYTES
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.out_of_core.reducer import RowReducer
-from aesvm.out_of_core.spans import SET_BYTES
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import GatheredRows
 from aesvm.representative_set import RepresentativeSet

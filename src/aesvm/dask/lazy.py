@@ -26,7 +26,7 @@ from aesvm.dask.cluster import Partition, is_lazy, one_block_of_columns, partiti
 from aesvm.dask.worker import NO_ROWS, Features
 from aesvm.estimators.prediction import model_of, score
 from aesvm.estimators.validation import check_labels, valid_values, valid_weights
-from aesvm.kernels.moments import Moments
+from aesvm.kernels.gamma import Moments
 from aesvm.machines.prediction import MachineModel, PairwiseModel
 
 

@@ -16,25 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from distributed import Future
 
-from aesvm.bases import sums
-from aesvm.bases.sums import Query, SpanMachines, SumsByMachine
+from aesvm.bases.solve_in_passes import Query, SpanMachines, SumsByMachine, add_up, merged_sums
 from aesvm.dask.cluster import Cluster, Partition
 from aesvm.estimators.validation import ChunkOf, rows_in_place, with_or_without_classes
 from aesvm.kernels import KernelSpec
-from aesvm.kernels.gamma import Variance
+from aesvm.kernels.gamma import Moments, Variance
 from aesvm.kernels.joint import TargetScale
-from aesvm.kernels.moments import Moments
 from aesvm.machines.processor import processor
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
-from aesvm.out_of_core.looks import PartLooks, merged_looks
 from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
+from aesvm.out_of_core.part import PartLooks, merged_looks
 from aesvm.out_of_core.reducer import RowReducer
-from aesvm.out_of_core.sampling import sample
+from aesvm.out_of_core.source import Tally
 from aesvm.out_of_core.stream import warn_if_looser
-from aesvm.out_of_core.tally import Tally
 from aesvm.out_of_core.training_sets import check_budget, strata_bytes
-from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows, joined
+from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows, joined, sample
 from aesvm.runtime.progress import Progress, Silence
 from aesvm.runtime.threads import Threads, one_blas_thread
 
@@ -352,11 +349,11 @@ def _add_up(counted: Counted, sent: SpanMachines, queries: dict[int, Query]) -> 
         return {}
     rows = counted.held.rows
     with _working(sent.spec) as run:
-        return sums.add_up(rows.X, rows.targets, rows.weights, sent, queries, run)
+        return add_up(rows.X, rows.targets, rows.weights, sent, queries, run)
 
 
 def _merged_sums(answers: list[SumsByMachine], level: int | None) -> SumsByMachine:
-    return sums.merged(answers)
+    return merged_sums(answers)
 
 
 def _score(counted: Counted, sent: parts.SentMachines) -> dict[int, parts.RowScores]:

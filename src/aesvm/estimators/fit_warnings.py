@@ -18,8 +18,8 @@ from aesvm.certificate.text import EXACT_GAP
 from aesvm.formulations.objective import best_offsets
 from aesvm.formulations.protocol import AT_BOUND, Array
 from aesvm.formulations.tube import Tube
-from aesvm.kernels.csr import narrowed
-from aesvm.machines.fitted import Fitted
+from aesvm.kernels.sparse import narrowed
+from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.problem import Machine
 from aesvm.runtime.warn import warn
 

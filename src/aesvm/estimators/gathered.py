@@ -22,13 +22,11 @@ from aesvm.estimators.trained import TrainedOn, check_as_trained, set_trained
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.plan import Rounds, Span
 from aesvm.machines.results import Terms
-from aesvm.out_of_core.answers import Answers
+from aesvm.out_of_core.answers import Answers, RereadSource
 from aesvm.out_of_core.gathered_training import GatheredFit, GatheredTraining, certify
 from aesvm.out_of_core.merge_tree import bytes_of
-from aesvm.out_of_core.reread import RereadSource
-from aesvm.out_of_core.source import KnownRows
+from aesvm.out_of_core.source import ClassCounts, KnownRows, Tally
 from aesvm.out_of_core.stream import StreamedModel
-from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.training_sets import StartOf
 from aesvm.out_of_core.weighted_rows import GatheredRows
 from aesvm.representative_set import set_of, set_rows

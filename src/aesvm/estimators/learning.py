@@ -30,14 +30,12 @@ from aesvm.formulations.protocol import Array, Decision, Formulation, Offsets
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale
-from aesvm.machines.fitted import Fitted, fitted_machine, fitted_pairs
-from aesvm.machines.one_vs_one import ClassPairs
-from aesvm.machines.problem import total_of_costs
+from aesvm.machines.one_vs_one import Fitted, fitted_machine, fitted_pairs
+from aesvm.machines.problem import ClassPairs, OneMachine, TrainingRows, total_of_costs
 from aesvm.machines.results import TrainedMachines
-from aesvm.machines.rows import OneMachine, TrainingRows
 from aesvm.out_of_core.gathered_training import GatheredLearner
+from aesvm.out_of_core.source import ClassCounts, Tally
 from aesvm.out_of_core.stream import StreamedModel
-from aesvm.out_of_core.tally import ClassCounts, Tally
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
 

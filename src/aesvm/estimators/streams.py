@@ -17,10 +17,10 @@ from aesvm.estimators.parameters import kernel_spec, reduction_settings
 from aesvm.estimators.validation import check_labels, from_gpu, validated_rows
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
+from aesvm.out_of_core.gathered_training import SET_BYTES
 from aesvm.out_of_core.merge_tree import Reduce, bytes_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.source import Validate, check_source
-from aesvm.out_of_core.spans import SET_BYTES
 from aesvm.out_of_core.stream import (
     ReduceOf,
     Stream,

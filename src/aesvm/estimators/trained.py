@@ -41,12 +41,11 @@ from aesvm.estimators.parameters import (
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
-from aesvm.machines.certifying import certify
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
-from aesvm.machines.fitted import Fitted
+from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
-from aesvm.machines.results import Terms
+from aesvm.machines.results import Terms, certify
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.representative_set import RepresentativeSet, set_of, set_represented, warn_given_up

@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, validate_data
 
-from aesvm.gpu.arrays import is_on_gpu
+from aesvm.gpu.rows import is_on_gpu
 from aesvm.kernels import KERNELS
 from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import reader_of

@@ -5,10 +5,14 @@
 Given ``w`` by its scores ``<w, phi(x_i)>``, F is convex and piecewise linear in the offsets ``b``,
 and convex in a multiple of w. The rows of several machines lie one after another in arrays, as
 ``Segments``; the numbers of each machine are arrays over machines. A single machine is one segment.
+
+A dual solution that was cut short is no good primal solution: w is often far too long for its rows.
+Its best multiple is found by ``best_multiples``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Any, NamedTuple
 
@@ -16,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array, Formulation, Offsets
-from aesvm.formulations.scaling import best_multiples
 
 #: Sums of costs that differ by this fraction of them are taken as equal.
 _FLAT = 1e-10
@@ -24,6 +27,15 @@ _FLAT = 1e-10
 #: An intercept below this fraction of the scores is rounding. An uncertain intercept is replaced by
 #: zero where that raises the objective by no more than the second fraction.
 _UNBIASED, _UNCHANGED = 1e-10, 1e-5
+
+#: Powers of this are tried first: solutions that were cut are up to a millionfold too long.
+_FACTOR, _EXPONENTS = 4.0, np.arange(-12, 5)
+
+#: Steps of a golden-section search between these: some, and as many more as take little time. (With
+#: a large C, objectives differ in the sixth digit of a multiple and beyond.)
+_STEPS, _MOST_STEPS, _ROWS_OF_A_STEP = 12, 60, 500_000
+
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
 #: The offsets of several machines, an array for each offset.
 OffsetArrays = tuple[Array, ...]
@@ -205,6 +217,48 @@ class Objective:
         if not known.any():
             return np.ones(n_machines)
         return np.where(known, best_multiples(objective, n_machines, len(scores)), 1.0)
+
+
+def best_multiples(value: Callable[[Array], Array], n: int, n_rows: int) -> Array:
+    """Multiples t, 0 or more, that make convex functions small; no worse than t = 1.
+
+    Parameters
+    ----------
+    value : callable
+        Takes the multiples of n machines to their objectives.
+    n : int
+    n_rows : int
+        Of all machines: what the time of a call grows with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.formulations.objective import best_multiples
+    >>> best_multiples(lambda t: np.square(t - [0.1, 3.0]), 2, 10).round(6)
+    array([0.1, 3. ])
+    """
+    tried = [(np.full(n, t), value(np.full(n, t))) for t in (1.0, 0.0)]
+    powers = np.log(_FACTOR) * _EXPONENTS
+    values = np.array([value(np.full(n, np.exp(power))) for power in powers])
+    middle = powers[values.argmin(axis=0)]
+    tried.append((np.exp(middle), values.min(axis=0)))
+    low, high = middle - np.log(_FACTOR), middle + np.log(_FACTOR)
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = value(np.exp(left)), value(np.exp(right))
+    tried += [(np.exp(left), at_left), (np.exp(right), at_right)]
+    for _ in range(min(_MOST_STEPS, _STEPS + _ROWS_OF_A_STEP // max(n_rows, 1))):
+        is_left = at_left <= at_right
+        low, high = np.where(is_left, low, left), np.where(is_left, right, high)
+        new = np.where(is_left, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
+        at_new = value(np.exp(new))
+        tried.append((np.exp(new), at_new))
+        left, right = np.where(is_left, new, right), np.where(is_left, left, new)
+        at_left, at_right = (
+            np.where(is_left, at_new, at_right),
+            np.where(is_left, at_left, at_new),
+        )
+    best = np.argmin([values for _, values in tried], axis=0)
+    return np.array([multiples for multiples, _ in tried])[best, np.arange(n)]
 
 
 def _lowest_points(

@@ -11,7 +11,7 @@ import numpy as np
 
 from aesvm.gpu import cuda
 
-#: Threads of a block, columns of each (as in ``sums.cu``), and blocks that fill a large GPU.
+#: Threads of a block, columns of each (as in ``rows.cu``), and blocks that fill a large GPU.
 _THREADS, _COLUMNS, _ENOUGH_BLOCKS = 128, 4, 2048
 
 #: Rows that a block adds up, at least.
@@ -68,7 +68,7 @@ def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
     run = max(_LEAST_RUN, -(-n_rows * across // _ENOUGH_BLOCKS))
     down = -(-n_rows // run)
     parts = np.empty_like(weights, shape=(down, n_columns))
-    cuda.compiled("sums.cu", f"REAL={cuda.real_name(matrix.dtype)}").get_function("sum_rows")(
+    cuda.compiled("rows.cu", f"REAL={cuda.real_name(matrix.dtype)}").get_function("sum_rows")(
         (across, down),
         (_THREADS,),
         (

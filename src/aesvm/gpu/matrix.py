@@ -14,14 +14,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from aesvm.gpu.devices import Device
 from aesvm.gpu.forms import Form, check_kernel, form_of
-from aesvm.gpu.host_vectors import HostVectors, vectors_of_host
-from aesvm.gpu.room import has_room_for, padded, panel_rows
-from aesvm.gpu.rows import DeviceRows, copied
-from aesvm.gpu.vectors import LINES, DenseVectors, SparseVectors
-from aesvm.kernels.arrays import Arrays
+from aesvm.gpu.rows import DeviceRows, copied, has_room_for, padded, panel_rows
+from aesvm.gpu.vectors import LINES, DenseVectors, HostVectors, SparseVectors, vectors_of_host
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.distances import RowDistances
-from aesvm.kernels.matrix import Columns, KernelMatrix
+from aesvm.kernels.matrix import Arrays, Columns, KernelMatrix
 from aesvm.kernels.spec import KernelSpec
 from aesvm.kernels.vectors import VectorKernel
 

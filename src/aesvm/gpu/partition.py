@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.gpu.devices import Device
-from aesvm.gpu.room import panel_rows
+from aesvm.gpu.rows import panel_rows
 
 Rows = NDArray[np.intp]
 

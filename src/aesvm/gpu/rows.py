@@ -1,13 +1,16 @@
-"""The owner of rows that were copied to a device.
+"""Rows on a device: given there, or copied there by their owner.
 
-Rows are copied once, for all of their kernel matrices. The copy is freed with its owner. Dense rows
-that the device has no room for stay on the host (``host_vectors``); that is decided once, too.
+Users have arrays on a GPU of CuPy, PyTorch, JAX, cuDF and others that share them. Whether rows have
+room there is decided by bytes, before anything is copied. Rows are copied once, for all of their
+kernel matrices. The copy is freed with its owner. Dense rows that the device has no room for stay
+on the host (``vectors``); that is decided once, too.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,9 +18,107 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.gpu.devices import Device, DeviceMemoryError
-from aesvm.gpu.room import has_room_for_copy
 
-#: Numbers of entries and features of sparse rows are 32 bits wide, as ``sparse.cu`` has them.
+#: DLPack's number of memory that is CUDA's.
+_CUDA = 2
+
+
+def is_on_gpu(values: Any) -> bool:
+    """Whether an array, of CuPy or anything else that has DLPack, or a frame of cuDF is on a GPU.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.gpu.rows import is_on_gpu
+    >>> is_on_gpu(np.ones(3))
+    False
+    """
+    if hasattr(values, "__cuda_array_interface__") or hasattr(values, "to_cupy"):
+        return True
+    tell = getattr(values, "__dlpack_device__", None)
+    return callable(tell) and int(tell()[0]) == _CUDA
+
+
+def as_array(device: Device, values: Any) -> Any:
+    """Values that are on a GPU as an array of CuPy's, without a copy."""
+    if hasattr(values, "to_cupy"):  # of cuDF, whose get is that of a dict
+        return values.to_cupy()
+    if not hasattr(values, "__dlpack__"):  # cuDF's columns, Numba's arrays
+        return device.array(values)
+    return values if hasattr(values, "get") else device.xp.from_dlpack(values)
+
+
+def as_given(device: Device, given: Any, rows: NDArray) -> Any:
+    """What was given, where that is the valid ``rows`` on this device; None where it is not."""
+    if not is_on_gpu(given):
+        return None
+    there = as_array(device, given)
+    same = there.shape == rows.shape and there.dtype == rows.dtype
+    return there if same and device.has(there) else None
+
+
+def like_input(device: Device, result: Any, X: Any) -> Any:
+    """A result as an array of the kind that X is of, where that is on a GPU."""
+    if not is_on_gpu(X) or result.dtype.kind not in "biuf":
+        return result
+    with device.here():
+        there = device.array(result)
+    if hasattr(X, "get") or not hasattr(X, "__dlpack__"):
+        return there
+    if hasattr(X, "__array_namespace__"):  # of the array API standard: JAX
+        return X.__array_namespace__().from_dlpack(there)
+    return import_module(type(X).__module__.partition(".")[0]).from_dlpack(there)  # PyTorch
+
+
+#: Features of dense rows are padded with zeros to a multiple of this, as ``tiles.cu`` has them.
+_DEPTH = 8
+
+#: Bytes of a panel of rows that goes to a device. It does not depend on what is free: where panels
+#: end decides how sums are rounded. Rows of fewer bytes always go to the device.
+PANEL_BYTES = 1 << 27
+
+#: Bytes that a solve has of each row beside the row itself: scores, coefficients, bounds, numbers.
+_SOLVE_BYTES = 200
+
+
+def padded(width: int) -> int:
+    """Features of a row as the device has it.
+
+    Examples
+    --------
+    >>> from aesvm.gpu.rows import padded
+    >>> padded(1), padded(8), padded(54)
+    (8, 8, 56)
+    """
+    return max(_DEPTH, -(-width // _DEPTH) * _DEPTH)
+
+
+def panel_rows(row_bytes: int) -> int:
+    """Rows of a panel."""
+    return max(1, PANEL_BYTES // max(1, row_bytes))
+
+
+def has_room_for(device: Device, n_rows: int, row_bytes: int) -> bool:
+    """Whether ``n_rows`` rows of ``row_bytes`` bytes each, and a solve's arrays, fit on a device.
+
+    Two panels are left for rows that stay on the host.
+    """
+    n_bytes = n_rows * row_bytes
+    if n_bytes <= PANEL_BYTES:
+        return True
+    return n_bytes + n_rows * _SOLVE_BYTES + 2 * PANEL_BYTES <= device.free_bytes()
+
+
+def has_room_for_copy(device: Device, X: Any) -> bool:
+    """Whether dense rows have room on a device as they are.
+
+    Some are gathered there, in another order, and all are there once more in double precision.
+    """
+    n_rows, width = X.shape
+    return has_room_for(device, n_rows, 2 * width * X.dtype.itemsize + 8 * padded(width))
+
+
+#: Numbers of entries and features of sparse rows are 32 bits wide, as ``rows.cu`` has them.
 _MOST_ENTRIES = 2**31
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aesvm.gpu import cuda
 from aesvm.gpu.devices import Device, DeviceMemoryError
-from aesvm.kernels.arrays import dense
+from aesvm.kernels.matrix import dense
 
 #: Threads of a block, and rows with vectors that fill a large GPU several times.
 _THREADS, _ENOUGH_THREADS = 128, 1 << 20

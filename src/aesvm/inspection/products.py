@@ -31,9 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.inspection.quadrature import rules_for
-from aesvm.kernels.arrays import dense
 from aesvm.kernels.blocks import copied_bytes
-from aesvm.kernels.exponential import exponential
+from aesvm.kernels.functions import exponential
+from aesvm.kernels.matrix import dense
 from aesvm.runtime.jit import jit
 
 #: Vectors of a tile, one to a lane.

@@ -17,8 +17,8 @@ from aesvm.gpu.shapley import products_on_device
 from aesvm.inspection.players import Players, players_of, taken_apart
 from aesvm.inspection.products import Game, shapley_products
 from aesvm.inspection.quadrature import rules_for
-from aesvm.machines.one_vs_one import pair_classes
 from aesvm.machines.prediction import PairwiseModel
+from aesvm.machines.problem import pair_classes
 from aesvm.machines.processor import kind_of
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.threads import Threads, one_blas_thread

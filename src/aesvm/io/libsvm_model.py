@@ -210,7 +210,7 @@ def _vector_texts(model: Any, order: NDArray[np.intp]) -> Iterator[str]:
             f"support_vectors_ has feature {int(vectors.indices.max()) + 1}, and the largest index "
             f"that LIBSVM can hold is {_LARGEST}."
         )
-    yield from pairs_of(vectors)
+    yield from map(str.rstrip, pairs_of(vectors))
 
 
 def _digits(value: float) -> str:

@@ -35,12 +35,12 @@ from aesvm import __version__
 from aesvm.bases.compress import Compression
 from aesvm.io.files import written_whole
 from aesvm.kernels import KernelSpec
+from aesvm.kernels.gamma import Moments
 from aesvm.kernels.joint import TargetScale
-from aesvm.kernels.moments import Moments
 from aesvm.machines.results import Terms
 from aesvm.out_of_core.merge_tree import MergeTree
+from aesvm.out_of_core.source import Tally
 from aesvm.out_of_core.stream import Stream, StreamedModel
-from aesvm.out_of_core.tally import Tally
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
 #: Our types that a file may name: the public estimators.
@@ -454,7 +454,7 @@ def plain(value: Any) -> Any:
     Examples
     --------
     >>> from aesvm.io.model_file import plain, restored
-    >>> from aesvm.kernels.moments import Moments
+    >>> from aesvm.kernels.gamma import Moments
     >>> plain({1: Moments(weight=2.0)})
     {'keys': [1], 'values': [{'record': 'Moments', 'weight': 2.0, 'mean': 0.0, 'variance': 0.0}]}
     >>> restored(plain({1: Moments(weight=2.0)}))

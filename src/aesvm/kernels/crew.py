@@ -7,10 +7,14 @@ go to sleep. So a thread that finds no strip left looks for new ones for some mi
 Strips are numbered through, from one job to the next. A thread takes a number below the limit,
 computes that strip and counts it as done. What the job is it reads once it has a number: the job
 stays what it is until all of its strips are done. Who comes late, or never, is not waited for.
+
+What they do is to add weighted sums of kernel rows to scores: the loops of that are here as well,
+and the memory they work in.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -20,10 +24,80 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels.accumulate import Scratch
+from aesvm.kernels import blocks
 from aesvm.runtime import atomic
 from aesvm.runtime.jit import jit
 from aesvm.runtime.threads import Threads
+
+
+class KeptRows(NamedTuple):
+    """Rows of the kernel matrix that are kept, and the part that they have in an accumulation."""
+
+    rows: NDArray
+    slots: NDArray[np.intp]  #: of rows that are there already
+    coefs: NDArray[np.float64]  #: of these
+    free: NDArray[np.intp]  #: slots to keep the first of the new lines in
+
+    @classmethod
+    def none(cls, dtype: np.dtype) -> KeptRows:
+        nowhere = np.empty(0, dtype=np.intp)
+        return cls(np.empty((0, 0), dtype=dtype), nowhere, np.empty(0), nowhere)
+
+
+class Scratch:
+    """A block of kernel values for each thread that asks, used again and again.
+
+    Fresh memory would be zeroed by the system for every block.
+    """
+
+    def __init__(self) -> None:
+        self.thread = threading.local()
+
+    def block(self, n_lines: int, width: int, dtype: np.dtype) -> NDArray:
+        return self.buffer(n_lines * width, dtype)[: n_lines * width].reshape(n_lines, width)
+
+    def buffer(self, size: int, dtype: np.dtype) -> NDArray:
+        """The thread's own array, of at least ``size`` values."""
+        buffer = getattr(self.thread, "buffer", None)
+        if buffer is None or buffer.size < size or buffer.dtype != dtype:
+            buffer = self.thread.buffer = np.empty(max(blocks.UPDATE_VALUES, size), dtype=dtype)
+        return buffer
+
+
+@jit
+def add_rows(rows, slots, changes, start, scores):
+    """scores[k] += sum_w changes[w] rows[slots[w], start + k]; four rows at a time."""
+    n = scores.size
+    stop = start + n
+    w = 0
+    while w + 4 <= slots.size:
+        r0, r1 = rows[slots[w], start:stop], rows[slots[w + 1], start:stop]
+        r2, r3 = rows[slots[w + 2], start:stop], rows[slots[w + 3], start:stop]
+        c0, c1, c2, c3 = changes[w], changes[w + 1], changes[w + 2], changes[w + 3]
+        for k in range(n):
+            scores[k] += (
+                c0 * np.float64(r0[k])
+                + c1 * np.float64(r1[k])
+                + c2 * np.float64(r2[k])
+                + c3 * np.float64(r3[k])
+            )
+        w += 4
+    while w < slots.size:
+        row, change = rows[slots[w], start:stop], changes[w]
+        for k in range(n):
+            scores[k] += change * np.float64(row[k])
+        w += 1
+
+
+@jit
+def store_rows(block, slots, start, rows):
+    """The first lines of a block, into rows of the cache. (As slices Numba copies them slowly.)"""
+    n = block.shape[1]
+    for w in range(slots.size):
+        row, line = rows[slots[w], start : start + n], block[w]
+        for k in range(n):
+            row[k] = line[k]
+
 
 #: Places in a crew's numbers, on cache lines of their own: strips taken, strips there are and
 #: strips done, of all jobs so far; and threads that look for strips.

@@ -9,17 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks, expansion, tiles
-from aesvm.kernels.accumulate import KeptRows
 from aesvm.kernels.blocks import cached_rows
-from aesvm.kernels.crew import Crew
-from aesvm.kernels.distances import DenseDistances, RowDistances
-from aesvm.kernels.far_rows import FARTHEST, GAMMAS, MOST_FAR, NO_FAR, Limit, mend
+from aesvm.kernels.crew import Crew, KeptRows
+from aesvm.kernels.distances import RowDistances, finite
 from aesvm.kernels.functions import EXPONENTIAL
 from aesvm.kernels.matrix import Columns
-from aesvm.kernels.rows_by_class import ProductMap, RowsByClass
-from aesvm.kernels.vectors import VectorKernel, scaled
+from aesvm.kernels.tiles import ProductMap, RowsByClass
+from aesvm.kernels.vectors import (
+    FARTHEST,
+    GAMMAS,
+    MOST_FAR,
+    NO_FAR,
+    Limit,
+    VectorKernel,
+    mend,
+    scaled,
+)
 from aesvm.runtime.cached import cached_property
-from aesvm.runtime.jit import COMPILES
+from aesvm.runtime.jit import COMPILES, jit
 
 
 class DenseKernel(VectorKernel):
@@ -93,7 +100,7 @@ class DenseKernel(VectorKernel):
         return has_map and self.X.shape[1] <= blocks.CHEAP_FEATURES
 
     def distances(self, rows: NDArray[np.intp]) -> RowDistances:
-        return DenseDistances(self, rows) if self.kernel.euclidean else super().distances(rows)
+        return _DenseDistances(self, rows) if self.kernel.euclidean else super().distances(rows)
 
     def squared_norms(self, rows):
         return self._squared_lengths(rows)
@@ -301,3 +308,64 @@ def _hold_back(left: NDArray) -> None:
     farthest = -0.25 * np.finfo(left.dtype).max
     far = ~(left[:, -2] > farthest)
     left[far, :-2], left[far, -2] = 0.0, farthest
+
+
+class _DenseDistances(RowDistances):
+    def __init__(self, kernel: DenseKernel, rows: NDArray[np.intp]) -> None:
+        super().__init__(kernel, rows)
+        self.copy = np.empty((len(rows), kernel.X.shape[1]), dtype=np.float32)
+        self.parallel.append(self.copy)
+        self.result = np.empty(len(rows), dtype=np.float32)
+        norms = np.empty(len(rows))
+        center = kernel.center
+        peak = 0.0
+        step = blocks.cached_rows(8 * kernel.X.shape[1])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            vectors = kernel.X[rows[part]]
+            peak = max(peak, _copy_vectors(vectors, center, self.copy[part], norms[part]))
+        self.scale = 1.0
+        if peak > 1e15 or 0.0 < peak < 1e-15:
+            # squares would overflow or vanish: a power of two changes no digit
+            exponent = -np.ceil(np.log2(peak)) if np.isfinite(peak) else -1025
+            self.scale = 2.0**exponent
+            for start in range(0, len(rows), step):
+                part = slice(start, start + step)
+                self.copy[part] = kernel.X[rows[part]] * self.scale - center * self.scale
+        self.origin = int(np.argmax(norms))
+
+    def farthest(self):
+        return self.origin
+
+    def from_row(self, anchor, left):
+        result = self.result[:left]
+        _dense_distances(self.copy, self.copy[anchor].copy(), result)
+        if self.scale == 1.0:
+            return result
+        with np.errstate(over="ignore"):
+            return finite(result.astype(float) / self.scale / self.scale)
+
+
+@jit
+def _copy_vectors(vectors, center, copy, norms):
+    """Single-precision copy around the centre, and squared norms. Returns the largest entry."""
+    peak = 0.0
+    for i in range(norms.size):
+        norm = 0.0
+        for f in range(center.size):
+            x = float(vectors[i, f])
+            norm += x * x
+            copy[i, f] = vectors[i, f] - center[f]
+            peak = max(peak, abs(x - center[f]))
+        norms[i] = norm
+    return peak
+
+
+@jit
+def _dense_distances(vectors, anchor, out):
+    for i in range(out.size):
+        total = np.float32(0.0)
+        for f in range(anchor.size):
+            difference = vectors[i, f] - anchor[f]
+            total += difference * difference
+        out[i] = total

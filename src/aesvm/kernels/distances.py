@@ -2,7 +2,8 @@
 
 With the RBF kernel, distance in kernel space grows with Euclidean distance, whatever gamma is; with
 the linear kernel both are the same. For these two the input vectors are compared in single
-precision, by differences, which do not cancel. Other kernels are compared in kernel space.
+precision, by differences, which do not cancel (``dense`` and ``sparse`` do it). Other kernels are
+compared in kernel space.
 """
 
 from __future__ import annotations
@@ -14,13 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
-from aesvm.kernels.csr import narrowed, squared_norms
 from aesvm.runtime.jit import jit
 
 if TYPE_CHECKING:
-    from aesvm.kernels.dense import DenseKernel
     from aesvm.kernels.matrix import KernelMatrix
-    from aesvm.kernels.sparse import SparseKernel
 
 Rows = NDArray[np.intp]
 
@@ -79,99 +77,9 @@ class KernelDistances(RowDistances):
         return finite(result)
 
 
-class SparseDistances(RowDistances):
-    def __init__(self, kernel: SparseKernel, rows: Rows) -> None:
-        super().__init__(kernel, rows)
-        _, self.X = narrowed(kernel.X[rows])
-        self.places = np.arange(len(rows))  # in X
-        self.norms = squared_norms(self.X)
-        self.line = np.zeros(self.X.shape[1])
-        self.parallel += [self.places, self.norms]
-
-    def from_row(self, anchor, left):
-        entries = slice(*self.X.indptr[self.places[anchor] :][:2])
-        self.line[self.X.indices[entries]] = self.X.data[entries]
-        result = np.empty(left)
-        _sparse_distances(
-            self.X.data, self.X.indices, self.X.indptr, self.places, self.norms, self.line, result
-        )
-        self.line[self.X.indices[entries]] = 0.0
-        return finite(result)
-
-
-class DenseDistances(RowDistances):
-    def __init__(self, kernel: DenseKernel, rows: Rows) -> None:
-        super().__init__(kernel, rows)
-        self.copy = np.empty((len(rows), kernel.X.shape[1]), dtype=np.float32)
-        self.parallel.append(self.copy)
-        self.result = np.empty(len(rows), dtype=np.float32)
-        norms = np.empty(len(rows))
-        center = kernel.center
-        peak = 0.0
-        step = blocks.cached_rows(8 * kernel.X.shape[1])
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            vectors = kernel.X[rows[part]]
-            peak = max(peak, _copy_vectors(vectors, center, self.copy[part], norms[part]))
-        self.scale = 1.0
-        if peak > 1e15 or 0.0 < peak < 1e-15:
-            # squares would overflow or vanish: a power of two changes no digit
-            exponent = -np.ceil(np.log2(peak)) if np.isfinite(peak) else -1025
-            self.scale = 2.0**exponent
-            for start in range(0, len(rows), step):
-                part = slice(start, start + step)
-                self.copy[part] = kernel.X[rows[part]] * self.scale - center * self.scale
-        self.origin = int(np.argmax(norms))
-
-    def farthest(self):
-        return self.origin
-
-    def from_row(self, anchor, left):
-        result = self.result[:left]
-        _dense_distances(self.copy, self.copy[anchor].copy(), result)
-        if self.scale == 1.0:
-            return result
-        with np.errstate(over="ignore"):
-            return finite(result.astype(float) / self.scale / self.scale)
-
-
 def finite(distances: NDArray) -> NDArray:
     """Distances that overflowed, made comparable: they come last."""
     return np.nan_to_num(distances, copy=False, nan=1e308, posinf=1e308, neginf=-1e308)
-
-
-@jit
-def _copy_vectors(vectors, center, copy, norms):
-    """Single-precision copy around the centre, and squared norms. Returns the largest entry."""
-    peak = 0.0
-    for i in range(norms.size):
-        norm = 0.0
-        for f in range(center.size):
-            x = float(vectors[i, f])
-            norm += x * x
-            copy[i, f] = vectors[i, f] - center[f]
-            peak = max(peak, abs(x - center[f]))
-        norms[i] = norm
-    return peak
-
-
-@jit
-def _dense_distances(vectors, anchor, out):
-    for i in range(out.size):
-        total = np.float32(0.0)
-        for f in range(anchor.size):
-            difference = vectors[i, f] - anchor[f]
-            total += difference * difference
-        out[i] = total
-
-
-@jit
-def _sparse_distances(data, indices, indptr, rows, norms, anchor, out):
-    for i in range(out.size):
-        total = 0.0
-        for e in range(indptr[rows[i]], indptr[rows[i] + 1]):
-            total += data[e] * anchor[indices[e]]
-        out[i] = norms[i] - 2.0 * total
 
 
 @jit

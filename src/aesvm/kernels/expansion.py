@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
-from aesvm.kernels.accumulate import Scratch
+from aesvm.kernels.crew import Scratch
 from aesvm.runtime.jit import jit
 
 if TYPE_CHECKING:

@@ -7,37 +7,14 @@ distances ``|phi(x) - phi(x')|^2 + (u - u')^2``.
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels.distances import RowDistances, finite
-from aesvm.kernels.moments import Moments
-
-if TYPE_CHECKING:
-    from aesvm.kernels.matrix import KernelMatrix
-
-
-class HullKernel(Protocol):
-    """What reducing rows asks of their kernel matrix."""
-
-    @property
-    def n_rows(self) -> int:
-        """The number of training rows."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of the values computed."""
-
-    def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
-        """Kernel values of the given rows against themselves."""
-
-    def bound(self, rows: NDArray[np.intp]) -> float:
-        """An upper bound on the magnitude of kernel values of the given rows."""
-
-    def distances(self, rows: NDArray[np.intp]) -> RowDistances:
-        """Distances of the given rows from each other, for ``sets.partition``."""
+from aesvm.kernels.gamma import Moments
+from aesvm.kernels.matrix import KernelMatrix
 
 
 class TargetScale(NamedTuple):
@@ -72,7 +49,7 @@ class TargetScale(NamedTuple):
 
 
 class JointKernel:
-    """The kernel matrix of rows together with their targets, a ``HullKernel``.
+    """The kernel matrix of rows together with their targets, as reducing them takes it.
 
     Parameters
     ----------
@@ -105,6 +82,10 @@ class JointKernel:
 
     def distances(self, rows: NDArray[np.intp]) -> RowDistances:
         return _JointDistances(self, rows)
+
+
+#: What reducing rows takes: the kernel matrix of rows, with or without their targets.
+HullKernel = KernelMatrix | JointKernel
 
 
 class _JointDistances(RowDistances):

@@ -1,4 +1,4 @@
-"""What every kernel matrix offers, whatever fills it."""
+"""What every kernel matrix offers, whatever fills it, and the arrays that values are held in."""
 
 from __future__ import annotations
 
@@ -7,16 +7,65 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
 
 from aesvm.kernels import blocks, expansion
-from aesvm.kernels.accumulate import KeptRows, add_rows, store_rows
-from aesvm.kernels.arrays import HOST, Arrays
-from aesvm.kernels.crew import Crew
+from aesvm.kernels.crew import Crew, KeptRows, add_rows, store_rows
 from aesvm.kernels.distances import KernelDistances, RowDistances
 
 if TYPE_CHECKING:
-    from aesvm.kernels.rows_by_class import RowsByClass
+    from aesvm.kernels.tiles import RowsByClass
+
+
+class Arrays:
+    """The arrays that hold kernel values, and how they are computed with.
+
+    NumPy's functions hand arrays of a device on to its own, so that most code is the same for all
+    arrays; here is how new ones are made.
+    """
+
+    def put(self, values: NDArray) -> Any:
+        """An array of the host as one of these."""
+        return values
+
+    def zeros(self, shape: int | tuple[int, ...]) -> Any:
+        """Zeros in double precision."""
+        return np.zeros(shape)
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
+        """An array that is not initialised."""
+        return np.empty(shape, dtype=dtype)
+
+    def threads(self, run: Callable) -> Callable:
+        """How calls that compute are made: by ``run``, a parallel map, or one after another."""
+        return run
+
+    def either(self, of_host: Any, of_device: Any) -> Any:
+        """The one of two constants that is for these arrays."""
+        return of_host
+
+    def free_bytes(self) -> float | None:
+        """Bytes that a device has left for more of them; None of the host."""
+        return None
+
+
+#: Those of the host.
+HOST = Arrays()
+
+
+def dense(rows: Any) -> NDArray[np.float64]:
+    """Rows as an array in double precision.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from aesvm.kernels.matrix import dense
+    >>> dense(sp.csr_array([[0, 1]]))
+    array([[0., 1.]])
+    """
+    return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+
 
 #: Kernel values beyond this are refused: their squares and sums must stay finite.
 LARGEST = 1e15
@@ -277,31 +326,6 @@ class Columns(ABC):
             ``map`` or a parallel one.
         """
         return expansion.sums(self, lines, n_lines, edges, coefs, run)
-
-    def expand(
-        self,
-        X_new: Any,
-        edges: NDArray[np.intp],
-        coefs: NDArray[np.float64],
-        combine: Callable[[NDArray[np.float64]], NDArray],
-        run: Callable = map,
-    ) -> NDArray:
-        """Expansions of new rows over segments of the columns; see ``aesvm.kernels.expansion``.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from aesvm.kernels import kernel_matrix
-        >>> K = kernel_matrix(np.array([[1.0], [2.0], [3.0]]), kernel="linear")
-        >>> K.columns(np.arange(3)).expand(
-        ...     np.array([[1.0], [10.0]]),
-        ...     np.array([0, 2, 3]),
-        ...     np.array([[1.0], [1.0], [-1.0]]),
-        ...     lambda sums: sums.sum(axis=(1, 2)),
-        ... )
-        array([0., 0.])
-        """
-        return expansion.expand(self, X_new, edges, coefs, combine, run)
 
     def values(self, lines: Any, n_lines: int) -> NDArray:
         """The lines against all columns."""

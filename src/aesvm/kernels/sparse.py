@@ -1,20 +1,86 @@
-"""Kernels of sparse input vectors (CSR): only blocks of rows are ever made dense."""
+"""Kernels of sparse input vectors (CSR): only blocks of rows are ever made dense.
+
+A matrix has as many columns as its largest index says, and a hashed or stray index makes that
+billions. Arrays with a place for every feature are therefore made for narrowed rows alone: then
+they are never larger than the rows themselves.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
-from aesvm.kernels.csr import narrowed, restricted, squared_norms
-from aesvm.kernels.distances import RowDistances, SparseDistances
+from aesvm.kernels.distances import RowDistances, finite
 from aesvm.kernels.matrix import Columns
 from aesvm.kernels.vectors import VectorKernel
 from aesvm.runtime.cached import cached_property
 from aesvm.runtime.jit import jit
+
+
+def narrowed(X: Any) -> tuple[NDArray, Any]:
+    """The features that occur, ascending, and the rows over them.
+
+    Rows with no more features than stored values are returned as they are, with all features.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from aesvm.kernels.sparse import narrowed
+    >>> X = sp.csr_array(([1.0, 2.0], [7, 3], [0, 1, 2]), shape=(2, 10**12))
+    >>> features, narrow = narrowed(X)
+    >>> features, narrow.toarray()
+    (array([3, 7]), array([[0., 1.],
+           [2., 0.]]))
+    """
+    if X.shape[1] <= X.nnz:
+        return np.arange(X.shape[1]), X
+    features, places = np.unique(X.indices, return_inverse=True)
+    return features, type(X)((X.data, places, X.indptr), shape=(X.shape[0], len(features)))
+
+
+def restricted(X: Any, features: NDArray) -> Any:
+    """The rows over the given features alone, ascending ones; values of others are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> from aesvm.kernels.sparse import restricted
+    >>> X = sp.csr_array(([1.0, 2.0], [7, 3], [0, 1, 2]), shape=(2, 10**12))
+    >>> restricted(X, np.array([3, 5])).toarray()
+    array([[0., 0.],
+           [2., 0.]])
+    """
+    if len(features) == X.shape[1]:
+        return X
+    places = np.searchsorted(features, X.indices)
+    known = places < len(features)
+    known[known] = features[places[known]] == X.indices[known]
+    ends = np.concatenate([[0], np.cumsum(known)])[X.indptr]
+    return type(X)((X.data[known], places[known], ends), shape=(X.shape[0], len(features)))
+
+
+def squared_norms(X: Any) -> NDArray[np.float64]:
+    """Squared length of every row, in double precision."""
+    norms = np.empty(X.shape[0])
+    with np.errstate(over="ignore"):
+        _sum_squares(X.data, X.indptr, norms)
+    return norms
+
+
+@jit
+def _sum_squares(data, indptr, norms):
+    for i in range(norms.size):
+        total = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            value = np.float64(data[e])
+            total += value * value
+        norms[i] = total
+
 
 #: Columns multiplied together: as many values as a cache line holds in single precision.
 _WIDTH = 16
@@ -43,7 +109,7 @@ class SparseKernel(VectorKernel):
         return _SparseColumns(self, features, vectors, terms.astype(dtype))
 
     def distances(self, rows: NDArray[np.intp]) -> RowDistances:
-        return SparseDistances(self, rows) if self.kernel.euclidean else super().distances(rows)
+        return _SparseDistances(self, rows) if self.kernel.euclidean else super().distances(rows)
 
     @cached_property
     def scaled_squared_norms(self) -> NDArray[np.float64]:
@@ -52,6 +118,17 @@ class SparseKernel(VectorKernel):
 
     def squared_norms(self, rows):
         return squared_norms(self.X[rows])
+
+    def dense_parts(self, lines, columns):
+        """A few of the features at a time, those that occur."""
+        if not sp.issparse(lines):
+            yield lines, columns
+            return
+        used = np.union1d(lines.indices, columns.indices)
+        step = blocks.copied_rows(8 * (lines.shape[0] + columns.shape[0]))
+        for start in range(0, len(used), step):
+            features = used[start : start + step]
+            yield restricted(lines, features).toarray(), restricted(columns, features).toarray()
 
     def n_terms(self, rows: NDArray[np.intp]) -> int:
         """A difference of two rows has values where one of them has."""
@@ -187,3 +264,32 @@ def _dense(X, used: NDArray) -> NDArray:
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     vectors[rows, np.searchsorted(used, X.indices)] = X.data
     return vectors
+
+
+class _SparseDistances(RowDistances):
+    def __init__(self, kernel: SparseKernel, rows: NDArray[np.intp]) -> None:
+        super().__init__(kernel, rows)
+        _, self.X = narrowed(kernel.X[rows])
+        self.places = np.arange(len(rows))  # in X
+        self.norms = squared_norms(self.X)
+        self.line = np.zeros(self.X.shape[1])
+        self.parallel += [self.places, self.norms]
+
+    def from_row(self, anchor, left):
+        entries = slice(*self.X.indptr[self.places[anchor] :][:2])
+        self.line[self.X.indices[entries]] = self.X.data[entries]
+        result = np.empty(left)
+        _sparse_distances(
+            self.X.data, self.X.indices, self.X.indptr, self.places, self.norms, self.line, result
+        )
+        self.line[self.X.indices[entries]] = 0.0
+        return finite(result)
+
+
+@jit
+def _sparse_distances(data, indices, indptr, rows, norms, anchor, out):
+    for i in range(out.size):
+        total = 0.0
+        for e in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            total += data[e] * anchor[indices[e]]
+        out[i] = norms[i] - 2.0 * total

@@ -5,19 +5,26 @@ Squared distances are products too, of vectors that carry their norms:
 data, since far from the origin they would cancel. Where rows are so far apart that products
 would still lose more than ``accuracy``, they are computed in double precision or, in the end,
 from differences, which do not cancel.
+
+Where few rows are far from the centre, ``mend`` corrects their values alone. The product ``-g|x -
+y|^2`` is rounded by some units of the larger of ``g|x|^2`` and ``g|y|^2``. A row is far where this
+number is beyond a limit L. Where one of two rows is far, and the other not, ``g|x - y|^2`` is at
+least ``(s - sqrt(L))^2``, with s^2 the larger of the two numbers. Then s^2 times the kernel value
+is at most L + 1: the value is as precise as between two rows within the limit. Of two far rows it
+is computed from differences, which do not cancel.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from math import exp
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.kernels.blocks import SYMMETRIC_LINES, copied_rows
-from aesvm.kernels.csr import restricted
+from aesvm.kernels.blocks import SYMMETRIC_LINES
 from aesvm.kernels.functions import Kernel, Parameters
 from aesvm.kernels.matrix import Columns, KernelMatrix, PlainColumns
 from aesvm.runtime.jit import jit
@@ -127,13 +134,17 @@ class VectorKernel(KernelMatrix):
         """Columns so far from each other that products would cancel."""
         return PlainColumns(self.X, self.X[rows], self.differences, self.dtype)
 
+    def dense_parts(self, lines: Any, columns: Any) -> Iterator[tuple[NDArray, NDArray]]:
+        """Lines and columns as arrays, some features at a time."""
+        yield lines, columns
+
     def differences(self, lines, columns, values: NDArray) -> None:
         """Kernel values from differences: slow, and accurate however far the vectors lie."""
         from scipy.spatial.distance import cdist  # rarely needed, and slow to import
 
         with np.errstate(over="ignore"):
             distances = np.zeros(values.shape)
-            for one, other in _dense_features(lines, columns):
+            for one, other in self.dense_parts(lines, columns):
                 distances += cdist(
                     one.astype(np.float64, copy=False),
                     other.astype(np.float64, copy=False),
@@ -175,18 +186,6 @@ class VectorKernel(KernelMatrix):
         return values
 
 
-def _dense_features(lines, columns) -> Iterator[tuple[NDArray, NDArray]]:
-    """Rows as arrays; of sparse ones a few features at a time, those that occur."""
-    if not sp.issparse(lines):
-        yield lines, columns
-        return
-    used = np.union1d(lines.indices, columns.indices)
-    step = copied_rows(8 * (lines.shape[0] + columns.shape[0]))
-    for start in range(0, len(used), step):
-        features = used[start : start + step]
-        yield restricted(lines, features).toarray(), restricted(columns, features).toarray()
-
-
 def scaled(vectors: NDArray, factor: float) -> NDArray:
     return vectors * vectors.dtype.type(factor) if factor != 1.0 else vectors
 
@@ -221,3 +220,56 @@ def _write_factors(vectors, gamma, left, right):
         left[i, width + 1] = 1.0
         largest = max(largest, gamma * norm)
     return width + 2, largest
+
+
+#: More than any ``g|x|^2``: then no row is far.
+NO_LIMIT = 1e300
+
+#: Rows that are farther, or a larger share of them, are left to products in double precision.
+FARTHEST, MOST_FAR = 1e6, 0.1
+
+#: Values of gamma with which vectors are scaled in single precision.
+GAMMAS = (1e-30, 1e30)
+
+
+class Limit(NamedTuple):
+    """Beyond which ``g|x|^2`` rows are far, and how vectors are scaled in products."""
+
+    squared: float = NO_LIMIT
+    gamma: float = 1.0
+
+    @property
+    def exists(self) -> bool:
+        return self.squared < NO_LIMIT
+
+    def numbers(self, lines_are_scaled: bool) -> NDArray[np.float64]:
+        """For ``mend``: of products of which one factor is ``[2g x, -g|x|^2, 1]``."""
+        return np.array([self.squared, self.gamma, float(lines_are_scaled)])
+
+
+#: No row is far.
+NO_FAR = Limit()
+
+
+@jit
+def mend(lines, right, far, values):
+    """Compute the kernel values of far lines and far columns of a block from differences.
+
+    ``far``: of ``Limit.numbers``. The factors are ``[2g x, -g|x|^2, 1]`` and ``[y, 1, -g|y|^2]``.
+    """
+    limit, gamma = far[0], far[1]
+    scaled = far[2] > 0.0
+    real, d = values.dtype.type, lines.shape[1] - 2
+    of_line, of_column = (d, d + 1) if scaled else (d + 1, d)
+    a = real(0.5 / gamma if scaled else 1.0)
+    b = real(1.0 if scaled else 0.5 / gamma)
+    for j in range(lines.shape[0]):
+        if -lines[j, of_line] > limit:
+            line = lines[j, :d]
+            for k in range(right.shape[0]):
+                if -right[k, of_column] > limit:
+                    column, total = right[k, :d], real(0.0)
+                    for f in range(d):
+                        difference = a * line[f] - b * column[f]
+                        total += difference * difference
+                    values[j, k] = exp(-gamma * total)

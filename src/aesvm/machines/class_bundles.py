@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array
 from aesvm.kernels import KernelMatrix
-from aesvm.kernels.accumulate import Scratch
 from aesvm.kernels.blocks import SQUARE_LINES
-from aesvm.machines.one_vs_one import pair_classes
+from aesvm.kernels.crew import Scratch
+from aesvm.machines.problem import ClassPairs, pair_classes
 from aesvm.solver.small_working_sets import ClassValues
 
 #: Rows of a bundle, at most where it has several classes.
@@ -38,6 +38,18 @@ class ClassMembers(NamedTuple):
     rows: NDArray[np.intp]
     ends: NDArray[np.intp]  #: where each class ends
     bounds: Array  #: of the rows, costs times weights
+
+    @classmethod
+    def of(
+        cls, pairs: ClassPairs, rows: NDArray[np.intp], given: NDArray, weights: Array
+    ) -> ClassMembers:
+        """Some rows, class by class; ``given``: the class of each."""
+        labels = pairs.labels(given)
+        order = np.argsort(labels, kind="stable")
+        ends = np.cumsum(np.bincount(labels, minlength=len(pairs.classes)))
+        with np.errstate(over="ignore"):
+            bounds = pairs.costs[labels] * weights
+        return cls(rows[order], ends, bounds[order])
 
     @property
     def sizes(self) -> NDArray[np.intp]:

@@ -19,14 +19,13 @@ from aesvm.certificate.text import EXACT_GAP
 from aesvm.formulations.objective import tol_of
 from aesvm.formulations.protocol import Formulation
 from aesvm.machines import small_pairs
-from aesvm.machines.one_vs_one import ClassPairs
+from aesvm.machines.class_bundles import ClassMembers
 from aesvm.machines.place import RowsInMemory
 from aesvm.machines.plan import Exact, Facts, Rounds
-from aesvm.machines.problem import Machine, Problem, TrainingSets
+from aesvm.machines.problem import ClassPairs, Machine, Problem, TrainingRows, TrainingSets
 from aesvm.machines.represent import Represented, distinct_of, represent
 from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.rounds import Policy, State, is_cheap, refine, seen
-from aesvm.machines.rows import TrainingRows, by_class
 from aesvm.machines.sharing import SharedWork
 from aesvm.machines.trainer import SolverOptions, Trainer, constant_machine, train_together
 from aesvm.machines.training_kernel import TrainingKernel
@@ -215,7 +214,7 @@ def _small_pairs(work: Work, first: Represented) -> small_pairs.SmallPairs | Non
     pairs = data.selections
     if not isinstance(pairs, ClassPairs):
         return None
-    classes = by_class(pairs, rows, data.given[rows], weights[rows])
+    classes = ClassMembers.of(pairs, rows, data.given[rows], weights[rows])
     cache_bytes = work.options.cache_bytes
     return small_pairs.SmallPairs(classes, work.kernel, work.formulation, cache_bytes)
 

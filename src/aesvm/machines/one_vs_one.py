@@ -2,15 +2,15 @@
 
 Classes i < j form a pair, in the order (0, 1), (0, 2), ..., (1, 2), ...; its decision value is
 positive for class i. Support vectors are listed class by class. One of class c takes part in
-``n_classes - 1`` pairs, and has a coefficient for each: row ``j - 1`` of the dual coefficients
-for the pair with a later class j, row ``i`` for that with an earlier class i. With two classes,
-as in scikit-learn, signs are turned round: positive is the second class.
+``n_classes - 1`` pairs, and has a coefficient for each: row ``j - 1`` of the dual coefficients for
+the pair with a later class j, row ``i`` for that with an earlier class i. With two classes, as in
+scikit-learn, signs are turned round: positive is the second class. ``Fitted`` are the attributes of
+SVC and SVR.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import combinations, pairwise
 from math import sqrt
 from typing import Any, NamedTuple
@@ -19,94 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.kernels.csr import narrowed
-from aesvm.machines.problem import Expansion, RowSelection
-from aesvm.machines.results import Terms
-from aesvm.runtime.cached import cached_property
-
-
-class ClassPair(NamedTuple):
-    """The rows of two classes, a ``RowSelection``."""
-
-    classes: tuple[Any, Any]  #: the first is the positive one
-    costs: tuple[float, float]  #: C times the weight of each
-    n_rows: int
-
-    def members(self, given: NDArray) -> NDArray[np.intp]:
-        return np.flatnonzero((given == self.classes[0]) | (given == self.classes[1]))
-
-    def targets_of(self, given: NDArray) -> NDArray[np.float64]:
-        return np.where(given == self.classes[0], 1.0, -1.0)
-
-    def costs_of(self, given: NDArray) -> NDArray[np.float64]:
-        return np.where(given == self.classes[0], *self.costs)
-
-
-@dataclass(frozen=True)
-class ClassPairs(Sequence[RowSelection]):
-    """The rows of every pair of classes, each made when it is asked for: ``rows.Selections``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.machines.one_vs_one import ClassPairs
-    >>> pairs = ClassPairs(np.array(["a", "b", "c"]), np.array([5, 6, 7]), np.ones(3))
-    >>> len(pairs), pairs[1].n_rows
-    (3, 12)
-    """
-
-    classes: NDArray  #: ascending
-    counts: NDArray[np.intp]  #: rows of each
-    costs: NDArray[np.float64]  #: C times the weight of each
-
-    def __len__(self) -> int:
-        return len(self.classes) * (len(self.classes) - 1) // 2
-
-    def __getitem__(self, number: Any) -> Any:
-        i, j = (int(own[number]) for own in self.places)
-        return ClassPair(
-            (self.classes[i], self.classes[j]),
-            (float(self.costs[i]), float(self.costs[j])),
-            int(self.counts[i] + self.counts[j]),
-        )
-
-    @cached_property
-    def places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The first and the second class of every pair, by number."""
-        return pair_classes(len(self.classes))
-
-    def labels(self, given: NDArray) -> NDArray[np.intp]:
-        """Classes by number."""
-        return np.searchsorted(self.classes, given)
-
-    def members(self, given: NDArray, numbers: Iterable[int]) -> Iterator[NDArray[np.intp]]:
-        """Positions of the rows of some pairs, ascending; ``given``: the classes of all rows."""
-        labels = self.labels(given)
-        order = np.argsort(labels, kind="stable")  # once: comparing for every pair takes far longer
-        ends = np.cumsum(np.bincount(labels, minlength=len(self.classes)))
-        of_class = np.split(order, ends[:-1])
-        first, second = self.places
-        for number in numbers:
-            yield np.sort(np.concatenate([of_class[first[number]], of_class[second[number]]]))
-
-    def squared_sizes(self, given: NDArray) -> float:
-        """The squared numbers of rows of all pairs, added up."""
-        sizes = np.bincount(self.labels(given), minlength=len(self.classes)).astype(float)
-        sizes = sizes[sizes > 0]
-        squares = float(sizes @ sizes)
-        return (len(sizes) - 2) * squares + float(sizes.sum()) ** 2 if len(sizes) > 1 else 0.0
-
-
-def pair_classes(n_classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first and the second class of every pair.
-
-    Examples
-    --------
-    >>> from aesvm.machines.one_vs_one import pair_classes
-    >>> pair_classes(3)
-    (array([0, 0, 1]), array([1, 2, 2]))
-    """
-    return np.triu_indices(n_classes, 1)
+from aesvm.kernels import KernelSpec
+from aesvm.kernels.sparse import narrowed
+from aesvm.machines.problem import Expansion, pair_classes
+from aesvm.machines.results import Terms, TrainedMachines
 
 
 def pair_number(
@@ -291,3 +207,55 @@ def _pair_weights(dual: Any, vectors: Any, n_support: NDArray[np.int32]) -> Any:
         for (i, one), (j, other) in combinations(enumerate(parts), 2)
     ]
     return sp.vstack(lines, format="csr") if sp.issparse(vectors) else np.vstack(lines)
+
+
+class Fitted(NamedTuple):
+    """Fitted attributes, by their names without the underscore."""
+
+    support: NDArray
+    support_vectors: Any
+    n_support: NDArray[np.int32]
+    dual_coef: Any
+    intercept: NDArray[np.float64]
+    n_iter: NDArray[np.int64] | int
+    dual_objective: NDArray[np.float64]
+    kkt_violation: NDArray[np.float64]
+    fit_status: int
+
+
+def fitted_pairs(
+    X: Any, labels: NDArray[np.intp], trained: TrainedMachines, spec: KernelSpec
+) -> Fitted:
+    """All pairs in SVC's layout; ``labels`` are the classes of the rows of X, by number."""
+    layout = layout_of(labels, trained.decisions, trained.intercept)
+    return _fitted(X, layout, trained.n_iter, trained, spec)
+
+
+def fitted_machine(X: Any, trained: TrainedMachines, spec: KernelSpec) -> Fitted:
+    """The only machine, in SVR's layout."""
+    rows, coefs = trained.decisions.one(0)
+    layout = of_one_machine(Expansion(rows.astype(np.intp), coefs, float(trained.intercept[0])))
+    return _fitted(X, layout, int(trained.n_iter[0]), trained, spec)
+
+
+def _fitted(
+    X: Any,
+    layout: Layout,
+    n_iter: NDArray[np.int64] | int,
+    trained: TrainedMachines,
+    spec: KernelSpec,
+) -> Fitted:
+    support = layout.support.astype(np.int32)
+    return Fitted(
+        support=support,
+        support_vectors=np.empty((0, 0)) if spec.kernel == "precomputed" else X[support],
+        n_support=layout.n_support,
+        dual_coef=type(X)(layout.dual_coef) if sp.issparse(X) else layout.dual_coef,
+        intercept=layout.intercept,
+        n_iter=np.minimum(n_iter, np.iinfo(np.int32).max).astype(np.int32)
+        if isinstance(n_iter, np.ndarray)
+        else n_iter,
+        dual_objective=trained.dual_objective,
+        kkt_violation=trained.kkt_violation,
+        fit_status=int(not trained.converged.all()),
+    )

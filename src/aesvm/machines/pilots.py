@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from aesvm.machines import plan
 from aesvm.machines.plan import Expected
-from aesvm.machines.problem import Coverage, Machine, Problem, TrainingSet
-from aesvm.machines.rows import TrainingRows
+from aesvm.machines.problem import Coverage, Machine, Problem, TrainingRows, TrainingSet
 from aesvm.machines.trainer import Trainer
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.cached import cached_property

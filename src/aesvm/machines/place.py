@@ -3,6 +3,11 @@
 Here every row's combination of representatives is known. So the multipliers of a solution are
 lifted to feasible multipliers of all rows (``Combinations.lift``): these bound the optimum from
 below, and tell which rows violate optimality.
+
+Scores of rows are computed only where they are not proven to be far from every kink. The scores
+``<w, z>`` of representatives are known, and a row lies within ``|w| |tau|`` of what its combination
+of them says. Where that alone proves a row to be far inside a piece of zero loss, its own score is
+not computed: it is taken as near to the kink as it can be.
 """
 
 from __future__ import annotations
@@ -25,7 +30,6 @@ from aesvm.formulations.objective import (
 )
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.machines import rounds
-from aesvm.machines.certifying import records_of
 from aesvm.machines.plan import COARSER, TABLE
 from aesvm.machines.problem import (
     Coverage,
@@ -34,13 +38,11 @@ from aesvm.machines.problem import (
     TrainingSet,
     TrainingSets,
 )
-from aesvm.machines.results import Trained
+from aesvm.machines.results import Trained, records_of
 from aesvm.machines.rounds import DEVIATIONS, WIDEST, Cut, Look, State
-from aesvm.machines.score_bounds import cautious_scores, rows_to_score, wrong_losses
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
-from aesvm.sets.combinations import Combinations
-from aesvm.sets.derive import Representatives
+from aesvm.sets.derive import Combinations, Representatives
 
 #: A look at all rows takes at most this many steps, of at least this many rows.
 _STEPS, _LOOK_ROWS = 20, 10_000
@@ -343,3 +345,60 @@ def _combinations_of(machine: Machine) -> Combinations:
     combinations = machine.set.combinations
     assert combinations is not None  # RowsInMemory made the set
     return combinations
+
+
+#: Losses that differ by less are the same.
+_SAME = 1e-9
+
+
+def cautious_scores(
+    combinations: Combinations,
+    member_scores: Array,
+    norm: float,
+    targets: Array,
+    formulation: Formulation,
+) -> Array:
+    """Scores of all rows as their representatives have them, shifted by their error bound.
+
+    ``norm`` is that of w, infinite where the kernel is not known to be positive semidefinite: then
+    nothing is proven, and scores are as the representatives have them.
+    """
+    known = np.array(combinations.spread(member_scores))
+    known[combinations.members] = member_scores
+    if norm < inf:
+        errors = norm * np.sqrt(np.maximum(combinations.residuals, 0.0))
+        errors[combinations.members] = 0.0
+        known = formulation.cautious_scores(known, targets, errors)
+    return known
+
+
+def rows_to_score(
+    known: Array,
+    seen: NDArray[np.bool_],
+    norm: float,
+    targets: Array,
+    offsets: Offsets,
+    far: float,
+    formulation: Formulation,
+) -> NDArray[np.bool_]:
+    """Rows not yet seen that are not proven to be ``far`` from every kink."""
+    wanted = ~seen
+    if norm < inf:
+        positions = formulation.positions(known, targets, offsets)
+        wanted &= ~formulation.far_away(positions, far)
+    return wanted
+
+
+def wrong_losses(
+    combinations: Combinations,
+    losses: Array,
+    member_losses: Array,
+    among: NDArray[np.intp] | None = None,
+) -> Array:
+    """What representatives pay for each row less its own loss, where these differ.
+
+    ``among``: the rows that are asked for; all where None.
+    """
+    wrong = combinations.spread(member_losses) - losses
+    wrong = wrong if among is None else wrong[among]
+    return wrong[np.abs(wrong) > _SAME]

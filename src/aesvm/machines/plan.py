@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf, log, sqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -142,19 +142,30 @@ class _Table(NamedTuple):
     #: fit takes once, the second is measured), and how many times as many the next one has.
     first_samples: tuple[int, int] = 500, 2000
     larger_sample: int = 4
-    #: The exact SVM of n times a sample's rows takes n^2 times as long, where as many of them are
-    #: support vectors. (From 4,000 to 16,000 rows, covtype, heart2020 and flights took 14, 10 and
-    #: 20 times as long.) It is surely in time where that is at most this fraction of what is left.
-    surely: float = 0.5
-    #: What is kept of the time for something else, where the exact SVM takes longer after all.
-    kept_back: float = 0.3
-    #: Samples larger than the first take at most this fraction of what is left where few vectors,
-    #: or the exact SVM, follow.
+    #: The exact SVM of n times a sample's rows takes n^2 times as long, or n^p times where the last
+    #: two samples say so, with p at most this. (From 4,000 to 16,000 rows, covtype, heart2020 and
+    #: flights took 14, 10 and 20 times as long.)
+    steepest: float = 2.3
+    #: The exact SVM is next where it is expected to take at most this fraction of what is left. If
+    #: it takes longer after all, the rest is kept for something else.
+    surely: float = 0.7
+    #: Samples larger than the first take at most this fraction of what is left where few vectors
+    #: follow.
     for_samples: float = 0.05
-    #: The largest sample is chosen to take this fraction of what is left, if it has this many times
-    #: the rows of the one before.
-    fills: float = 0.7
-    worth_a_sample: float = 1.5
+    #: The largest sample is chosen to take this fraction of what is left, if it has
+    #: ``worth_a_sample`` times the rows of the one before. Where it would have over ``far`` times
+    #: as many, a sample between tells how long it takes.
+    fills: float = 0.65
+    worth_a_sample: float = 1.3
+    far: float = 6.0
+    #: What a sample's objective is above the optimum is taken to fall as ``(N / n)^falls_by - 1``
+    #: does, where n of N rows are in it. (On covtype, 100,000 rows, from 13 % at 8,000 to 3.6 % at
+    #: 32,000 and 1.1 % at 64,000: 3.4 % and 0.8 % were measured.)
+    falls_by: float = 0.6
+    #: Twice as many vectors take this many times as long as those before, and gain at most
+    #: ``gains_fall`` times as much.
+    twice_as_many: float = 3.0
+    gains_fall: float = 0.75
     #: The vectors that a ladder begins with in the span, and the most that it goes to.
     first_vectors: int = 256
     most_vectors: int = 4096
@@ -341,17 +352,34 @@ class Sampled(NamedTuple):
     n_rows: int
     support_share: float  #: of the rows of a machine, the mean over rows of all machines
     seconds: float  #: that its solves took
-    spent: float = 0.0  #: the same, with a look at other rows
     before: tuple[int, float] = (0, 0.0)  #: rows and seconds of the sample before
+    objective: float = inf  #: on all rows, estimated; all machines together
 
     @property
-    def square_seconds(self) -> float:
-        """Seconds by squared row, without what solves of any size take."""
+    def own_seconds(self) -> float:
+        """Without what solves of any size take."""
         n_before, seconds = self.before
         more = self.seconds - seconds
         if more <= 0.0:
-            return max(self.seconds, 1e-9) / self.n_rows**2
-        return more / (self.n_rows**2 - n_before**2)
+            return max(self.seconds, 1e-9)
+        return more / (1.0 - (n_before / self.n_rows) ** 2)
+
+    @property
+    def power(self) -> float:
+        """Of rows, that the time grows with."""
+        n_before, seconds = self.before
+        if not 0.0 < seconds < self.seconds or n_before == self.n_rows:
+            return 2.0
+        power = log(self.seconds / seconds) / log(self.n_rows / n_before)
+        return min(max(power, 2.0), TABLE.steepest)
+
+    def seconds_of(self, n_rows: float) -> float:
+        """What the exact SVM of so many rows is expected to take."""
+        return self.own_seconds * (n_rows / self.n_rows) ** self.power
+
+    def n_rows_in(self, seconds: float) -> int:
+        """How many rows it may have, to end in time."""
+        return int(self.n_rows * (max(seconds, 0.0) / self.own_seconds) ** (1.0 / self.power))
 
 
 #: What is made next on a ladder; None: nothing more.
@@ -386,7 +414,7 @@ class Ladder:
 
     def seconds_of_exact(self, made: Sampled) -> float:
         """What the exact SVM of all rows is expected to take."""
-        return made.square_seconds * float(self.facts.n_rows) ** 2
+        return made.seconds_of(self.facts.n_rows)
 
     def next(self, made: Sampled, left: float, tried: Sequence[type]) -> Rung:
         """What is made next.
@@ -400,29 +428,61 @@ class Ladder:
         tried : sequence of type
             The kinds of rungs beside samples that were made already, or cut.
         """
-        n_rows, seconds = self.facts.n_rows, self.seconds_of_exact(made)
-        if left <= 0.0 or (Exact in tried and Span in tried):
+        if left <= 0.0:
             return None
-        if Exact not in tried and seconds <= (1.0 if Span in tried else TABLE.surely) * left:
+        if Exact not in tried and self.seconds_of_exact(made) <= TABLE.surely * left:
             return self.goal
-        if Span in tried:
-            return None
-        span = self._span(made, left)
-        larger = TABLE.larger_sample
-        goes_on = span is not None or (self.facts.n_machines > 1 and Exact not in tried)
-        share = TABLE.for_samples if goes_on else TABLE.fills
-        if (
-            larger * made.n_rows < n_rows
-            and larger**2 * max(made.seconds, made.spent) <= share * left
-        ):
-            return Sample(larger * made.n_rows)
+        span = None if Span in tried else self._span(made, left)
+        next_rows = TABLE.larger_sample * made.n_rows
         if span is not None:
-            return span
-        if goes_on or (Exact not in tried and seconds <= left):
-            return self.goal  # of several machines, those that are reached are exact
-        spent = max(made.seconds, made.spent, 1e-9)
-        n_fits = min(int(made.n_rows * sqrt(TABLE.fills * left / spent)), n_rows)
-        return Sample(n_fits) if n_fits >= TABLE.worth_a_sample * made.n_rows else None
+            in_time = made.seconds_of(next_rows) <= TABLE.for_samples * left
+            return Sample(next_rows) if in_time and next_rows < self.facts.n_rows else span
+        most_rows = self._n_rows_in(made, left)
+        if most_rows > TABLE.far * made.n_rows:
+            return Sample(min(next_rows, most_rows // TABLE.larger_sample))
+        if most_rows >= TABLE.worth_a_sample * made.n_rows:
+            return Sample(most_rows)
+        # of several machines, those that are reached are exact
+        return self.goal if self.facts.n_machines > 1 and Exact not in tried else None
+
+    def _n_rows_in(self, made: Sampled, left: float) -> int:
+        """The rows of the largest sample that is surely in time."""
+        return min(made.n_rows_in(TABLE.fills * left), self.facts.n_rows)
+
+    def goes_on(self, made: Sampled, solved: Sequence[tuple[float, float]]) -> bool:
+        """Whether twice as many vectors are better than the largest sample that is in time.
+
+        The gains of vectors are taken to fall on as they did, which says where the optimum is.
+
+        Parameters
+        ----------
+        made : Sampled
+            The last sample.
+        solved : sequence of tuple
+            The seconds that were left after each solve in the span of few vectors, and then of
+            twice as many; and its objective.
+
+        Examples
+        --------
+        >>> from aesvm.machines.plan import Facts, Sampled, plan
+        >>> ladder = plan(Facts(n_rows=100_000, squared_rows=1e10, seconds=20.0))
+        >>> made = Sampled(8000, 0.5, seconds=0.3, objective=106.0)
+        >>> ladder.goes_on(made, [(19.0, 112.0), (18.5, 104.0), (17.0, 101.0)])
+        True
+        >>> ladder.goes_on(made, [(19.0, 104.0), (18.5, 103.5), (17.0, 103.1)])
+        False
+        """
+        left, objective = solved[-1]
+        if len(solved) > 1 and TABLE.twice_as_many * (solved[-2][0] - left) > left:
+            return False
+        if len(solved) < 3:
+            return True
+        before, gain = (solved[at - 1][1] - solved[at][1] for at in (-2, -1))
+        falls = min(gain / before, TABLE.gains_fall) if gain > 0.0 and before > 0.0 else 0.0
+        optimum = objective - gain * falls / (1.0 - falls)
+        n_rows, n_all = self._n_rows_in(made, left), float(self.facts.n_rows)
+        part, now = ((n_all / n) ** TABLE.falls_by - 1.0 for n in (n_rows, made.n_rows))
+        return objective - gain * falls < optimum + (made.objective - optimum) * part / now
 
     def _span(self, made: Sampled, left: float) -> Span | None:
         """Few vectors, where they take less time than the exact SVM does."""
@@ -431,7 +491,7 @@ class Ladder:
         long = values > facts.n_machines * LIMITS[facts.device].machine_in_span
         if not (facts.definite and long and facts.n_rows > TABLE.pilots * made.n_rows):
             return None
-        rate = TABLE.exact_values * made.support_share / made.square_seconds
+        rate = TABLE.exact_values * made.support_share * made.n_rows**2 / made.own_seconds
         first = TABLE.span_values * facts.n_rows * TABLE.first_vectors
         if first > 0.5 * left * rate:
             return None

@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from aesvm.kernels import Columns, KernelSpec
+from aesvm.kernels import Columns, KernelSpec, expansion
 from aesvm.machines import one_vs_one
-from aesvm.machines.problem import Expansion
+from aesvm.machines.problem import Expansion, pair_classes
 from aesvm.machines.processor import processor
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.threads import one_blas_thread
@@ -76,7 +76,7 @@ class PairwiseModel:
     @property
     def shares(self) -> NDArray[np.bool_]:
         """Of every pair, the classes whose support vectors it uses."""
-        pairs = one_vs_one.pair_classes(len(self.classes))
+        pairs = pair_classes(len(self.classes))
         shares = np.zeros((len(pairs[0]), len(self.classes)), dtype=bool)
         for own in pairs:
             shares[np.arange(len(own)), own] = True
@@ -167,11 +167,11 @@ def expand(
     combine: Callable[[NDArray[np.float64]], NDArray],
     n_jobs: int | None,
 ) -> NDArray:
-    """Expansions of rows over a model's support vectors; see ``Columns.expand``."""
+    """Expansions of rows over a model's support vectors; see ``kernels.expansion``."""
     device = processor(model.spec.device)
     with one_blas_thread(), device.computing(), device.threads(n_jobs) as run:
         columns, rows = _support_columns(model, X)
-        return columns.expand(rows, edges, coefs, combine, run)
+        return expansion.expand(columns, rows, edges, coefs, combine, run)
 
 
 def _support_columns(model: PairwiseModel | MachineModel, X: Any) -> tuple[Columns, Any]:

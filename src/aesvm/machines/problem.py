@@ -1,39 +1,21 @@
-"""One SVM to be trained: its rows, and the weighted set that stands for them in a solve."""
+"""What is trained: which rows belong to a machine, and the weighted set that stands for them in a
+solve; and a trained machine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.machines.training_kernel import TrainingKernel
-from aesvm.sets.combinations import Combinations
+from aesvm.runtime.cached import cached_property
+from aesvm.sets.derive import Combinations
 from aesvm.solver.state import Solution
-
-
-class RowSelection(Protocol):
-    """Which rows belong to a machine, and what it learns of them; see ``rows.Selections``.
-
-    ``given``: the classes or targets of rows.
-    """
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows that belong to it, wherever they are."""
-
-    def members(self, given: NDArray) -> NDArray[np.intp]:
-        """Positions of the rows that belong to it."""
-
-    def targets_of(self, given: NDArray) -> Array:
-        """What the machine is to learn of rows that belong to it."""
-
-    def costs_of(self, given: NDArray) -> Array:
-        """The cost of each of these, at a weight of one."""
-
 
 #: A larger sum of all costs is refused: sums of losses must stay finite.
 _LARGEST_COST = 1e300
@@ -49,6 +31,137 @@ def total_of_costs(costs: Array) -> float:
             f"than {_LARGEST_COST:g}, lower them."
         )
     return total
+
+
+class EveryRow(NamedTuple):
+    """All rows that there are."""
+
+    n_rows: int
+    cost: float
+
+    def members(self, given: NDArray) -> NDArray[np.intp]:
+        return np.arange(len(given))
+
+    def targets_of(self, given: NDArray) -> Array:
+        return np.asarray(given, dtype=np.float64)
+
+    def costs_of(self, given: NDArray) -> Array:
+        return np.full(len(given), self.cost)
+
+
+class ClassPair(NamedTuple):
+    """The rows of two classes."""
+
+    classes: tuple[Any, Any]  #: the first is the positive one
+    costs: tuple[float, float]  #: C times the weight of each
+    n_rows: int
+
+    def members(self, given: NDArray) -> NDArray[np.intp]:
+        return np.flatnonzero((given == self.classes[0]) | (given == self.classes[1]))
+
+    def targets_of(self, given: NDArray) -> NDArray[np.float64]:
+        return np.where(given == self.classes[0], 1.0, -1.0)
+
+    def costs_of(self, given: NDArray) -> NDArray[np.float64]:
+        return np.where(given == self.classes[0], *self.costs)
+
+
+#: Which rows belong to a machine, and what it learns of them, given the classes or targets of rows:
+#: ``members`` are the positions of the rows that belong to it, ``targets_of`` and ``costs_of`` what
+#: it is to learn of these, and the cost of each at a weight of one. ``n_rows`` counts the rows that
+#: belong to it, wherever they are.
+RowSelection = ClassPair | EveryRow
+
+
+@dataclass(frozen=True)
+class ClassPairs(Sequence[RowSelection]):
+    """The rows of every pair of classes, each made when it is asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.problem import ClassPairs
+    >>> pairs = ClassPairs(np.array(["a", "b", "c"]), np.array([5, 6, 7]), np.ones(3))
+    >>> len(pairs), pairs[1].n_rows
+    (3, 12)
+    """
+
+    classes: NDArray  #: ascending
+    counts: NDArray[np.intp]  #: rows of each
+    costs: NDArray[np.float64]  #: C times the weight of each
+
+    def __len__(self) -> int:
+        return len(self.classes) * (len(self.classes) - 1) // 2
+
+    def __getitem__(self, number: Any) -> Any:
+        i, j = (int(own[number]) for own in self.places)
+        return ClassPair(
+            (self.classes[i], self.classes[j]),
+            (float(self.costs[i]), float(self.costs[j])),
+            int(self.counts[i] + self.counts[j]),
+        )
+
+    @cached_property
+    def places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The first and the second class of every pair, by number."""
+        return pair_classes(len(self.classes))
+
+    def labels(self, given: NDArray) -> NDArray[np.intp]:
+        """Classes by number."""
+        return np.searchsorted(self.classes, given)
+
+    def members(self, given: NDArray, numbers: Iterable[int]) -> Iterator[NDArray[np.intp]]:
+        """Positions of the rows of some pairs, ascending; ``given``: the classes of all rows."""
+        labels = self.labels(given)
+        order = np.argsort(labels, kind="stable")  # once: comparing for every pair takes far longer
+        ends = np.cumsum(np.bincount(labels, minlength=len(self.classes)))
+        of_class = np.split(order, ends[:-1])
+        first, second = self.places
+        for number in numbers:
+            yield np.sort(np.concatenate([of_class[first[number]], of_class[second[number]]]))
+
+    def squared_sizes(self, given: NDArray) -> float:
+        """The squared numbers of rows of all pairs, added up."""
+        sizes = np.bincount(self.labels(given), minlength=len(self.classes)).astype(float)
+        sizes = sizes[sizes > 0]
+        squares = float(sizes @ sizes)
+        return (len(sizes) - 2) * squares + float(sizes.sum()) ** 2 if len(sizes) > 1 else 0.0
+
+
+def pair_classes(n_classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first and the second class of every pair.
+
+    Examples
+    --------
+    >>> from aesvm.machines.problem import pair_classes
+    >>> pair_classes(3)
+    (array([0, 0, 1]), array([1, 2, 2]))
+    """
+    return np.triu_indices(n_classes, 1)
+
+
+@dataclass(frozen=True)
+class OneMachine(Sequence[RowSelection]):
+    """The only machine of an estimator, which has every row."""
+
+    n_rows: int
+    cost: float  #: C
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, number: Any) -> Any:
+        return (EveryRow(self.n_rows, self.cost),)[number]
+
+    def members(self, given: NDArray, numbers: Iterable[int]) -> Iterator[NDArray[np.intp]]:
+        return (np.arange(len(given)) for _ in numbers)
+
+    def squared_sizes(self, given: NDArray) -> float:
+        return float(len(given)) ** 2
+
+
+#: The rows of every machine of an estimator: a ``RowSelection`` for each.
+Selections = ClassPairs | OneMachine
 
 
 class Problem(NamedTuple):
@@ -74,6 +187,63 @@ class Problem(NamedTuple):
         """The rows at some positions, group by group."""
         groups = self.groups[among]
         return [self.rows[among[groups == group]] for group in np.unique(groups)]
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Valid rows, and the machines that they are to train."""
+
+    X: Any
+    given: NDArray  #: the class or the target of each row
+    groups: NDArray[np.intp]  #: rows of different groups never stand for each other
+    weights: Array
+    selections: Selections
+
+    @classmethod
+    def of_classes(
+        cls, X: Any, labels: NDArray[np.intp], weights: Array, costs: NDArray[np.float64]
+    ) -> TrainingRows:
+        """Rows of several classes: a machine for every pair of them.
+
+        ``labels``: the class of each row, by number; ``costs``: C times the weight of each class.
+        """
+        counts = np.bincount(labels, minlength=len(costs))
+        return cls(X, labels, labels, weights, ClassPairs(np.arange(len(costs)), counts, costs))
+
+    @classmethod
+    def of_targets(cls, X: Any, targets: Array, weights: Array, cost: float) -> TrainingRows:
+        """Rows with targets: one machine; ``cost``: C."""
+        groups = np.zeros(len(targets), dtype=np.intp)
+        return cls(X, targets, groups, weights, OneMachine(len(targets), cost))
+
+    @property
+    def n_machines(self) -> int:
+        return len(self.selections)
+
+    def problems(
+        self, rows: NDArray[np.intp], weights: Array, only: NDArray[np.intp] | None = None
+    ) -> Iterator[Problem]:
+        """The problem of each machine, or only of those with some numbers.
+
+        ``rows``: the rows that there are, ascending; ``weights``: of all rows.
+        """
+        numbers = range(self.n_machines) if only is None else only.tolist()
+        for number, at in zip(
+            numbers, self.selections.members(self.given[rows], numbers), strict=True
+        ):
+            selection, own = self.selections[number], rows[at]
+            given = self.given[own]
+            yield Problem(
+                own,
+                selection.targets_of(given),
+                self.groups[own],
+                weights[own],
+                selection.costs_of(given),
+            )
+
+    def squared_sizes(self, rows: NDArray[np.intp]) -> float:
+        """The squared numbers of rows of all machines, of some rows."""
+        return self.selections.squared_sizes(self.given[rows])
 
 
 @dataclass(frozen=True)

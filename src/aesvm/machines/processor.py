@@ -13,14 +13,11 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from aesvm.gpu import devices
-from aesvm.gpu.arrays import as_array, as_given, like_input
-from aesvm.gpu.derive import DeviceSetKernel
-from aesvm.gpu.devices import Device
+from aesvm.gpu.derive import DeviceSetKernel, blocks_of
+from aesvm.gpu.devices import Device, Streams
 from aesvm.gpu.dual import DeviceDual
 from aesvm.gpu.matrix import matrix_on_device
-from aesvm.gpu.rows import DeviceRows
-from aesvm.gpu.streams import Streams
-from aesvm.gpu.subset_blocks import blocks_of
+from aesvm.gpu.rows import DeviceRows, as_array, as_given, like_input
 from aesvm.kernels import KernelMatrix, KernelSpec
 from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.threads import Threads

@@ -15,7 +15,6 @@ from aesvm.formulations.objective import Objective, only, tol_of
 from aesvm.formulations.objective import n_support as count_support
 from aesvm.formulations.protocol import Formulation, Offsets
 from aesvm.machines.plan import TABLE
-from aesvm.machines.precision import Precision
 from aesvm.machines.problem import (
     Coverage,
     Machine,
@@ -27,7 +26,7 @@ from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rounds import State
 from aesvm.machines.sharing import Starts
 from aesvm.machines.small_pairs import SmallPairs
-from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.machines.training_kernel import Precision, TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.solver import smo
 from aesvm.solver.state import Solution

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from math import inf
 from typing import Any, NamedTuple
 
 import joblib
@@ -23,9 +24,9 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.decision_values import EvaluatedSVM, with_decision_values
-from aesvm.model_selection.fit_path import fit_path
-from aesvm.model_selection.paths import Path, own_params, svm_of
-from aesvm.runtime.warn import warn
+from aesvm.model_selection.fit_path import fit_path, with_limit
+from aesvm.model_selection.paths import Path, last_step, own_params, svm_of
+from aesvm.runtime.warn import kept_warnings, warn
 
 #: Names in ``cv_results_`` of the amounts in ``SharedWork.spent``.
 SPENT = {
@@ -36,8 +37,15 @@ SPENT = {
     "rows_solved": "rows_solved",
 }
 
+#: The part of a fit's time that the fit itself may take; the rest is for its scores.
+_TO_FIT = 0.75
+
+#: What ``"ended"`` says of a fit that a search had too little time for.
+CUT, UNTRIED = "cut short", "not tried"
+
 #: The result of a candidate on a fold, as scikit-learn's searches expect it; with ``"spent"`` and
-#: ``"warned"`` where fits share work.
+#: ``"warned"`` where fits share work. ``"ended"`` is there where the time of the search has ended
+#: the fit; of one that was not tried there is nothing else.
 Result = dict[str, Any]
 
 
@@ -50,6 +58,25 @@ class Interruption:
     def check(self) -> None:
         if self.happened:
             raise RuntimeError("The search has ended.")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The time that the fits of a search have, shared out evenly among those not yet begun."""
+
+    until: float  #: by ``time.time``, which is the same in all processes
+    shared_until: float  #: when these fits should end, for others to follow
+    n_workers: int
+    n_left: dict[tuple[int, int], int]  #: fits not begun, by first candidate of a path, and fold
+
+    def is_over(self, fold: Fold) -> bool:
+        """Whether no other fit begins. The first fold, on which all are compared, has longer."""
+        return time.time() >= (self.shared_until if fold.number else self.until)
+
+    def seconds(self, n_left: int) -> float:
+        """What the next fit may take, where so many are left."""
+        left = max(0.0, self.shared_until - time.time())
+        return _TO_FIT * left * min(self.n_workers, n_left) / n_left
 
 
 @dataclass(frozen=True)
@@ -68,6 +95,7 @@ class Search:
     memory: Any = None  #: a ``joblib.Memory`` that keeps the results of paths
     digest: str = ""  #: of all that results depend on beside paths and folds; for the memory
     interruption: Interruption = field(default_factory=Interruption)
+    budget: Budget | None = None
 
     @property
     def scores_predictions(self) -> bool:
@@ -120,7 +148,7 @@ def _kept(
 
 
 class _FailedFitsError(Exception):
-    """Some fits of a path have failed."""
+    """Some fits of a path have failed, or there was too little time for them."""
 
     def __init__(self, results: list[Result]) -> None:
         super().__init__()
@@ -130,7 +158,7 @@ class _FailedFitsError(Exception):
 def _without_failures(key: str, evaluate: Callable[[], list[Result]]) -> list[Result]:
     """The results of a path. Failed fits are not to be kept: their cause may pass."""
     results = evaluate()
-    if any(result["fit_error"] is not None for result in results):
+    if any("ended" in result or result["fit_error"] is not None for result in results):
         raise _FailedFitsError(results)
     return results
 
@@ -199,8 +227,10 @@ def _evaluate(
     started = time.perf_counter()
     rows = rows_of_fold()
     alone = partial(_alone, search, fold, n_candidates)
+    n_left = 0 if search.budget is None else search.budget.n_left[path.numbers[0], fold.number]
     if rows is None:
-        return [alone(*one) for one in zip(path.numbers, path.params, strict=True)]
+        each_alone = enumerate(zip(path.numbers, path.params, strict=True))
+        return [alone(*one, _seconds(search, n_left - at)) for at, one in each_alone]
     prepared = time.perf_counter() - started
     prefix, _ = svm_of(search.estimator, path.params[0])
     settings = [own_params(params, prefix) for params in path.params]
@@ -211,22 +241,30 @@ def _evaluate(
     }
     _, svm = svm_of(search.estimator, others)
 
+    begun: list[dict[str, Any]] = []
+
     def each() -> Iterator[dict[str, Any]]:
         for params in settings:
             search.interruption.check()
+            if search.budget is not None and search.budget.is_over(fold):
+                return
+            begun.append(params)
             yield params
 
-    given = {"shared": rows.shared, **rows.fit_params}
+    def seconds() -> float:
+        return _seconds(search, n_left - len(begun) + 1)
+
+    given = {"shared": rows.shared, "seconds": seconds, **rows.fit_params}
     fits = fit_path(svm, rows.X_train, rows.y_train, each(), **given)
     started = time.perf_counter()
     fitted = [fit.svm for fit in fits]
     scored = _evaluated(search, rows, fitted) if search.scores_predictions else fitted
-    shared_time = (time.perf_counter() - started) / len(fits)
+    shared_time = (time.perf_counter() - started) / max(len(fits), 1)
     results: list[Result] = []
-    for at, (number, params, fit) in enumerate(zip(path.numbers, path.params, fits, strict=True)):
+    for at, (number, params, fit) in enumerate(zip(path.numbers, path.params, fits, strict=False)):
         search.interruption.check()
         if fit.svm is None:
-            results.append(alone(number, params))
+            results.append(alone(number, params, _seconds(search, n_left - at)))
             if results[-1]["fit_error"] is None:
                 warn(f"{params} failed in a search, and not by itself: please report it.")
             continue
@@ -240,10 +278,16 @@ def _evaluate(
             **scores,
             "n_test_samples": len(fold.test),
             "score_time": time.perf_counter() - started + shared_time,
+            **({"ended": CUT} if fit.was_cut else {}),
         }
         _say(search, fold, f"{number + 1}/{n_candidates}", params, result)
         results.append(result)
-    return results
+    return results + [{"ended": UNTRIED} for _ in settings[len(fits) :]]
+
+
+def _seconds(search: Search, n_left: int) -> float:
+    """What a fit may take, where so many are left of the search."""
+    return inf if search.budget is None else search.budget.seconds(n_left)
 
 
 def _candidate(search: Search, params: dict[str, Any]) -> Any:
@@ -344,10 +388,36 @@ def _scores_text(result: dict[str, Any]) -> str:
 
 
 def _alone(
+    search: Search,
+    fold: Fold,
+    n_candidates: int,
+    number: int,
+    params: dict[str, Any],
+    seconds: float,
+) -> Result:
+    """A candidate without work in common, fitted and scored by scikit-learn.
+
+    ``seconds``: what its fit may take. An estimator of another package may take longer.
+    """
+    search.interruption.check()
+    if search.budget is None:
+        return _by_scikit_learn(search, fold, n_candidates, number, params)
+    if search.budget.is_over(fold):
+        return {"ended": UNTRIED}
+    prefix, last = last_step(_candidate(search, params))
+    limit = with_limit(last, seconds) if hasattr(last, "time_limit") else ""
+    if limit:
+        params = {**params, f"{prefix}time_limit": seconds}
+    with kept_warnings() as warned:
+        result = _by_scikit_learn(search, fold, n_candidates, number, params)
+    told = [(message, category.__name__) for message, category in warned]
+    others = [one for one in told if not (limit and one[0].startswith(limit))]
+    return {**result, "warned": others, **({"ended": CUT} if len(others) < len(told) else {})}
+
+
+def _by_scikit_learn(
     search: Search, fold: Fold, n_candidates: int, number: int, params: dict[str, Any]
 ) -> Result:
-    """A candidate without work in common, fitted and scored by scikit-learn."""
-    search.interruption.check()
     return _fit_and_score(
         clone(search.estimator),
         search.X,

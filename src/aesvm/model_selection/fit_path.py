@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
@@ -11,6 +12,7 @@ from sklearn.base import clone
 from aesvm.estimators.fit_warnings import FAR, NOTHING
 from aesvm.estimators.trained import fit_rows
 from aesvm.machines.sharing import SharedWork
+from aesvm.runtime.progress import Limit
 from aesvm.runtime.warn import kept_warnings
 
 
@@ -21,6 +23,7 @@ class PathFit(NamedTuple):
     seconds: float
     spent: dict[str, float | None]  #: see ``SharedWork``
     warned: list[tuple[str, str]]  #: messages, each with the name of its category
+    was_cut: bool = False  #: whether the time that the fit was given had ended it
 
 
 def fit_path(
@@ -30,6 +33,7 @@ def fit_path(
     settings: Iterable[dict[str, Any]],
     *,
     shared: SharedWork | None = None,
+    seconds: Callable[[], float] | None = None,
     **fit_params: Any,
 ) -> list[PathFit]:
     """Fit an SVM at several settings of its parameters, as ``lasso_path`` does for the lasso.
@@ -48,6 +52,8 @@ def fit_path(
         Parameters of the estimator, fit by fit.
     shared : SharedWork, default=None
         What paths with other kernels have computed from the same rows.
+    seconds : callable, default=None
+        Returns the time that the next fit may take, where less than its ``time_limit``.
     **fit_params : dict
         Parameters of ``fit``.
 
@@ -70,6 +76,7 @@ def fit_path(
     for params in settings:
         svm = clone(estimator).set_params(**clone(params, safe=False))
         shared.spent.clear()
+        limit = with_limit(svm, inf if seconds is None else seconds())
         started = time.perf_counter()
         with kept_warnings() as warned:
             try:
@@ -81,6 +88,17 @@ def fit_path(
             for message, category in warned
             if not message.startswith((FAR, NOTHING))
         ]
-        seconds = time.perf_counter() - started
-        fits.append(PathFit(svm, seconds, dict(shared.spent), messages))
+        n_told, taken = len(messages), time.perf_counter() - started
+        messages = [one for one in messages if not (limit and one[0].startswith(limit))]
+        was_cut = len(messages) < n_told
+        fits.append(PathFit(svm, taken, dict(shared.spent), messages, was_cut))
     return fits
+
+
+def with_limit(svm: Any, seconds: float) -> str:
+    """Give an SVM a time limit, unless its own is shorter; how a fit says that it has ended it."""
+    own = svm.time_limit
+    if seconds == inf or (own is not None and own <= seconds):
+        return ""
+    svm.set_params(time_limit=seconds)
+    return f"{Limit(seconds)!r} ended the fit"

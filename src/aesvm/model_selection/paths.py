@@ -97,6 +97,24 @@ def svm_of(estimator: Any, params: dict[str, Any]) -> tuple[str, Any]:
     return prefix, clone(svm).set_params(**own)
 
 
+def last_step(estimator: Any) -> tuple[str, Any]:
+    """The last step of a pipeline, however deep, with the prefix of its parameters' names.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from aesvm import AESVC
+    >>> from aesvm.model_selection.paths import last_step
+    >>> last_step(make_pipeline(AESVC(C=2.0)))
+    ('aesvc__', AESVC(C=2.0))
+    """
+    prefix = ""
+    while isinstance(estimator, Pipeline):
+        name, estimator = estimator.steps[-1]
+        prefix += f"{name}__"
+    return prefix, estimator
+
+
 def own_params(params: dict[str, Any], prefix: str) -> dict[str, Any]:
     """The parameters of the SVM itself, without the prefix."""
     below = {

@@ -26,7 +26,10 @@ from aesvm.model_selection.shared_search import SharedSearch
 from aesvm.runtime.scikit_learn import run_search
 
 #: Constraints of the parameters that scikit-learn's searches do not have.
-_CONSTRAINTS: dict[str, list] = {"memory": [str, os.PathLike, HasMethods(["cache"]), None]}
+_CONSTRAINTS: dict[str, list] = {
+    "memory": [str, os.PathLike, HasMethods(["cache"]), None],
+    "time_limit": [None, Interval(Real, 0.0, None, closed="left")],
+}
 
 
 # SharedSearch stands second: the fit of scikit-learn's halving calls the next one, which is ours.
@@ -65,6 +68,14 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         transformers. The same search with the same folder goes on where it was interrupted. Fits
         that failed are tried again. joblib unpickles what it finds there: use a folder of your own.
         Functions, such as a scoring, are known by their names: clear the folder after editing one.
+        Fits that a ``time_limit`` of the search has ended are not kept.
+    time_limit : float, default=None
+        Seconds for the search as a whole, the last fit included. Each fit gets an even share of the
+        time that is left, and ends with the best model that it has by then.
+        Candidates are tried from the middle of a grid on, each on all folds; halving shares the
+        time evenly among its rounds. Candidates that were not tried have the score NaN. A
+        ``ConvergenceWarning`` says what was cut short. Estimators of other packages are not ended
+        in a fit. None: no limit.
 
     Attributes
     ----------
@@ -75,6 +86,8 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         ``rows_solved`` for. What several fits share is counted for the first of them.
     param_grid_ : dict or list of dicts
         The grid that was searched.
+    cut_short_ : str
+        What the ``time_limit`` has cut short; empty where it was long enough.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
         And all others of ``GridSearchCV``.
 
@@ -109,6 +122,7 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         error_score: Any = np.nan,
         return_train_score: bool = False,
         memory: Any = None,
+        time_limit: float | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -123,6 +137,7 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
             return_train_score=return_train_score,
         )
         self.memory = memory
+        self.time_limit = time_limit
 
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)
@@ -149,6 +164,8 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
         As for ``RandomizedSearchCV``.
     memory : str, os.PathLike or object with the joblib.Memory interface, default=None
         See :class:`AEGridSearchCV`.
+    time_limit : float, default=None
+        See :class:`AEGridSearchCV`.
 
     Attributes
     ----------
@@ -156,6 +173,8 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
         See :class:`AEGridSearchCV`.
     param_distributions_ : dict or list of dicts
         What candidates were drawn from.
+    cut_short_ : str
+        What the ``time_limit`` has cut short; empty where it was long enough.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
         And all others of ``RandomizedSearchCV``.
 
@@ -194,6 +213,7 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
         error_score: Any = np.nan,
         return_train_score: bool = False,
         memory: Any = None,
+        time_limit: float | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -210,6 +230,7 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
             return_train_score=return_train_score,
         )
         self.memory = memory
+        self.time_limit = time_limit
 
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_distributions_ = self.param_distributions
@@ -245,6 +266,8 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         As for :class:`sklearn.model_selection.HalvingGridSearchCV`.
     memory : str, os.PathLike or object with the joblib.Memory interface, default=None
         See :class:`AEGridSearchCV`.
+    time_limit : float, default=None
+        See :class:`AEGridSearchCV`.
 
     Attributes
     ----------
@@ -254,6 +277,8 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         The grid that was searched.
     n_candidates_, n_resources_ : list of int
         Of each round. With ``resource="hull_tol"``, how many times finer than in the first.
+    cut_short_ : str
+        What the ``time_limit`` has cut short; empty where it was long enough.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
         And all others of ``HalvingGridSearchCV``.
 
@@ -297,6 +322,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         n_jobs: int | None = None,
         verbose: int = 0,
         memory: Any = None,
+        time_limit: float | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -316,6 +342,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
             verbose=verbose,
         )
         self.memory = memory
+        self.time_limit = time_limit
 
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)
@@ -327,6 +354,18 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     def _by_tolerance(self) -> bool:
         prefix, machine = svm_of(self.estimator, {})
         return machine is not None and self.resource == f"{prefix}hull_tol"
+
+    @staticmethod
+    def _select_best_index(refit: Any, refit_metric: str, results: dict[str, Any]) -> int:
+        """The best candidate of the last round in which one was tried on all folds."""
+        scores, rounds = results["mean_test_score"], results["iter"]
+        last = np.max(rounds[~np.isnan(scores)], initial=0)
+        at = np.flatnonzero(rounds == last)
+        return int(at[np.argmax(np.nan_to_num(scores[at], nan=-np.inf))])
+
+    def _rounds_left(self, n_made: int) -> int:
+        required, possible = self._n_rounds(len(ParameterGrid(self.param_grid_)))
+        return (required if self.aggressive_elimination else min(required, possible)) - n_made
 
     def _check_input_parameters(self, X: Any, y: Any, split_params: Any) -> None:
         given = self.max_resources
@@ -384,10 +423,15 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
 
     def _last_resource(self, n_candidates: int) -> int:
         """The resource of the last round, which may be less than the most there is."""
-        required = 1 + floor(log(n_candidates, self.factor))
-        possible = 1 + floor(log(self.max_resources_ // self.min_resources_, self.factor))
+        required, possible = self._n_rounds(n_candidates)
         rounds = possible if self.aggressive_elimination else min(possible, required)
         return min(int(self.factor ** (rounds - 1) * self.min_resources_), self.max_resources_)
+
+    def _n_rounds(self, n_candidates: int) -> tuple[int, int]:
+        """Rounds until few candidates are left, and until resources are used up."""
+        required = 1 + floor(log(n_candidates, self.factor))
+        possible = 1 + floor(log(self.max_resources_ // self.min_resources_, self.factor))
+        return required, possible
 
 
 def _search_all(owner: Any, candidates: Any, evaluate_candidates: Callable, context: Any) -> None:

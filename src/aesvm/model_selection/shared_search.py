@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import re
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics._scorer import _MultimetricScorer
@@ -29,11 +31,21 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted, check_memory
 
 from aesvm import __version__
+from aesvm.callbacks import Deadline
 from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.validation import from_gpu
-from aesvm.model_selection.evaluation import SPENT, Fold, Result, Search, evaluate_paths
-from aesvm.model_selection.paths import Path, paths_of, svm_of
-from aesvm.runtime.progress import say
+from aesvm.model_selection.evaluation import (
+    CUT,
+    SPENT,
+    UNTRIED,
+    Budget,
+    Fold,
+    Result,
+    Search,
+    evaluate_paths,
+)
+from aesvm.model_selection.paths import Path, last_step, paths_of, svm_of
+from aesvm.runtime.progress import Ending, Limit, say
 from aesvm.runtime.scikit_learn import SearchBase, check_search, with_callbacks
 from aesvm.runtime.warn import warn
 
@@ -41,7 +53,10 @@ from aesvm.runtime.warn import warn
 _EVERY = 5.0
 
 #: Entries of our results that scikit-learn's do not have.
-_OURS = "spent", "warned"
+_OURS = "spent", "warned", "ended"
+
+#: The part of its time limit that a search takes; the rest is for the fit to all rows.
+SEARCH_SHARE = 0.6
 
 #: Tasks for each worker, at least: they take different times.
 _TASKS_A_WORKER = 4
@@ -61,6 +76,7 @@ class SharedSearch(LinkedToDocumentation, SearchBase):
     """The ``fit`` of all searches."""
 
     memory: Any
+    time_limit: float | None
 
     @with_callbacks  # of scikit-learn 1.9, _fit_context has them too
     @_fit_context(prefer_skip_nested_validation=False)
@@ -81,6 +97,7 @@ class SharedSearch(LinkedToDocumentation, SearchBase):
         -------
         self : object
         """
+        own = None if self.time_limit is None else Limit(float(self.time_limit))
         scorers, refit_metric = self._get_scorers()
         X, y, params = _on_host(self.estimator, X, y, params)
         X, y = indexable(X, y)
@@ -91,6 +108,7 @@ class SharedSearch(LinkedToDocumentation, SearchBase):
         given = {"X": X, "y": y, "metadata": metadata}
         whole = self._init_callback_context(max_subtasks=1 + (self.refit is not False))
         whole.call_on_fit_task_begin(estimator=self, **given)
+        deadline = _deadline_of(self, own, whole)
         self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         self._candidates_from(X, y)
         check_search(self, X, y, routed.splitter.split)
@@ -107,7 +125,11 @@ class SharedSearch(LinkedToDocumentation, SearchBase):
             verbose=self.verbose,
             **_memory_of(self, X, y, routed),
         )
-        evaluations = _Evaluations(self, search, routed.splitter.split)
+        until = None
+        if deadline is not None:
+            share = 1.0 if self.refit is False else SEARCH_SHARE
+            until = time.time() + share * deadline.seconds_left(whole)
+        evaluations = _Evaluations(self, search, routed.splitter.split, until)
         try:
             self._run_search(evaluations, callback_ctx=whole)
         finally:
@@ -119,23 +141,34 @@ class SharedSearch(LinkedToDocumentation, SearchBase):
             refit_metric = self.refit
         if self.refit or not self.multimetric_:
             self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            if not evaluations.has_tried:
+                self.best_index_ = evaluations.n_first // 2
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
         if self.refit:
-            self._refit(search, whole, given)
+            self._refit(search, whole, given, deadline)
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
         whole.call_on_fit_task_end(estimator=self, **given)
         # at the end: where warnings are errors, all that was found is there
         _warn_once([one.get("warned", ()) for one in evaluations.out])
+        self.cut_short_ = evaluations.cut_short()
+        if self.cut_short_:
+            warn(f"{deadline!r} has cut the search short: {self.cut_short_}", ConvergenceWarning)
         return self
 
-    def _refit(self: Any, search: Search, whole: Any, given: dict[str, Any]) -> None:
-        """Fit the best candidate to all rows."""
+    def _rounds_left(self: Any, n_made: int) -> int:
+        """How many times candidates are evaluated from now on; ``n_made``: so far."""
+        return 1
+
+    def _refit(
+        self: Any, search: Search, whole: Any, given: dict[str, Any], deadline: Deadline | None
+    ) -> None:
+        """Fit the best candidate to all rows, in the time that is left."""
         best = clone(search.estimator).set_params(**clone(self.best_params_, safe=False))
         self.best_estimator_ = best
         task = whole.subcontext(task_name="refit-with-best-params")
-        with task.propagate_callback_context(best):
+        with task.propagate_callback_context(best), _ending_at(deadline, best):
             task.call_on_fit_task_begin(estimator=self, **given)
             started = time.time()
             targets = () if search.y is None else (search.y,)
@@ -227,6 +260,8 @@ class _Evaluations:
     owner: Any
     search: Search
     split_params: dict[str, Any]
+    until: float | None = None  #: when they end, by ``time.time``
+    n_first: int = 0  #: candidates of the first call
     out: list[Result] = field(default_factory=list)
     candidates: list[dict[str, Any]] = field(default_factory=list)
     more: dict[str, list] = field(default_factory=lambda: defaultdict(list))
@@ -263,7 +298,10 @@ class _Evaluations:
                 f"{len(folds) * len(candidates)} fits",
                 flush=True,
             )
-        out = self._evaluated(candidates, folds, callback_ctx)
+        n_rounds = owner._rounds_left((more_results or {"iter": [0]})["iter"][0])
+        out = self._evaluated(candidates, folds, callback_ctx, n_rounds)
+        self.n_first = self.n_first or len(candidates)
+        _complete(out, len(folds), search)
         _warn_or_raise_about_fit_failures(out, owner.error_score)
         if callable(owner.scoring):
             _insert_error_scores(out, owner.error_score)
@@ -272,18 +310,74 @@ class _Evaluations:
         for name, values in (more_results or {}).items():
             self.more[name] += values
         plain = [{k: v for k, v in one.items() if k not in _OURS} for one in self.out]
-        self.results = owner._format_results(self.candidates, len(folds), plain, self.more)
+        with warnings.catch_warnings():
+            if any(one.get("ended") == UNTRIED for one in self.out):
+                warnings.filterwarnings("ignore", message="One or more of the t")  # are not finite
+            self.results = owner._format_results(self.candidates, len(folds), plain, self.more)
+        _without_untried(self.results, self._ended)
         if any("spent" in one for one in self.out):
             self.results |= _spent(self.out, len(folds))
         return self.results
 
+    @property
+    def _ended(self) -> NDArray:
+        """How each candidate has ended on each fold: "", ``CUT`` or ``UNTRIED``."""
+        ended = np.array([one.get("ended", "") for one in self.out])
+        return ended.reshape(-1, self.owner.n_splits_)
+
+    @property
+    def has_tried(self) -> bool:
+        """Whether a candidate was tried."""
+        return bool((self._ended != UNTRIED).any())
+
+    def cut_short(self) -> str:
+        """What there was too little time for; empty where there was enough."""
+        ended, n_first = self._ended, self.n_first
+        untried, n_cut = (ended == UNTRIED).all(axis=1), int((ended == CUT).sum())
+        fewer_folds = int(((ended == UNTRIED).any(axis=1) & ~untried).sum())
+        if not (untried.any() or n_cut or fewer_folds):
+            return ""
+        found = []
+        if fewer_folds:
+            found.append(f"{fewer_folds:,} candidates were not tried on all folds")
+        if n_cut:
+            found.append(f"{n_cut:,} of {ended.size:,} fits ended early")
+        if untried[:n_first].any():
+            found.append(f"{untried[:n_first].sum():,} of {n_first:,} candidates were not tried")
+        if untried[n_first:].any():
+            found.append(f"{untried[n_first:].sum():,} candidates were not tried again with more")
+        best = "the best of those that were"
+        if not self.has_tried:
+            best = "the one in the middle of the grid"
+        advice = "Raise the limit, or take fewer candidates, folds or rows."
+        return f"{', '.join(found)}. best_params_ is {best}. {advice}"
+
     def _evaluated(
-        self, candidates: list[dict[str, Any]], folds: list[Fold], context: Any
+        self,
+        candidates: list[dict[str, Any]],
+        folds: list[Fold],
+        context: Any,
+        n_rounds: int,
     ) -> list[Result]:
-        """The results of all candidates, each on all folds."""
+        """The results of all candidates, each on all folds; ``n_rounds`` share the time left."""
         found: dict[tuple[int, int], Result] = {}
         progress = _SearchProgress(self.owner, context, len(candidates) * len(folds))
-        for fold, path, results in self._each(candidates, folds):
+        n_workers = joblib.effective_n_jobs(self.owner.n_jobs)
+        paths = paths_of(self.search.estimator, candidates)
+        if self.until is None:
+            each = _each(self.owner, self.search, _tasks(paths, folds, n_workers), len(candidates))
+        else:
+            # a grid is tried from its middle, and what was tried before from the best on
+            order = _from_the_middle(len(paths))
+            if self.out:
+                order = sorted(order, key=lambda at: -max(paths[at].numbers))
+            tasks = [_Task(fold, [paths[at]]) for fold in folds for at in order]
+            now = time.time()
+            shared_until = now + (self.until - now) / n_rounds
+            budget = Budget(self.until, shared_until, n_workers, _fits_left(tasks))
+            search = replace(self.search, budget=budget)
+            each = _each(self.owner, search, tasks, len(candidates))
+        for fold, path, results in each:
             for number, result in zip(path.numbers, results, strict=True):
                 found[number, fold] = result
             progress.done(len(results))
@@ -291,28 +385,133 @@ class _Evaluations:
             found[number, fold] for number in range(len(candidates)) for fold in range(len(folds))
         ]
 
-    def _each(
-        self, candidates: list[dict[str, Any]], folds: list[Fold]
-    ) -> Iterator[tuple[int, Path, list[Result]]]:
-        """The results of every path on every fold, as they come."""
-        n_workers = joblib.effective_n_jobs(self.owner.n_jobs)
-        tasks = _tasks(paths_of(self.search.estimator, candidates), folds, n_workers)
-        if n_workers == 1:
-            for fold, paths in tasks:
-                for path, results in evaluate_paths(self.search, fold, paths, len(candidates)):
-                    yield fold.number, path, results
-            return
-        work = (delayed(_evaluate)(self.search, task, len(candidates)) for task in tasks)
-        for number, evaluated in self._parallel()(work):
+
+def _each(
+    owner: Any, search: Search, tasks: list[_Task], n_candidates: int
+) -> Iterator[tuple[int, Path, list[Result]]]:
+    """The results of every path on every fold, as they come."""
+    if joblib.effective_n_jobs(owner.n_jobs) > 1:
+        work = (delayed(_evaluate)(search, task, n_candidates) for task in tasks)
+        for number, evaluated in _parallel(owner)(work):
             for path, results in evaluated:
                 yield number, path, results
+        return
+    shared: dict[tuple[int, int], Iterator[tuple[Path, list[Result]]]] = {}
+    of_rows: dict[tuple[int, int], list[Path]] = defaultdict(list)
+    for fold, paths in tasks:
+        of_rows[fold.number, paths[0].rows] += paths
+    n_left = {key: len(paths) for key, paths in of_rows.items()}
+    for fold, paths in tasks:
+        key = fold.number, paths[0].rows
+        if key not in shared:
+            shared[key] = evaluate_paths(search, fold, of_rows[key], n_candidates)
+        for _ in paths:
+            yield fold.number, *next(shared[key])
+            n_left[key] -= 1
+        if not n_left[key]:
+            del shared[key]  # with what its fits have in common
 
-    def _parallel(self) -> Any:
-        options = {"n_jobs": self.owner.n_jobs, "pre_dispatch": self.owner.pre_dispatch}
-        try:
-            return Parallel(**options, return_as="generator_unordered")
-        except ValueError:  # a backend that gives results all at once
-            return Parallel(**options)
+
+def _parallel(owner: Any) -> Any:
+    options = {"n_jobs": owner.n_jobs, "pre_dispatch": owner.pre_dispatch}
+    try:
+        return Parallel(**options, return_as="generator_unordered")
+    except ValueError:  # a backend that gives results all at once
+        return Parallel(**options)
+
+
+def _from_the_middle(n: int) -> list[int]:
+    """Numbers below n, in an order whose beginnings are spread evenly over all of them."""
+    found, parts = [], [(0, n)]
+    for begin, end in parts:  # which grow meanwhile
+        if begin < end:
+            middle = (begin + end) // 2
+            found.append(middle)
+            parts += [(begin, middle), (middle + 1, end)]
+    return found
+
+
+def _fits_left(tasks: list[_Task]) -> dict[tuple[int, int], int]:
+    """How many fits there are from a task on, by its first candidate and fold."""
+    left, n_left = {}, 0
+    for fold, (path,) in reversed(tasks):
+        n_left += len(path.numbers)
+        left[path.numbers[0], fold.number] = n_left
+    return left
+
+
+def _complete(out: list[Result], n_folds: int, search: Search) -> None:
+    """Give fits that were not tried the results that scikit-learn expects.
+
+    Candidates are compared on the folds on which all were tried, or else on the first: on others
+    they get their own means, by which these do not change. A candidate that was not tried there has
+    no score.
+    """
+    untried = np.array([one.get("ended") == UNTRIED for one in out]).reshape(-1, n_folds)
+    if not untried.any():
+        return
+    used = np.flatnonzero(~untried.any(axis=0))
+    used = used if len(used) else np.zeros(1, dtype=int)
+    several = isinstance(search.scorer, _MultimetricScorer)
+    nothing: Any = dict.fromkeys(search.scorer._scorers, np.nan) if several else np.nan
+    for number, missing in enumerate(untried):
+        own = [out[number * n_folds + fold] for fold in used]
+        is_tried = not missing[used].any()
+        other: Result = {"ended": UNTRIED, "fit_error": None, "n_test_samples": 0}
+        for name in ("fit_time", "score_time"):
+            other[name] = _mean([one[name] for one in own]) if is_tried else 0.0
+        for name in ("test_scores", "train_scores")[: 1 + search.return_train_score]:
+            other[name] = _mean([one[name] for one in own]) if is_tried else nothing
+        for fold in range(n_folds):
+            if fold not in used or not is_tried:
+                out[number * n_folds + fold] = other
+
+
+def _mean(values: list[Any]) -> Any:
+    """The mean of numbers, or of those of each name."""
+    if isinstance(values[0], dict):
+        return {name: float(np.mean([one[name] for one in values])) for name in values[0]}
+    return float(np.mean(values))
+
+
+def _without_untried(results: dict[str, Any], ended: NDArray) -> None:
+    """Take scores of folds that were not tried out of ``cv_results_``."""
+    untried = ended == UNTRIED
+    if not untried.any():
+        return
+    for name in [name for name in results if name.startswith("std_t")]:
+        splits = [f"split{fold}_{name.removeprefix('std_')}" for fold in range(untried.shape[1])]
+        if splits[0] not in results:
+            continue
+        scores = np.where(untried, np.nan, np.column_stack([results[one] for one in splits]))
+        for split, column in zip(splits, scores.T, strict=True):
+            results[split] = column
+        is_tried = ~untried.all(axis=1)
+        results[name][is_tried] = np.nanstd(scores[is_tried], axis=1)
+
+
+def _deadline_of(owner: Any, own: Limit | None, context: Any) -> Deadline | None:
+    """When a search is to end: by its ``time_limit``, or by a callback such as ``TimeLimit``."""
+    ending = Ending([*context._callbacks, *([] if own is None else [own])])
+    if not ending.limits:
+        return None
+    first = min(ending.limits, key=lambda one: one.seconds_left(context))
+    return Deadline(first.seconds_left(context), repr(first))
+
+
+@contextmanager
+def _ending_at(deadline: Deadline | None, estimator: Any) -> Iterator[None]:
+    """Have a deadline end a fit, where it can be ended."""
+    _, last = last_step(estimator)
+    if deadline is None or not hasattr(last, "time_limit"):
+        yield
+        return
+    before = getattr(last, "_skl_callbacks", [])
+    last.set_callbacks(*before, deadline)
+    try:
+        yield
+    finally:
+        last.set_callbacks(*before)
 
 
 def _tasks(paths: list[Path], folds: list[Fold], n_workers: int) -> list[_Task]:

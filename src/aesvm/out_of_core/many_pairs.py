@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from aesvm.certificate.records import Records
 from aesvm.machines import small_pairs
-from aesvm.machines.certifying import records_of
-from aesvm.machines.one_vs_one import ClassPairs
-from aesvm.machines.results import Trained, TrainedMachines
+from aesvm.machines.class_bundles import ClassMembers
+from aesvm.machines.problem import ClassPairs
+from aesvm.machines.results import Trained, TrainedMachines, records_of
 from aesvm.machines.rounds import State
-from aesvm.machines.rows import by_class
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.trainer import Trainer, train_together
 from aesvm.machines.training_kernel import TrainingKernel
@@ -98,7 +97,7 @@ def train_pairs(
     pairs, formulation = maker.selections, maker.formulation
     assert isinstance(pairs, ClassPairs)
     cache_bytes = trainer.options.cache_bytes
-    classes = by_class(pairs, np.arange(len(rows)), rows.targets, rows.weights)
+    classes = ClassMembers.of(pairs, np.arange(len(rows)), rows.targets, rows.weights)
     small = SmallPairs(classes, kernel, formulation, cache_bytes)
     others = np.delete(np.arange(len(pairs)), small.numbers)
     sets = maker.of_one_set(gathered, start_of, kernel, others)

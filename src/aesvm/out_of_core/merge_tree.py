@@ -17,8 +17,8 @@ last reduction (``condensed``). The distance that all levels have added is repor
 
 Where a budget cannot hold the set and the tolerance may grow, it grows to a hundredth of the
 squared diameter of the rows in kernel space. A set that is still too large is replaced by a random
-sample (``sampling``), and so are all later ones. Then no bound holds, but sums over the rows are
-right on average.
+sample (``weighted_rows.sample``), and so are all later ones. Then no bound holds, but sums over the
+rows are right on average.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from aesvm.out_of_core.sampling import sample
-from aesvm.out_of_core.weighted_rows import WeightedRows, joined
+from aesvm.out_of_core.weighted_rows import WeightedRows, joined, sample
 from aesvm.runtime.warn import ParameterError
 
 T = TypeVar("T")

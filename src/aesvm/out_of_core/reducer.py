@@ -17,8 +17,7 @@ from aesvm.out_of_core.merge_tree import Reduce, most_kept_at, tolerance_of
 from aesvm.out_of_core.part import Part
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
-from aesvm.sets.combinations import Combinations
-from aesvm.sets.derive import ReductionSettings
+from aesvm.sets.derive import Combinations, ReductionSettings
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array
 from aesvm.kernels import KernelSpec
-from aesvm.kernels.gamma import Variance, has_gamma
+from aesvm.kernels.gamma import Moments, Variance, has_gamma
 from aesvm.kernels.joint import TargetScale
-from aesvm.kernels.moments import Moments
 from aesvm.machines.results import Terms
 from aesvm.out_of_core.merge_tree import MergeTree, Reduce, bytes_of
-from aesvm.out_of_core.source import Validate, read, readable_again
-from aesvm.out_of_core.tally import ClassCounts, Tally
+from aesvm.out_of_core.source import ClassCounts, Tally, Validate, read, readable_again
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.warn import warn

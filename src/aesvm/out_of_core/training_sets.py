@@ -14,12 +14,12 @@ from aesvm.kernels import KernelSpec
 from aesvm.machines.problem import (
     Coverage,
     RowSelection,
+    Selections,
     TrainingSet,
     TrainingSets,
     total_of_costs,
 )
 from aesvm.machines.rounds import OverBudgetError
-from aesvm.machines.rows import Selections
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.part import Strata
 from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows, stacked

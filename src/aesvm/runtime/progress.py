@@ -91,7 +91,7 @@ class Ending:
 
     def is_due(self, context: Any) -> bool:
         if not self.asked_by:
-            asking = [repr(one) for one in self.callbacks if one.is_over(context)]
+            asking = dict.fromkeys(repr(one) for one in self.callbacks if one.is_over(context))
             if asking:  # else another thread may have been asked in the meantime
                 self.asked_by = ", ".join(asking)
         return bool(self.asked_by)
@@ -318,7 +318,7 @@ class Progress:
     def end_by_plan(self, what: str) -> None:
         """Note what was left undone, or not begun, since there was no time for it."""
         if not self.ending.asked_by:
-            self.ending.asked_by = ", ".join(map(repr, self.ending.limits))
+            self.ending.asked_by = ", ".join(dict.fromkeys(map(repr, self.ending.limits)))
         self.cut_short(what)
 
     def step(self, name: str = "step") -> None:

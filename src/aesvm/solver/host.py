@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels.accumulate import KeptRows, add_rows
+from aesvm.kernels.crew import KeptRows, add_rows
 from aesvm.solver.free_variables import newton_step
 from aesvm.solver.interior_point import solve_interior
 from aesvm.solver.pair_updates import update_pairs
@@ -50,10 +50,19 @@ WORKING_SET = 1024
 #: free variables were some 1.5 times faster on ijcnn1 and covtype, and no faster with 6.)
 _HELD, _ALWAYS_HELD = 4, 2
 
-#: Variables of a pool, in multiples of those that are free, and the fraction of the violation that
-#: a pool is solved to. (With 0.1 in place of 0.2, heart2020 took as many kernel values, and 1.2
-#: times as long on 16 threads: 100,000 rows, three fits of each by turns.)
+#: Variables of a pool at first, in multiples of those that are free, and the fraction of the
+#: violation that a pool is solved to. (With 0.1 in place of 0.2, heart2020 took as many kernel
+#: values, and 1.2 times as long on 16 threads: 100,000 rows, three fits of each by turns.)
 _POOL, _POOL_INNER = 2, 0.2
+
+#: Pools become ``_LARGER`` times as large once one has left more than ``_TOO_SMALL`` of the
+#: violation: others then violate as much. The cache has room for half of a pool's kernel values.
+#: (Kernel values fell by 7 to 13 % on covtype (16, 4) and heart2020. With room for all of them,
+#: half as much was gained.)
+_LARGER, _TOO_SMALL = 2, 0.5
+
+#: How many iterations of rest a pool counts for: it takes some thirty, and is one look at others.
+_POOL_RESTS = 2
 
 #: Newton steps after pair updates that were slow.
 _NEWTON_STEPS = 3
@@ -77,11 +86,14 @@ class HostDual:
         self.interior_after = _INTERIOR_AFTER
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
         self.pool_aim = 0.0  # the violation that a pool is solved to; 0 where there is none
+        self.pool_multiple = _POOL
+        self.n_rests = 1  # iterations of rest that the next look at all variables counts for
         n = len(problem.coefs)
         self.workspace = np.empty(n + 1), np.empty(n + 1, dtype=np.intp)  # of ``choose``
         self._enter(np.arange(n))
         fit = isqrt(cache_bytes // self.columns.dtype.itemsize)
         self.most_held = min(_HELD * WORKING_SET, fit)
+        self.most_pooled = isqrt(2 * cache_bytes // self.columns.dtype.itemsize)
         self.cache = RowCache(len(self.points), cache_bytes, self.columns.dtype)
         self.square = np.empty(WORKING_SET**2, dtype=self.columns.dtype)
         self._hold()
@@ -258,7 +270,9 @@ class HostDual:
     def _shrink(self) -> None:
         """Leave out variables that rest at a bound, once they are many."""
         for part, lowest, highest in self.edges:
-            count_rest(self.slopes[part], self.moves[part], lowest, highest, self.rest[part])
+            for _ in range(self.n_rests):
+                count_rest(self.slopes[part], self.moves[part], lowest, highest, self.rest[part])
+        self.n_rests = 1
         stay = self.rest < REST
         n_stay = np.count_nonzero(stay)
         if n_stay > (1.0 - SHRINK) * len(stay):
@@ -291,9 +305,10 @@ class HostDual:
     def _enter_pool(self, aim: float) -> None:
         """Go on with a pool of variables alone, where free ones outnumber the working set."""
         free = self.moves == RISE + FALL
-        n_free = np.count_nonzero(free)
-        size = _POOL * n_free
-        is_worth_it = n_free > WORKING_SET and 2 * size <= len(free)
+        n_free = int(np.count_nonzero(free))
+        least, most = _POOL * n_free, len(free) // 2
+        size = min(max(least, min(self.pool_multiple * n_free, self.most_pooled)), most)
+        is_worth_it = n_free > WORKING_SET and least <= most
         if self.columns.worth_keeping or self.gram is not None or not is_worth_it:
             return
         stay, room = free, (size - n_free) // (2 * len(self.edges))
@@ -305,7 +320,7 @@ class HostDual:
                     at_bound = at_bound[np.argpartition(behind[at_bound], room)[:room]]
                 stay[part][at_bound] = True
         self.pool_aim = max(aim, _POOL_INNER * self._violation())
-        self.before_pool = self.variables, self.rest
+        self.before_pool = self.variables, self.rest, self._violation()
         self._keep(stay)
         self._hold()
         self.measure()
@@ -315,11 +330,13 @@ class HostDual:
         self._leave()
         self.pool_aim = 0.0
         self._catch_up(*self.left_out.pop(), self.problem.by_point())
-        variables, rest = self.before_pool
+        variables, rest, violation = self.before_pool
         self._enter(variables)
-        self.rest = rest
+        self.rest, self.n_rests = rest, _POOL_RESTS
         self._hold()
         self.measure()
+        if self._violation() > _TOO_SMALL * violation and self.pool_multiple < len(variables):
+            self.pool_multiple *= _LARGER
 
     def _catch_up(
         self, points: NDArray[np.intp], then: NDArray[np.float64], now: NDArray[np.float64]

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels.accumulate import add_rows
-from aesvm.kernels.rows_by_class import RowsByClass, write_columns, write_lines, write_values
+from aesvm.kernels.crew import add_rows
+from aesvm.kernels.tiles import RowsByClass, write_columns, write_lines, write_values
 from aesvm.runtime.jit import jit
 from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.small import Array, Improve, PairVariables, balance

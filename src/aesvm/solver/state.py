@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.kernels import Columns, KernelMatrix
-from aesvm.kernels.accumulate import KeptRows
 from aesvm.kernels.blocks import UPDATE_LINES
-from aesvm.kernels.crew import Crew
+from aesvm.kernels.crew import Crew, KeptRows
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.working_set import Edge, possible_moves
 

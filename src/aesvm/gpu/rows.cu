@@ -1,8 +1,10 @@
-// Sums of weighted rows of a matrix that is held: sum_m weights[m] matrix[numbers[m]].
+// Rows of a matrix: weighted sums of dense ones that are held, and sparse ones made dense.
 //
-// Compiled with REAL, float or double: the precision of the matrix, whose rows lie one after
-// another. Sums are in double precision, in an order that depends on shapes alone: each block adds
-// up a run of the rows, and the runs are added up afterwards.
+// Compiled with REAL, float or double: the precision of the matrix.
+
+// sum_m weights[m] matrix[numbers[m]]. The rows of the matrix lie one after another. Sums are in
+// double precision, in an order that depends on shapes alone: each block adds up a run of the rows,
+// and the runs are added up afterwards.
 
 #define COLUMNS 4  // of a thread, as far apart as there are threads in a block
 
@@ -34,4 +36,16 @@ extern "C" __global__ void sum_rows(
         const long long k = begin + (long long)c * blockDim.x;
         if (k < n_columns) parts[blockIdx.y * n_columns + k] = sums[c];
     }
+}
+
+// Sparse rows made dense, one column of the result to each. A block for each row; columns are zero
+// before.
+extern "C" __global__ void write_dense(
+    const REAL *__restrict__ data, const int *__restrict__ indices, const int *__restrict__ indptr,
+    const int *__restrict__ numbers,  // which rows
+    int n_rows, REAL *__restrict__ out)  // (n_features, n_rows)
+{
+    const int row = numbers[blockIdx.x];
+    for (int e = indptr[row] + threadIdx.x; e < indptr[row + 1]; e += blockDim.x)
+        out[(long long)indices[e] * n_rows + blockIdx.x] = data[e];
 }
