@@ -108,12 +108,6 @@ _ours = functools.partial(_option, panel="How it is trained")
 _output = functools.partial(_option, panel="Output")
 
 
-def _at_least_0(number: float) -> float:
-    if not 0 <= number < float("inf"):
-        raise typer.BadParameter(f"{number:g}: a number of at least 0 is needed.")
-    return number
-
-
 def _checked_jobs(jobs: int | None) -> int | None:
     if jobs == 0:
         raise typer.BadParameter("0: a number of threads, or -1, is needed.")
@@ -281,11 +275,7 @@ def train(
     ] = None,
     refine: Annotated[str, _ours(help="auto, exact or a number of rounds")] = "auto",
     hull_tol: Annotated[
-        float,
-        _ours(
-            help="largest squared distance of a row from what represents it",
-            callback=_at_least_0,
-        ),
+        float, _ours(help="largest squared distance of a row from what represents it")
     ] = 1e-3,
     max_vectors: Annotated[int | None, _ours(min=1, help="the most support vectors")] = None,
     time_limit: Annotated[

@@ -37,16 +37,23 @@ _INSTALLED_BY = {
     "typer": "aesvm[cli]",
 }
 
-#: Parameters of the package that errors carry, and what they are on the command line.
+#: Parameters of the package, and what they are on the command line where it is another name.
 _FLAGS = {
-    "max_vectors": "--max-vectors",
+    "C": "-c",
+    "cache_size": "-m",
+    "degree": "-d",
+    "epsilon": "-p",
+    "gamma": "-g",
     "memory_budget": "--memory",
     "nu": "-n",
     "sample_weight": "--weight or -W",
-    "scoring": "--scoring",
-    "target": "--target",
-    "task": "--task",
+    "tol": "-e",
 }
+
+
+def flag_of(parameter: str) -> str:
+    """What a parameter of the package is on the command line."""
+    return _FLAGS.get(parameter, f"--{parameter.replace('_', '-')}")
 
 
 class Terminated(BaseException):
@@ -102,8 +109,8 @@ def line_of(error: BaseException) -> str:
         )
     text = " ".join(str(error).split())
     parameter = getattr(error, "parameter", None)
-    if parameter in _FLAGS:
-        text = f"{text} ({parameter} is {_FLAGS[parameter]})"
+    if parameter is not None:
+        text = f"{text} ({parameter} is {flag_of(parameter)})"
     if isinstance(error, OSError) and error.strerror:
         # of what is full, only standard output has no name
         name = error.filename or ("standard output" if error.errno in _FULL else None)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import validate_parameter_constraints
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, compiling
 from aesvm.command.data import DataFile, DataOptions, Wanted, opened
@@ -21,7 +22,7 @@ from aesvm.command.models import (
     note_columns,
     save_model,
 )
-from aesvm.command.screen import CommandError, Screen, UsageError
+from aesvm.command.screen import CommandError, Screen, UsageError, flag_of
 from aesvm.io import Chunk
 from aesvm.io.libsvm_model import whole_labels
 from aesvm.machines.one_vs_one import as_array
@@ -117,10 +118,13 @@ def estimator_of(options: Any) -> Any:
         partial(AENuSVR, C=C, nu=nu),
     )
     estimator = estimators[options.svm_type](**parameters)
-    try:
-        estimator._validate_params()
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    for parameter, value in estimator.get_params().items():
+        try:
+            validate_parameter_constraints(
+                estimator._parameter_constraints, {parameter: value}, type(estimator).__name__
+            )
+        except ValueError as error:
+            raise UsageError(f"{flag_of(parameter)} {value}: {error}") from error
     return estimator
 
 
