@@ -108,6 +108,12 @@ _ours = functools.partial(_option, panel="How it is trained")
 _output = functools.partial(_option, panel="Output")
 
 
+def _checked_time(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise typer.BadParameter(f"{seconds:g}: seconds above 0 are needed.")
+    return seconds
+
+
 def _checked_jobs(jobs: int | None) -> int | None:
     if jobs == 0:
         raise typer.BadParameter("0: a number of threads, or -1, is needed.")
@@ -205,7 +211,8 @@ def fit(
         _column(help="Keep rows with the same value of this column in one fold, or in the test."),
     ] = None,
     time_limit: Annotated[
-        float | None, _option(metavar="SECONDS", help="the time for search and training")
+        float | None,
+        _option(metavar="SECONDS", help="the time for search and training", callback=_checked_time),
     ] = None,
     test: Annotated[float, _option(help="the share of rows held out")] = 0.2,
     search_rows: Annotated[
@@ -280,7 +287,11 @@ def train(
     max_vectors: Annotated[int | None, _ours(min=1, help="the most support vectors")] = None,
     time_limit: Annotated[
         float | None,
-        _ours(metavar="SECONDS", help="for training; with -v, for the model of each fold"),
+        _ours(
+            metavar="SECONDS",
+            help="for training; with -v, for the model of each fold",
+            callback=_checked_time,
+        ),
     ] = None,
     jobs: Jobs = None,
 ) -> None:

@@ -116,8 +116,6 @@ def _check(options: Any) -> None:
         raise UsageError(f"--test {options.test:g}: a fraction between 0 and 1 is needed.")
     if options.task not in ("auto", "classification", "regression"):
         raise UsageError(f"--task {options.task}: auto, classification or regression is needed.")
-    if options.time_limit is not None and not 0 < options.time_limit < np.inf:
-        raise UsageError(f"--time-limit {options.time_limit:g}: seconds above 0 are needed.")
     class_weights(options.class_weight)
     try:
         get_scorer(options.scoring or "accuracy")
