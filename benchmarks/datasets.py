@@ -24,7 +24,6 @@ from benchmarks import download
 from benchmarks.download import Arrays, ChecksumError, Get, MissingError
 
 __all__ = [
-    "COLUMNS",
     "REGISTRY",
     "ChecksumError",
     "Dataset",
@@ -32,7 +31,6 @@ __all__ = [
     "MissingError",
     "by_paper",
     "cache_folder",
-    "describe",
     "epsilon",
     "folds",
     "label",
@@ -130,36 +128,6 @@ def label(paper: str) -> str:
     """The paper's name, and whether it is the paper's data: "D4", "D3 (stand-in)"."""
     kind = by_paper(paper).kind
     return f"{paper} ({kind})" if kind else paper
-
-
-#: What the rows of ``describe`` hold.
-COLUMNS = [
-    "dataset",
-    "paper",
-    "rows (train / test) × features",
-    "origin",
-    "preprocessing",
-    "split",
-    "traps",
-    "stand-in",
-]
-
-
-def describe() -> list[list[str]]:
-    """The registry as rows of a table, in the paper's order."""
-    return [
-        [
-            f"{entry.name}: {entry.title}",
-            label(entry.paper),
-            entry.size,
-            entry.origin,
-            entry.preprocessing,
-            entry.split,
-            entry.traps,
-            entry.stand_in,
-        ]
-        for entry in sorted(REGISTRY.values(), key=lambda entry: entry.paper)
-    ]
 
 
 def folds(n_rows: int, k: int = 5) -> list[tuple[NDArray, NDArray]]:

@@ -17,10 +17,9 @@ from pathlib import Path
 from experiments.paper.campaign import Campaign
 from experiments.paper.comparison import EXACT
 from experiments.paper.estimates import exact_runs
-from experiments.paper.plan import in_order
 from experiments.paper.runs import Ledger, Run
 from experiments.paper.scales import FULL, ORDER, SCALES, Scale
-from experiments.paper.tables import TABLES
+from experiments.paper.tables import TABLES, in_order
 
 ROOT = Path(__file__).parent.parent.parent
 

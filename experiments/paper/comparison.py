@@ -1,17 +1,22 @@
-"""Solvers over a grid of hyper-parameters, beside LIBSVM: what the comparing tables share."""
+"""Solvers over a grid of hyper-parameters, beside LIBSVM: what the comparing tables share.
+
+The paper's five metrics take what LIBSVM and the other solver measured, in the same order: one
+value for every fold and every point of the grid.
+"""
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import sqrt
 from typing import NamedTuple
 
 from benchmarks.datasets import label
 from experiments.paper import published
-from experiments.paper.metrics import expected_speedup, overall_speedup, rmse
 from experiments.paper.pages import Cell, Table
-from experiments.paper.runs import NOT_RUN, Ledger, Outcome, Run
+from experiments.paper.runs import Ledger, Outcome, Run
 from experiments.paper.scales import Scale
 
 LIBSVM = "LIBSVM"
@@ -46,6 +51,12 @@ SHOWN = {
 }
 
 
+#: Marks a figure over the 24 points, where the 84 are not complete.
+PART = "†"
+
+#: The limit that a run was past.
+_LATE = re.compile(r"training took over (\d+ s)")
+
 #: What does not need LIBSVM's runs.
 ACCURACIES = ("max", "mean", "std")
 
@@ -54,6 +65,7 @@ class Compared(NamedTuple):
     """A solver's figures on a dataset; None where it has none.
 
     ``spread``: of the figures that rest on estimated seconds, their standard error as a factor.
+    ``part``: over the 24 points, where the others' 84 are not complete.
     """
 
     values: dict[str, float | None]
@@ -63,6 +75,7 @@ class Compared(NamedTuple):
     wanted: int
     why: str  #: it did not finish, where it did not
     spread: float | None = None
+    part: bool = False
 
     def of(self, metric: str) -> int:
         """Runs that a metric is taken over."""
@@ -73,6 +86,29 @@ class Compared(NamedTuple):
 
 #: Every solver's figures, dataset by dataset.
 Figures = dict[str, dict[str, Compared]]
+
+
+def rmse(libsvm: Sequence[float], other: Sequence[float]) -> float:
+    """Root mean squared difference of the accuracies."""
+    squares = [(a - b) ** 2 for a, b in zip(libsvm, other, strict=True)]
+    return sqrt(sum(squares) / len(squares))
+
+
+def expected_speedup(libsvm: Sequence[float], other: Sequence[float]) -> float:
+    """ETS of training seconds, ECS of support vectors: the mean of the ratios."""
+    ratios = [a / b for a, b in zip(libsvm, other, strict=True)]
+    return sum(ratios) / len(ratios)
+
+
+def overall_speedup(
+    libsvm: Sequence[float], other: Sequence[float], once: Sequence[float] = ()
+) -> float:
+    """OTS of training seconds, OCS of support vectors: the ratio of the sums.
+
+    ``once`` is what is spent once for several points of the grid: the seconds of the
+    representative sets, one for each g and fold.
+    """
+    return sum(libsvm) / (sum(other) + sum(once))
 
 
 def grid(scale: Scale, dataset: str, solver: str, points=None) -> list[Run]:
@@ -184,12 +220,13 @@ def _faster_than_libsvm(timed: list[tuple[Run, Outcome, Outcome]]) -> dict[str, 
 
 
 def _why(unfinished: list[Outcome]) -> str:
-    statuses = {one.status for one in unfinished}
-    if statuses & {"timeout"} or any("time limit" in (one.reason or "") for one in unfinished):
+    """In a table's cell; nothing where the runs are only still to be made."""
+    late = [found for one in unfinished if (found := _LATE.search(one.reason or ""))]
+    if late:
+        return f"over {late[0][1]}"
+    if any("time limit" in (one.reason or "") for one in unfinished):
         return "over time"
-    if "error" in statuses:
-        return "failed"
-    return "not run" if any(one.reason == NOT_RUN for one in unfinished) else "–"
+    return "failed" if any(one.status == "error" for one in unfinished) else "–"
 
 
 def compared(
@@ -239,78 +276,101 @@ def number(value: float | None, digits: int = 1) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}f}"
 
 
-def cells(
-    compared: Mapping[str, Compared],
-    metric: str,
-    paper: Mapping[str, float | None],
-    rivals: Iterable[str],
-) -> list[Cell | str]:
-    """A metric of each of the solvers, the best of those that finished the grid marked."""
-    _, digits, least = SHOWN[metric]
-    values = {name: one.values[metric] for name, one in compared.items()}
-    whole = {name for name, one in compared.items() if one.of(metric) == one.wanted}
-    among = [v for name, v in values.items() if v is not None and name in whole & set(rivals)]
-    best = None if least is None or not among else (min(among) if least else max(among))
-    row: list[Cell | str] = []
-    for name, one in compared.items():
-        value = values[name]
-        theirs = _published(paper[name]) if name in paper else ""
-        if value is None:
-            row.append(Cell(one.why, theirs, "missing"))
-            continue
-        text = number(value, digits)
-        if one.spread is not None and metric in ("ETS", "OTS") and name != LIBSVM:
-            text = f"{text} ({number(value / one.spread)} to {number(value * one.spread)})"
-        if one.of(metric) < one.wanted:
-            text += f" ({one.of(metric)}/{one.wanted})"
-        shown = name in whole & set(rivals) and value == best
-        row.append(Cell(text, theirs, "best" if shown else ""))
-    return row
+def _cell(one: Compared, name: str, metric: str, paper: Mapping[str, float | None]) -> Cell:
+    """A metric of a solver, beside the paper's figure."""
+    theirs = _published(paper[name]) if name in paper else ""
+    value = one.values[metric]
+    if value is None:
+        return Cell(one.why, theirs, "missing")
+    digits = SHOWN[metric][1]
+    text = number(value, digits) + (PART if one.part else "")
+    if one.spread is not None and metric in ("ETS", "OTS") and name != LIBSVM:
+        text += f" ({number(value / one.spread)} to {number(value * one.spread)})"
+    if one.of(metric) < one.wanted:
+        text += f" ({one.of(metric)}/{one.wanted})"
+    return Cell(text, theirs)
 
 
 def _published(value: float | None) -> str:
     """As the paper prints it; a dash where it has none."""
-    return "–" if value is None else f"{value:,}"
+    return "–" if value is None else f"{value:,g}"
+
+
+def _best(of_dataset: Mapping[str, Compared], metric: str) -> float | None:
+    """The best figure of the solvers that finished the grid, LIBSVM aside."""
+    least = SHOWN[metric][2]
+    found = [value_of(one, metric) for name, one in of_dataset.items() if name != LIBSVM]
+    values = [value for value in found if value is not None]
+    if least is None or not values:
+        return None
+    return min(values) if least else max(values)
+
+
+def value_of(one: Compared | None, metric: str) -> float | None:
+    """A figure over a whole grid; None where runs are missing."""
+    return None if one is None or one.of(metric) < one.wanted else one.values[metric]
+
+
+def _measured(compared: Figures, metrics: Sequence[str]) -> tuple[Figures, list[str]]:
+    """Without datasets and solvers of which nothing was measured; sentences that name them."""
+    alone = set(metrics) <= set(ACCURACIES)  # LIBSVM's say something without another solver's
+    rows = {
+        dataset: row
+        for dataset, row in compared.items()
+        if any(one.finished for name, one in row.items() if alone or name != LIBSVM)
+    }
+    solvers = list(next(iter(compared.values())))
+    kept = [name for name in solvers if any(rows[d][name].finished for d in rows)]
+    late = [name for name in solvers if any(rows[d][name].why.startswith("over") for d in rows)]
+    shown = [name for name in solvers if name in {*kept, *late}]
+    missing = [f"{label(d)} (all solvers)" for d in compared if d not in rows]
+    missing += [name for name in solvers if rows and name not in shown]
+    said = [f"Not run yet: {', '.join(missing)}."] if missing else []
+    return {d: {name: row[name] for name in shown} for d, row in rows.items()}, said
 
 
 def by_metric(
     caption: str,
-    metrics: Iterable[str],
-    compared: Mapping[str, Mapping[str, Compared]],
-    paper: Mapping[str, Mapping[str, Mapping[str, float | None]]],
+    metrics: Sequence[str],
+    compared: Figures,
+    paper: published.Cells,
     note: str = "",
 ) -> Table:
     """The layout of Tables 4 to 7: a row for each metric and dataset, a column for each solver."""
-    solvers = list(next(iter(compared.values())))
-    rivals = [name for name in solvers if name != LIBSVM]
+    shown, missing = _measured(compared, metrics)
     rows: list[list[Cell | str]] = []
     for metric in metrics:
-        for dataset, of_dataset in compared.items():
-            figures = paper.get(metric, {}).get(dataset, {})
-            name = f"{label(dataset)} {SHOWN[metric][0]}"
-            rows.append([name, *cells(of_dataset, metric, figures, rivals)])
-    return Table(caption, ["", *solvers], rows, note)
+        for dataset, of_dataset in shown.items():
+            best = _best(of_dataset, metric)
+            row: list[Cell | str] = [f"{label(dataset)} {SHOWN[metric][0]}"]
+            for name, one in of_dataset.items():
+                cell = _cell(one, name, metric, paper[metric].get(dataset, {}))
+                first = best is not None and name != LIBSVM and value_of(one, metric) == best
+                row.append(replace(cell, mark="best") if first else cell)
+            rows.append(row)
+    solvers = list(next(iter(shown.values()), {}))
+    return Table(caption, ["", *solvers], rows, " ".join(filter(None, [note, *missing])))
 
 
 def by_solver(
     caption: str,
-    metrics: Iterable[str],
-    compared: Mapping[str, Mapping[str, Compared]],
-    paper: Mapping[str, Mapping[str, tuple[float | None, ...]]],
+    metrics: Sequence[str],
+    compared: Figures,
+    paper: published.Cells,
     note: str = "",
 ) -> Table:
     """The layout of Tables 8, 9 and 11: a row for each solver, a column for each metric."""
-    metrics = list(metrics)
+    shown, missing = _measured(compared, metrics)
     rows: list[list[Cell | str]] = []
-    for dataset, of_dataset in compared.items():
+    for dataset, of_dataset in shown.items():
         for name, one in of_dataset.items():
-            theirs = paper.get(dataset, {}).get(name)
             row: list[Cell | str] = [f"{label(dataset)} {name}"]
-            for at, metric in enumerate(metrics):
-                of_paper = {name: theirs[at]} if theirs and theirs[at] is not None else {}
-                if name == LIBSVM and metric in ("RMSE", "ETS", "OTS", "ECS", "OCS"):
+            for metric in metrics:
+                if name == LIBSVM and metric not in ACCURACIES:
                     row.append("")
-                else:
-                    row.extend(cells({name: one}, metric, of_paper, ()))
+                    continue
+                known = {k: v for k, v in paper[metric][dataset].items() if v is not None}
+                row.append(_cell(one, name, metric, known))
             rows.append(row)
-    return Table(caption, ["", *(SHOWN[metric][0] for metric in metrics)], rows, note)
+    columns = ["", *(SHOWN[metric][0] for metric in metrics)]
+    return Table(caption, columns, rows, " ".join(filter(None, [note, *missing])))

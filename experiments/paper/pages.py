@@ -18,7 +18,7 @@ from string import Template
 from experiments.paper.pictures import Bars, Picture, Scatter, pngs
 
 _PICTURE = re.compile(r"!\[[^]]*\]\(([\w.-]+\.png)\)")
-_PAPERS_OWN = re.compile(r" ?\(paper ([^()]*(?:\([^()]*\))?[^()]*)\)</td>")
+_PAPERS_OWN = re.compile(r" ?\[([^][]*)\]</td>")
 _FIGURE = re.compile(r"[^A-Za-z]*\d")
 
 
@@ -38,8 +38,8 @@ class Cell:
             raise ValueError(f"mark {self.mark!r} of a cell: '', 'best' or 'missing'")
 
     def markdown(self) -> str:
-        star = {"": "", "best": "**", "missing": "*"}[self.mark] if self.text else ""
-        paper = f"(paper {self.paper})" if self.paper else ""
+        star = {"": "", "best": "**", "missing": "*"}[self.mark] if self.text.strip("–") else ""
+        paper = f"[{self.paper}]" if self.paper else ""
         return f"{star}{self.text}{star} {paper}".strip().replace("|", r"\|")
 
 
@@ -84,6 +84,8 @@ class Table:
     def markdown(self) -> str:
         import pandas as pd  # a machine that only makes runs need not have it
 
+        if not self.rows:
+            return "\n\n".join(filter(None, [f"**{self.caption}**", self.note]))
         rows = [[cell.markdown() for cell in row] for row in self.cells()]
         table = pd.DataFrame(rows, columns=list(self.columns)).to_markdown(
             index=False, disable_numparse=True, colalign=self._alignments()

@@ -41,6 +41,9 @@ _WARM_UP = 700
 #: Rows of the first of the subsamples that are to take a given time.
 _FIRST_SUBSAMPLE = 500
 
+#: Seconds that a clock may not see.
+_TICK = 1e-4
+
 
 class Part(NamedTuple):
     """Rows to train and to test with."""
@@ -307,8 +310,14 @@ def _cpsp(run: Run, rows: Part, conditions: Conditions) -> Fitted:
 
 
 def _random_features(run: Run, rows: Part, conditions: Conditions) -> Fitted:
+    """LIBLINEAR takes seconds where the paper's LIBSVM takes hours, for the same accuracies."""
     model = RandomFeatureSVM(
-        C=run.C, gamma=run.gamma, n_components=run.components, random_state=SEED
+        C=run.C,
+        gamma=run.gamma,
+        n_components=run.components,
+        loss="hinge",
+        max_iter=1000,
+        random_state=SEED,
     )
     return _fit(model, rows, conditions)
 
@@ -331,11 +340,11 @@ def _as_long(run: Run, rows: Part, conditions: Conditions) -> Fitted:
     Its size is found from two smaller ones, the second of which shows how seconds grow with rows.
     """
     assert conditions.like is not None
-    target, most = conditions.like.total_seconds, len(rows.y)
+    target, most = max(conditions.like.total_seconds, _TICK), len(rows.y)
     first = min(_FIRST_SUBSAMPLE, most)
-    before = _subsample(run, rows, conditions, first).seconds
+    before = max(_subsample(run, rows, conditions, first).seconds, _TICK)
     second = int(np.clip(first * sqrt(0.5 * target / before), 2, most))
-    seconds = _subsample(run, rows, conditions, second).seconds
+    seconds = max(_subsample(run, rows, conditions, second).seconds, _TICK)
     growth = 2.0
     if second != first and seconds != before:
         growth = float(np.clip(log(seconds / before) / log(second / first), 1.0, 3.0))

@@ -26,12 +26,15 @@ _GRACE = 180.0
 #: Seconds between two looks at whether the parent is still there.
 _WATCH = 1.0
 
+#: How many times its processor time a run may take by the clock.
+_SHARED = 30.0
+
 
 class Worker:
     """A process that makes one run after another."""
 
     def __init__(self, data_dir: Path | None, threads: int, processor_time: bool = False) -> None:
-        """``processor_time``: seconds are the process's, which a busy machine hardly changes."""
+        """``processor_time``: seconds, and limits, are the processor's and not the clock's."""
         self.processor_time = processor_time
         self.data_dir = data_dir
         self.threads = threads
@@ -60,11 +63,12 @@ class Worker:
             "testing": max(_GRACE, time_limit),
         }
         self._enter("loading")
-        self.connection.send((run, like))
+        self.connection.send((run, like, self.limits))
 
     def _enter(self, phase: str) -> None:
         self.phase = phase
-        self.deadline = time.monotonic() + self.limits[phase]
+        shared = _SHARED if self.processor_time else 1.0
+        self.deadline = time.monotonic() + shared * self.limits[phase]
 
     def outcome(self) -> Outcome | None:
         """What the run gave, where it has come to an end, or past its limit."""
@@ -77,10 +81,12 @@ class Worker:
                 self._enter(message)
         except (EOFError, OSError):
             self.process.join()
-            lost = f"the process ended with exit code {self.process.exitcode}"
-            return self._replaced(Outcome("error", reason=lost))
-        if time.monotonic() <= self.deadline:
-            return None
+            if self.process.exitcode != -signal.SIGPROF:
+                lost = f"the process ended with exit code {self.process.exitcode}"
+                return self._replaced(Outcome("error", reason=lost))
+        else:
+            if time.monotonic() <= self.deadline:
+                return None
         late = f"{self.phase} took over {self.limits[self.phase]:g} s"
         status = "timeout" if self.phase == "training" else "error"
         return self._replaced(Outcome(status, reason=late))
@@ -114,10 +120,15 @@ def _work(
     from benchmarks.datasets import ChecksumError, MissingError  # all that is measured is
     from experiments.paper import solvers  # imported here, and not in the parent
 
+    def enter(phase: str) -> None:
+        connection.send(phase)
+        if processor_time:  # past it, the signal ends the process
+            signal.setitimer(signal.ITIMER_PROF, limits[phase])
+
     warm: set[tuple[str, ...]] = set()
     while True:
         try:
-            run, like = connection.recv()
+            run, like, limits = connection.recv()
         except EOFError:
             return
         try:
@@ -128,12 +139,14 @@ def _work(
             if kind not in warm:
                 solvers.warm_up(run, rows, conditions)
                 warm.add(kind)
-            connection.send("training")
-            outcome = solvers.carry_out(run, rows, conditions, lambda: connection.send("testing"))
+            enter("training")
+            outcome = solvers.carry_out(run, rows, conditions, lambda: enter("testing"))
         except (MissingError, ChecksumError) as error:
             outcome = Outcome("missing", reason=str(error))
         except Exception as error:
             outcome = Outcome("error", reason=f"{type(error).__name__}: {error}")
+        if processor_time:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
         connection.send(outcome)
 
 

@@ -13,6 +13,7 @@ Neither rho nor the length of w matters to the classes predicted.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
 
@@ -37,11 +38,12 @@ SAMPLE, DRAWS = 59, 10
 FIRST_EPSILON, FINER = 0.1, 0.5
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BallSVM(PairwiseSVM):
     """A machine whose classifier is the centre of a ball."""
 
-    epsilon: float | None
-    max_iter: int
+    epsilon: float | None = None
+    max_iter: int = -1
 
     _parameter_constraints: ClassVar[dict] = {
         **PairwiseSVM._parameter_constraints,

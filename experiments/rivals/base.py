@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -76,16 +77,23 @@ class Expansion(NamedTuple):
     converged: bool = True
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PairwiseSVM(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, BaseEstimator):
     """A kernel SVM of two classes at a time, whose expansion is over training rows.
 
     A subclass says how a pair of classes is trained (``_train``). Fitted attributes are SVC's.
+    Parameters are the fields of the class and of its bases.
     """
 
-    C: float
-    tol: float
-    random_state: Any
-    verbose: int
+    C: float = 1.0
+    kernel: str | Callable[[Any, Any], Any] = "rbf"
+    degree: int = 3
+    gamma: str | float = "scale"
+    coef0: float = 0.0
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
     decision_function_shape = "ovr"
     break_ties = True  # as one-vs-rest, so that predictions are the largest decision values
 
@@ -143,7 +151,7 @@ class PairwiseSVM(CallbackSupportMixin, PairwiseClassifier, ClassifierMixin, Bas
 
     def _precision(self) -> float:
         """How precisely sums of kernel values are needed."""
-        return min(self.tol, 1e-3)
+        return min(getattr(self, "tol", 1e-3), 1e-3)
 
     def _coefficient_norm(self, n_rows: int) -> float:
         """What the norm of an expansion's coefficients does not exceed."""

@@ -12,9 +12,9 @@ Machines with Enclosing Balls", ICML 2007.)
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,38 +40,21 @@ _MANY, _INSIDE = 400, 20
 _STEP = 1000
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BVM(BallSVM):
     """Ball vector machine: the squared-hinge SVM by a ball of fixed radius.
 
+    Parameters and attributes are those of :class:`CVM`, but for these.
+
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the squared losses.
-    kernel : {"rbf", "poly", "linear", "sigmoid", "precomputed"} or callable, default="rbf"
-        It must give every row the same ``k(x, x)``, as "rbf" does; others are refused where
-        they do not.
-    degree, gamma, coef0 : int, {"scale", "auto"} or float, float
-        Parameters of the kernel, as in SVC.
-    epsilon : float, default=None
-        How far beyond the ball rows may lie, relative to its radius: 1e-12 to 1. None takes
-        libCVM's
-        ``(4e-6 / k + 2 / (15000 C)) / (2 (k + 1 + 1/C))`` with ``k = k(x, x)``.
     max_iter : int, default=-1
         Most moves of the centre; -1 is no limit.
     cache_size : float, default=200
         Megabytes for rows of the kernel matrix.
-    random_state : int, RandomState instance or None, default=None
-        For the rows drawn.
-    n_jobs : int, default=None
-        Threads of prediction.
-    verbose : int, default=0
 
     Attributes
     ----------
-    support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_
-        As SVC's; coefficients sum to one.
-    fit_status_ : int
-        0 where the search ended by itself, 1 where ``max_iter`` ended it.
     n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Moves of the centre.
 
@@ -96,37 +79,12 @@ class BVM(BallSVM):
     True
     """
 
+    cache_size: float = 200
+
     _parameter_constraints: ClassVar[dict] = {
         **BallSVM._parameter_constraints,
         "cache_size": CACHE_CONSTRAINTS["cache_size"],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        epsilon: float | None = None,
-        max_iter: int = -1,
-        cache_size: float = 200,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _train(self, pair: Pair) -> Expansion:
         ball = BallKernel(pair, self.C)

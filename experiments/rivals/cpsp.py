@@ -22,6 +22,7 @@ length bounds what is to be gained there.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -70,6 +71,7 @@ _REPORT = 10
 _ACCURACY = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CPSP(Scored):
     """Sparse kernel SVM by cutting-plane subspace pursuit (Joachims and Yu, 2009).
 
@@ -175,6 +177,19 @@ class CPSP(Scored):
     (20, 2)
     """
 
+    C: float = 1.0
+    kernel: str = "rbf"
+    degree: int = 3
+    gamma: str | float = "scale"
+    coef0: float = 0.0
+    n_basis: int = 1000
+    basis: str = "fixed_point"
+    tol: float = 1e-3
+    max_iter: int = -1
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
     _parameter_constraints: ClassVar[dict] = {
         **RIVAL_CONSTRAINTS,
         **RANDOM_CONSTRAINTS,
@@ -184,35 +199,6 @@ class CPSP(Scored):
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        n_basis: int = 1000,
-        basis: str = "fixed_point",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_basis = n_basis
-        self.basis = basis
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_method
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:

@@ -8,9 +8,6 @@ epsilon, not on the number of rows (Tsang, Kwok and Cheung, "Core Vector Machine
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -93,31 +90,6 @@ class CVM(BallSVM):
     >>> bool(model.score(X, y) > 0.98)
     True
     """
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        epsilon: float | None = None,
-        max_iter: int = -1,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _train(self, pair: Pair) -> Expansion:
         ball = BallKernel(pair, self.C)

@@ -13,6 +13,7 @@ for a few thousand rows at a time.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -33,17 +34,19 @@ from experiments.rivals.base import RANDOM_CONSTRAINTS, Scored, validated_classe
 _AT_A_TIME = 4096
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _FeatureSVM(Scored):
     """A map of the rows to features, and a linear SVM on these."""
 
-    C: float
-    kernel: str
-    gamma: str | float
-    loss: str
-    tol: float
-    max_iter: int
-    n_components: int
-    random_state: Any
+    C: float = 1.0
+    gamma: str | float = "scale"
+    n_components: int = 100
+    loss: str = "exact"
+    tol: float = 1e-3
+    max_iter: int = 10_000
+    random_state: Any = None
+
+    kernel = "rbf"
 
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -170,58 +173,24 @@ class RandomFeatureSVM(_FeatureSVM):
     True
     """
 
-    kernel = "rbf"
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        n_components: int = 100,
-        loss: str = "exact",
-        tol: float = 1e-3,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.gamma = gamma
-        self.n_components = n_components
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-
     def _map(self, n_rows: int, random: np.random.RandomState) -> RBFSampler:
         return RBFSampler(gamma=self.gamma_, n_components=self.n_components, random_state=random)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NystroemSVM(_FeatureSVM):
     """A linear SVM on Nystroem features: kernel values with a sample of the rows.
 
+    Parameters and attributes are those of :class:`RandomFeatureSVM`, but for these.
+
     Parameters
     ----------
-    C : float, default=1.0
     kernel : {"rbf", "poly", "linear", "sigmoid"}, default="rbf"
-    degree : int, default=3
-    gamma : {"scale", "auto"} or float, default="scale"
-    coef0 : float, default=0.0
+    degree, coef0 : int, float
+        Parameters of the kernel, as in SVC.
     n_components : int, default=1000
         Rows of the sample; all of them where there are fewer.
     loss : {"squared_hinge", "hinge", "exact"}, default="squared_hinge"
-        "squared_hinge" and "hinge" are LIBLINEAR's, "exact" is LIBSVM with the linear kernel.
-    tol : float, default=1e-3
-    max_iter : int, default=10_000
-        Most iterations of LIBLINEAR; LIBSVM has no limit.
-    random_state : int, RandomState instance or None, default=None
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    map_ : sklearn.kernel_approximation.Nystroem
-    linear_ : sklearn.svm.LinearSVC or sklearn.svm.SVC
-    gamma_ : float
-    n_iter_ : int
-        Iterations of the linear SVM, the most of any class.
 
     Notes
     -----
@@ -238,37 +207,18 @@ class NystroemSVM(_FeatureSVM):
     True
     """
 
+    kernel: str = "rbf"
+    degree: int = 3
+    coef0: float = 0.0
+    n_components: int = 1000
+    loss: str = "squared_hinge"
+
     _parameter_constraints: ClassVar[dict] = {
         **_FeatureSVM._parameter_constraints,
         "kernel": [StrOptions(set(KERNELS))],
         "degree": KERNEL_CONSTRAINTS["degree"],
         "coef0": KERNEL_CONSTRAINTS["coef0"],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        n_components: int = 1000,
-        loss: str = "squared_hinge",
-        tol: float = 1e-3,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_components = n_components
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
 
     def _map(self, n_rows: int, random: np.random.RandomState) -> Nystroem:
         others = {} if self.kernel == "linear" else {"gamma": self.gamma_, "coef0": self.coef0}

@@ -7,9 +7,9 @@ violates (Bordes, Ertekin, Weston and Bottou 2005).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -21,6 +21,7 @@ from experiments.rivals.online_set import Candidates, CurrentSet
 _REPORTS = 20
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LASVM(PairwiseSVM):
     """The SVM trained online: each row is met once, and support vectors so far are kept.
 
@@ -93,6 +94,12 @@ class LASVM(PairwiseSVM):
     True
     """
 
+    selection: str = "random"
+    n_candidates: int = 50
+    epochs: int = 1
+    tol: float = 1e-3
+    max_iter: int = -1
+
     _parameter_constraints: ClassVar[dict] = {
         **PairwiseSVM._parameter_constraints,
         "selection": [StrOptions({"random", "gradient", "active"})],
@@ -101,37 +108,6 @@ class LASVM(PairwiseSVM):
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": CACHE_CONSTRAINTS["max_iter"],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        selection: str = "random",
-        n_candidates: int = 50,
-        epochs: int = 1,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.selection = selection
-        self.n_candidates = n_candidates
-        self.epochs = epochs
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _train(self, pair: Pair) -> Expansion:
         current = CurrentSet(pair, float(self.C), float(self.tol))

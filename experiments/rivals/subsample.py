@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from aesvm.solver.smo import minimize
 from experiments.rivals.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SubsampleSVM(PairwiseSVM):
     """The exact SVM of some random rows.
 
@@ -64,6 +65,12 @@ class SubsampleSVM(PairwiseSVM):
     True
     """
 
+    sample_size: float | int = 0.1
+    rescale: bool = True
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 200
+
     _parameter_constraints: ClassVar[dict] = {
         **PairwiseSVM._parameter_constraints,
         **CACHE_CONSTRAINTS,
@@ -74,37 +81,6 @@ class SubsampleSVM(PairwiseSVM):
         "rescale": ["boolean"],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        sample_size: float | int = 0.1,
-        rescale: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 200,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.sample_size = sample_size
-        self.rescale = rescale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _drawn(
         self, rows: NDArray[np.intp], n_rows: int, random: np.random.RandomState

@@ -8,10 +8,12 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from aesvm import AESVC, AEOneClassSVM, Compression
 from aesvm.bases.span_machine import SpanMachine
+from tests.bases.test_ladder import FAMILY as GOALS
 from tests.bases.test_span_training import FAMILY, fitted, rows, small_steps, targets_for, values_of
 from tests.runtime.test_progress import Recorder
 from tests.runtime.test_time_limit import ended, looks_of, spread
@@ -243,3 +245,42 @@ def test_far_from_the_origin_directions_are_told_apart():
 def test_vectors_that_have_nothing_in_common_are_chosen():
     X, y = rows_far_away()
     assert len(AESVC(gamma=1e8, max_vectors=20).fit(X, y).support_) == 20
+
+
+@pytest.mark.parametrize("gap_tol", [0.2, 0.02])
+@pytest.mark.parametrize("name", GOALS)
+def test_a_gap_that_is_enough_ends_an_exact_solve(name, gap_tol):
+    X, y = make_moons(1500, noise=0.3, random_state=0)
+    exact = clone(GOALS[name]).set_params(refine="exact").fit(X, y).certificate_
+    model = clone(GOALS[name]).set_params(gap_tol=gap_tol)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(X, y)
+    usual = clone(GOALS[name]).fit(X, y)
+    assert f"exact, to a relative duality gap of {gap_tol:g}" in model.certificate_.plan
+    assert model.fit_status_ == 0
+    assert np.sum(model.n_iter_) < np.sum(usual.n_iter_)
+    proven = model.certify(X, y)
+    assert proven.relative_gap <= gap_tol * (1.0 + 1e-6)
+    assert proven.objective <= exact.objective + gap_tol * abs(proven.objective)
+
+
+@pytest.mark.parametrize("changed", [{"gap_tol": 1e-3}, {"gap_tol": 0.5, "refine": "exact"}])
+def test_a_gap_is_no_goal_unless_it_is_set(changed):
+    X, y = make_blobs(600, centers=2, cluster_std=4.0, random_state=0)
+    refine = changed.get("refine", "auto")
+    model = AESVC(gamma=0.1, **changed).fit(X, y)
+    usual = AESVC(gamma=0.1, refine=refine).fit(X, y)
+    np.testing.assert_array_equal(model.dual_coef_, usual.dual_coef_)
+    assert model.certificate_ == usual.certificate_
+
+
+def test_a_gap_is_a_goal_with_a_time_limit_too():
+    X, y = make_blobs(3000, centers=2, cluster_std=4.0, random_state=0)
+    model = AESVC(gamma=0.1, gap_tol=0.2, time_limit=10**6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(X, y)
+    usual = AESVC(gamma=0.1).fit(X, y)
+    assert model.n_iter_[0] < usual.n_iter_[0]
+    assert model.certify(X, y).relative_gap <= 0.2

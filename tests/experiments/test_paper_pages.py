@@ -143,7 +143,7 @@ def test_every_picture_of_the_markdown_exists(folder, markdown):
 
 
 def test_cells_in_markdown(markdown):
-    assert "**22.8** (paper 20.7)" in markdown
+    assert "**22.8** [20.7]" in markdown
     assert "*> 24 h*" in markdown
     head = next(line for line in markdown.splitlines() if line.startswith("| Data"))
     row = next(line for line in markdown.splitlines() if line.startswith(r"| a\|b"))

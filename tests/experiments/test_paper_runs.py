@@ -14,7 +14,7 @@ from experiments.paper import __main__ as command
 from experiments.paper import (
     claims,
     comparison,
-    metrics,
+    grids,
     pages,
     published,
     report,
@@ -44,10 +44,10 @@ ENVIRONMENT = {
 
 
 def test_metrics_are_their_formulas():
-    assert metrics.rmse([0.9, 0.8], [0.8, 0.8]) == pytest.approx(math.sqrt(0.005))
-    assert metrics.expected_speedup([10.0, 6.0], [1.0, 3.0]) == pytest.approx(6.0)
-    assert metrics.overall_speedup([10.0, 6.0], [1.0, 3.0]) == pytest.approx(4.0)
-    assert metrics.overall_speedup([10.0, 6.0], [1.0, 3.0], once=[4.0]) == pytest.approx(2.0)
+    assert comparison.rmse([0.9, 0.8], [0.8, 0.8]) == pytest.approx(math.sqrt(0.005))
+    assert comparison.expected_speedup([10.0, 6.0], [1.0, 3.0]) == pytest.approx(6.0)
+    assert comparison.overall_speedup([10.0, 6.0], [1.0, 3.0]) == pytest.approx(4.0)
+    assert comparison.overall_speedup([10.0, 6.0], [1.0, 3.0], once=[4.0]) == pytest.approx(2.0)
 
 
 def test_every_table_and_figure_has_its_module():
@@ -72,21 +72,16 @@ def test_quick_takes_its_points_from_the_papers_grids():
     assert len(FULL.poly_points) == 12
 
 
-def test_the_papers_tables_repeat_the_same_figures():
-    """AESVM and LIBSVM stand in several tables: a slip in copying would show."""
-    for dataset, of_dataset in published.TABLE_8.items():
-        low = dataset in ("D1", "D4", "D5")
-        performance, accuracy = (
-            (published.TABLE_4, published.TABLE_5)
-            if low
-            else (published.TABLE_6, published.TABLE_7)
-        )
-        for at, metric in enumerate(published.METRICS):
-            table = performance if metric in performance else accuracy
-            assert of_dataset[AESVM][at] == table[metric][dataset][AESVM]
-        for at, metric in ((5, "max"), (6, "mean"), (7, "std")):
-            assert of_dataset[LIBSVM][at] == accuracy[metric][dataset][LIBSVM]
+def test_the_papers_tables_are_whole():
     assert published.TABLE_1[100_000][2][0] == published.TABLE_2[1e-3]["D1"][4][0]
+    for metric in published.METRICS:
+        assert sorted(published.RBF[metric]) == [f"D{k}" for k in range(1, 10)]
+        assert published.RBF[metric]["D4"]["LASVM"] is None
+        assert {d for d, row in published.RBF[metric].items() if "CPSP" in row} == set(
+            published.WITH_CPSP
+        )
+    for rows in (*published.TABLE_2.values(), published.TABLE_3):
+        assert all(len(row) == len(published.GAMMA_GRID) for row in rows.values())
 
 
 def test_a_run_is_known_by_what_it_does():
@@ -102,7 +97,9 @@ def test_a_ledger_is_read_back_as_it_was_written(tmp_path):
     run = Run("D4", "subsample, same M", C=4.0, like=Run("D4", AESVM, epsilon=1e-3))
     outcome = Outcome("ok", 1.5, support_vectors=7, accuracy=0.75, kept=3, rows=100)
     ledger.add(run, outcome, ENVIRONMENT)
-    ledger.add(replace(run, fold=1), Outcome("timeout", reason="over 20 s"), ENVIRONMENT)
+    ledger.add(
+        replace(run, fold=1), Outcome("timeout", reason="training took over 20 s"), ENVIRONMENT
+    )
     again = Ledger.open(path)
     assert again[run] == outcome
     assert again[replace(run, fold=1)].status == "timeout"
@@ -177,10 +174,10 @@ def test_a_comparison_is_the_papers_metrics(tmp_path):
 def test_unfinished_runs_are_left_out_of_a_comparison_and_counted(tmp_path):
     ledger = filled(tmp_path, {})
     runs = grid(QUICK, "D4", "CVM")
-    ledger.outcomes[runs[0].key] = Outcome("timeout", reason="over 20 s")
+    ledger.outcomes[runs[0].key] = Outcome("timeout", reason="training took over 20 s")
     one = compare(ledger, grid(QUICK, "D4", LIBSVM), runs)
-    assert (one.finished, one.wanted, one.why) == (len(runs) - 1, len(runs), "over time")
-    table = comparison.by_metric("t", ["RMSE"], {"D4": {"CVM": one}}, published.TABLE_4)
+    assert (one.finished, one.wanted, one.why) == (len(runs) - 1, len(runs), "over 20 s")
+    table = comparison.by_metric("t", ["RMSE"], {"D4": {"CVM": one}}, published.RBF)
     assert table.rows[0][1].text.endswith(f"({len(runs) - 1}/{len(runs)})")
     assert table.rows[0][1].mark == ""  # the best of half a grid is not the best
 
@@ -189,7 +186,7 @@ def test_accuracies_do_not_need_libsvm(tmp_path):
     ledger = filled(tmp_path, {"CVM": 0.7})
     reference = grid(QUICK, "D4", LIBSVM)
     for run in reference[1:]:
-        ledger.outcomes[run.key] = Outcome("timeout", reason="over 20 s")
+        ledger.outcomes[run.key] = Outcome("timeout", reason="training took over 20 s")
     one = compare(ledger, reference, grid(QUICK, "D4", "CVM"))
     assert one.values["max"] == pytest.approx(70.0)
     assert (one.of("max"), one.of("RMSE")) == (len(reference), 1)
@@ -201,7 +198,7 @@ def test_the_best_of_a_row_is_marked_and_the_papers_figure_stands_beside(tmp_pat
         name: compare(ledger, grid(QUICK, "D4", LIBSVM), grid(QUICK, "D4", name))
         for name in (AESVM, "CVM", LIBSVM)
     }
-    row = comparison.by_metric("t", ["RMSE"], {"D4": found}, published.TABLE_4).rows[0]
+    row = comparison.by_metric("t", ["RMSE"], {"D4": found}, published.RBF).rows[0]
     assert (row[1].text, row[1].paper, row[1].mark) == ("1.00", "1.08", "best")
     assert (row[2].text, row[2].paper, row[2].mark) == ("20.00", "9.4", "")
 
@@ -213,50 +210,52 @@ def test_sizes_of_folded_datasets_are_over_all_rows():
     assert sets.share("D5", Outcome("timeout")) is None
 
 
-def words(tmp_path, accuracies):
-    section = claims.section(QUICK, filled(tmp_path, accuracies))
-    return [item for block in section.blocks for item in getattr(block, "items", [])]
+def lowest(ledger, own=AESVM):
+    figures = grids.everything(QUICK, ledger)
+    return claims.standing(figures, own, claims.RIVALS, "RMSE")
 
 
 def test_a_claim_that_the_numbers_bear_out_holds(tmp_path):
-    found = words(tmp_path, {LIBSVM: 0.9, **dict.fromkeys(published.AESVM.values(), 0.9)})
-    start = f"**Holds**: {AESVM} has the lowest RMSE, beside CVM (9)"
-    assert any(point.startswith(start) for point in found)
+    ledger = filled(tmp_path, {LIBSVM: 0.9, **dict.fromkeys(published.AESVM.values(), 0.9)})
+    found = lowest(ledger)
+    assert (len(found.holds), found.ties, found.others) == (9, [], [])
+    assert verdict(QUICK, ledger, "lowest RMSE") == "holds"
 
 
 def test_a_claim_that_they_do_not_names_who_is_better_and_where(tmp_path):
-    found = words(tmp_path, {LIBSVM: 0.9, "LASVM": 0.9})
-    point = next(p for p in found if f"{AESVM} has the lowest RMSE, beside CVM" in p)
-    assert point.startswith("**Does not hold on any of 9**")
-    assert "D4 (LASVM 0.00 against 10.00)" in point
+    ledger = filled(tmp_path, {LIBSVM: 0.9, "LASVM": 0.9})
+    found = lowest(ledger)
+    assert (found.holds, found.ties) == ([], [])
+    assert "D4 10.00, LASVM 0.00" in found.others
+    assert verdict(QUICK, ledger, "lowest RMSE") == "does not hold"
 
 
 def test_a_tie_is_no_win(tmp_path):
-    point = next(p for p in words(tmp_path, {}) if f"{AESVM} has the lowest RMSE, beside CVM" in p)
-    assert point.startswith("**Does not hold on any of 9**")
-    assert "Equal on D1 (part); D2 (part); D3 (stand-in); D4" in point
-
-
-def test_each_epsilon_is_judged_by_itself(tmp_path):
-    found = words(tmp_path, {LIBSVM: 0.9, published.AESVM[1e-5]: 0.9, "LASVM": 0.89})
-    verdicts = [p.split(":")[0] for p in found if "the lowest RMSE, beside CVM" in p]
-    assert verdicts == ["**Does not hold on any of 9**", "**Holds**"]
+    ledger = filled(tmp_path, {})
+    assert len(lowest(ledger).ties) == 9
+    assert verdict(QUICK, ledger, "lowest RMSE") == "does not hold"
 
 
 def test_half_a_grid_does_not_count(tmp_path):
-    ledger = filled(tmp_path, {LIBSVM: 0.9, "LASVM": 0.9})
+    ledger = filled(tmp_path, {LIBSVM: 0.9, "LASVM": 0.9, AESVM: 0.89})
     for dataset in ("D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "D9"):
         ledger.outcomes[grid(QUICK, dataset, "LASVM")[0].key] = Outcome("timeout")
-    items = [i for b in claims.section(QUICK, ledger).blocks for i in getattr(b, "items", [])]
-    point = next(p for p in items if f"{AESVM} has the lowest RMSE, beside CVM" in p)
-    assert "LASVM" not in point
+    found = lowest(ledger)
+    assert len(found.holds) == 9
+    assert not any("LASVM" in shown for shown in found.holds)
 
 
 def test_nothing_is_claimed_of_nothing(tmp_path):
-    section = claims.section(QUICK, Ledger(tmp_path / "none.jsonl"))
-    items = [item for block in section.blocks for item in getattr(block, "items", [])]
-    assert not any("olds" in item for item in items)
-    assert "D4: not measured." in items
+    for claim in claims.every_claim(QUICK, Ledger(tmp_path / "none.jsonl")):
+        assert claim.verdict == "not judged"
+    shown = claims.section(QUICK, Ledger(tmp_path / "none.jsonl")).markdown()
+    assert "**Holds**" not in shown
+    assert "has the highest OTS of them (no rival finished a grid)" in shown
+
+
+def verdict(scale, ledger, words):
+    found = claims.every_claim(scale, ledger)
+    return next(claim.verdict for claim in found if words in claim.short)
 
 
 @pytest.fixture
@@ -279,32 +278,47 @@ def test_the_report_is_made_whatever_was_measured(tmp_path):
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_the_report_begins_with_claims_a_few_lines_and_words(tmp_path):
+def test_the_report_begins_with_the_claims_and_says_what_holds(tmp_path):
     ledger = filled(tmp_path, {LIBSVM: 0.9, **dict.fromkeys(published.AESVM.values(), 0.9)})
     markdown, _ = report.write(list(TABLES.values()), QUICK, ledger, tmp_path / "out")
     _, *parts = markdown.read_text().split("\n## ")
-    assert [part.split("\n")[0] for part in parts[:4]] == [
-        *("What the paper claims, and what we find", "In a few lines", "Words"),
-        "Who is ahead, in one table",
+    assert [part.split("\n")[0] for part in parts[:3]] == [
+        *("What the paper claims, and what we find", "What explains ijcnn1"),
+        "How to read the tables",
     ]
-    parts = parts[1:]
-    assert "nearest to the exact SVM's on 9 of 9 datasets" in parts[0]
-    assert parts[0].count("\n- ") == 6
-    for word in ("OTS", "OCS", "D1", "D9", "RMSE", "FLS1"):
-        assert word not in parts[0]
-        assert f"| {word}" in parts[1] or f", {word}" in parts[1]
-    assert "| lowest RMSE of the paper's solvers | D1 (part), D2 (part)" in " ".join(
-        parts[2].split()
-    )
+    holds = next(line for line in parts[0].splitlines() if line.startswith("- **Holds**"))
+    assert "has the lowest RMSE of the solvers compared" in holds
+    for word in ("OTS", "OCS", "RMSE", "FLS1"):
+        assert f"| {word}" in parts[2] or f", {word}" in parts[2]
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_datasets_and_solvers_that_were_not_run_are_named_once(tmp_path):
+    ledger = Ledger(tmp_path / "made_up.jsonl")
+    for solver in (LIBSVM, AESVM, "CVM"):
+        for run in grid(QUICK, "D4", solver):
+            ledger.outcomes[run.key] = outcome_of(run, {})
+    late = grid(QUICK, "D4", "BVM")
+    ledger.outcomes[late[0].key] = Outcome("timeout", reason="training took over 20 s")
+    shown = tables_of(ledger, "tables_4_5")
+    head = next(line for line in shown.splitlines() if line.startswith("| "))
+    assert [name.strip() for name in head.split("|")[2:-1]] == [AESVM, "CVM", "BVM", LIBSVM]
+    assert "*over 20 s* [9.44]" in shown
+    assert "Not run yet: D1 (part) (all solvers), D2 (part) (all solvers)" in shown
+    assert "D1 (part) RMSE" not in shown
+
+
+def tables_of(ledger, name):
+    return TABLES[name].section(QUICK, ledger).markdown()
 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_what_was_not_finished_is_listed(tmp_path):
     ledger = filled(tmp_path, {})
     run = grid(QUICK, "D8", "CVM")[0]
-    ledger.outcomes[run.key] = Outcome("timeout", reason="over 20 s")
+    ledger.outcomes[run.key] = Outcome("timeout", reason="training took over 20 s")
     markdown, _ = report.write(list(TABLES.values()), QUICK, ledger, tmp_path / "out")
-    assert "over 20 s" in markdown.read_text()
+    assert "CVM 1" in markdown.read_text().split("What was not run")[1]
 
 
 @pytest.fixture(scope="module")

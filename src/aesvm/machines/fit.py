@@ -88,6 +88,7 @@ class Work:
             self.run,
             self.progress,
             duality_tol=plan.duality_tol if isinstance(plan, Exact) else None,
+            enough=plan.enough if isinstance(plan, Exact) else None,
             support_share=support_share,
             starts=self.shared.starts if plan is not None and may_start else None,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
@@ -51,53 +52,32 @@ class SolverOptions(NamedTuple):
     shrinking: bool
 
 
+@dataclass(eq=False)
 class Trainer:
-    """Trains machines, and reports how far they are.
+    """Trains machines, and reports how far they are."""
 
-    Parameters
-    ----------
-    formulation : Formulation
-    options : SolverOptions
-    n_machines : int
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-        Where lines are printed.
-    duality_tol : float, default=None
-        The relative duality gap that a set of all rows is solved to, besides ``tol``.
-    support_share : float, default=None
-        The fraction of rows expected to be support vectors, for progress. None: what is
-        usual.
-    starts : Starts, default=None
-        Solutions of other fits to these rows, to begin with.
-    """
+    formulation: Formulation
+    options: SolverOptions
+    n_machines: int
+    run: Callable  #: ``map`` or a parallel one
+    progress: Progress  #: where lines are printed
+    #: The relative duality gap that a set of all rows is solved to, besides ``tol``.
+    duality_tol: float | None = None
+    #: The relative duality gap at which a solve for all rows ends, whatever ``tol`` is.
+    enough: float | None = None
+    #: The fraction of rows expected to be support vectors, for progress; None: what is usual.
+    support_share: float | None = None
+    starts: Starts | None = None  #: solutions of other fits to these rows, to begin with
 
-    def __init__(
-        self,
-        formulation: Formulation,
-        options: SolverOptions,
-        n_machines: int,
-        run: Callable,
-        progress: Progress,
-        duality_tol: float | None = None,
-        support_share: float | None = None,
-        starts: Starts | None = None,
-    ) -> None:
-        self.formulation = formulation
-        self.options = options
-        self.run = run
-        self.progress = progress
-        self.duality_tol = duality_tol
-        self.support_share = TABLE.support_share if support_share is None else support_share
-        self.starts = starts
-        self.n_iter = [0] * n_machines
-        self.n_values = [0] * n_machines  # kernel values that their solves have taken
-        self.history = FitHistory(progress.started)
+    def __post_init__(self) -> None:
+        self.n_iter = [0] * self.n_machines
+        self.n_values = [0] * self.n_machines  # kernel values that their solves have taken
+        self.history = FitHistory(self.progress.started)
 
     @property
     def alone(self) -> bool:
         """Whether there is a single machine: then the steps of its solve are reported."""
-        return len(self.n_iter) == 1
+        return self.n_machines == 1
 
     def train_all(self, sets: TrainingSets, progress: Progress) -> list[Machine]:
         """Train a machine on each of the sets."""
@@ -193,6 +173,7 @@ class Trainer:
                 alpha, known = start
         n_expected = self._n_values_expected(own, len(rows))
         n_iter, n_values, was_cut = 0, 0, False
+        enough = self.enough if own.coverage.exact else None
 
         def watch(violation: float, n_more: int, n_more_values: int) -> bool:
             """Report the solve; True ends it, after one iteration at least."""
@@ -219,6 +200,7 @@ class Trainer:
                     prepared=prepared,
                     tol=precision.aim,
                     duality_tol=self.duality_tol if own.coverage.exact else None,
+                    enough=enough,
                     finest=precision.finest,
                     max_iter=-1 if options.max_iter == -1 else options.max_iter - n_iter,
                     cache_bytes=options.cache_bytes,
@@ -231,7 +213,8 @@ class Trainer:
                 n_values += solution.n_evaluations
                 rounding = precision.rounding(solution)
                 violation = solution.violation + rounding
-                converged = solution.converged and violation <= tol
+                is_enough = enough is not None and not solution.is_short_of(enough)
+                converged = solution.converged and (is_enough or violation <= tol)
                 if converged or precision.is_double or was_cut or n_iter == options.max_iter:
                     break
                 alpha, known = solution.alpha, precision.go_finer(solution, rounding)
@@ -250,7 +233,8 @@ class Trainer:
 
         The bar counts these: a violation falls slowly at first, and fast at the end.
         """
-        n_support = self.support_share * n_variables
+        share = TABLE.support_share if self.support_share is None else self.support_share
+        n_support = share * n_variables
         if own.positions_before is not None:
             n_support = count_support(self.formulation, own.positions_before)
         return TABLE.exact_values * n_variables * max(n_support, 1)

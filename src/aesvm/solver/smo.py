@@ -23,7 +23,8 @@ they are computed anew before the end.
 
 A solve ends when it has reached ``tol``, at ``max_iter``, when ``watch`` says so, or when it
 stagnates (``stagnation``) with all variables in play and all scores as good as new. Beyond ``tol``,
-for a smaller duality gap, it takes up to ``EXTRA`` times the pair updates so far.
+for a smaller duality gap, it takes up to ``EXTRA`` times the pair updates so far. Where a larger
+gap is enough, it aims at coarser violations first, and looks at the gap at each of them.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ TIGHTER, TIGHTEST = 0.25, 1e-6
 #: Pair updates for that: this multiple of those up to ``tol``, or of those of a window of
 #: ``stagnation`` where these are more.
 EXTRA = 4
+
+#: The first violation that is aimed at where a duality gap may be enough, in multiples of ``tol``.
+COARSEST = TIGHTER**-5
 
 
 class DualOperations(Protocol):
@@ -102,6 +106,7 @@ def minimize(
     prepared: PreparedVariables | None = None,
     tol: float = 1e-3,
     duality_tol: float | None = None,
+    enough: float | None = None,
     finest: float = 0.0,
     max_iter: int = -1,
     cache_bytes: int = 200_000_000,
@@ -132,6 +137,9 @@ def minimize(
     duality_tol : float, default=None
         Largest duality gap, relative to the objective; where that is not reached at ``tol``, a
         smaller violation is aimed at. The kernel must be positive semidefinite.
+    enough : float, default=None
+        A duality gap, relative to the objective, that ends the solve whatever the violation is. The
+        kernel must be positive semidefinite.
     finest : float, default=0.0
         The smallest violation to aim at for that: kernel values are precise enough for no less.
     max_iter : int, default=-1
@@ -168,7 +176,7 @@ def minimize(
     stagnation = Stagnation(len(rows), problem.unit)
     dual = operations(problem, stagnation, cache_bytes)
     limit = maxsize if max_iter == -1 else max_iter
-    aim = tol
+    aim = tol if enough is None else COARSEST * tol
 
     def is_over() -> bool:
         seen = max(violation, 0.0), dual.n_updates, problem.n_evaluations
@@ -191,6 +199,11 @@ def minimize(
         next_aim = TIGHTER * aim
         is_too_fine = next_aim < max(finest, TIGHTEST * tol)
         solution = problem.solution(dual.n_updates, tol, duality_tol)
+        if enough is not None and not solution.is_short_of(enough):
+            return solution._replace(converged=True)
+        if aim > tol and not ended and not stalled:
+            aim = max(next_aim, tol)
+            continue
         if ended or stalled or is_too_fine or not solution.is_short_of(duality_tol):
             return solution
         if aim == tol:
