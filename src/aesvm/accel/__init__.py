@@ -23,6 +23,7 @@ from joblib import effective_n_jobs
 
 from aesvm.accel import seam
 from aesvm.accel.seam import NotAcceleratedError, Report, calls, report
+from aesvm.runtime.threads import valid_jobs
 
 __all__ = ["Installed", "NotAcceleratedError", "Report", "install", "report", "uninstall"]
 
@@ -149,7 +150,7 @@ def install(
     >>> type(model).__module__
     'sklearn.svm._classes'
     """
-    settings = Settings(_valid_jobs(n_jobs), _valid_device(device), _valid_strict(strict))
+    settings = Settings(valid_jobs(n_jobs), _valid_device(device), _valid_strict(strict))
     with _state.lock:
         if _state.settings is not None:
             raise RuntimeError("aesvm.accel is installed already: call uninstall() first.")
@@ -227,12 +228,6 @@ def install_in_child() -> None:
     given = json.loads(os.environ[VARIABLE])
     if _state.settings is None:
         install(**(given if isinstance(given, dict) else {}))
-
-
-def _valid_jobs(n_jobs: Any) -> int | None:
-    if n_jobs is None or (isinstance(n_jobs, int) and not isinstance(n_jobs, bool) and n_jobs):
-        return n_jobs
-    raise ValueError(f"n_jobs={n_jobs!r} must be None or a whole number other than 0.")
 
 
 def _valid_device(device: Any) -> str:
