@@ -250,8 +250,8 @@ def test_bad_settings_are_refused(given, message):
 
 def test_the_number_of_threads_may_be_numpys():
     with accel.install(n_jobs=np.int64(2)):
-        assert installing._state.settings.threads() == 2
-        assert os.environ[installing.VARIABLE] == installing.Settings(n_jobs=2).as_json()
+        assert accel._state.settings.threads() == 2
+        assert os.environ[accel.VARIABLE] == accel.Settings(n_jobs=2).as_json()
 
 
 def test_uninstalling_while_a_fit_runs_is_refused(monkeypatch):
