@@ -28,8 +28,8 @@ from aesvm.kernels import KERNELS
 from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import reader_of
 from aesvm.out_of_core.weighted_rows import WeightedRows
-from aesvm.runtime.errors import ParameterError
 from aesvm.runtime.scikit_learn import check_sample_weight
+from aesvm.runtime.warn import ParameterError
 
 #: Constraints of the parameters of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, list] = {
