@@ -237,6 +237,7 @@ def test_unknown_signatures_are_refused(changed, monkeypatch):
     [
         ({"n_jobs": 0}, "n_jobs=0 must be"),
         ({"n_jobs": "2"}, "n_jobs='2' must be"),
+        ({"n_jobs": True}, "n_jobs=True must be"),
         ({"strict": "yes"}, "strict='yes' must be"),
         ({"device": "abacus"}, "device='abacus'"),
     ],
@@ -245,6 +246,12 @@ def test_bad_settings_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         accel.install(**given)
     assert_as_before()
+
+
+def test_the_number_of_threads_may_be_numpys():
+    with accel.install(n_jobs=np.int64(2)):
+        assert installing._state.settings.threads() == 2
+        assert os.environ[installing.VARIABLE] == installing.Settings(n_jobs=2).as_json()
 
 
 def test_uninstalling_while_a_fit_runs_is_refused(monkeypatch):

@@ -86,6 +86,15 @@ def test_a_missing_or_renamed_column_is_named(shop, capsys):
     assert ended.code == 1
     assert "new.csv has no column 'colour', which the model was trained on" in ended.err
     assert "'color'" in ended.err
+
+
+def test_a_table_without_rows_is_refused_and_nothing_is_written(shop, capsys):
+    fitted(capsys, "-q")
+    shop[:0].to_csv("new.csv", index=False)
+    ended = run(capsys, "predict", "new.csv", "shop.aesvm", "out")
+    assert ended.code == 1
+    assert "new.csv: there are no rows in the file" in ended.err
+    assert not Path("out").exists()
     shop.assign(size="large").to_csv("new.csv", index=False)
     ended = run(capsys, "predict", "new.csv", "-m", "shop.aesvm")
     assert ended.code == 1

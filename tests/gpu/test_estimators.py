@@ -321,7 +321,7 @@ def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
 
 def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
     # which need not be the first GPU: that is where arrays of other threads would be made
-    inside, threads = threading.local(), set()
+    inside, threads, are_two = threading.local(), set(), threading.Event()
 
     class Second(NumpyDevice):
         @contextmanager
@@ -338,6 +338,9 @@ def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
         def __getattr__(self, name):
             assert getattr(inside, "n", 0), "it is asked from where no device was chosen"
             threads.add(threading.current_thread())
+            if len(threads) > 1:
+                are_two.set()
+            assert are_two.wait(LIMIT)  # else one may have done all before another begins
             return getattr(plain, name)
 
     device = Second("cuda:1", Checked())
@@ -345,7 +348,7 @@ def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
     monkeypatch.setattr(class_bundles, "BUNDLE_ROWS", 12)
     X, y = np.random.default_rng(0).normal(size=(96, 2)), np.arange(96) % 16
     AESVC(gamma=1.0, refine="exact", device="cuda:1", n_jobs=3).fit(X, y)
-    assert len(threads) > 1
+    assert are_two.is_set()
 
 
 def test_rows_on_the_device_are_freed_with_the_fit_or_prediction(stand_in, monkeypatch):

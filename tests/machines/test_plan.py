@@ -411,11 +411,11 @@ def test_the_exact_svm_is_next_where_it_is_surely_in_time():
     assert one.next(sampled(1000, 0.001), 14.2, ()) is not one.goal
     # what solves of any size take counts once
     timed = Sampled(1000, 0.5, 0.101, before=(100, 0.1))
-    assert one.seconds_of_exact(timed) == pytest.approx(10.0, rel=0.02)
+    assert timed.own_seconds == pytest.approx(0.001, rel=0.02)
 
 
 def test_few_vectors_follow_where_the_exact_svm_takes_too_long():
-    found = ladder().next(sampled(4000, 0.05), 10.0, ())
+    found = ladder().next(sampled(4000, 0.1), 10.0, ())
     assert isinstance(found, Span)
     assert found.first == TABLE.first_vectors
     # not with little time for them, an indefinite kernel, few rows, or after they were tried
@@ -445,22 +445,22 @@ def test_pairs_of_classes_that_are_reached_are_exact_whatever_the_time():
 
 
 def test_vectors_are_added_while_they_are_expected_to_be_better_than_a_sample():
-    one, made = ladder(), Sampled(8000, 0.5, 0.3, objective=106.0)
+    one, made = ladder(), Sampled(8000, 0.5, 0.3, objective=106.0, optimum=98.0)
     falls, settles = (112.0, 104.0, 101.0), (104.0, 103.5, 103.1)
     assert one.goes_on(made, [(9.0, falls[0])])
     assert one.goes_on(made, list(zip((19.0, 18.5, 17.0), falls, strict=True)))
     assert not one.goes_on(made, list(zip((19.0, 18.5, 17.0), settles, strict=True)))
     # a sample of 8,000 rows that was worse makes a larger one less promising
-    poor = made._replace(objective=120.0)
+    poor = made._replace(objective=140.0)
     assert one.goes_on(poor, list(zip((19.0, 18.5, 17.0), settles, strict=True)))
     # twice as many vectors would not end in time
     assert not one.goes_on(made, list(zip((19.0, 18.5, 1.0), falls, strict=True)))
 
 
 @pytest.mark.parametrize("power", [1.5, 2.0, 2.2, 3.0])
-def test_time_is_taken_to_grow_with_the_square_of_rows_or_faster_if_it_did(power):
+def test_time_is_taken_to_grow_with_rows_about_as_it_did(power):
     made = Sampled(4000, 0.5, 1.0, before=(1000, 0.25**power))
-    used = min(max(power, 2.0), TABLE.steepest)
+    used = min(max(power, TABLE.least_power), TABLE.most_power)
     assert made.seconds_of(8000) / made.own_seconds == pytest.approx(2**used)
     assert made.n_rows_in(made.seconds_of(8000)) == pytest.approx(8000, abs=1)
 

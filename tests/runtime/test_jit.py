@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import warnings
@@ -39,6 +40,22 @@ def test_where_no_cache_can_be_written_one_warning_says_so(monkeypatch):
         warnings.simplefilter("error")
         jit_module.jit(lambda x: 3 * x)
     assert doubled(4) == 8
+
+
+def twice(x):
+    return 2.0 * x
+
+
+@pytest.mark.parametrize("gone", [b"caesvm.nowhere\nName\n.", b"caesvm.runtime.jit\nGone\n."])
+def test_a_cache_of_modules_that_are_no_more_is_not_used(gone, tmp_path, monkeypatch):
+    """As after an upgrade."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    assert jit_module.jit(twice)(1.0) == 2.0
+    (index,) = tmp_path.rglob("*.nbi")
+    whole = index.read_bytes()
+    index.write_bytes(pickle.dumps(numba.__version__) + gone)
+    assert jit_module.jit(twice)(1.0) == 2.0
+    assert index.read_bytes() == whole  # and is renewed
 
 
 def fresh():

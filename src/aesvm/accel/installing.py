@@ -18,6 +18,7 @@ from joblib import effective_n_jobs
 
 from aesvm.accel import seam
 from aesvm.accel.calls import calls
+from aesvm.runtime.threads import valid_jobs
 
 #: Settings for child processes, as JSON: "1" is the default ones.
 VARIABLE = "AESVM_ACCEL"
@@ -142,7 +143,7 @@ def install(
     >>> type(model).__module__
     'sklearn.svm._classes'
     """
-    settings = Settings(_valid_jobs(n_jobs), _valid_device(device), _valid_strict(strict))
+    settings = Settings(valid_jobs(n_jobs), _valid_device(device), _valid_strict(strict))
     with _state.lock:
         if _state.settings is not None:
             raise RuntimeError("aesvm.accel is installed already: call uninstall() first.")
@@ -220,12 +221,6 @@ def install_in_child() -> None:
     given = json.loads(os.environ[VARIABLE])
     if _state.settings is None:
         install(**(given if isinstance(given, dict) else {}))
-
-
-def _valid_jobs(n_jobs: Any) -> int | None:
-    if n_jobs is None or (isinstance(n_jobs, int) and not isinstance(n_jobs, bool) and n_jobs):
-        return n_jobs
-    raise ValueError(f"n_jobs={n_jobs!r} must be None or a whole number other than 0.")
 
 
 def _valid_device(device: Any) -> str:

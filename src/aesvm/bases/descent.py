@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import singledispatch
+from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.bases.factor import Factor, solve
+from aesvm.bases.factor import Factor, on_host, solve
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.runtime.jit import jit
 
@@ -103,31 +103,22 @@ class SmoothProblem(Protocol):
         """Whether rounding off still matters, so that a narrower width is to follow."""
 
 
+@dataclass(eq=False)
 class Descent:
     """A descent: an iterator over the lines that it wants searched.
 
     Each line must be searched before the next one is drawn. With rows in memory that is done at
     once, with rows elsewhere in a pass that serves several machines.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    widths : tuple of float
-        Half-widths of the rounded kinks, in the formulation's unit. Narrower ones follow where the
-        problem asks for them.
-    goal, last : Goal
-        Of all widths but the last of these, and of that one and all that follow.
     """
 
-    def __init__(
-        self, problem: SmoothProblem, widths: tuple[float, ...], goal: Goal, last: Goal
-    ) -> None:
-        self.problem = problem
-        self.widths = widths
-        self.goal = goal
-        self.last = last
-        self.gain = inf  #: expected of the next step, as a fraction of the objective
-        self.solved = False  #: whether the problem of the present width is
+    problem: SmoothProblem
+    #: Half-widths of the rounded kinks, in the formulation's unit. Narrower ones follow where the
+    #: problem asks for them.
+    widths: tuple[float, ...]
+    goal: Goal  #: of all widths but the last of these
+    last: Goal  #: of that one, and of all that follow
+    gain: float = inf  #: expected of the next step, as a fraction of the objective
+    solved: bool = False  #: whether the problem of the present width is
 
     def __iter__(self) -> Iterator[Line]:
         for width, narrower in zip(self.widths[:-1], self.widths[1:], strict=True):
@@ -213,7 +204,18 @@ class ScoreRamps(NamedTuple):
 
     def heights(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
         """The t of all ramps."""
-        return _heights(scores, self, offsets, run)
+        if not on_host(scores):
+            several = self.by_score.reshape(-1, len(scores)) * scores
+            return self.rest + several.reshape(-1) + self.by_offset * offsets[self.which]
+        heights = np.empty(len(self.rest))
+        signs = self.by_score, self.by_offset, self.which
+
+        def some(first: int) -> None:
+            last = min(first + _ROWS, len(scores))
+            _write_heights(self.rest, *signs, scores, offsets, first, last, heights)
+
+        list(run(some, range(0, len(scores), _ROWS)))
+        return heights
 
     def changes(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
         """The change of t, for a change of scores and offsets."""
@@ -248,34 +250,6 @@ def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> ScoreRa
     return ScoreRamps(-sides * kinks, costs, sides * signs, sides, which)
 
 
-@singledispatch
-def _heights(scores: Any, ramps: ScoreRamps, offsets: Any, run: Callable) -> Any:
-    """The t of all ramps, on a device."""
-    several = ramps.by_score.reshape(-1, len(scores)) * scores
-    return ramps.rest + several.reshape(-1) + ramps.by_offset * offsets[ramps.which]
-
-
-@_heights.register(np.ndarray)
-def _(scores: Array, ramps: ScoreRamps, offsets: Array, run: Callable) -> Array:
-    heights = np.empty(len(ramps.rest))
-
-    def some(first: int) -> None:
-        _write_heights(
-            ramps.rest,
-            ramps.by_score,
-            ramps.by_offset,
-            ramps.which,
-            scores,
-            offsets,
-            first,
-            min(first + _ROWS, len(scores)),
-            heights,
-        )
-
-    list(run(some, range(0, len(scores), _ROWS)))
-    return heights
-
-
 def smoothed_losses(
     ramps: ScoreRamps,
     heights: Array,
@@ -285,37 +259,8 @@ def smoothed_losses(
     run: Callable = map,
 ) -> SmoothedLosses:
     """Losses smoothed with a half-width, and their derivatives."""
-    return _smoothed(heights, ramps, width, n_rows, n_offsets, run)
-
-
-@singledispatch
-def _smoothed(
-    heights: Any, ramps: ScoreRamps, width: float, n_rows: int, n_offsets: int, run: Callable
-) -> SmoothedLosses:
-    """The same on a device."""
-    slopes = np.clip((heights + width) / (2.0 * width), 0.0, 1.0)
-    slopes = ramps.costs * slopes
-    losses = np.where(heights >= width, ramps.costs * heights, slopes * (heights + width) / 2.0)
-    bends = np.where(np.abs(heights) < width, ramps.costs / (2.0 * width), 0.0)
-
-    def of_rows(values: Array) -> Array:
-        return values.reshape(-1, n_rows).sum(axis=0)
-
-    pulls, crossed = ramps.by_offset * slopes, ramps.by_score * ramps.by_offset * bends
-    own = [ramps.which == number for number in range(n_offsets)]
-    return SmoothedLosses(
-        float(losses.sum()),
-        of_rows(-ramps.by_score * slopes),
-        of_rows(bends),
-        np.stack([np.where(one, pulls, 0.0).sum() for one in own]),
-        np.stack([of_rows(np.where(one, crossed, 0.0)) for one in own]),
-    )
-
-
-@_smoothed.register(np.ndarray)
-def _(
-    heights: Array, ramps: ScoreRamps, width: float, n_rows: int, n_offsets: int, run: Callable
-) -> SmoothedLosses:
+    if not on_host(heights):
+        return _smoothed_there(ramps, heights, width, n_rows, n_offsets)
     coefs, curvatures = np.zeros(n_rows), np.zeros(n_rows)
     crossed = np.zeros((n_offsets, n_rows))
 
@@ -341,6 +286,29 @@ def _(
     for own, slopes in run(some, range(0, n_rows, _ROWS)):
         loss, by_offset = loss + own, by_offset + slopes
     return SmoothedLosses(loss, coefs, curvatures, by_offset, crossed)
+
+
+def _smoothed_there(
+    ramps: ScoreRamps, heights: Any, width: float, n_rows: int, n_offsets: int
+) -> SmoothedLosses:
+    """The same on a device."""
+    slopes = np.clip((heights + width) / (2.0 * width), 0.0, 1.0)
+    slopes = ramps.costs * slopes
+    losses = np.where(heights >= width, ramps.costs * heights, slopes * (heights + width) / 2.0)
+    bends = np.where(np.abs(heights) < width, ramps.costs / (2.0 * width), 0.0)
+
+    def of_rows(values: Array) -> Array:
+        return values.reshape(-1, n_rows).sum(axis=0)
+
+    pulls, crossed = ramps.by_offset * slopes, ramps.by_score * ramps.by_offset * bends
+    own = [ramps.which == number for number in range(n_offsets)]
+    return SmoothedLosses(
+        float(losses.sum()),
+        of_rows(-ramps.by_score * slopes),
+        of_rows(bends),
+        np.stack([np.where(one, pulls, 0.0).sum() for one in own]),
+        np.stack([of_rows(np.where(one, crossed, 0.0)) for one in own]),
+    )
 
 
 @jit
@@ -430,21 +398,16 @@ def best_step(
     return step
 
 
-@singledispatch
 def _along(
     heights: Any, changes: Any, costs: Any, step: float, width: float, run: Callable
 ) -> tuple[float, float]:
-    """Slope and curvature of smoothed losses along a line, on a device."""
-    t, weighted = heights + step * changes, costs * changes
-    slope = (weighted * np.clip((t + width) / (2.0 * width), 0.0, 1.0)).sum()
-    bend = np.where(np.abs(t) < width, weighted * changes, 0.0).sum() / (2.0 * width)
-    return float(slope), float(bend)
+    """Slope and curvature of smoothed losses along a line."""
+    if not on_host(heights):
+        t, weighted = heights + step * changes, costs * changes
+        slope = (weighted * np.clip((t + width) / (2.0 * width), 0.0, 1.0)).sum()
+        bend = np.where(np.abs(t) < width, weighted * changes, 0.0).sum() / (2.0 * width)
+        return float(slope), float(bend)
 
-
-@_along.register(np.ndarray)
-def _(
-    heights: Array, changes: Array, costs: Array, step: float, width: float, run: Callable
-) -> tuple[float, float]:
     def some(first: int) -> tuple[float, float]:
         part = slice(first, first + _ROWS)
         return _line(heights[part], changes[part], costs[part], step, width)

@@ -3,15 +3,14 @@
 The Hessian of F in the coefficients of the basis and the offsets is the kernel matrix of the basis
 and what the smoothed losses add (``Curvature``). Digits do not depend on the number of threads.
 
-NumPy's functions take arrays of the host and of a device. What they do not do is here twice: a
-function for arrays of a device, and one registered for ``np.ndarray``.
+NumPy's functions take arrays of the host and of a device. What they do not do is here twice, for
+arrays of the host (``on_host``) and of a device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,18 +43,16 @@ _JITTER = 16
 _HELD = 1e-6
 
 
-@singledispatch
+def on_host(values: Any) -> bool:
+    """Whether an array is of the host, and not of a device."""
+    return isinstance(values, np.ndarray)
+
+
 def to_host(values: Any) -> NDArray:
     """An array as one of the host."""
-    return values.get()
+    return values if on_host(values) else values.get()
 
 
-@to_host.register(np.ndarray)
-def _(values: NDArray) -> NDArray:
-    return values
-
-
-@singledispatch
 def times(matrix: Any, vector: Any) -> Any:
     """A matrix times a vector, both of one precision.
 
@@ -66,15 +63,9 @@ def times(matrix: Any, vector: Any) -> Any:
     >>> times(np.array([[1.0, 2.0]]), np.array([3.0, 4.0]))
     array([11.])
     """
-    return linear_algebra.product(matrix, vector)
+    return matrix @ vector if on_host(matrix) else linear_algebra.product(matrix, vector)
 
 
-@times.register(np.ndarray)
-def _(matrix: NDArray, vector: NDArray) -> NDArray:
-    return matrix @ vector
-
-
-@singledispatch
 def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
     """``sum_m weights[m] matrix[numbers[m]]`` in double precision; of None, all rows in order.
 
@@ -85,11 +76,8 @@ def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
     >>> sum_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1]), np.array([10.0]))
     array([30., 40.])
     """
-    return linear_algebra.sum_rows(matrix, numbers, weights)
-
-
-@sum_rows.register(np.ndarray)
-def _(matrix: NDArray, numbers: NDArray | None, weights: NDArray) -> NDArray:
+    if not on_host(matrix):
+        return linear_algebra.sum_rows(matrix, numbers, weights)
     return weights @ (matrix if numbers is None else matrix[numbers])
 
 
@@ -114,18 +102,11 @@ class FactorThere:
 Factor = Array | FactorThere
 
 
-@singledispatch
 def factor_of_lower(lower: Any) -> Any:
     """A lower Cholesky factor that is known."""
-    return FactorThere(lower)
+    return lower if on_host(lower) else FactorThere(lower)
 
 
-@factor_of_lower.register(np.ndarray)
-def _(lower: Array) -> Array:
-    return lower
-
-
-@singledispatch
 def cholesky(matrix: Any, run: Callable = map) -> Any:
     """The lower Cholesky factor; numpy's LinAlgError where there is none.
 
@@ -137,11 +118,8 @@ def cholesky(matrix: Any, run: Callable = map) -> Any:
     array([[2., 0.],
            [1., 2.]])
     """
-    return FactorThere(linear_algebra.cholesky(matrix))
-
-
-@cholesky.register(np.ndarray)
-def _(matrix: Array, run: Callable = map) -> Array:
+    if not on_host(matrix):
+        return FactorThere(linear_algebra.cholesky(matrix))
     n = len(matrix)
     factor = np.tril(matrix)
     for first in range(0, n, _COLUMNS):
@@ -254,7 +232,6 @@ def half_solved(factor: Factor, values: Array) -> Array:
     )
 
 
-@singledispatch
 def product(matrix: Any, vector: Any, run: Callable = map) -> Any:
     """A symmetric matrix times a vector.
 
@@ -265,16 +242,12 @@ def product(matrix: Any, vector: Any, run: Callable = map) -> Any:
     >>> product(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([1.0, 1.0]))
     array([6., 7.])
     """
-    return times(matrix, vector)
-
-
-@product.register(np.ndarray)
-def _(matrix: Array, vector: Array, run: Callable = map) -> Array:
+    if not on_host(matrix):
+        return times(matrix, vector)
     pieces = run(lambda top: matrix[top : top + _ROWS] @ vector, range(0, len(matrix), _ROWS))
     return np.concatenate([np.empty(0), *pieces])
 
 
-@singledispatch
 def gram(lines: Any, weights: Any, run: Callable = map) -> Any:
     """``sum_i w_i k_i k_i^T`` of lines k_i, for weights that are not negative.
 
@@ -286,19 +259,8 @@ def gram(lines: Any, weights: Any, run: Callable = map) -> Any:
     array([[1., 2.],
            [2., 7.]])
     """
-    n_lines, n = lines.shape
-    roots = np.sqrt(weights)
-    out = np.zeros_like(roots, shape=(n, n))
-    step = max(1, _COPIED_THERE // max(1, n))
-    for first in range(0, n_lines, step):
-        here = slice(first, first + step)
-        scaled = lines[here] * roots[here, None]
-        out += scaled.T @ scaled
-    return out
-
-
-@gram.register(np.ndarray)
-def _(lines: NDArray, weights: Array, run: Callable = map) -> Array:
+    if not on_host(lines):
+        return _gram_there(lines, weights)
     n_lines, n = lines.shape
     scaled, roots = np.empty(lines.shape), np.sqrt(weights)
     out = np.empty((n, n))
@@ -316,6 +278,19 @@ def _(lines: NDArray, weights: Array, run: Callable = map) -> Array:
     list(run(scale, range(0, n_lines, _PANEL)))
     corners = range(0, n, _PANEL)
     list(run(block, [(one, other) for one in corners for other in corners if one <= other]))
+    return out
+
+
+def _gram_there(lines: Any, weights: Any) -> Any:
+    """The same on a device."""
+    n_lines, n = lines.shape
+    roots = np.sqrt(weights)
+    out = np.zeros_like(roots, shape=(n, n))
+    step = max(1, _COPIED_THERE // max(1, n))
+    for first in range(0, n_lines, step):
+        here = slice(first, first + step)
+        scaled = lines[here] * roots[here, None]
+        out += scaled.T @ scaled
     return out
 
 
@@ -343,14 +318,11 @@ class Curvature(NamedTuple):
         return Curvature(*(one + more for one, more in zip(self, other, strict=True)))
 
 
-@singledispatch
 def _across(lines: Any, crossed: Any, run: Callable) -> Any:
-    """``crossed @ lines`` in double precision, on a device."""
-    return np.stack([sum_rows(lines, None, own) for own in crossed])
+    """``crossed @ lines`` in double precision."""
+    if not on_host(lines):
+        return np.stack([sum_rows(lines, None, own) for own in crossed])
 
-
-@_across.register(np.ndarray)
-def _(lines: NDArray, crossed: Array, run: Callable) -> Array:
     def some(first: int) -> Array:
         here = slice(first, first + _CONVERTED)
         return crossed[:, here] @ lines[here].astype(np.float64)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +86,7 @@ class Made(NamedTuple):
     objectives: Array  #: of each machine on all rows, maybe estimated; NaN where not known
     n_solved: int  #: rows that were solved for
     errors: Array | float = 0.0  #: two standard errors of the objectives, where estimated
+    optimum: float = inf  #: of all machines together, as a sample lets expect
 
     def or_better(self, other: Made) -> Made:
         """Of each machine the one with the lower objective; this one where that is not known.
@@ -133,6 +134,7 @@ class _Climb:
         self.powers = (0.0,) if work.formulation.is_homogeneous else _POWERS
         self.cut: TrainedMachines | None = None  # the exact SVMs, where they were cut short
         self.cut_after = 0.0  # seconds
+        self.in_span: Records | None = None
         self.steps: list[Step] = []
         # made now, since rungs are timed: what kernel values in either precision take once
         work.kernel.in_sums(prepared.rows[:1], np.zeros(1))
@@ -202,6 +204,7 @@ class _Climb:
         training = SpanTraining(*given)
         training.goes_on = goes_on
         _, trained = train_in_span(work, self.prepared, rung, training)
+        self.in_span = trained.records
         name = f"that of all rows in the span of {len(trained.solved):,} vectors"
         return Made(name, trained, trained.records.objectives, len(self.prepared.rows))
 
@@ -236,7 +239,8 @@ class _Climb:
         # one look at all rows by this machine takes about so long
         self.look_seconds = (after - self._left()) * n_all / max(len(others), 1)
         seconds = max(before - after, 0.0)
-        self.sampled = Sampled(n_rows, share, seconds, last, float(made.objectives.sum()))
+        objective = float(made.objectives.sum())
+        self.sampled = Sampled(n_rows, share, seconds, last, objective, made.optimum)
         return made
 
     def _seen(
@@ -269,7 +273,8 @@ class _Climb:
             records=Records.of([one.record for one in found]),
         )
         errors = np.array([0.0 if every else one.error for one in found])
-        return Made(name, seen, objectives, len(trained.solved), errors)
+        optimum = sum(one.optimum for one in found)
+        return Made(name, seen, objectives, len(trained.solved), errors, optimum)
 
     def _known(self, number: int) -> _Judged | None:
         """The best machine so far, where its loss on all rows is known."""
@@ -306,10 +311,21 @@ class _Climb:
         return max(self.plan.seconds_of_exact(self.sampled), _LONGER * self.cut_after)
 
     def _bounded(self, trained: TrainedMachines) -> TrainedMachines:
-        """Machines with the best dual that was seen, also of exact solves that were cut short."""
+        """Machines with the best dual that was seen: of vectors, or of an exact solve that was cut.
+
+        The first is estimated.
+        """
+        records = trained.records
+        if self.in_span is not None:
+            estimated = self.in_span["estimated_dual"]
+            is_better = ~records["exact"] & ~(records["estimated_dual"] >= estimated)
+            names = "estimated_dual", "estimated_error"
+            better = {one: np.where(is_better, self.in_span[one], records[one]) for one in names}
+            records = Records({**records.columns, **better})
+            trained = trained._replace(records=records)
         if self.cut is None:
             return trained
-        records, cut = trained.records, self.cut.records["dual_objective"]
+        cut = self.cut.records["dual_objective"]
         known = np.where(records["exact"], records["dual_objective"], records["estimated_dual"])
         is_better = ~records["exact"] & ~np.isnan(cut) & ~(known >= cut)
         new, kept = np.flatnonzero(is_better), np.flatnonzero(~is_better)
@@ -346,11 +362,12 @@ class _OfSample:
         formulation, bounds = work.formulation, problem.bounds
         self.error, self.n_sampled = 0.0, record.n_rows
         self.own_loss: float | None = None  # by the rows of the sample, standing for all
+        self.optimum = inf
         self.times = 1.0  # w and the offsets of nu forms grow with the costs
         scale = formulation.decision(record.offsets).scale
         if not record.n_rows:  # there was nothing to learn
             self.coefs = self.decided
-            self.objective = 0.0
+            self.objective = self.optimum = 0.0
             return
         total = float(bounds.sum())
         ratio = total / record.total_cost
@@ -430,6 +447,8 @@ class _OfSample:
         share = 0.0
         if self.own_loss is not None:
             share = float(self.problem.bounds[is_own].sum()) / record.total_cost
+            # it loses too little on its own rows, and about as much too much on others
+            self.optimum = 0.5 * (max(record.squared_norm, 0.0) + self.own_loss + loss)
             loss = share * self.own_loss + (1.0 - share) * loss
         self.objective = 0.5 * max(record.squared_norm, 0.0) + loss
         self.error = (1.0 - share) * self._error(losses, bounds, len(at))

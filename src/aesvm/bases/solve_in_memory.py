@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import singledispatchmethod
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from aesvm.bases.factor import (
     Factor,
     hessian_factor,
     kernel_factor,
+    on_host,
     product,
     solve,
     sum_rows,
@@ -134,39 +135,32 @@ def solve_in_span(
     )
 
 
+@dataclass(eq=False)
 class _ProblemInMemory:
     """A ``SmoothProblem`` whose scores, multipliers and gradient are kept."""
 
+    values: BasisValues
+    within: Array
+    targets: Array
+    bounds: Array
+    formulation: Formulation
+    start: Point
+    run: Callable
+    to_the_end: bool
+
     n_factors = _FACTORS
 
-    def __init__(
-        self,
-        values: BasisValues,
-        within: Array,
-        targets: Array,
-        bounds: Array,
-        formulation: Formulation,
-        start: Point,
-        run: Callable,
-        to_the_end: bool,
-    ) -> None:
-        self.values = values
-        self.arrays = values.kernel.arrays
-        self.within = within
-        self.targets = targets
-        self.bounds = bounds
-        self.formulation = formulation
-        self.run = run
-        self.to_the_end = to_the_end
-        self.ramps = ramps_of(formulation, targets, bounds)
-        self.slopes = self.arrays.put(np.array(formulation.slopes(float(bounds.sum()))))
+    def __post_init__(self) -> None:
+        formulation, self.arrays = self.formulation, self.values.kernel.arrays
+        self.ramps = ramps_of(formulation, self.targets, self.bounds)
+        self.slopes = self.arrays.put(np.array(formulation.slopes(float(self.bounds.sum()))))
         self.n_steps = 0
         self.wider: list[Array] = []
         self._factor: Factor | None = None
-        self.coefs = start.coefs.copy()
-        self.offsets = self.arrays.put(np.array(start.offsets))
-        self.scores = values.products(self.coefs)
-        self.w_at_basis = product(within, self.coefs, run)  #: w at the basis
+        self.coefs = self.start.coefs.copy()
+        self.offsets = self.arrays.put(np.array(self.start.offsets))
+        self.scores = self.values.products(self.coefs)
+        self.w_at_basis = product(self.within, self.coefs, self.run)  #: w at the basis
         self.multipliers = self.arrays.zeros(len(self.scores))
         self.g_at_basis = self.arrays.zeros(len(self.coefs))  #: g at the basis, by the multipliers
 
@@ -397,32 +391,10 @@ class BasisValues:
         self._each(block)
         return out
 
-    @singledispatchmethod
-    def sums(self, weights: Any) -> Any:
+    def sums(self, weights: Array) -> Array:
         """``sum_i w_i k(x_i, b_j)`` of every vector of the basis, over the rows in use."""
-        # on a device, in double precision: only rows with a weight are read
-        at = np.flatnonzero(weights)
-        used = weights[at]
-        starts = np.arange(self._n_blocks + 1) * self._step
-        edges = to_host(np.searchsorted(at, self.kernel.arrays.put(starts)))
-        total = self.kernel.arrays.zeros(len(self.basis))
-        for number in range(self._n_blocks):
-            first, last = (int(edge) for edge in edges[number : number + 2])
-            here = self._rows_of(number)
-            if first == last:
-                continue
-            few = last - first < 0.5 * (here.stop - here.start)
-            own, positions = used[first:last], at[first:last] - here.start
-            for batch, part in self._batches():
-                if few and (batch, number) not in self.held:
-                    lines = self._lines(batch, number, to_host(positions))
-                    total[part] += sum_rows(lines, None, own)
-                else:
-                    total[part] += sum_rows(self._values(batch, number), positions, own)
-        return total
-
-    @sums.register(np.ndarray)
-    def _(self, weights: Array) -> Array:
+        if not on_host(weights):
+            return self._sums_there(weights)
         wide = weights.astype(self.kernel.dtype)
 
         def block(number: int) -> list[NDArray] | None:
@@ -442,6 +414,28 @@ class BasisValues:
         for found in self.run(block, range(self._n_blocks)):
             if found:
                 total += np.concatenate(found)
+        return total
+
+    def _sums_there(self, weights: Any) -> Any:
+        """The same on a device, in double precision: only rows with a weight are read."""
+        at = np.flatnonzero(weights)
+        used = weights[at]
+        starts = np.arange(self._n_blocks + 1) * self._step
+        edges = to_host(np.searchsorted(at, self.kernel.arrays.put(starts)))
+        total = self.kernel.arrays.zeros(len(self.basis))
+        for number in range(self._n_blocks):
+            first, last = (int(edge) for edge in edges[number : number + 2])
+            here = self._rows_of(number)
+            if first == last:
+                continue
+            few = last - first < 0.5 * (here.stop - here.start)
+            own, positions = used[first:last], at[first:last] - here.start
+            for batch, part in self._batches():
+                if few and (batch, number) not in self.held:
+                    lines = self._lines(batch, number, to_host(positions))
+                    total[part] += sum_rows(lines, None, own)
+                else:
+                    total[part] += sum_rows(self._values(batch, number), positions, own)
         return total
 
     def lines(self, at: NDArray[np.intp]) -> Any:

@@ -127,7 +127,7 @@ class SpanTraining:
         self.n_chosen = 0  # vectors that it has chosen
         self.basis = np.empty(0, dtype=np.intp)
         self.machines: list[SpanMachine] = []
-        #: asked with the objective before vectors are added: whether they are
+        #: asked with the objective before vectors are added; False leaves it at that
         self.goes_on: Callable[[float], bool] = lambda objective: True
 
     @cached_property
@@ -345,7 +345,9 @@ class SpanTraining:
             objective = sum(machine.objective() for machine in self.machines)
             gained, before = before - objective, objective
             least = TABLE.settled * self.span.gap_tol * abs(objective)
-            if (gained <= least and (auto or exhausted)) or not self.goes_on(objective):
+            if not self.goes_on(objective):
+                return
+            if gained <= least and (auto or exhausted):
                 break
             n_most, n_before = min(most - len(self.basis), _MOST_ADDED), len(self.basis)
             if self.span.first is not None:

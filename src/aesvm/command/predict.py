@@ -45,6 +45,8 @@ def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
             _check_lines(found.svm, model)
         with written_to(None if collect else output) as file_out:
             for X, y, _ in file.reader:
+                if not X.shape[0]:
+                    raise CommandError(f"{file.name}: there are no rows in the file.")
                 predicted = found.predict(X)
                 n_rows += len(predicted)
                 if y is not None:

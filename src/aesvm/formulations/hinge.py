@@ -27,6 +27,7 @@ from aesvm.formulations.protocol import (
 class Hinge:
     """The hinge loss, a ``Formulation``."""
 
+    kink = 1.0  #: where it is, on the axis of positions
     flat_pieces = (False, True)
     is_homogeneous = False
     predicts_sign = True
@@ -39,17 +40,17 @@ class Hinge:
         return targets * (scores + offsets[0])
 
     def losses(self, positions: Array) -> Array:
-        return np.maximum(0.0, 1.0 - positions)
+        return np.maximum(0.0, self.kink - positions)
 
     def pieces(self, positions: Array, doubt: float) -> NDArray[np.int8]:
-        outside = np.where(positions > 1.0 + doubt, 1, -1)
-        return np.where(positions < 1.0 - doubt, 0, outside).astype(np.int8)
+        outside = np.where(positions > self.kink + doubt, 1, -1)
+        return np.where(positions < self.kink - doubt, 0, outside).astype(np.int8)
 
     def cautious_scores(self, scores: Array, targets: Array, errors: Array) -> Array:
         return scores - targets * errors
 
     def far_away(self, positions: Array, distance: Array | float) -> NDArray[np.bool_]:
-        return positions >= 1.0 + distance
+        return positions >= self.kink + distance
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
         first = np.zeros_like(scores, dtype=np.intp)
@@ -111,10 +112,10 @@ class Hinge:
     def violates(
         self, positions: Array, coefs: Array, bounds: Array, tol: Array | float
     ) -> NDArray[np.bool_]:
-        """Rows that could rise though the margin is below 1, or fall though it is above."""
+        """Rows that could rise though they are below the kink, or fall though they are above."""
         alpha = np.abs(coefs)
-        violates = (alpha < (1.0 - AT_BOUND) * bounds) & (positions < 1.0 - tol)
-        violates |= (alpha > AT_BOUND * bounds) & (positions > 1.0 + tol)
+        violates = (alpha < (1.0 - AT_BOUND) * bounds) & (positions < self.kink - tol)
+        violates |= (alpha > AT_BOUND * bounds) & (positions > self.kink + tol)
         return violates
 
     def gain(self, coefs: Array, targets: Array) -> Array:
@@ -126,7 +127,7 @@ class Hinge:
     def dual_value(self, gain: float, squared_norm: float) -> float:
         return best_multiple(gain, squared_norm)
 
-    def squared_norm_bound(self, total_cost: float, worst_optimum: float) -> float:
+    def squared_norm_bound(self, total_cost: float, worst_optimum: float) -> float | None:
         """The sum of all costs: ``|w|^2`` is that of the multipliers, less the losses."""
         return total_cost
 

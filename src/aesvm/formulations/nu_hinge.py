@@ -18,40 +18,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.formulations.protocol import AT_BOUND, Array, Decision, Offsets, Ramps, Variables
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.protocol import Array, Decision, Offsets, Ramps, Variables
 
 #: A model is not divided by a margin below this: its coefficients would overflow.
 _LEAST_MARGIN = 1e-300
 
 
 @dataclass(frozen=True)
-class NuHinge:
+class NuHinge(Hinge):
     """The hinge loss with a margin that is fitted, a ``Formulation``."""
 
     nu: float
-    flat_pieces = (False, True)
+    kink = 0.0
     is_homogeneous = True
-    predicts_sign = True
-    target_reach = 0.0
 
     def width(self, offsets: Offsets) -> float:
         return self.decision(offsets).scale
 
     def positions(self, scores: Array, targets: Array, offsets: Offsets) -> Array:
         return targets * scores + np.where(targets < 0, offsets[-1], offsets[0])
-
-    def losses(self, positions: Array) -> Array:
-        return np.maximum(0.0, -positions)
-
-    def pieces(self, positions: Array, doubt: float) -> NDArray[np.int8]:
-        outside = np.where(positions > doubt, 1, -1)
-        return np.where(positions < -doubt, 0, outside).astype(np.int8)
-
-    def cautious_scores(self, scores: Array, targets: Array, errors: Array) -> Array:
-        return scores - targets * errors
-
-    def far_away(self, positions: Array, distance: Array | float) -> NDArray[np.bool_]:
-        return positions >= distance
 
     def ramps(self, scores: Array, targets: Array, costs: Array) -> Ramps:
         falling = np.zeros_like(scores, dtype=bool)
@@ -66,12 +52,6 @@ class NuHinge:
         n = len(targets)
         start = self._by_class(targets, bounds, lambda own, total: filled(bounds[own], total))
         return Variables(np.arange(n), targets, np.zeros(n), bounds, class_numbers(targets), start)
-
-    def coefs(self, targets: Array, alpha: Array) -> Array:
-        return targets * alpha
-
-    def alpha(self, targets: Array, coefs: Array, bounds: Array) -> Array:
-        return targets * coefs
 
     def feasible(self, coefs: Array, targets: Array, bounds: Array) -> Array:
         alpha = np.clip(targets * coefs, 0.0, bounds)
@@ -102,15 +82,6 @@ class NuHinge:
     ) -> NDArray[np.bool_]:
         """A row is on the boundary where its position is minus rho, the mean of the offsets."""
         return np.sign(before - 0.5 * sum(then)) != np.sign(now - 0.5 * sum(offsets))
-
-    def violates(
-        self, positions: Array, coefs: Array, bounds: Array, tol: Array | float
-    ) -> NDArray[np.bool_]:
-        """Rows that could rise though they are inside the margin, or fall though outside."""
-        alpha = np.abs(coefs)
-        violates = (alpha < (1.0 - AT_BOUND) * bounds) & (positions < -tol)
-        violates |= (alpha > AT_BOUND * bounds) & (positions > tol)
-        return violates
 
     def gain(self, coefs: Array, targets: Array) -> Array:
         return np.zeros_like(coefs)

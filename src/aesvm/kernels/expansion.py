@@ -193,18 +193,6 @@ def check_finite(values: NDArray) -> None:
         )
 
 
-def scores(
-    columns: Columns, coefs: NDArray[np.float64], rows: NDArray[np.intp], run: Callable = map
-) -> NDArray[np.float64]:
-    """The expansion over the columns, of some training rows."""
-    if not len(columns):
-        return np.zeros(len(rows))
-    edges = np.array([0, len(columns)])
-    return columns.sums(lambda part: columns.lines(rows[part]), len(rows), edges, coefs[None], run)[
-        :, 0, 0
-    ]
-
-
 def squared_norm(
     columns: Columns, rows: NDArray[np.intp], coefs: NDArray[np.float64], run: Callable = map
 ) -> float:

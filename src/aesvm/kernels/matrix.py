@@ -158,7 +158,12 @@ class KernelMatrix(ABC):
         >>> K.scores(np.array([0, 2]), np.array([1.0, -1.0]), np.array([1]))
         array([-4.])
         """
-        return expansion.scores(self.columns(support), coefs, rows, run)
+        if not len(support):
+            return np.zeros(len(rows))
+        columns, edges = self.columns(support), np.array([0, len(support)])
+        return columns.sums(
+            lambda part: columns.lines(rows[part]), len(rows), edges, coefs[None], run
+        )[:, 0, 0]
 
     def squared_norm(
         self, rows: NDArray[np.intp], coefs: NDArray[np.float64], run: Callable = map

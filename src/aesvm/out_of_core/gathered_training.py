@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 
 from aesvm.bases.descent import Point
 from aesvm.bases.solve_in_passes import (
-    Query,
     SolvedInPasses,
     SpanMachines,
     Start,
-    SumsByMachine,
     solve_in_passes,
 )
 from aesvm.bases.span_training import SpanTraining
@@ -57,9 +55,16 @@ from aesvm.out_of_core.answers import Answers, RowsElsewhere
 from aesvm.out_of_core.many_pairs import are_many, budget_for_all, round_exceeds_budget, train_pairs
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.training_sets import GatheredSets, SetMaker, StartOf, over_budget
-from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows, sample
+from aesvm.out_of_core.weighted_rows import GatheredRows, sample
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import PreparedRows
+
+#: Where passes over all rows follow: the most bytes of the set; and the most rows of it that are
+#: trained on, or as many for each vector if that is more.
+SET_BYTES, _MOST, _FOR_EACH = 2.0**27, 100_000, 50
+
+#: Bytes of kernel values that are held while a set is trained on, where there is no budget.
+_HELD = 2.0**29
 
 #: Makes fitted attributes of rows, the targets they were given with, and trained machines.
 Assemble = Callable[[Any, NDArray, TrainedMachines], Fitted]
@@ -205,17 +210,79 @@ class GatheredTraining:
 
     def _in_span(self, first: GatheredRows, plan: Span, answers: Answers | None) -> GatheredFit:
         """Train in the span of few vectors of a set; for all rows where they can be asked."""
-        add_up = None if answers is None else answers.add_up
-        found = solve_in_span_of_set(first, plan, self.sets, self.trainer, add_up)
-        trained = TrainedMachines.of(found.trained, self.formulation)
-        gathered = GatheredRows(found.rows, first.hull_tol)
-        return self._fit(trained, found.sets, gathered)._replace(
-            refined=found.of_all_rows,
-            n_solved=None if found.of_all_rows else len(found.rows),
+        rows = first.rows
+        if answers is not None:  # a small set will do, also a random sample
+            n_most = max(_MOST, _FOR_EACH * plan.max_vectors)
+            rows = sample(rows, n_most, seed=0) if len(rows) > n_most else rows
+        gathered = first._replace(rows=rows)
+        sets = self.sets.of_one_set(gathered)
+        if plan.most_bytes is None:
+            plan = replace(plan, most_bytes=_HELD)
+        groups = np.unique(rows.groups, return_inverse=True)[1]
+        data = TrainingRows(rows.X, rows.targets, groups, rows.weights, self.sets.selections)
+        every = np.arange(len(rows))
+        prepared = PreparedRows(every, every, rows.weights, [])  # equal ones are few in a set
+        each = SpanTraining(data, sets.kernel, prepared, self.trainer).train(plan)
+        solved: dict[int, SolvedInPasses] = {}
+        if answers is not None and not sets.exact:
+            solved = self._solved_in_passes(sets, each, answers)
+        pairs = zip(each, sets.sets, strict=True)
+        if solved:
+            each = [
+                _of_all_rows(one, solved[number], own) if number in solved else one
+                for number, (one, own) in enumerate(pairs)
+            ]
+        else:
+            each = [_of_the_set(one, own) for one, own in pairs]
+        trained = TrainedMachines.of(each, self.formulation)
+        return self._fit(trained, sets, gathered)._replace(
+            refined=bool(solved),
+            n_solved=None if solved else len(rows),
             starts=None,
             n_vectors=len(trained.solved),
             history=(),
         )
+
+    def _solved_in_passes(
+        self, sets: GatheredSets, each: list[Trained], answers: Answers
+    ) -> dict[int, SolvedInPasses]:
+        """Machines with something to learn, solved for all rows; empty where time was over."""
+        kernel = sets.kernel
+        machines = {
+            number: one.machine
+            for number, one in enumerate(each)
+            if one.machine.solution is not None
+        }
+        if not machines:
+            return {}
+        used = np.concatenate([machine.set.rows for machine in machines.values()])
+        basis = used[np.sort(np.unique(used, return_index=True)[1])]  # as a single machine has it
+        place = np.empty(kernel.X.shape[0], dtype=np.intp)
+        place[basis] = np.arange(len(basis))
+        enough = [kernel.in_sums(one.set.rows, one.coefs).dtype for one in machines.values()]
+        accuracy = kernel.sum_tol / 10
+        sent = SpanMachines(
+            kernel.X[basis],
+            {number: place[one.set.rows] for number, one in machines.items()},
+            {number: self.sets.selections[number] for number in machines},
+            self.sets.spec,
+            self.sets.formulation,
+            np.result_type(*enough),
+            accuracy,
+        )
+        double = kernel.matrix(np.float64, accuracy)
+        starts = {
+            number: Start(
+                np.asarray(double.square(one.set.rows), dtype=np.float64),
+                Point(one.coefs, one.offsets),
+                self.sets.selections[number].n_rows,
+            )
+            for number, one in machines.items()
+        }
+
+        ask = partial(answers.add_up, sent)
+        with self.progress.task("passes", None) as task:
+            return solve_in_passes(starts, ask, self.formulation, task)
 
     def _trained(self, state: State) -> TrainedMachines:
         records = records_of(state, self.formulation)
@@ -305,118 +372,6 @@ def certify(
         own = seen.one(number)
         found.append(record if own is None else replace(record, loss=own.here(record.offsets)))
     return Records.of(found)
-
-
-#: Answers queries about machines by sums over all rows.
-AddUp = Callable[[SpanMachines, dict[int, Query]], SumsByMachine]
-
-#: Where passes over all rows follow: the most bytes of the set; and the most rows of it that are
-#: trained on, or as many for each vector if that is more.
-SET_BYTES, _MOST, _FOR_EACH = 2.0**27, 100_000, 50
-
-#: Bytes of kernel values that are held while a set is trained on, where there is no budget.
-_HELD = 2.0**29
-
-
-class InSpan(NamedTuple):
-    """Machines in the span of a basis."""
-
-    rows: WeightedRows  #: the set that the basis is of
-    sets: GatheredSets
-    trained: list[Trained]
-    of_all_rows: bool  #: whether passes over all rows were made
-
-
-def solve_in_span_of_set(
-    gathered: GatheredRows,
-    span: Span,
-    maker: SetMaker,
-    trainer: Trainer,
-    add_up: AddUp | None,
-) -> InSpan:
-    """Train every machine in the span of few vectors, which all of them share.
-
-    Parameters
-    ----------
-    gathered : GatheredRows
-        A set that stands for all rows.
-    span : Span
-    maker : SetMaker
-    trainer : Trainer
-    add_up : callable or None
-        None where rows cannot be read again: the machines are those of the set. It is not used
-        where the set has all rows.
-    """
-    rows = gathered.rows
-    if add_up is not None:
-        n_most = max(_MOST, _FOR_EACH * span.max_vectors)
-        rows = sample(rows, n_most, seed=0) if len(rows) > n_most else rows
-    sets = maker.of_one_set(gathered._replace(rows=rows))
-    if span.most_bytes is None:
-        span = replace(span, most_bytes=_HELD)
-    groups = np.unique(rows.groups, return_inverse=True)[1]
-    data = TrainingRows(rows.X, rows.targets, groups, rows.weights, maker.selections)
-    every = np.arange(len(rows))
-    prepared = PreparedRows(every, every, rows.weights, [])  # equal ones are few in a set
-    trained = SpanTraining(data, sets.kernel, prepared, trainer).train(span)
-    if add_up is not None and not sets.exact:
-        solved = _solved(sets, trained, maker, trainer, add_up)
-        if solved:
-            found = [
-                _of_all_rows(one, solved[number], own) if number in solved else one
-                for number, (one, own) in enumerate(zip(trained, sets.sets, strict=True))
-            ]
-            return InSpan(rows, sets, found, True)
-    found = [_of_the_set(one, own) for one, own in zip(trained, sets.sets, strict=True)]
-    return InSpan(rows, sets, found, False)
-
-
-def _solved(
-    sets: GatheredSets,
-    trained: list[Trained],
-    maker: SetMaker,
-    trainer: Trainer,
-    add_up: AddUp,
-) -> dict[int, SolvedInPasses]:
-    """Machines with something to learn, solved for all rows; empty where time was over."""
-    kernel = sets.kernel
-    machines = {
-        number: one.machine
-        for number, one in enumerate(trained)
-        if one.machine.solution is not None
-    }
-    if not machines:
-        return {}
-    used = np.concatenate([machine.set.rows for machine in machines.values()])
-    basis = used[np.sort(np.unique(used, return_index=True)[1])]  # as a single machine has it
-    place = np.empty(kernel.X.shape[0], dtype=np.intp)
-    place[basis] = np.arange(len(basis))
-    enough = [kernel.in_sums(one.set.rows, one.coefs).dtype for one in machines.values()]
-    accuracy = kernel.sum_tol / 10
-    sent = SpanMachines(
-        kernel.X[basis],
-        {number: place[one.set.rows] for number, one in machines.items()},
-        {number: maker.selections[number] for number in machines},
-        maker.spec,
-        maker.formulation,
-        np.result_type(*enough),
-        accuracy,
-    )
-    double = kernel.matrix(np.float64, accuracy)
-    starts = {
-        number: Start(
-            np.asarray(double.square(one.set.rows), dtype=np.float64),
-            Point(one.coefs, one.offsets),
-            maker.selections[number].n_rows,
-        )
-        for number, one in machines.items()
-    }
-
-    def ask(queries: dict[int, Query]) -> SumsByMachine:
-        return add_up(sent, queries)
-
-    with trainer.progress.task("passes", None) as task:
-        return solve_in_passes(starts, ask, maker.formulation, task)
 
 
 def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trained:

@@ -36,7 +36,7 @@ def jit(function: Callable) -> Callable:
     """Compile a function of arrays and scalars when it is first called."""
     global _warned
     try:
-        return nb.njit(function, cache=True, **OPTIONS)
+        return _forgiving(nb.njit(function, cache=True, **OPTIONS))
     except RuntimeError as error:
         if not _warned:
             _warned = True
@@ -47,6 +47,25 @@ def jit(function: Callable) -> Callable:
                 stacklevel=2,
             )
         return nb.njit(function, **OPTIONS)
+
+
+def _forgiving(compiled: Any) -> Any:
+    """Have Numba compile anew where its cache names modules or types that are no more.
+
+    After an upgrade it reads what it has kept before it sees that the source is another.
+    """
+    kept: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    load = getattr(kept, "_load_index", None)
+    if load is not None:
+
+        def load_index() -> dict:
+            try:
+                return load()
+            except (ImportError, AttributeError):
+                return {}
+
+        kept._load_index = load_index
+    return compiled
 
 
 class _Listener(event.Listener):

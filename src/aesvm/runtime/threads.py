@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from numbers import Integral
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -35,6 +36,23 @@ def _wait_for_threads() -> None:
     for thread in list(_ALIVE):
         if thread.is_alive():  # an interrupt may have fallen before its start
             thread.join(max(0.0, end - time.monotonic()))
+
+
+def valid_jobs(n_jobs: Any) -> int | None:
+    """A number of threads, checked where it is no parameter of an estimator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.runtime.threads import valid_jobs
+    >>> valid_jobs(np.int64(2))
+    2
+    """
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs:
+        return int(n_jobs)
+    raise ValueError(f"n_jobs={n_jobs!r} must be None or a whole number other than 0.")
 
 
 class Threads:
